@@ -19,10 +19,9 @@ import numpy as np
 
 from bent_labels import FAVOURED, Rows, inject, read
 from fairpc.datasets import load_compas, load_german, make_synthetic
-from fairpc.models import FairPC, ForestDistribution, LatNB, rows_in_order
-from fairpc.models._base import em_options
+from fairpc.models import FairPC, LatNB, rows_in_order
 from fairpc.models._distinct_rows import DistinctRows
-from fairpc.models._guard import Findings, em_refit, findings, forest_refit
+from fairpc.models._guard import Findings, findings
 
 
 def found(model: Any, X: Any, y: Any, s: Any) -> tuple[Findings | None, float, float]:
@@ -31,10 +30,7 @@ def found(model: Any, X: Any, y: Any, s: Any) -> tuple[Findings | None, float, f
     model.fit(X, y, sensitive_features=s)
     fitted = process_time()
     rows = DistinctRows.of(rows_in_order(model.coding_, X, y, s)).rows
-    refit = em_refit(model.distribution_, em_options(model, None))
-    if isinstance(model.distribution_, ForestDistribution):
-        refit = forest_refit(model.coding_, em_options(model, None))
-    result = findings(model.distribution_, rows, model.coding_, refit)
+    result = findings(model.distribution_, rows, model.coding_, model._em_options())
     return result, fitted - began, process_time() - fitted
 
 

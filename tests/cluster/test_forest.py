@@ -28,7 +28,7 @@ def test_a_dask_frame_gives_the_forest_of_the_table_in_memory(
     client: Any, structure: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gain = LabelGain(-0.5, 0.1, 0.01)
-    monkeypatch.setattr("fairpc.models._base.compare_labels", lambda *given: gain)
+    monkeypatch.setattr("fairpc.models._circuit_fit.compare_labels", lambda *given: gain)
     frame = table(500).drop("weight")
     settings: dict[str, Any] = {"structure": structure, "random_state": 0}
     here = FairPC("sex", **settings).fit(frame.drop("label"), frame["label"])

@@ -122,7 +122,7 @@ def test_a_file_of_many_columns_is_not_refused(tmp_path: Path) -> None:
 def taken_by_auto(monkeypatch: pytest.MonkeyPatch) -> Any:
     """``auto`` where the label speaks for a forest, whatever the table."""
     gain = LabelGain(-0.5, 0.1, 0.01)
-    monkeypatch.setattr("fairpc.models._base.compare_labels", lambda *given: gain)
+    monkeypatch.setattr("fairpc.models._circuit_fit.compare_labels", lambda *given: gain)
     return FairPC("sex", random_state=0, max_iter=40)
 
 

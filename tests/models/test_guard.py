@@ -21,7 +21,7 @@ from fairpc.errors import (
     SameAsLabelWarning,
 )
 from fairpc.models import FairPC, ForestDistribution, LatNB, NLatPC, TwoNB, load
-from fairpc.models import _base as base
+from fairpc.models import _circuit_fit as circuit_fit
 from fairpc.models import _guard as module
 from fairpc.models._knowledge import Knowledge
 from models.drifting import STRONG, drifting
@@ -267,7 +267,7 @@ def test_auto_takes_a_forest_where_its_circuits_drift(monkeypatch: pytest.Monkey
         drifted = not isinstance(distribution, ForestDistribution)
         return module.Checked(("Df drifted.",) if drifted else ())
 
-    monkeypatch.setattr(base, "guard", warned)
+    monkeypatch.setattr(circuit_fit, "check_fit", warned)
     model = FairPC(random_state=0).fit(frame, labels, sensitive_features=groups)
     assert isinstance(model.distribution_, ForestDistribution)
     assert model.warnings_ == ()

@@ -26,7 +26,6 @@ from fairpc.errors import (
     TableError,
 )
 from fairpc.models import BiasAccount, Subject
-from fairpc.models._base import em_options
 from fairpc.models._file import VERSION, _checksum
 from fairpc.models._refit_plan import Workbench
 from models.test_sklearn import people
@@ -277,7 +276,7 @@ def test_a_model_with_a_kept_structure_is_loaded_with_it(
     kept.fit(table, labels, sensitive_features=group).save(tmp_path / "model.json")
     again = load(tmp_path / "model.json")
     assert isinstance(again.structure, Circuit)
-    assert em_options(again, None).mechanism_prior == em_options(kept, None).mechanism_prior == 0.0
+    assert again._em_options().mechanism_prior == kept._em_options().mechanism_prior == 0.0
     ours, theirs = (Workbench.of(Subject.of(m, table, labels, group)) for m in (again, kept))
     np.testing.assert_array_equal(ours.prior, theirs.prior)
     again.save(tmp_path / "again.json")

@@ -3,7 +3,6 @@
 # The two modules of files tell ``load`` how their models are read.
 from fairpc.models import _circuit_file, _latent_file
 from fairpc.models._anchors import AnchorCell, AnchorPlan, WidthAfter, suggest_anchors
-from fairpc.models._base import CircuitClassifier
 from fairpc.models._bootstrap import Draws, MechanismIntervals, bootstrap_mechanism, intervals
 from fairpc.models._circuit_file import MODELS
 from fairpc.models._classifier_rows import series_of
@@ -11,7 +10,7 @@ from fairpc.models._classifiers import TableClassifier
 from fairpc.models._cross_fitting import SecondRound
 from fairpc.models._decisions import FittedDecisions, GivenRows, check_not_dask
 from fairpc.models._distribution import FairDistribution, Outcome
-from fairpc.models._estimators import FairPC, LatNB, NLatPC, TwoNB
+from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
 from fairpc.models._file import FittedModel, load
 from fairpc.models._forest import BoxSets, Forest, ForestDistribution
 from fairpc.models._knowledge import Knowledge

@@ -10,10 +10,9 @@ from fairpc.circuit import Circuit, from_dict, to_dict
 from fairpc.core import FileFormatError, serialise
 from fairpc.data import NumberModel, TableCoding
 from fairpc.evidence import LabelEnds, StrataEnds, ends_of
-from fairpc.models._base import CircuitClassifier
 from fairpc.models._claims import verify_claims, verify_parity
 from fairpc.models._distribution import FairDistribution
-from fairpc.models._estimators import FairPC, LatNB, NLatPC, TwoNB
+from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
 from fairpc.models._file import KINDS, Kind
 from fairpc.models._forest import FOREST_FIELDS, Forest, ForestDistribution
 from fairpc.models._knowledge import Knowledge

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairpc.cluster import by_partition, is_dask, need_dask
 from fairpc.core import (
+    AnyPath,
     Array,
     Codes,
     ContradictionWarning,
@@ -38,6 +39,7 @@ from fairpc.data import (
     take_rows,
 )
 from fairpc.evidence import LabelEnds, StrataEnds
+from fairpc.models._file import save
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._model import BiasAccount, FairModel, Threshold, equalised, fixed, for_rate
 from fairpc.models._rows import Rows
@@ -305,6 +307,14 @@ class FittedDecisions(ABC):
     def _turned(self, given: GivenRows) -> Floats:
         """Expected weight of the rows with Df = f and D = d in group s, [s, f, d]."""
         return self._fair().altered(given.codes, self._features_of(given))
+
+    def save(self, path: AnyPath) -> None:
+        """Write the fitted model to one data-only file; ``fairpc.load`` reads it.
+
+        Of classifiers those of fairpc can be written, as numbers; others are refused.
+        """
+        self._fair()
+        save(self, path)
 
     @in_batches
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,9 @@ class FairDistribution:
     def with_parameters(self, parameters: npt.ArrayLike) -> FairDistribution:
         """The same structure with other parameters."""
         return replace(self, circuit=self.circuit.with_parameters(parameters))
+
+    is_forest: ClassVar[bool] = False
+    """Whether it is a forest, whose trees have learned from the labels of all rows."""
 
     @property
     def latent(self) -> bool:

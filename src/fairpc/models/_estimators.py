@@ -1,12 +1,194 @@
-"""The paper's four distributions as scikit-learn classifiers."""
+"""The paper's four distributions as scikit-learn classifiers: validate, encode, call, store."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, Self
 
-from fairpc.models._base import CircuitClassifier
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
+
+from fairpc.circuit import Step
+from fairpc.cluster import is_dask
+from fairpc.core import (
+    AnyPath,
+    DriftWarning,
+    Say,
+    TableWarning,
+    ending_on_signals,
+    showing_progress,
+    warn_caller,
+)
+from fairpc.data import TableCoding, is_source
+from fairpc.models._checkpoint import Checkpoint
+from fairpc.models._circuit_fit import (
+    CircuitFit,
+    CircuitSettings,
+    Triple,
+    fit_rows,
+    step_line,
+    told,
+)
+from fairpc.models._distribution import FairDistribution
+from fairpc.models._fit import Fitted, Observer
+from fairpc.models._guard import Checked
+from fairpc.models._knowledge import Knowledge
+from fairpc.models._model import fixed
+from fairpc.models._queries import FittedQueries
+from fairpc.models._recipe import AutoFitted
+from fairpc.models._restarts import FittedFromStarts
+from fairpc.models._rows import Rows
+from fairpc.models._settings import check_beside, check_settings, plain
+from fairpc.models._strata_columns import small_strata
+from fairpc.models._tables import GivenTable, check_fit_input, listed, note_columns
 from fairpc.models._top import Model
+from fairpc.models._training import RowReader, Training, memory_bytes
+from fairpc.models._training_rows import count_anchors, label_counts
+
+
+class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of FairPC, NLatPC, LatNB and TwoNB."""
+
+    _say: Say = staticmethod(lambda text: None)  #: told what a fit is doing
+    _on_coding: Callable[[TableCoding], object] | None = None  #: told how the table was read
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: npt.ArrayLike | None = None,
+        fair_labels: Any = None,
+        validation_data: Triple | None = None,
+        eval_set: Mapping[str, Triple] | None = None,
+        callback: Callable[[Step], object] | None = None,
+        checkpoint: AnyPath | None = None,
+        max_memory: int | str | None = None,
+    ) -> Self:
+        """Fit to a table, its labels and its groups.
+
+        Args:
+            X: frame or array; missing values are allowed. Or a table that is read in batches,
+                however long: the path of a Parquet, CSV or Arrow file, a folder, a glob, a
+                polars lazy frame, or a Dask frame, whose workers then read it.
+            y: observed labels; missing ones are allowed. The name of a column where X is
+                read in batches, as are then ``sample_weight`` and ``fair_labels``.
+            sensitive_features: groups given apart from X, as in fairlearn; one column or more.
+            sample_weight: weight per row.
+            fair_labels: the fair decision of each row where it is known by other means, missing
+                where not; EM is held to them.
+            validation_data: (X, y, sensitive) of rows that choose structure, never parameters.
+            eval_set: name -> (X, y, sensitive); their likelihood per iteration is in ``history_``.
+            callback: called with each EM step.
+            checkpoint: a file in which the fit is kept; the same call goes on with it, and ends
+                with the same bits as if it had not been stopped.
+            max_memory: bytes, or text like "4GB": where the distinct rows of a streamed table take
+                more, they stay on disk, structure is learned on a sample, and EM reads them in
+                parts. Half of the machine's memory by default.
+        """
+        check_settings(self.get_params(deep=False))
+        check_beside(validation_data, eval_set, callback)
+        threshold = fixed(self.threshold)
+        kept = None if checkpoint is None else self._checkpoint(checkpoint, max_memory)
+        with ExitStack() as stack, self._talking():
+            if kept is not None:
+                stack.enter_context(ending_on_signals())
+            reader = RowReader(memory_bytes(max_memory), stack)
+            if not (is_source(X) or is_dask(X)):
+                check_fit_input(self, X, y)
+            table = GivenTable.of(
+                X,
+                y,
+                sensitive=self.sensitive,
+                sensitive_features=sensitive_features,
+                sample_weight=sample_weight,
+                fair_labels=fair_labels,
+                missing_values=self.missing_values,
+                numeric=listed(self.numeric),
+                decimal=self.decimal,
+                stack=stack,
+                coded=self._given_coding() is not None,
+            )
+            observer = Observer(told(self._say, step_line, callback), kept)
+            given = validation_data, eval_set or {}
+            job = CircuitFit(self, table, reader, self._say, observer, *given)
+            training = job.training()
+            if kept is not None:
+                kept.begin(training.fingerprint)
+            if self._on_coding is not None:
+                self._on_coding(training.coding)
+            job.warn_of_leaks(training)
+            limits = self._limits(training.coding, fair_labels)
+            training, fitted, checked = job.run(training, limits)
+            self._store(table, training, fitted, checked)
+            self.threshold_ = threshold
+            small = small_strata(training.rows, self._strata(training.coding), training.coding)
+            if table.source.in_memory:
+                note_columns(self, X)
+        for sentence in self.warnings_:
+            warn_caller(sentence, DriftWarning)
+        if small:
+            warn_caller(small, TableWarning)
+        return self
+
+    def _checkpoint(self, path: AnyPath, max_memory: int | str | None) -> Checkpoint:
+        """The checkpoint of a fit with the settings of this estimator."""
+        settings = {name: plain(value) for name, value in self.get_params(deep=False).items()}
+        settings["max_memory"] = None if max_memory is None else memory_bytes(max_memory)
+        return Checkpoint.open(path, settings)
+
+    @contextmanager
+    def _talking(self) -> Iterator[None]:
+        """A block in which the fit says what it does, if ``verbose``."""
+        with showing_progress(type(self).__name__, shown=bool(self.verbose)) as self._say:
+            try:
+                yield
+            finally:
+                del self._say
+
+    def _store(
+        self, table: GivenTable, training: Training, fitted: Fitted, checked: Checked
+    ) -> None:
+        """Set what was learned, all at once: a fit that fails leaves the object as it was."""
+        rows, distribution = training.rows, fitted.distribution
+        if not table.source.in_memory:
+            self.feature_names_in_ = np.array(training.coding.features.names_in, dtype=object)
+            self.n_features_in_ = len(self.feature_names_in_)
+        self.coding_ = training.coding
+        self.distribution_ = distribution
+        self.history_ = fitted.history
+        self.converged_ = fitted.converged
+        self.choices_ = fitted.choices if isinstance(fitted, AutoFitted) else None
+        self.starts_ = fitted.starts if isinstance(fitted, FittedFromStarts) else ()
+        self.n_iter_ = max(len(fitted.history["objective"]) - 1, 1)
+        self.warnings_ = checked.sentences
+        self.label_ends_ = checked.ends
+        self.label_counts_, self.log_likelihood_ = label_counts(rows, distribution)
+        self.data_fingerprint_ = training.fingerprint
+        self.table_options_ = {}
+        self.knowledge_ = self.knowledge or Knowledge()
+        self.n_anchors_ = count_anchors(rows)
+
+    def _fitted_again(self, rows: Rows) -> FairDistribution:
+        """The whole fit again, structure and all, to other rows of the same coding."""
+        fitted, coding = self._distribution(), self._coding()
+        limits, ordered = self._limits(coding), coding.features.ordered
+        rows = rows.with_strata(fitted.strata)
+        return fit_rows(self, rows, ordered, limits, forest=fitted.is_forest).distribution
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        # A decision that does not depend on S need not be near a label that does.
+        tags.classifier_tags.poor_score = self._model != "TwoNB"
+        return tags
 
 
 class FairPC(CircuitClassifier):

@@ -30,7 +30,7 @@ from fairpc.models._knowledge import Knowledge
 from fairpc.models._model import Threshold
 
 if TYPE_CHECKING:
-    from fairpc.models._base import CircuitClassifier
+    from fairpc.models._estimators import CircuitClassifier
     from fairpc.models._latent import LatentDecision
 
 FittedModel: TypeAlias = "CircuitClassifier | LatentDecision"
@@ -78,7 +78,7 @@ _WRONG_TYPE: Final = (TypeError, ValueError, LookupError, AttributeError, Overfl
 """What reading a field raises whose content is of another kind."""
 
 
-def save(model: FittedModel, path: AnyPath) -> None:
+def save(model: Any, path: AnyPath) -> None:
     """Write a fitted model to a file, whole or not at all."""
     content = _content(model)
     content["checksum"] = _checksum(content)

@@ -25,7 +25,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -411,6 +411,8 @@ class ForestDistribution(FairDistribution):
 
     forest: Forest
     rates: TopRates
+
+    is_forest: ClassVar[bool] = True
 
     def __init__(self, layout: Layout, forest: Forest, rates: TopRates) -> None:
         """The layout is told how many (leaf, cluster) there are."""

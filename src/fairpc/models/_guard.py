@@ -8,7 +8,7 @@ from the random numbers of the fit. Where the limits are from: ``docs/decisions/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -44,14 +44,10 @@ from fairpc.learners import design, kish
 from fairpc.models._distinct_rows import hold_out, joined, some_rows
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fit import Options, fit_parameters
-from fairpc.models._forest import ForestDistribution
 from fairpc.models._forest_fit import fit_forest
 from fairpc.models._rows import Rows
 from fairpc.models._strata import UNDIVIDED, Strata
 from fairpc.models._training_rows import TrainingRows
-
-Refit = Callable[[Rows], FairDistribution]
-"""The model fitted again to some of its rows, so that it can be judged on the others."""
 
 MAX_ROWS: Final = 20_000
 """Rows that are looked at, of longer tables a random sample."""
@@ -103,12 +99,15 @@ class Checked:
     ends: LabelEnds | StrataEnds | None = None
 
 
-def guard(
-    distribution: FairDistribution, rows: TrainingRows, coding: TableCoding, refit: Refit
+def check_fit(
+    distribution: FairDistribution, rows: TrainingRows, coding: TableCoding, options: Options
 ) -> Checked:
-    """Check a fit; nothing is said where there are too few rows to say anything."""
+    """Check a fit; nothing is said where there are too few rows to say anything.
+
+    ``options`` are those by which the model is fitted again, to be judged on rows it has not seen.
+    """
     try:
-        found = findings(distribution, rows, coding, refit)
+        found = findings(distribution, rows, coding, options)
     except FairpcError:
         return Checked()  # Rows of which no classifier can be learned say nothing about the model.
     except KeyboardInterrupt:
@@ -118,25 +117,18 @@ def guard(
     return Checked() if found is None else Checked(tuple(found.sentences()), found.ends)
 
 
-def em_refit(start: FairDistribution, options: Options) -> Refit:
-    """A refit by a few updates of EM, the structure kept."""
-    few = replace(options, max_iter=min(options.max_iter, UPDATES))
+def _refitted(
+    fitted: FairDistribution, rows: Rows, coding: TableCoding, options: Options
+) -> FairDistribution:
+    """The model fitted to some of its rows: a few updates of EM, or a forest grown anew.
 
-    def refit(rows: Rows) -> FairDistribution:
-        return fit_parameters(start, rows, {}, few, keep_interrupted=False).distribution
-
-    return refit
-
-
-def forest_refit(coding: TableCoding, options: Options) -> Refit:
-    """A forest grown anew: its trees have learned from the labels of all rows."""
-    ordered = coding.features.ordered
-
-    def refit(rows: Rows) -> FairDistribution:
+    The trees of a forest have learned from the labels of all rows.
+    """
+    if fitted.is_forest:
         some = some_rows(rows, FOREST_ROWS, np.random.default_rng(0))
-        return fit_forest(some, ordered=ordered, options=options).distribution
-
-    return refit
+        return fit_forest(some, ordered=coding.features.ordered, options=options).distribution
+    few = replace(options, max_iter=min(options.max_iter, UPDATES))
+    return fit_parameters(fitted, rows, {}, few, keep_interrupted=False).distribution
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,7 +266,7 @@ class Findings:
 
 
 def findings(
-    distribution: FairDistribution, rows: TrainingRows, coding: TableCoding, refit: Refit
+    distribution: FairDistribution, rows: TrainingRows, coding: TableCoding, options: Options
 ) -> Findings | None:
     """The numbers of all checks, by one cross-fit of a plain classifier and one refit.
 
@@ -293,10 +285,10 @@ def findings(
         coding,
         distribution.decision_rate,
         distribution.mechanism,
-        _label_fit(refit(kept), held, known, scores),
+        _label_fit(_refitted(distribution, kept, coding, options), held, known, scores),
         drift_bounds(known, scores, LEVEL),
         group_rates(known, LABEL_LEVEL),
-        isinstance(distribution, ForestDistribution),
+        distribution.is_forest,
         _ends(known, scores, coding, joined(kept, held)),
         distribution.layout.strata,
     )

@@ -19,7 +19,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairpc.cluster import is_dask
 from fairpc.core import (
-    AnyPath,
     Codes,
     ContradictionWarning,
     LearningError,
@@ -488,16 +487,6 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         names = np.array(self._coding().group_names)[groups]
         gap = parity(own, names, level=level)
         return Distilled(model, gap, float(np.abs(own - scores).mean()))
-
-    def save(self, path: AnyPath) -> None:
-        """Write the fitted model to one data-only file; ``fairpc.load`` reads it.
-
-        Classifiers of fairpc can be written, as numbers; others are refused with a sentence.
-        """
-        from fairpc.models._file import save
-
-        check_is_fitted(self, "score_map_")
-        save(self, path)
 
     def __getattr__(self, name: str) -> Any:
         if hasattr(type(self), name):

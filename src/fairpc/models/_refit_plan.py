@@ -27,11 +27,10 @@ from fairpc.core import (
     terminal,
 )
 from fairpc.data import Table
-from fairpc.models._base import CircuitClassifier, em_options, limits_of
 from fairpc.models._decisions import FittedDecisions
 from fairpc.models._distribution import FairDistribution
+from fairpc.models._estimators import CircuitClassifier
 from fairpc.models._fit import BalancedPlan
-from fairpc.models._forest import ForestDistribution
 from fairpc.models._priors import parameter_prior
 from fairpc.models._rows import Rows
 from fairpc.models._score_mechanism import BinsFitted, binned_model
@@ -179,9 +178,9 @@ class Subject(OfModel):
                 "are given here: pass the same fair_labels"
             )
         rows = rows.with_strata(model.distribution_.layout.strata)
-        limits = limits_of(model)
-        if isinstance(model.distribution_, ForestDistribution):
-            options = replace(em_options(model, limits), random_state=0)
+        limits = model._limits(model.coding_)
+        if model.distribution_.is_forest:
+            options = replace(model._em_options(limits), random_state=0)
             bins, kept = binned_model(rows, model.coding_.features.ordered, options)
             return cls(model, bins, limits, rows, kept)
         return cls(model, rows, limits, rows)
@@ -248,7 +247,7 @@ class Workbench:
             codes[:, layout.component] = np.argmax(circuit.log_marginal(each))
         rows_of_codes = Table.of(codes, used.weights, arities=circuit.arities, names=circuit.names)
         table, row_of = rows_of_codes.merged()
-        options = em_options(subject.model, subject.limits)
+        options = subject.model._em_options(subject.limits)
         prior = parameter_prior(circuit, layout, subject.distribution.top, options)
         if subject.kept is not None:
             prior = subject.kept.prior
@@ -259,7 +258,7 @@ class Workbench:
     def without_mechanism_prior(self) -> Workbench:
         """The same with the mechanism smoothed as other parameters are, whatever its prior was."""
         subject, prior = self.subject, self.prior.copy()
-        smoothing = em_options(subject.model, subject.limits).smoothing
+        smoothing = subject.model._em_options(subject.limits).smoothing
         prior[subject.distribution.top.mechanism] = smoothing / len(subject.classes)
         return replace(self, prior=prior)
 

@@ -18,7 +18,7 @@ from fairpc.structure import ModelMethod
 
 if TYPE_CHECKING:
     from fairpc.circuit import Circuit
-    from fairpc.models._base import CircuitClassifier
+    from fairpc.models._estimators import CircuitClassifier
 
 Sensitive = str | int | Sequence[str | int] | None
 StructureChoice = Literal["auto", "forest", ModelMethod]

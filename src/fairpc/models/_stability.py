@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from fairpc.core import Floats, LearningError, Record
 from fairpc.learners import Fold, stratified_folds
-from fairpc.models._base import fit_again
 from fairpc.models._latent import LatentDecision
 from fairpc.models._refit_plan import (
     Estimates,
@@ -225,7 +224,7 @@ def _fold_refit(subject: Subject, fold: Fold) -> Refit:
     """The whole fit without one fold; its rows are coded as for the model."""
     train, held_out = subject.whole.take(fold.fit), subject.whole.take(fold.test)
     with one_blas_thread():
-        found = fit_again(subject.model, train, subject.limits)
+        found = subject.model._fitted_again(train)
     fitness = np.nan, mean_log_likelihood(found, train), mean_log_likelihood(found, held_out)
     return _refits(subject, Estimates.of_model(found), [fitness])[0]
 

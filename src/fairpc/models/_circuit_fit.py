@@ -1,0 +1,441 @@
+"""How circuits and forest circuits are fitted to a table: rows, structure, EM, the fit check.
+
+``FairPC(structure="auto")`` takes a forest where the table is wide, where it tells held-out labels
+better than circuits do, or where circuits have drifted from the label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
+
+import numpy as np
+
+from fairpc.circuit import Circuit, Step
+from fairpc.core import (
+    LearningError,
+    SameAsLabelWarning,
+    Say,
+    check_choice,
+    warn_caller,
+)
+from fairpc.data import BINS, Progress, TableCoding, resolve, same_as_label
+from fairpc.data import Options as EncodingOptions
+from fairpc.learners import WIDE
+from fairpc.models._choice import LabelGain, compare_labels
+from fairpc.models._distinct_rows import hold_out, joined, some_rows
+from fairpc.models._distribution import FairDistribution
+from fairpc.models._fit import UNOBSERVED, VALIDATION, Fitted, Observer, Options, fit_parameters
+from fairpc.models._forest_fit import ForestFitted, fit_forest
+from fairpc.models._guard import Checked, check_fit
+from fairpc.models._initial import Structure
+from fairpc.models._knowledge import limits_of_coding
+from fairpc.models._label_scores import DRAWS
+from fairpc.models._priors import MECHANISM, RECIPE_MECHANISM
+from fairpc.models._queries import FittedQueries
+from fairpc.models._recipe import AutoFitted, fit_auto
+from fairpc.models._recipe_log import Choices
+from fairpc.models._restarts import fit_starts
+from fairpc.models._rows import Rows
+from fairpc.models._score_map_fit import within_limits
+from fairpc.models._score_mechanism import held_limits
+from fairpc.models._settings import Settings, generator
+from fairpc.models._strata import Strata
+from fairpc.models._strata_columns import refuse_rate, strata_of
+from fairpc.models._tables import GivenTable, listed, warn_of_leaks
+from fairpc.models._top import LATENT, Layout, Limits, Model
+from fairpc.models._training import RowReader, Training, coded_rows
+from fairpc.structure import HELD_OUT, MODEL_METHODS, ModelMethod
+
+LEARNED: Final = ("FairPC", "NLatPC")
+"""Models whose P(x | f, s) are learned circuits."""
+
+FOREST: Final = "forest"
+FINE_BINS: Final = 32
+FINE_LEVELS: Final = 128
+FINER: Final = 5.0
+"""A forest is cut at the table's own values: bins and levels of a column, and by how much the
+share under which levels are merged is smaller."""
+COMPARED_ROWS: Final = 20_000
+"""Rows on which forest and circuits are compared."""
+FOREST_ROWS: Final = 400_000
+"""Rows to which a forest is fitted where not all are in memory."""
+
+Triple = Sequence[Any]
+"""(X, y, sensitive features)."""
+
+
+class CircuitSettings(Settings):
+    """Settings of FairPC, NLatPC, LatNB and TwoNB, and what follows from them."""
+
+    _model: Model
+
+    def _is_auto(self) -> bool:
+        """Whether the model is selected automatically."""
+        named = isinstance(self.structure, str) and self.structure == "auto"
+        return named and self._model == "FairPC" and self.init == "prior"
+
+    def _may_be_forest(self) -> bool:
+        """Whether ``auto`` may take a forest: nothing is asked for that only circuits have."""
+        circuits = self.n_components is not None or self.equal_mass or self.hold_mechanism
+        return self._is_auto() and not circuits
+
+    def _given_coding(self) -> TableCoding | None:
+        """The coding of a model whose structure is kept; None to learn one."""
+        kept = self.structure
+        return kept._coding() if isinstance(kept, FittedQueries) else None
+
+    def _strata(self, coding: TableCoding) -> Strata:
+        """The strata within which Df is independent of S."""
+        return strata_of(self.given, self.mechanism, coding)
+
+    def _rng(self) -> np.random.Generator:
+        return generator(self.random_state)
+
+    def _em_options(
+        self, limits: Limits | None = None, rng: np.random.Generator | None = None
+    ) -> Options:
+        """How EM is run; settings that have the name of an option are handed on."""
+        holds = self._is_auto() or self.structure == FOREST
+        prior = RECIPE_MECHANISM if holds else MECHANISM
+        shared = {f.name for f in fields(Options)} & {f.name for f in fields(Settings)}
+        given: dict[str, Any] = {name: getattr(self, name) for name in shared}
+        given["structure"] = Structure("strudel", self.max_splits, self.patience)
+        given["mechanism_prior"] = (
+            prior if self.mechanism_prior is None else float(self.mechanism_prior)
+        )
+        given["random_state"] = self._rng() if rng is None else rng
+        return Options(**given, limits=limits)
+
+    def _limits(self, coding: TableCoding, fair_labels: Any = None) -> Limits | None:
+        """What the stated knowledge says about the groups and classes of this coding."""
+        if not self.knowledge and fair_labels is None:
+            return None
+        if self._model not in LATENT:
+            given = "fair_labels were" if fair_labels is not None else "knowledge was"
+            raise LearningError(
+                f"{given} given to {type(self).__name__}, which has no latent decision: "
+                "use FairPC or LatNB"
+            )
+        refuse_rate(self.knowledge, self.given)
+        return limits_of_coding(self.knowledge, coding)
+
+    def _encoding_options(self, table: GivenTable, *, fine: bool) -> EncodingOptions:
+        """How columns are encoded: the boxes of a forest are cut at more values than bins are."""
+        names = table.roles.names
+        options = EncodingOptions(
+            n_bins=BINS if self.n_bins is None else self.n_bins,
+            rare=self.rare,
+            numeric=table.roles.numeric,
+            categorical=resolve(names, listed(self.categorical), "categorical"),
+            numbers=self.numbers,
+            monotone=resolve(names, listed(self.monotone), "monotone"),
+        )
+        if not fine:
+            return options
+        # Every stratum needs rows: its columns stay coarse.
+        strata = resolve(names, listed(self.given), "given")
+        return replace(
+            options,
+            n_bins=FINE_BINS if self.n_bins is None else self.n_bins,
+            rare=self.rare / FINER,
+            useful=self.rare,  # whether a column is of use is no matter of how finely it is cut
+            max_levels=FINE_LEVELS,
+            apart=(strata, options) if strata else None,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class CircuitFit:
+    """One fit: what was asked for, the table, and who watches.
+
+    Attributes:
+        settings: of the estimator.
+        table: the training rows.
+        reader: reads them into memory or onto the disk.
+        say: is told what is being done.
+        observer: of the updates of EM.
+        validation_data, eval_set: as given to ``fit``.
+    """
+
+    settings: CircuitSettings
+    table: GivenTable
+    reader: RowReader
+    say: Say
+    observer: Observer = UNOBSERVED
+    validation_data: Triple | None = None
+    eval_set: Mapping[str, Triple] = field(default_factory=dict)
+
+    def training(self) -> Training:
+        """The coding of the table and its rows, equal ones merged; of a wide one for a forest."""
+        own = self.settings
+        wide = own._may_be_forest() and len(self.table.roles.features) > WIDE
+        self.say("reading the table")
+        training = self.reader.training(
+            self.table,
+            coding=own._given_coding(),
+            positive=own.positive,
+            options=own._encoding_options(self.table, fine=own.structure == FOREST or wide),
+            watch=lambda progress: self.say(_reading_line(progress)),
+        )
+        return replace(self._stratified(training), forest=wide, wide=wide)
+
+    def warn_of_leaks(self, training: Training) -> None:
+        """Say which columns give group or label away, where the coding is new."""
+        if self.settings._given_coding() is None:
+            rng = np.random.default_rng(DRAWS)
+            looked = training.rows.sample(self.reader.sample_rows, rng)
+            warn_of_leaks(self.table, some_rows(looked, COMPARED_ROWS, rng), training.coding)
+
+    def run(self, training: Training, limits: Limits | None) -> tuple[Training, Fitted, Checked]:
+        """A fit, the rows it was made to, and what held-out labels say of it."""
+        training, gain = self._chosen_by_label(training, limits)
+        fitted = self._fit(training, limits)
+        checked = self._checked(training, fitted.distribution, limits)
+        if checked.sentences and self.settings._may_be_forest() and not training.forest:
+            # The circuits of ``auto`` have drifted: a forest does not.
+            training = self._forest_training()
+            fitted = self._fit(training, limits)
+            checked = self._checked(training, fitted.distribution, limits)
+        return training, _with_gain(fitted, gain, training), checked
+
+    def _stratified(self, training: Training) -> Training:
+        strata = self.settings._strata(training.coding)
+        return replace(training, rows=training.rows.with_strata(strata))
+
+    def _forest_training(self) -> Training:
+        """The rows under the coding of a forest."""
+        options = self.settings._encoding_options(self.table, fine=True)
+        self.say("reading the table again, for a forest")
+        training = self.reader.training(
+            self.table, positive=self.settings.positive, options=options, again=True
+        )
+        return replace(self._stratified(training), forest=True)
+
+    def _chosen_by_label(
+        self, training: Training, limits: Limits | None
+    ) -> tuple[Training, LabelGain | None]:
+        """Rows for a forest where ``auto`` finds that it tells labels better than circuits do."""
+        binary = max(training.coding.features.arities, default=0) <= 2
+        if training.forest or binary or not self.settings._may_be_forest():
+            return training, None
+        rng = np.random.default_rng(DRAWS)
+        rows = training.rows.sample(min(self.reader.sample_rows, COMPARED_ROWS), rng)
+        options = self.settings._em_options(limits, rng)
+        self.say("which tells held-out labels better, circuits or a forest")
+        gain = compare_labels(some_rows(rows, COMPARED_ROWS, rng), options, rng)
+        return (self._forest_training() if gain.ahead else training), gain
+
+    def _checked(
+        self, training: Training, fitted: FairDistribution, limits: Limits | None
+    ) -> Checked:
+        """What held-out labels say of a fit; the check draws random numbers of its own."""
+        if not (self.settings.guard and fitted.latent):
+            return Checked()
+        self.say("whether Df is still about the label, on held-out rows")
+        options = self.settings._em_options(limits, np.random.default_rng(0))
+        checked = check_fit(fitted, training.rows, training.coding, options)
+        if limits is None or checked.ends is None:
+            return checked
+        positive = training.coding.labels.positive
+        return replace(checked, ends=within_limits(checked.ends, limits, positive))
+
+    def _fit(self, training: Training, limits: Limits | None) -> Fitted:
+        """Fit to all rows; where they are not in memory, with the structure of a sample of them."""
+        own, rows, coding = self.settings, training.rows, training.coding
+        given = self.validation_data
+        validation = None if given is None else self._beside(coding, given)
+        evaluation = {name: self._beside(coding, some) for name, some in self.eval_set.items()}
+        most = self.reader.sample_rows
+        self.say("a forest" if training.forest else "structure")
+        sample = rows.sample(min(most, FOREST_ROWS) if training.forest else most, own._rng())
+        same = same_as_label(coding.groups, coding.labels, sample.s, sample.d)
+        if same is not None:
+            # No error: scikit-learn's checks take a column of X for the label.
+            warn_caller(same, SameAsLabelWarning)
+        forest = training.forest or own.structure == FOREST
+        # The labels in the leaves of a forest are counted on rows that did not grow it: its
+        # sample is as large as it needs.
+        whole = forest or sample is rows
+        found = fit_rows(
+            own,
+            sample,
+            coding.features.ordered,
+            limits,
+            forest=forest,
+            validation=validation,
+            evaluation=evaluation if whole else {},
+            observer=self.observer,
+        )
+        if whole:
+            return found
+        # All parameters are learned from all rows, those of a mixture's components too.
+        fitted = fit_parameters(
+            found.distribution, rows, {}, own._em_options(limits), self.observer
+        )
+        if not isinstance(found, AutoFitted):
+            return fitted
+        choices = replace(found.choices, refitted=True)
+        return AutoFitted(fitted.distribution, fitted.history, fitted.converged, choices)
+
+    def _beside(self, coding: TableCoding, data: Triple) -> Rows:
+        """Rows beside the training rows, in memory or in files."""
+        X, y, sensitive = data
+        table = GivenTable.of(
+            X,
+            y,
+            sensitive=coding.sensitive or None,
+            sensitive_features=sensitive,
+            missing_values=self.settings.missing_values,
+            coded=True,
+        )
+        return coded_rows(table, coding).with_strata(self.settings._strata(coding))
+
+
+def fit_rows(
+    own: CircuitSettings,
+    rows: Rows,
+    ordered: Sequence[bool],
+    limits: Limits | None,
+    *,
+    forest: bool = False,
+    validation: Rows | None = None,
+    evaluation: Mapping[str, Rows] | None = None,
+    observer: Observer = UNOBSERVED,
+) -> Fitted:
+    """Fit a model to rows of codes; ``ordered`` says which features have values in an order."""
+    structure: Any = own.structure
+    watched = dict(evaluation or {})
+    if isinstance(structure, FittedQueries | Circuit) and not forest:
+        watched |= {} if validation is None else {VALIDATION: validation}
+        options = own._em_options(limits)
+        return fit_parameters(_kept(own, rows), rows, watched, options, observer)
+    if forest:
+        return _fit_forest(own, rows, ordered, limits, validation, watched, observer)
+    check_choice("structure", structure, ("auto", FOREST, *MODEL_METHODS))
+    if own.hold_mechanism and own._model in LATENT:
+        options = own._em_options(limits, np.random.default_rng(DRAWS))
+        limits = held_limits(rows, ordered, options, limits)
+    if own._is_auto():
+        return fit_auto(
+            rows,
+            validation=validation,
+            evaluation=watched,
+            options=own._em_options(limits),
+            n_components=own.n_components,
+            validation_fraction=own.validation_fraction,
+            observer=observer,
+        )
+    if (own.n_components or 1) != 1:
+        raise LearningError(
+            f"n_components (--components) is {own.n_components}: mixtures are made by "
+            "structure='auto' of FairPC with init='prior'; use 1 otherwise"
+        )
+    method: ModelMethod = "strudel" if structure == "auto" else structure
+    if own._model not in LEARNED:
+        validation = None
+    elif validation is None and method in HELD_OUT:
+        rows, validation = hold_out(rows, own.validation_fraction, own._rng())
+    options = own._em_options(limits)
+    return fit_starts(
+        own._model,
+        rows,
+        validation=validation,
+        evaluation=watched,
+        options=replace(options, structure=replace(options.structure, method=method)),
+        n_init=own.n_init,
+        observer=observer,
+    )
+
+
+def _fit_forest(
+    own: CircuitSettings,
+    rows: Rows,
+    ordered: Sequence[bool],
+    limits: Limits | None,
+    validation: Rows | None,
+    evaluation: Mapping[str, Rows],
+    observer: Observer,
+) -> Fitted:
+    """A forest; it holds out rows by itself, so validation rows are rows like others."""
+    if own._model != "FairPC" or own.init != "prior" or (own.n_components or 1) != 1:
+        raise LearningError(
+            "structure='forest' is for FairPC with init='prior' and without n_components "
+            "(--components): use these, or another structure"
+        )
+    if validation is not None:
+        rows = joined(rows, validation)
+    options = own._em_options(limits)
+    return fit_forest(
+        rows, ordered=ordered, evaluation=evaluation, options=options, observer=observer
+    )
+
+
+def _kept(own: CircuitSettings, rows: Rows) -> FairDistribution:
+    """The model that EM starts from, its structure kept."""
+    layout = Layout.of(own._model, rows)
+    kept: Any = own.structure
+    if isinstance(kept, FittedQueries):
+        fitted = kept._distribution()
+        if fitted.strata != layout.strata:
+            raise LearningError(
+                "the model whose structure is kept has other strata: fit with its given and "
+                "mechanism"
+            )
+        kept = fitted.circuit if fitted.model in LEARNED else None
+    if isinstance(kept, Circuit) and len(kept.names) == len(layout.variables) + 1:
+        layout = replace(layout, n_components=int(kept.arities[-1]))
+    if not isinstance(kept, Circuit) or layout.variables != dict(
+        zip(kept.names, kept.arities.tolist(), strict=True)
+    ):
+        raise LearningError(
+            f"the structure to keep is not over {', '.join(layout.variables)}: give a fitted "
+            f"{type(own).__name__}, or a circuit over these variables"
+        )
+    return FairDistribution(own._model, layout, kept)
+
+
+def _with_gain(fitted: Fitted, gain: LabelGain | None, training: Training) -> Fitted:
+    """The fit of ``auto`` or of a forest, with what the choice by the label was made on."""
+    if isinstance(fitted, AutoFitted):
+        choices = fitted.choices
+    elif isinstance(fitted, ForestFitted):
+        wide = training.wide
+        drifted = training.forest and not wide and not (gain is not None and gain.ahead)
+        choices = Choices(fitted.n_rows, 0, forest=True, drifted=drifted, wide=wide)
+        choices = replace(choices, turned=fitted.turned)
+    else:
+        return fitted
+    if gain is not None:
+        choices = replace(
+            choices,
+            label_score=gain.score,
+            label_gain=gain.gain,
+            label_error=gain.standard_error,
+        )
+    return AutoFitted(fitted.distribution, fitted.history, fitted.converged, choices)
+
+
+def told(
+    say: Say, line: Callable[[Any], str], then: Callable[[Any], object] | None
+) -> Callable[[Any], None]:
+    """A function of what happens: it is said in a line, and handed on."""
+
+    def tell(event: Any) -> None:
+        say(line(event))
+        if then is not None:
+            then(event)
+
+    return tell
+
+
+def step_line(step: Step) -> str:
+    return f"EM {step.iteration}, log-likelihood {step.log_likelihood:,.2f}"
+
+
+def _reading_line(progress: Progress) -> str:
+    done = f"{progress.done:,} {progress.unit}"
+    if progress.total:
+        done = f"{progress.done / progress.total:.0%} of {progress.total / 1e6:,.0f} MB"
+    return f"{progress.stage}, {done}"
