@@ -14,7 +14,7 @@ from fairpc.data import _values as texts_as_values
 from fairpc.data import distinct_numbers, fit_groups, number_texts, read_values
 from fairpc.data._column import look_up_text
 from fairpc.data._column_summary import MOST, RUNS, ColumnSummary, Points, RowClasses
-from fairpc.data._summary import _numbered, values_at
+from fairpc.data._summary import numbered, values_at
 from fairpc.data._values import is_integral
 from fairpc.errors import TableWarning
 
@@ -101,7 +101,7 @@ def test_values_are_numbered_in_their_order(texts: list[str | None], whole: list
     ):
         values = read_values("x", np.array(items, object))
         expected = None if known is None else read_values("x", known)
-        ids, found = _numbered(values, expected)
+        ids, found = numbered(values, expected)
         listed = {*items, *([] if known is None else known.tolist())} - {None}
         assert list(found.data) == sorted(listed)
         again = values_at(found, ids)

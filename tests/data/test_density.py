@@ -287,8 +287,8 @@ HOSTILE: list[tuple[str, Any, str]] = [
     ("weights", lambda w: [-w[0], *w[1:]], "no distribution within each bin"),
     ("weights", lambda w: [w[0] / 2, *w[1:]], "no distribution within each bin"),
     ("weights", lambda w: w[:-1], "other numbers of cuts"),
-    ("weights", lambda w: ["a", *w[1:]], "must be a list of finite numbers"),
-    ("weights", lambda w: [math.nan, *w[1:]], "must be a list of finite numbers"),
+    ("weights", lambda w: ["a", *w[1:]], "not a number"),
+    ("weights", lambda w: [math.nan, *w[1:]], "not finite, or too large"),
     ("cuts", lambda c: c[::-1], "do not ascend"),
     ("cuts", lambda c: [c[0] - 1, *c[1:]], "lacks edges of its column"),
     ("cuts", lambda c: [*c[:-1], 1e200], "not finite, or too large"),
@@ -300,8 +300,8 @@ HOSTILE: list[tuple[str, Any, str]] = [
     ("masses", lambda m: [0.5, *m[1:]], "no distribution within each bin"),
     ("step", lambda s: 1.0, "no multiples of 1.0"),
     ("step", lambda s: 0.5, "has the step 0.5"),
-    ("step", lambda s: True, "must be a finite number"),
-    ("more", lambda s: 1, "missing or unknown fields"),
+    ("step", lambda s: True, "not a number"),
+    ("more", lambda s: 1, "the unknown field"),
 ]
 
 

@@ -12,20 +12,18 @@ import numpy.typing as npt
 
 from fairpc.core import Codes, Floats, TableError, TableWarning, counted
 from fairpc.data._column import (
+    Coded,
     Column,
     Dropped,
-    Saved,
     code_columns,
     decode,
     exact_numbers,
-    fields_of,
     shown_numbers,
 )
 from fairpc.data._distinct import Distinct, Packing
 from fairpc.data._fit_column import FEW_ROWS, IDENTIFIES
 from fairpc.data._frame import Frame, read_columns, read_frame
 from fairpc.data._groups import SMALL, Groups, Labels
-from fairpc.data._record import Record
 from fairpc.data._source import Roles, shown_name
 from fairpc.data._summary import weighted
 from fairpc.data._table import check_codes
@@ -33,7 +31,7 @@ from fairpc.data._values import Sentinel, read_values
 
 
 @dataclass(frozen=True)
-class Encoding(Saved):
+class Encoding(Coded):
     """How a table becomes codes.
 
     Attributes:
@@ -178,27 +176,9 @@ class Encoding(Saved):
         """One line per column of the table: what was done with it."""
         return [f"{record['column']}: {record['done']}" for record in self.describe()]
 
-    @classmethod
-    def from_dict(cls, data: Any) -> Encoding:
-        """The encoding of ``to_dict``; a FileFormatError says what is wrong with anything else."""
-        record = Record(data, "the encoding", fields_of(cls))
-        dropped = []
-        for pair in record.items("dropped"):
-            if not (isinstance(pair, list) and [type(v) for v in pair] == [str, str]):
-                raise record.error("dropped", "a list of names with reasons")
-            dropped.append(Dropped(*pair))
-        names = record.texts("names_in")
-        if len(set(names)) < len(names):
-            raise record.error("names_in", "a list of names, each once")
-        return record.build(
-            lambda: cls(
-                columns=tuple(map(Column.from_dict, record.items("columns"))),
-                dropped=tuple(dropped),
-                names_in=names,
-                from_array=record.flag("from_array"),
-                missing_values=record.levels("missing_values"),
-            )
-        )
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON-safe data; what is dropped as pairs."""
+        return super().to_dict() | {"dropped": [[d.name, d.reason] for d in self.dropped]}
 
     def aligned(self, table: Frame) -> Frame:
         """The frame under the names of the fit: an array is known by position."""
@@ -241,7 +221,7 @@ CODING_FIELDS: Final = ("sensitive", "features", "labels", "groups")
 
 
 @dataclass(frozen=True, eq=False)
-class TableCoding:
+class TableCoding(Coded):
     """How a table becomes codes.
 
     Attributes:
@@ -302,23 +282,6 @@ class TableCoding:
                     f"fair_labels hold a value that is no class of the label: use {classes}, and "
                     "leave out what is not known"
                 ) from None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The coding as JSON-safe data."""
-        parts = {"features": self.features, "labels": self.labels, "groups": self.groups}
-        known = {name: part.to_dict() for name, part in parts.items()}
-        return {"sensitive": list(self.sensitive), **known}
-
-    @classmethod
-    def from_dict(cls, data: Any) -> TableCoding:
-        """The coding of ``to_dict``; a FileFormatError says what is wrong with anything else."""
-        record = Record(data, "the coding", CODING_FIELDS)
-        return cls(
-            Encoding.from_dict(record.data["features"]),
-            Labels.from_dict(record.data["labels"]),
-            Groups.from_dict(record.data["groups"]),
-            record.texts("sensitive"),
-        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final, Literal, NamedTuple, TypeVar, cast, get_args
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 
 from fairpc.core import (
+    ALTERED,
     Array,
     Codes,
     Floats,
+    Record,
     TableError,
     TableWarning,
     counted,
+    record,
     warn_caller,
 )
 from fairpc.data._binning import bin_codes, bin_labels, value_label
-from fairpc.data._density import DAY, DENSITY_FIELDS, ColumnDensity
+from fairpc.data._density import DAY, ColumnDensity
 from fairpc.data._frame import Frame
-from fairpc.data._record import Record
 from fairpc.data._table import MAX_ARITY, MISSING
 from fairpc.data._values import (
     DIRECT,
@@ -43,39 +45,48 @@ from fairpc.data._values import (
 from fairpc.data._writing import PLAIN, Writing
 
 Kind = Literal["category", "number", "boolean", "date"]
-KINDS: Final = get_args(Kind)
 
-T = TypeVar("T")
-
-_INT64: Final = 2**63
+TYPE_ROWS: Final = 20
+"""Values from which on a column of which none was there at fit is of another type."""
+CALENDAR: Final = (-62_135_596_800_000_000.0, 253_402_214_400_000_000.0)
+"""Microseconds of the first and the last day that Python knows."""
+TRUTH: Final = {"False": 0, "True": 1, "false": 0, "true": 1, "0": 0, "1": 1}
+"""How booleans are written as text."""
+_SHOWN: Final = 3
 _OPTIONAL: Final = ("density", "written")
 """Fields of a column that older files do not have."""
 _LAST_DATE: Final = 2.5e17  # microseconds; the calendar of Python ends with the year 9999
 
 
-class Saved:
-    """A dataclass that is written to files: nested records become objects, tuples lists."""
+class Coded(Record):
+    """A part of a coding, which files hold."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON-safe data."""
-        return {name: _plain(getattr(self, name)) for name in fields_of(type(self))}
-
-
-def fields_of(kind: Any) -> tuple[str, ...]:
-    """Names of the fields of a dataclass."""
-    return tuple(kind.__dataclass_fields__)
+    @classmethod
+    def from_dict(cls, data: Any) -> Self:
+        """What ``to_dict`` gave; a FileFormatError says what is wrong with anything else."""
+        return record(cls, _fields(data), "the coding", exact=True, repair=ALTERED)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Saved | ColumnDensity):
-        return value.to_dict()
-    if isinstance(value, Writing):
-        return asdict(value)
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+def _fields(data: Any) -> Any:
+    """The fields of a coding with those that columns leave out, and names in place of pairs."""
+    if isinstance(data, list):
+        return [_fields(each) for each in data]
+    if not isinstance(data, dict):
+        return data
+    found = {name: _fields(value) for name, value in data.items()}
+    if isinstance(density := found.get("density"), dict):
+        density["edges"] = found.get("edges")
+    if "edges" in found and "levels" in found:
+        return {"density": None, "written": None} | found
+    if isinstance(pairs := found.get("dropped"), list):
+        names = ("name", "reason")
+        listed = (p if isinstance(p, list) and len(p) == len(names) else [p] for p in pairs)
+        found["dropped"] = [dict(zip(names, pair, strict=False)) for pair in listed]
+    return found
 
 
 @dataclass(frozen=True)
-class Column(Saved):
+class Column(Coded):
     """How one column becomes codes.
 
     Attributes:
@@ -105,8 +116,6 @@ class Column(Saved):
     written: Writing | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise TableError(f"column {self.name!r} is of kind {self.kind!r}: use one of {KINDS}")
         if not 0 <= self.missing_share <= 1:
             raise TableError(f"column {self.name!r}: its missing share lies between 0 and 1")
         if self.binned:
@@ -197,6 +206,8 @@ class Column(Saved):
             raise TableError(f"column {self.name!r} has levels of several types: use one")
         if len(set(known)) < len(known):
             raise TableError(f"column {self.name!r} has a level twice: levels must differ")
+        if any(isinstance(level, float) and not math.isfinite(level) for level in known):
+            raise TableError(f"column {self.name!r} has a level that is not finite")
         if self.kind == "boolean" and known != (False, True):
             raise TableError(f"column {self.name!r} is boolean: its levels are false and true")
         if any(isinstance(v, bool) for v in known) != (self.kind == "boolean"):
@@ -207,50 +218,9 @@ class Column(Saved):
         data = super().to_dict()
         return {k: v for k, v in data.items() if k not in _OPTIONAL or v is not None}
 
-    @classmethod
-    def from_dict(cls, data: Any) -> Column:
-        """The column of ``to_dict``; a FileFormatError says what is wrong with anything else."""
-        given = data if isinstance(data, dict) else {}
-        fields = [name for name in fields_of(cls) if name in given or name not in _OPTIONAL]
-        record = Record(data, "a column", fields)
-        return record.build(
-            lambda: cls(
-                name=record.text("name"),
-                kind=cast(Kind, record.text("kind")),
-                levels=record.levels("levels"),
-                merged=record.levels("merged"),
-                open=record.flag("open"),
-                edges=record.numbers("edges"),
-                integral=record.flag("integral"),
-                missing_share=record.number("missing_share"),
-                done=record.text("done"),
-                **_newer(record),
-            )
-        )
 
-
-def _newer(record: Record) -> dict[str, Any]:
-    """What older files of a column do not have."""
-    found: dict[str, Any] = {}
-    if "density" in record.data:
-        found["density"] = _density(record.data["density"], record.numbers("edges"))
-    if "written" in record.data:
-        found["written"] = _writing(record.data["written"])
-    return found
-
-
-def _writing(data: Any) -> Writing:
-    record = Record(data, "how a column is written", fields_of(Writing))
-    return Writing(**{name: record.text(name) for name in fields_of(Writing)})
-
-
-def _density(data: Any, edges: tuple[float, ...]) -> ColumnDensity:
-    record = Record(data, "a density", DENSITY_FIELDS)
-    lists = {name: record.numbers(name) for name in DENSITY_FIELDS if name != "step"}
-    return ColumnDensity(edges=edges, **lists, step=record.number("step"))
-
-
-class Dropped(NamedTuple):
+@dataclass(frozen=True)
+class Dropped:
     """A column that is not used, and why."""
 
     name: str
@@ -259,15 +229,6 @@ class Dropped(NamedTuple):
     @property
     def message(self) -> str:
         return f"column {self.name!r} is not used: {self.reason}"
-
-
-_SHOWN: Final = 3
-TYPE_ROWS: Final = 20
-"""Values from which on a column of which none was there at fit is of another type."""
-CALENDAR: Final = (-62_135_596_800_000_000.0, 253_402_214_400_000_000.0)
-"""Microseconds of the first and the last day that Python knows."""
-TRUTH: Final = {"False": 0, "True": 1, "false": 0, "true": 1, "0": 0, "1": 1}
-"""How booleans are written as text."""
 
 
 def code_values(column: Column, values: Values, *, warn: bool = True) -> Codes:

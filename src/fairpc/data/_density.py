@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from fairpc.core import Bools, Codes, Floats, Integers, Ints, TableError
+from fairpc.core import Bools, Codes, Floats, Integers, Ints, Record, TableError
 from fairpc.data._binning import Atoms, round_number
 
 DAY: Final = 86_400_000_000.0
@@ -47,7 +47,7 @@ _LEAST: Final = 1e-300
 
 
 @dataclass(frozen=True)
-class ColumnDensity:
+class ColumnDensity(Record):
     """P(x | bin) of a column.
 
     Attributes:
@@ -58,6 +58,8 @@ class ColumnDensity:
         masses: P(x = cut | bin that starts at or holds the cut), for each cut.
         step: 0 for real numbers; else values are whole multiples of it, and so are cuts.
     """
+
+    _long = ("edges",)  # which are those of the column
 
     edges: tuple[float, ...]
     cuts: tuple[float, ...]
@@ -185,14 +187,6 @@ class ColumnDensity:
     def points(self) -> tuple[float, ...]:
         """Values with a mass of their own."""
         return tuple(c for c, mass in zip(self.cuts, self.masses, strict=True) if mass > 0)
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-safe data; the edges are those of the column."""
-        lists = {name: list(getattr(self, name)) for name in DENSITY_FIELDS if name != "step"}
-        return lists | {"step": self.step}
-
-
-DENSITY_FIELDS: Final = ("cuts", "weights", "rates", "masses", "step")
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from typing import Any, Final
@@ -29,9 +29,9 @@ from fairpc.data._frame import Frame
 from fairpc.data._groups import groups_of, labels_of, warn_of_classes, warn_of_groups
 from fairpc.data._leaks import label_leaks, warn_leak
 from fairpc.data._source import Roles, Source, Watcher, shown_name
-from fairpc.data._summary import Summary, summarise_source, values_at, weighted
-from fairpc.data._table import no_weight
-from fairpc.data._values import AS_NUMBERS, Sentinel, Values, read_values
+from fairpc.data._summary import Summary, numbered, summarise_source, values_at, weighted
+from fairpc.data._table import MISSING, distinct_columns, no_weight
+from fairpc.data._values import AS_NUMBERS, Values, read_values
 
 Names = str | int | Iterable[str | int]
 
@@ -41,8 +41,6 @@ _MOST_SAID: Final = 10
 _CODE_FAR: Final = 10.0
 """How many times as large as all others a number is that may be a code for a missing value."""
 _RAW_LEVELS: Final = 256
-_MOST_PAIRS: Final = 100
-"""Pairs of columns that are compared cell by cell; of more, sets of rows are compared first."""
 
 
 def fit_coding(
@@ -191,48 +189,36 @@ def fit_features(
     return Encoding(used, dropped, names, source.from_array, roles.missing_values)
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """Two columns that cut the rows into sets of the same sizes, by their codes or raw values."""
-
-    one: Column
-    two: Column
-    by_code: bool
+_Read = tuple[int, bool]
+"""A column by its number, and whether it is read by its codes or by its raw values."""
 
 
 def _copies(
     source: Source, roles: Roles, summary: Summary, columns: Sequence[Column]
 ) -> Mapping[str, str]:
-    """The first column that each copy is a copy of; the table is read again where sizes agree.
-
-    Of a wide table with few rows many sizes agree. It is then read once more before, for what
-    cuts each batch into the same sets of rows, and such columns are compared with the first.
-    """
+    """The first column that each copy is a copy of; the table is read again where sizes agree."""
     alike = _alike(
         ((by_code, sizes[not by_code]), (j, by_code))
         for j, sizes in enumerate(_set_sizes(summary, column) for column in columns)
         for by_code in (True, False)
         if sizes[not by_code]
     )
-    most = None
-    if sum(len(some) * (len(some) - 1) // 2 for some in alike) > _MOST_PAIRS:
-        alike, most = _cut_alike(source, roles, columns, alike), 1
-    found: dict[str, str] = {}
-    pairs = sorted(
-        (j, i, not by_code)
-        for some in alike
-        for k, (j, by_code) in enumerate(some)
-        for i, _ in some[:k][:most]
-    )
-    compared = [_Pair(columns[i], columns[j], not raw) for j, i, raw in pairs]
-    for pair in _one_to_one(source, roles, compared) if compared else ():
-        if pair.one.name not in found:
-            found.setdefault(pair.two.name, pair.one.name)
-    return found
-
-
-_Read = tuple[int, bool]
-"""A column by its number, and whether it is read by its codes or by its raw values."""
+    if not alike:
+        return {}
+    reads = sorted({read for some in alike for read in some})
+    names = sorted({columns[j].name for j, _ in reads})
+    names += [] if roles.weight is None else [roles.weight]
+    work = partial(_cuts, [(columns[j], by_code) for j, by_code in reads], roles)
+    batches = list(source.map(names, work, stage="copies"))
+    keys = {read: _canonical([batch[k] for batch in batches]) for k, read in enumerate(reads)}
+    same = [some for each in alike for some in _alike((keys[read], read) for read in each)]
+    found: dict[int, int] = {}
+    for j, by_code in reads:
+        earlier = [i for some in same if (j, by_code) in some for i, _ in some if i < j]
+        original = next((i for i in sorted(earlier) if i not in found), None)
+        if original is not None:
+            found[j] = min(original, found.get(j, original))
+    return {columns[j].name: columns[i].name for j, i in found.items()}
 
 
 def _alike(keyed: Iterable[tuple[Any, _Read]]) -> list[list[_Read]]:
@@ -243,32 +229,40 @@ def _alike(keyed: Iterable[tuple[Any, _Read]]) -> list[list[_Read]]:
     return [some for some in found.values() if len(some) > 1]
 
 
-def _cut_alike(
-    source: Source, roles: Roles, columns: Sequence[Column], alike: Sequence[Sequence[_Read]]
-) -> list[list[_Read]]:
-    """Those of the columns that cut the rows of every batch into the same sets."""
-    reads = sorted({read for some in alike for read in some})
-    names = sorted({columns[j].name for j, _ in reads})
-    work = partial(_cuts, [(columns[j], by_code) for j, by_code in reads], roles.missing_values)
-    cuts = zip(*source.map(names, work, stage="copies"), strict=True)
-    cut = dict(zip(reads, cuts, strict=True))
-    return [same for some in alike for same in _alike((cut[read], read) for read in some)]
-
-
 def _cuts(
-    reads: Sequence[tuple[Column, bool]], missing_values: tuple[Sentinel, ...], frame: Frame
-) -> list[bytes]:
-    """A digest of the sets of rows with equal values: which row is the first of each row's set."""
+    reads: Sequence[tuple[Column, bool]], roles: Roles, frame: Frame
+) -> list[tuple[bytes, list[Any]]]:
+    """How columns cut a batch into sets of rows with equal values: a digest, and these values.
+
+    The digest is that of the first row of each row's set; values come in the order of these rows.
+    """
+    used, _ = weighted(frame, roles)
     found = []
     for column, by_code in reads:
-        values = _cells(column, by_code, missing_values, frame)
-        _, first, place = np.unique(
-            values.rank("dense").fill_null(0).to_numpy(), return_index=True, return_inverse=True
-        )
-        holes = values.is_null().to_numpy()
-        cut = np.where(holes, -1, first[place]).astype(np.int64)
-        found.append(blake2b(cut.tobytes(), digest_size=16).digest())
+        given = read_values(column.name, used.column(column.name), roles.missing_values)
+        values = unmarked(column, given)
+        if by_code:
+            ids, names = code_values(column, values).astype(np.int64), list(range(column.arity))
+        else:
+            if not column.textual and values.type == "text" and column.kind != "boolean":
+                values = Values("number", numbers_of(column, values))
+            ids, distinct = numbered(values)
+            names = list(distinct.data)
+            ids[ids == len(names)] = MISSING
+        number, first = distinct_columns([ids], [len(names) + 1])
+        cut = np.where(ids < 0, MISSING, first[number]).astype(np.int64)
+        digest = blake2b(cut.tobytes(), digest_size=16).digest()
+        found.append((digest, [names[i] for i in ids[first].tolist() if i >= 0]))
     return found
+
+
+def _canonical(cuts: Sequence[tuple[bytes, list[Any]]]) -> tuple[Any, ...]:
+    """The cuts of all batches with values numbered as they appear: equal for one-to-one copies."""
+    numbers: dict[Any, int] = {}
+    return tuple(
+        (digest, tuple(numbers.setdefault(value, len(numbers)) for value in values))
+        for digest, values in cuts
+    )
 
 
 def _set_sizes(summary: Summary, column: Column) -> tuple[bytes, bytes | None]:
@@ -305,47 +299,3 @@ def _sizes(table: Floats, missing: Floats) -> bytes:
     seen = np.round(table[table.any(axis=1)], 6) + 0.0
     ordered = seen[np.lexsort(seen.T[::-1])]
     return np.vstack([ordered, np.round(missing, 6)]).tobytes()
-
-
-def _one_to_one(source: Source, roles: Roles, pairs: Sequence[_Pair]) -> list[_Pair]:
-    """The pairs of columns that are one-to-one copies in every row that has weight."""
-    names = sorted({c.name for pair in pairs for c in (pair.one, pair.two)})
-    names += [] if roles.weight is None else [roles.weight]
-    cells: list[set[tuple[Any, Any]]] = [set() for _ in pairs]
-    work = partial(_pair_cells, pairs, roles)
-    for found in source.map(names, work, stage="copies"):
-        for seen, more in zip(cells, found, strict=True):
-            seen.update(more)
-    return [pair for pair, seen in zip(pairs, cells, strict=True) if _is_one_to_one(seen)]
-
-
-def _is_one_to_one(cells: set[tuple[Any, Any]]) -> bool:
-    """Whether each value has one partner; what is missing must be missing in both."""
-    each = len(cells) == len({a for a, _ in cells}) == len({b for _, b in cells})
-    return each and all((a is None) == (b is None) for a, b in cells)
-
-
-def _pair_cells(pairs: Sequence[_Pair], roles: Roles, frame: Frame) -> list[set[tuple[Any, Any]]]:
-    """Pairs of codes, or of raw values, that occur in a batch."""
-    import polars as pl
-
-    used, _ = weighted(frame, roles)
-
-    def data(column: Column, by_code: bool) -> Any:
-        return _cells(column, by_code, roles.missing_values, used)
-
-    found = ({"one": data(p.one, p.by_code), "two": data(p.two, p.by_code)} for p in pairs)
-    return [set(pl.DataFrame(cells).unique().iter_rows()) for cells in found]
-
-
-def _cells(
-    column: Column, by_code: bool, missing_values: tuple[Sentinel, ...], frame: Frame
-) -> Any:
-    """A column of a batch by its codes or its raw values, as a polars series."""
-    import polars as pl
-
-    values = unmarked(column, read_values(column.name, frame.column(column.name), missing_values))
-    if not (column.textual or by_code) and values.type == "text" and column.kind != "boolean":
-        values = Values("number", numbers_of(column, values))
-    codes = pl.Series(code_values(column, values) if by_code else values.data)
-    return pl.select(pl.when(pl.Series(~values.missing())).then(codes)).to_series()

@@ -24,20 +24,18 @@ from fairpc.core import (
     warn_caller,
 )
 from fairpc.data._column import (
+    Coded,
     Column,
     Dropped,
     Kind,
-    Saved,
     code_columns,
     code_values,
     decode,
     decoded_levels,
-    fields_of,
 )
 from fairpc.data._column_summary import ColumnSummary, RowClasses
 from fairpc.data._fit_column import ClassWeights, Options, fit_column
 from fairpc.data._frame import Frame, read_columns
-from fairpc.data._record import Record
 from fairpc.data._table import MISSING, check_weights
 from fairpc.data._values import MIXED, Level, Sentinel, Values, is_integral, levels_of, read_values
 
@@ -59,7 +57,7 @@ _SAY_NOTHING: Final = frozenset(("yes", "no", "y", "n", "true", "false"))
 
 
 @dataclass(frozen=True)
-class Groups(Saved):
+class Groups(Coded):
     """Groups by one or several sensitive columns.
 
     Attributes:
@@ -79,6 +77,8 @@ class Groups(Saved):
             raise TableError("sensitive groups: at least one column and two groups are needed")
         if len({c.name for c in self.columns}) < len(self.columns):
             raise TableError("sensitive groups: a column appears twice")
+        if min(self.rows) < 0:
+            raise TableError("sensitive groups: a number of rows is negative")
         if list(self.cells) != sorted(set(self.cells)):
             raise TableError("sensitive groups: cells must differ and ascend")
         arities = [column.arity for column in self.columns]
@@ -145,24 +145,6 @@ class Groups(Saved):
             frame = replace(frame, names=self.column_names)
         absent = None if allow_absent else _absent
         return self._group_codes(code_columns(self.columns, frame, self.missing_values, absent))
-
-    @classmethod
-    def from_dict(cls, data: Any) -> Groups:
-        """The groups of ``to_dict``; a FileFormatError says what is wrong with anything else."""
-        record = Record(data, "the groups", fields_of(cls))
-        cells = record.items("cells")
-        whole = all(isinstance(c, list) and all(type(v) is int for v in c) for c in cells)
-        rows = record.items("rows")
-        if not whole or not all(type(v) is int and v >= 0 for v in rows):
-            raise record.error("cells", "lists of whole numbers, with a row count each")
-        return record.build(
-            lambda: cls(
-                tuple(map(Column.from_dict, record.items("columns"))),
-                tuple(tuple(cell) for cell in cells),
-                tuple(rows),
-                record.levels("missing_values"),
-            )
-        )
 
     def _group_codes(self, codes: Codes) -> Codes:
         arities = [column.arity for column in self.columns]
@@ -377,7 +359,7 @@ _CONTINUOUS: Final = 10  # more different broken numbers than this are a measure
 
 
 @dataclass(frozen=True)
-class Labels(Saved):
+class Labels(Coded):
     """Classes of the label.
 
     Attributes:
@@ -441,18 +423,6 @@ class Labels(Saved):
         if len(numbers) and numbers.min() < 0:
             return np.array(decode(self.column, numbers), dtype=object)
         return np.asarray(self.classes_array()[numbers])
-
-    @classmethod
-    def from_dict(cls, data: Any) -> Labels:
-        """The labels of ``to_dict``; a FileFormatError says what is wrong with anything else."""
-        record = Record(data, "the label", fields_of(cls))
-        return record.build(
-            lambda: cls(
-                Column.from_dict(record.data["column"]),
-                record.whole("positive"),
-                record.levels("missing_values"),
-            )
-        )
 
 
 def warn_of_classes(labels: Labels, n_groups: int) -> None:

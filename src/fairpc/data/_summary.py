@@ -73,7 +73,7 @@ def summarise(
     frame, weights = weighted(frame, roles)
     label = shown_name(roles.label)
     labelled = read_values(label, frame.column(roles.label), roles.missing_values)
-    ids, labels = _numbered(labelled, None if known is None else known.labels)
+    ids, labels = numbered(labelled, None if known is None else known.labels)
     n_labels = len(labels.data)
     if n_labels > MOST_LABELS:
         raise TableError(
@@ -129,7 +129,7 @@ def add_summaries(parts: Sequence[Summary]) -> Summary:
     """The summary of all batches: sums are taken in the order of the table."""
     if len(parts) == 1:
         return parts[0]
-    ids, labels = _numbered(_joined([part.labels for part in parts]))
+    ids, labels = numbered(_joined([part.labels for part in parts]))
     n, missing = len(labels.data) + 1, len(labels.data)
     ends = np.cumsum([len(part.labels.data) for part in parts])
     renamed = [
@@ -202,7 +202,7 @@ def listed(source: Source, roles: Roles) -> int | None:
     return max(MOST, room // max(len(many), 1))
 
 
-def _numbered(values: Values, known: Values | None = None) -> tuple[Ints, Values]:
+def numbered(values: Values, known: Values | None = None) -> tuple[Ints, Values]:
     """Number of each value among the distinct ones, and beyond them if missing; and these, sorted.
 
     ``known`` lists texts to be expected.
@@ -264,7 +264,7 @@ def _crossed(
     """The distinct combinations of the columns."""
     key, sizes, found = np.zeros(len(rows), np.int64), [1], {}
     for name, values in columns.items():
-        ids, distinct = _numbered(values, expected.get(name))
+        ids, distinct = numbered(values, expected.get(name))
         sizes.append(len(distinct.data) + 1)
         if np.prod(sizes, dtype=np.float64) > MOST_CELLS:
             names = ", ".join(map(repr, columns))
