@@ -27,6 +27,7 @@ from fairpc.data._column import (
     unmarked,
 )
 from fairpc.data._column_summary import FAN_IN
+from fairpc.data._delimited import NotUtf8Error
 from fairpc.data._distinct import (
     UNBOUNDED,
     CodedRows,
@@ -37,7 +38,6 @@ from fairpc.data._distinct import (
     add_distinct,
 )
 from fairpc.data._files import (
-    NotUtf8Error,
     Reading,
     TableFiles,
     find,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import csv
 import os
 import zipfile
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
@@ -26,7 +24,8 @@ from fairpc.core import (
     need_threads,
     replacing,
 )
-from fairpc.data._frame import MAX_COLUMNS, exactly
+from fairpc.data._delimited import Dialect, NotUtf8Error, read_dialect
+from fairpc.data._frame import exactly
 
 if TYPE_CHECKING:
     import polars as pl
@@ -300,12 +299,35 @@ def _sheet(path: Path, name: str | None, called: str) -> pl.DataFrame:
 
 
 def _types(paths: tuple[Path, ...], kind: Format) -> Types | None:
-    """Types of the columns of several files, where they differ; each is asked by itself."""
-    found: list[tuple[Path, Types]] = []
+    """Types that hold the columns of several files; None where all have the same, in one order.
+
+    Numbers of several widths are joined, as are dates with instants and texts with categories.
+    """
+    import polars as pl
+
+    found: list[Types] = []
     for path in paths:
         with Reading(str(path)):
-            found.append((path, _scan((path,), kind).collect_schema()))
-    return common_types(found)
+            found.append(_scan((path,), kind).collect_schema())
+    if all(list(each.items()) == list(found[0].items()) for each in found):
+        return None
+    for path, types in zip(paths, found, strict=True):
+        for name in sorted(found[0].keys() ^ types.keys()):
+            raise FileFormatError(
+                f"{path} and {paths[0].name} differ in column {name!r}, which one of them lacks: "
+                "give files with the same columns"
+            )
+    kinds = {name: {_kind(types[name]) for types in found} - {"nothing"} for name in found[0]}
+    odd = next((name for name, each in kinds.items() if len(each) > 1), None)
+    texts = dict.fromkeys((name for name, each in kinds.items() if each == {"text"}), pl.String())
+    empty = (pl.DataFrame(schema={n: t[n] for n in found[0]} | texts) for t in found)
+    try:
+        if odd is None:
+            return pl.concat(empty, how="vertical_relaxed").schema
+    except pl.exceptions.PolarsError as error:
+        raise FileFormatError(f"files of one table differ in types ({error}): use one") from error
+    shown = ", ".join(f"{types[odd]} in {p.name}" for p, types in zip(paths, found, strict=True))
+    raise FileFormatError(f"column {odd!r} holds {shown[:300]}: write it with one type")
 
 
 def _paths(given: str, called: str) -> tuple[Path, ...]:
@@ -320,17 +342,16 @@ def _paths(given: str, called: str) -> tuple[Path, ...]:
     except (OSError, ValueError) as error:
         raise FileFormatError(f"{called!r} is no path ({error}): give that of a table") from None
     if inside is not None:
-        return _inside([p for p in inside if not p.name.startswith(("_", "."))], called)
+        return _inside([p for p in inside if p.name[0] not in "_."], called)
     if regular:
         return (path,)
     if exists:
         raise FileFormatError(f"{called} is not a regular file: give the path of one")
-    if has_magic(given):
-        matched = sorted(Path(p) for p in glob(given, recursive=True) if Path(p).is_file())  # noqa: PTH207 - absolute patterns
-        if matched:
-            return tuple(matched)
-        raise FileFormatError(f"no file matches {called}: check the pattern and the folder")
-    raise FileFormatError(f"there is no file {called}: check the name and the folder")
+    matched = sorted(Path(p) for p in glob(given, recursive=True) if Path(p).is_file())  # noqa: PTH207 - absolute patterns
+    if not matched:
+        what = "no file matches" if has_magic(given) else "there is no file"
+        raise FileFormatError(f"{what} {called}: check the name and the folder")
+    return tuple(matched)
 
 
 def _inside(entries: list[Path], called: str) -> tuple[Path, ...]:
@@ -417,6 +438,9 @@ def write_table(
     Only a few batches are in memory at a time. Files that end in .tsv or .tab
     have tabs, whatever the ``delimiter``.
     """
+    import polars as pl
+    from polars.io.plugins import register_io_source
+
     try:
         if not isinstance(target, str | os.PathLike):
             for i, batch in enumerate(batches):
@@ -426,7 +450,13 @@ def write_table(
         if Path(target).suffix.lower() in (".tsv", ".tab"):
             delimiter = "\t"
         with replacing(target) as temporary:
-            _sink(batches, schema, temporary, chosen, delimiter)
+            rows = register_io_source(lambda *_: iter(batches), schema=dict(schema))
+            if chosen == "text":
+                rows.sink_csv(temporary, separator=delimiter)
+            elif chosen == "parquet":
+                rows.sink_parquet(temporary, row_group_size=1 << 17)
+            else:
+                rows.sink_ipc(temporary, compat_level=pl.CompatLevel.oldest())
     except BaseException as error:
         if not _gave_up(error):
             raise
@@ -434,73 +464,6 @@ def write_table(
         raise TableError(
             f"{called} cannot be written ({reason_of(error)}): make room, write Parquet "
             "instead of text, or drop the column that is named"
-        ) from error
-
-
-def _sink(
-    batches: Iterable[pl.DataFrame],
-    schema: Mapping[str, Any],
-    path: Path,
-    chosen: Format,
-    delimiter: str,
-) -> None:
-    import polars as pl
-    from polars.io.plugins import register_io_source
-
-    rows = register_io_source(lambda *_: iter(batches), schema=dict(schema))
-    if chosen == "text":
-        rows.sink_csv(path, separator=delimiter)
-    elif chosen == "parquet":
-        rows.sink_parquet(path, row_group_size=_ROW_GROUP)
-    else:
-        rows.sink_ipc(path, compat_level=pl.CompatLevel.oldest())
-
-
-_ROW_GROUP: Final = 1 << 17
-
-
-def common_types(files: Sequence[tuple[Path, Types]]) -> Types | None:
-    """The types that hold the columns of all files; None where all have the same, in one order.
-
-    Numbers of several widths are joined, as are dates with instants and texts with categories. A
-    FileFormatError names a file that lacks a column, or has numbers where others have text.
-    """
-    first, types = files[0]
-    for path, other in files[1:]:
-        for name in sorted(types.keys() ^ other.keys()):
-            without, having = (path, first) if name in types else (first, path)
-            raise FileFormatError(
-                f"{without} has no column {name!r}, and {having.name} has one: give files with the "
-                "same columns"
-            )
-    if all(list(other.items()) == list(types.items()) for _, other in files):
-        return None
-    return {name: _common(name, [(path, other[name]) for path, other in files]) for name in types}
-
-
-def _common(name: str, found: Sequence[tuple[Path, Any]]) -> Any:
-    """The type of one column."""
-    import polars as pl
-
-    first, start = next(((p, t) for p, t in found if t != pl.Null), found[0])
-    distinct = list(dict.fromkeys(dtype for _, dtype in found))
-    for path, dtype in found:
-        if _kind(dtype) not in (_kind(start), "nothing"):
-            raise FileFormatError(
-                f"column {name!r} holds {dtype} in {path} and {start} in {first.name}: write it "
-                "with one type"
-            )
-    if len(distinct) == 1:
-        return distinct[0]
-    if _kind(start) == "text":
-        return pl.String()
-    try:
-        empty = [pl.DataFrame(schema={name: dtype}) for dtype in distinct]
-        return pl.concat(empty, how="vertical_relaxed").schema[name]
-    except pl.exceptions.PolarsError as error:
-        raise FileFormatError(
-            f"column {name!r} holds {' and '.join(map(str, distinct))} in files of one table: "
-            "write it with one type"
         ) from error
 
 
@@ -515,164 +478,3 @@ def _kind(dtype: Any) -> str:
     if dtype in (pl.String, pl.Categorical, pl.Enum):
         return "text"
     return "nothing" if dtype == pl.Null else str(dtype)
-
-
-if TYPE_CHECKING:
-    import polars as pl
-
-DELIMITERS: Final = ",;\t|"
-NAMES: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
-
-_SAMPLE: Final = 1 << 16
-_NOWHERE: Final = "\x1f"  # "unit separator": a delimiter that text tables do not use
-_AS_TEXT: Final[Mapping[str, Any]] = {"infer_schema": False, "glob": False}
-
-
-class NotUtf8Error(FileFormatError):
-    """A table is text in another encoding."""
-
-
-@dataclass(frozen=True)
-class Dialect:
-    """How a text table is written.
-
-    Attributes:
-        delimiter: what stands between two values.
-        names: the header line.
-        blank_lines: whether there are blank lines, which are no rows.
-    """
-
-    delimiter: str
-    names: tuple[str, ...]
-    blank_lines: bool
-
-    def scan(self, path: Path) -> pl.LazyFrame:
-        """The rows, every value as the text that it is; empty cells are null."""
-        import polars as pl
-
-        # polars leaves doubled quotes in names as they are; csv does not.
-        named: Any = {"with_column_names": lambda _: list(self.names)}
-        rows = pl.scan_csv(path, separator=self.delimiter, **named, **_AS_TEXT)
-        return rows.filter(~pl.all_horizontal(pl.all().is_null())) if self.blank_lines else rows
-
-
-def read_dialect(path: Path, source: str, delimiter: str | None = None) -> Dialect:
-    """How the table is written; a FileFormatError names the line that breaks the rules.
-
-    Every line is looked at: a table with a row too short or too long is refused,
-    not padded.
-    """
-    if delimiter is not None and not _separates(delimiter):
-        raise FileFormatError(
-            f"the delimiter {delimiter!r} is no single character of ASCII that can separate "
-            "values: give one, such as ';'"
-        )
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            chosen = delimiter or _sniffed(file.read(_SAMPLE))
-            file.seek(0)
-            names = next((tuple(row) for row in csv.reader(file, delimiter=chosen) if row), ())
-    except UnicodeDecodeError as error:
-        raise _not_unicode(source, error) from None
-    except csv.Error as error:
-        raise FileFormatError(
-            f"{source}, line 1: the header cannot be read ({error}): give names of columns"
-        ) from None
-    _check_names(names, source)
-    return Dialect(chosen, names, _check_lines(path, source, chosen, len(names)))
-
-
-def _separates(delimiter: str) -> bool:
-    """Whether values can stand on both sides: one byte, no quotation mark, no control but a tab."""
-    single = len(delimiter) == 1 and delimiter.isascii() and delimiter != '"'
-    return single and (delimiter.isprintable() or delimiter == "\t")
-
-
-def _sniffed(text: str) -> str:
-    """The delimiter that the first lines suggest; a comma where they suggest none."""
-    try:
-        return csv.Sniffer().sniff(text, DELIMITERS).delimiter
-    except csv.Error:
-        return DELIMITERS[0]
-
-
-def _check_names(names: tuple[str, ...], source: str) -> None:
-    if not any(name.strip() for name in names):
-        raise FileFormatError(f"{source} is empty: give a table with a header line and rows")
-    if len(names) > MAX_COLUMNS:
-        raise FileFormatError(
-            f"{source} has {len(names):,} columns: at most {MAX_COLUMNS:,} can be learned from, "
-            "drop those that say nothing about the decision"
-        )
-    name, count = Counter(names).most_common(1)[0]
-    if count > 1:
-        raise FileFormatError(
-            f"{source}: column {name!r} appears {count} times: column names must differ, "
-            "rename or drop the copies"
-        )
-
-
-def _check_lines(path: Path, source: str, delimiter: str, width: int) -> bool:
-    """Refuse rows of another width than the header's; the answer is whether lines are blank.
-
-    Polars would fill a row that is too short.
-    """
-    import polars as pl
-
-    line, quote = pl.col("line"), '"'
-    quotes = line.str.count_matches(quote, literal=True)
-    bare = pl.when(quotes > 0).then(line.str.replace_all('"(?:[^"]|"")*"', "")).otherwise(line)
-    found = bare.str.count_matches(delimiter, literal=True) + 1
-    wrong = found != width
-    whole: Any = {"quote_char": None, "has_header": False, "new_columns": ["line"]}
-    lines = pl.scan_csv(path, separator=_NOWHERE, **whole, **_AS_TEXT)
-    facts = {"odd": ((quotes % 2) == 1).any(), "blank": line.is_null().any(), "wrong": wrong.any()}
-    facts |= {"row": wrong.arg_max(), "found": found.get(wrong.arg_max())}
-    try:
-        seen = lines.select(**facts).collect(engine="streaming").row(0, named=True)
-    except pl.exceptions.PolarsError as error:
-        if "utf-8" in str(error):
-            raise _not_unicode(source, error) from None
-        seen = {"odd": True}
-    if seen["odd"]:
-        # Values that hold line breaks: the rows must be read one by one.
-        return _check_rows(path, source, delimiter, width)
-    if seen["wrong"]:
-        raise _ragged(source, seen["row"] + 1, seen["found"], width, delimiter)
-    return bool(seen["blank"])
-
-
-def _check_rows(path: Path, source: str, delimiter: str, width: int) -> bool:
-    """As ``_check_lines``, row by row; a row may span lines."""
-    blank, first = False, 1
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=delimiter, strict=True)
-        try:
-            for row in reader:
-                if row and len(row) != width:
-                    raise _ragged(source, first, len(row), width, delimiter)
-                blank, first = blank or not row, reader.line_num + 1
-        except UnicodeDecodeError as error:
-            raise _not_unicode(source, error) from None
-        except csv.Error as error:
-            raise FileFormatError(
-                f"{source}, line {first}: it cannot be read ({error}): look for a quotation mark "
-                "that is not closed"
-            ) from None
-    return blank
-
-
-def _ragged(source: str, line: int, found: int, width: int, delimiter: str) -> FileFormatError:
-    name = NAMES.get(delimiter, repr(delimiter))
-    return FileFormatError(
-        f"{source}, line {line}: {found} value{'s' * (found != 1)} where the header has {width} "
-        f"(delimiter: {name}): correct the line, or give its delimiter (--delimiter) if it is "
-        "another one"
-    )
-
-
-def _not_unicode(source: str, error: Exception) -> NotUtf8Error:
-    return NotUtf8Error(
-        f"{source} is not UTF-8 ({error}): save it as UTF-8, or give its encoding, such as "
-        "--encoding cp1252"
-    )
