@@ -11,8 +11,7 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from fairpc.baselines import LR, FairLR, Rand, Reduction, Reweight, ThresholdOptimizer
-from fairpc.comparison._baseline_inputs import distinct_rows
-from fairpc.comparison._baselines import group_covariance
+from fairpc.comparison._baselines import distinct_rows, group_covariance
 from fairpc.errors import LearningError
 
 Array = npt.NDArray[Any]

@@ -1,18 +1,26 @@
-"""What the baselines share: the scikit-learn surface, and who sees the sensitive attribute."""
+"""What the baselines share: the scikit-learn surface, who sees the sensitive attribute, and frames
+and arrays as the numbers that a linear model takes."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fairpc.comparison import _baseline_inputs as inputs
-from fairpc.comparison._baseline_inputs import Columns, Feature, Sensitive
-from fairpc.core import Array, Floats, Ints, LearningError
+from fairpc.core import Array, Bools, Floats, Ints, LearningError, missing, warn_caller
+from fairpc.learners import indicators
+
+MOST_LEVELS: Final = 128
+"""Levels of a column that are told apart, the most frequent ones: each is a column."""
+
+Columns = dict[str, Array]
+Sensitive = str | int | Sequence[str | int] | None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -49,15 +57,15 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
         """Learn from rows, labels and groups."""
-        inputs.check_rows(X=X, y=y, sensitive_features=sensitive_features)
-        features, groups = inputs.split(X, self.sensitive, sensitive_features)
+        _check_rows(X=X, y=y, sensitive_features=sensitive_features)
+        features, groups = _split(X, self.sensitive, sensitive_features)
         if not groups and self._groups_required:
             raise LearningError(
                 f"{type(self).__name__} needs groups: give sensitive_features, or name columns of "
                 "X in sensitive"
             )
-        self.groups_ = inputs.learn_groups(groups) if groups else ()
-        self.classes_, codes = np.unique(inputs.labels_of(y), return_inverse=True)
+        self.groups_ = _learn_groups(groups) if groups else ()
+        self.classes_, codes = np.unique(_labels(y), return_inverse=True)
         n = len(self.classes_)
         if n < 2:
             raise LearningError(
@@ -79,8 +87,8 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
         """Scores per class, rows × classes; what they mean is said by each class."""
         check_is_fitted(self, "_features", msg="this %(name)s is not fitted: call fit first")
-        inputs.check_rows(X=X, sensitive_features=sensitive_features)
-        features, groups = inputs.split(X, self.sensitive, sensitive_features)
+        _check_rows(X=X, sensitive_features=sensitive_features)
+        features, groups = _split(X, self.sensitive, sensitive_features)
         if not (self.groups_ and (self.use_sensitive or self._groups_at_prediction)):
             groups = {}
         elif not groups:
@@ -108,10 +116,199 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _numbers(self, features: Columns, groups: Columns) -> tuple[Floats, Ints]:
         """Features, with indicators of the groups after them where they are used; group codes."""
-        matrix = inputs.encode(self._features, features)
+        matrix = _encoded(self._features, features)
         if not groups:
             return matrix, np.zeros(len(matrix), np.int64)
-        codes = inputs.group_codes(self.groups_, groups)
+        codes = _group_codes(self.groups_, groups)
         if self.use_sensitive:
-            matrix = np.hstack([matrix, inputs.indicators(codes, np.arange(1, len(self.groups_)))])
+            matrix = np.hstack([matrix, indicators(codes, np.arange(1, len(self.groups_)))])
         return matrix, codes
+
+
+def _split(X: Any, sensitive: Sensitive, sensitive_features: Any) -> tuple[Columns, Columns]:
+    """Features and sensitive columns, from one table or from two."""
+    if sensitive is not None and sensitive_features is not None:
+        raise LearningError(
+            "sensitive names columns of X and sensitive_features is given too: use one of them"
+        )
+    features, groups = _columns(X, "X"), {}
+    if sensitive is not None:
+        for name in map(str, [sensitive] if isinstance(sensitive, str | int) else sensitive):
+            if name not in features:
+                raise LearningError(f"X has no column {name!r}: name columns of X in sensitive")
+            groups[name] = features.pop(name)
+    elif sensitive_features is not None:
+        groups = _columns(sensitive_features, "sensitive_features")
+    if not features:
+        raise LearningError("X has no columns besides the sensitive ones: give features")
+    return features, groups
+
+
+def _columns(X: Any, what: str) -> Columns:
+    """Columns of a frame by name, or of an array by number ("0", "1", …), nothing missing."""
+    frame = nw.from_native(X, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(frame, nw.Series):
+        frame = frame.alias(frame.name or what).to_frame()
+    if isinstance(frame, nw.DataFrame):
+        return {str(name): _of_series(frame[name], what) for name in frame.columns}
+    array = np.asarray(X)
+    if array.ndim == 1 and what != "X":
+        array = array.reshape(-1, 1)
+    if array.ndim != 2:
+        raise LearningError(f"{what} has shape {array.shape}: give rows × columns")
+    return {str(j): _numbers_or_text(array[:, j], str(j), what) for j in range(array.shape[1])}
+
+
+def _of_series(series: nw.Series[Any], what: str) -> Array:
+    # A method of a polars series asks for its column by name, which may look like a pattern.
+    name, series = str(series.name), series.alias("")
+    _refuse_missing(series.is_null().to_numpy(), name, what)
+    if series.dtype.is_temporal():
+        raise LearningError(
+            f"column {name!r} of {what} holds dates or times: turn it into numbers first"
+        )
+    if not (series.dtype.is_numeric() or series.dtype == nw.Boolean):
+        series = series.cast(nw.String)
+    return _numbers_or_text(series.to_numpy(), name, what)
+
+
+def _numbers_or_text(array: Array, name: str, what: str) -> Array:
+    if array.dtype.kind == "O":
+        _refuse_missing(missing(array), name, what)
+        if all(isinstance(v, bool | int | float | np.number | np.bool_) for v in array):
+            array = array.astype(np.float64)
+    if array.dtype.kind not in "biuf":
+        return array.astype(np.str_)
+    numbers = array.astype(np.float64)
+    _refuse_missing(~np.isfinite(numbers), name, what)
+    return numbers
+
+
+def _refuse_missing(hidden: Bools, name: str, what: str) -> None:
+    if hidden.any():
+        raise LearningError(
+            f"column {name!r} of {what} has a missing or infinite value in row "
+            f"{int(np.argmax(hidden))}: this baseline cannot marginalise it; drop or impute such "
+            "rows, or use FairPC"
+        )
+
+
+@dataclass(frozen=True)
+class Feature:
+    """How one column becomes numbers: standardised, or an indicator per level that is shown."""
+
+    name: str
+    levels: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+    mean: float = 0.0
+    scale: float = 1.0
+
+    @classmethod
+    def learn(cls, name: str, values: Array) -> Feature:
+        distinct, counts = np.unique(values, return_counts=True)
+        if values.dtype.kind == "U":
+            most = np.sort(np.argsort(-counts, kind="stable")[:MOST_LEVELS])
+            # Of two levels one indicator says all.
+            shown = distinct[1:] if len(distinct) == 2 else distinct[most]
+            return cls(name, tuple(distinct.tolist()), tuple(shown.tolist()))
+        # A column of two numbers stays as it is: that is how the paper's tables are used.
+        if len(distinct) <= 2:
+            return cls(name)
+        return cls(name, mean=float(values.mean()), scale=float(values.std()))
+
+    def encode(self, values: Array) -> Floats:
+        text = values.dtype.kind == "U"
+        if text != bool(self.levels):
+            kinds = ("text", "numbers") if text else ("numbers", "text")
+            raise LearningError(
+                f"column {self.name!r} holds {kinds[0]}, and held {kinds[1]} in fit: give the "
+                "same kind of column"
+            )
+        if not text:
+            standard: Floats = (values.astype(np.float64) - self.mean) / self.scale
+            return standard.reshape(-1, 1)
+        unseen = ~np.isin(values, self.levels)
+        if unseen.any():
+            warn_caller(
+                f"column {self.name!r} has the level {str(values[unseen][0])!r}, which was not in "
+                "the training rows: it counts as none of the known levels",
+                UserWarning,
+            )
+        return indicators(values, np.array(self.shown))
+
+
+def _encoded(features: Sequence[Feature], columns: Columns) -> Floats:
+    """Columns of X as a matrix, by what was learned of each from the training rows."""
+    names = [feature.name for feature in features]
+    odd = [*(n for n in names if n not in columns), *(n for n in columns if n not in names)]
+    if odd:
+        raise LearningError(
+            f"X has {len(columns)} columns and had {len(names)} in fit (see column {odd[0]!r}): "
+            "give the same columns"
+        )
+    return np.hstack([feature.encode(columns[feature.name]) for feature in features])
+
+
+def _learn_groups(columns: Columns) -> tuple[Any, ...]:
+    """Levels of the sensitive attribute, or of several crossed, in sorted order."""
+    groups = tuple(sorted(set(_crossed(columns))))
+    if len(groups) < 2:
+        raise LearningError(
+            f"the sensitive features have 1 group ({groups[0]!r}): at least two groups are "
+            "needed in the training rows"
+        )
+    return groups
+
+
+def _group_codes(groups: Sequence[Any], columns: Columns) -> Ints:
+    """Number of each row's group."""
+    number = {group: i for i, group in enumerate(groups)}
+    found = _crossed(columns)
+    unseen = next((g for g in found if g not in number), None)
+    if unseen is not None:
+        raise LearningError(
+            f"group {unseen!r} was not in the training rows: the groups are "
+            f"{', '.join(repr(g) for g in groups)}"
+        )
+    return np.array([number[g] for g in found], np.int64)
+
+
+def _crossed(columns: Columns) -> list[Any]:
+    """The group of each row; whole numbers as such, so that group 1 is not called 1.0."""
+    lists = []
+    for values in columns.values():
+        whole = values.dtype.kind == "f" and (values == np.round(values)).all()
+        lists.append((values.astype(np.int64) if whole else values).tolist())
+    return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
+
+
+def _labels(y: Any) -> Array:
+    """The label as one array of its own values, nothing missing."""
+    series = nw.from_native(y, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        array = np.asarray(series.to_list(), object if series.is_null().any() else None)
+    else:
+        array = np.asarray(y)
+    if array.ndim != 1:
+        raise LearningError(f"y has shape {array.shape}: give one label per row")
+    hidden = missing(array)
+    if hidden.any():
+        raise LearningError(
+            f"y has a missing label in row {int(np.argmax(hidden))}: drop such rows, or use "
+            "FairPC, which can learn from them"
+        )
+    return array
+
+
+def _check_rows(**given: Any) -> None:
+    """The same number of rows everywhere, and the same index where there is one."""
+    sizes = {name: len(values) for name, values in given.items() if values is not None}
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise LearningError(f"the numbers of rows differ ({listed}): give one row for each")
+    indexed = [(name, values.index) for name, values in given.items() if hasattr(values, "iloc")]
+    for name, index in indexed[1:]:
+        if not indexed[0][1].equals(index):
+            raise LearningError(
+                f"the indexes of {indexed[0][0]} and {name} differ: align them, or reset both"
+            )

@@ -22,8 +22,8 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from fairpc.comparison._baseline import Baseline
-from fairpc.comparison._baseline_inputs import distinct_rows, indicators
-from fairpc.core import Floats, Ints, LearningError, MissingExtraError
+from fairpc.core import Array, Floats, Ints, LearningError, MissingExtraError
+from fairpc.learners import indicators
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -218,6 +218,13 @@ def row_space(matrix: Floats) -> Floats | None:
     if matrix.shape[1] <= matrix.shape[0]:
         return None
     return np.linalg.qr(matrix.T)[0]  # SciPy's own would keep the lock, and so signals, for minutes
+
+
+def distinct_rows(*arrays: Array) -> tuple[Ints, Floats]:
+    """First position of each distinct row of several arrays side by side, and its count."""
+    rows = np.column_stack(arrays)
+    _, first, counts = np.unique(rows, axis=0, return_index=True, return_counts=True)
+    return first, counts.astype(np.float64)
 
 
 def group_covariance(matrix: Floats, groups: Ints, n_groups: int) -> Floats:

@@ -40,6 +40,7 @@ from fairpc.learners._design import (
     encoded_matrix,
     encoded_sizes,
     fit_encoding,
+    indicators,
     informative_columns,
 )
 from fairpc.learners._folds import Fold, deal, folds_of, read_folds, stratified_folds

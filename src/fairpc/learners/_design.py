@@ -120,12 +120,12 @@ def _raw_levels(values: Array, hidden: Bools) -> list[Floats]:
         codes = np.minimum(rank[codes], _RAW_LEVELS - 1)
     every = np.full(len(values), -1)
     every[~hidden] = codes
-    return list(indicators(every, int(codes.max()) + 1).T)
+    return list(indicators(every, np.arange(int(codes.max()) + 1)).T)
 
 
-def indicators(codes: Array, n: int) -> Floats:
-    """[code = v] for each v below n: rows × values."""
-    return np.equal(codes[:, None], np.arange(n)).astype(np.float64)
+def indicators(values: Array, shown: Array) -> Floats:
+    """[value = v] for each v that is shown: rows × values."""
+    return np.equal(values[:, None], shown).astype(np.float64)
 
 
 def distinct(matrix: Floats) -> tuple[Floats, Positions]:
@@ -155,7 +155,7 @@ def coded_columns(x: Codes, fitted: Codes, arities: Ints, named: Bools) -> Float
     numbers = np.where(x >= 0, x, np.nan)[:, ~named]
     scaled = np.nan_to_num((numbers - mean) / np.where(spread > 0, spread, 1.0))
     few = np.flatnonzero(named & (arities <= CODED_LEVELS))
-    return np.column_stack([scaled, *(indicators(x[:, j], int(arities[j])) for j in few)])
+    return np.column_stack([scaled, *(indicators(x[:, j], np.arange(arities[j])) for j in few)])
 
 
 def informative_columns(
@@ -318,7 +318,7 @@ class Design:
         blocks = []
         for j, (column, size) in enumerate(zip(matrix.T, sizes.tolist(), strict=True)):
             if size:
-                own = indicators(column, size)
+                own = indicators(column, np.arange(size))
             else:
                 own = np.nan_to_num(standardised(column, mean[j], scale[j]))[:, None]
             blocks.append(np.column_stack([own, np.isnan(column)]))
