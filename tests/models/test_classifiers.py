@@ -15,7 +15,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fairpc.core import Floats, Ints
 from fairpc.data import read_frame
@@ -252,7 +251,6 @@ def test_labels_come_back_as_they_were(labels: list[Any]) -> None:
         (lambda X, y: (X, np.where(y == 1, 1.0, np.nan)), "has 1 class"),
         (lambda X, y: (X, [None, *y[1:].tolist()]), "is missing in row 0"),
         (lambda X, y: (X, y[1:]), "give one per row"),
-        (lambda X, y: (X, None), "requires y"),
         (lambda X, y: (X[["empty"]], y), "no column is left to learn from: column 'empty'"),
     ],
 )
@@ -454,19 +452,3 @@ def test_clone_and_parameters() -> None:
     assert clone(model).get_params() == model.get_params()
     assert model.set_params(kind="hgb").kind == "hgb"
     assert isinstance(fitted("logistic").set_params(kind="hgb").learned_, SavedLinear)
-
-
-def _weights_are_not_rows(estimator: TableClassifier) -> dict[str, str]:
-    if estimator.kind == "logistic":
-        return {}
-    reason = "leaves count rows, and bootstrap and early stopping draw them"
-    return {"check_sample_weight_equivalence_on_dense_data": reason}
-
-
-@pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(  # type: ignore[untyped-decorator]
-    [TableClassifier("logistic"), TableClassifier("hgb")],
-    expected_failed_checks=_weights_are_not_rows,
-)
-def test_common_checks(estimator: Any, check: Any) -> None:
-    check(estimator)

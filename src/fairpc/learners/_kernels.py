@@ -139,21 +139,15 @@ def grow(cells, rows, gradient, hessian, drawn, limits, work, divided, stays, va
     """One tree, from the leaf whose division gains most to the next.
 
     Args:
-        cells: place of each value, columns × rows; first place of each column, and the number of
-            places, a column's last being for what is missing; whether the places of a column have
-            no order; its commonest place, or -1; the other places of each row, one row after the
-            other, and where those of each row begin.
+        cells: those of ``Cells``, in its order.
         rows: those that the tree is grown on.
-        gradient, hessian: derivatives of each row.
+        gradient, hessian: of each row.
         drawn: numbers below one half say which columns a leaf may be divided by, leaves × columns.
-        limits: fewest rows of a leaf, its least curvature, curvature that is added to it, share of
-            a step.
+        limits: those of ``TreeLimits``.
         work: arrays to work in: two of rows; sums, leaves × places and one × 3; what a leaf would
             keep, leaves × places; two of places; bounds of leaves and their best column,
             leaves × 3; gains of leaves.
-        divided: leaf and column of each division, written here, divisions × 2.
-        stays: whether each place stays in its leaf, written here, divisions × places.
-        values: step of each leaf, written here.
+        divided, stays, values: of ``Divisions``, written here.
         at: leaf of each of the rows, written here, in the order of all rows.
     """
     x, start, named, commonest, listed, head = cells
@@ -210,15 +204,7 @@ def grow(cells, rows, gradient, hessian, drawn, limits, work, divided, stays, va
 
 @kernel
 def add_trees(x, divided, stays, values, odds):
-    """Add what trees say of rows to their odds.
-
-    Args:
-        x: place of each value, columns × rows.
-        divided: leaf and column of each division, trees × divisions × 2.
-        stays: whether a place stays in its leaf, trees × divisions × places.
-        values: step of each leaf, trees × leaves.
-        odds: of each row.
-    """
+    """Add what trees (``Divisions``) say of the places ``x`` of rows to their odds."""
     n_trees, n_divisions = divided.shape[:2]
     for t in range(n_trees):
         for r in range(len(odds)):
@@ -306,15 +292,7 @@ def corrected_loss(odds, d, w, kind, mechanism):
 def leaf_sums(x, start, feature, right, number, hole, level_set, goes_left, out):
     """Add the values of the leaves that each row is in, one of each tree, to ``out``.
 
-    Args:
-        x: numbers of the features, codes of categories, NaN = missing; rows × features.
-        start: first node of each tree, and the number of nodes.
-        feature: that a node asks for, -1 in a leaf.
-        right: right child.
-        number: threshold up to which a number goes left; value of a leaf.
-        hole: 1 where what is missing goes left.
-        level_set: row of ``goes_left`` for a node that asks for a category, else -1.
-        goes_left: 1 where a code goes left, sets × codes.
+    ``x`` is a matrix with NaN for what is missing; what follows are parts of ``SavedTrees``.
     """
     n_rows = len(x)
     named = len(goes_left) > 0

@@ -9,7 +9,6 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,7 +21,6 @@ from fairpc.core import (
     TableError,
     check_choice,
     is_missing,
-    warn_caller,
 )
 from fairpc.data import (
     Encoding,
@@ -112,16 +110,15 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         used = np.flatnonzero(weights > 0)
         if len(used) < frame.n_rows:
             frame, codes, weights = frame.taken(used), codes[used], weights[used]
-        how = self.kind, _sentinels(self.missing_values), identifiers
-        encoding = fit_encoding(frame, codes, weights, *how)
-        matrix, sizes = encoded_matrix(encoding, frame), encoded_sizes(encoding)
+        sentinels = _sentinels(self.missing_values)
+        encoding = fit_encoding(frame, codes, weights, self.kind, sentinels, identifiers)
+        known = encoded_matrix(encoding, frame), encoded_sizes(encoding), codes, weights
         if self.kind == "logistic":
-            learned: Learned = learn_linear(matrix, sizes, codes, weights)
+            self._store(classes, encoding, learn_linear(*known))
         else:
             learn = learn_boosting if self.kind == "hgb" else learn_forest
             seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-            learned = learn(matrix, sizes, codes, weights, seed)
-        self._store(classes, encoding, learned)
+            self._store(classes, encoding, learn(*known, seed))
         return self
 
     @classmethod
@@ -136,14 +133,12 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """P(Df = k | x), learned from labels 0 and 1 that known mechanisms have altered."""
         frame, sentinels = read_frame(X), _sentinels(missing_values)
-        encoding = fit_encoding(frame, labels.d, labels.weights, kind, sentinels, identifiers)
-        matrix, sizes = encoded_matrix(encoding, frame), encoded_sizes(encoding)
-        learned: Learned
-        if kind == "logistic":
-            learned = corrected_linear(matrix, sizes, labels)
-        else:
-            learned = corrected_boosting(matrix, sizes, labels, random_state)
+        given = labels.d, labels.weights, kind, sentinels, identifiers
+        encoding = fit_encoding(frame, *given)
+        known = encoded_matrix(encoding, frame), encoded_sizes(encoding), labels
         model = cls(kind, missing_values=sentinels, random_state=random_state)
+        linear = kind == "logistic"
+        learned = corrected_linear(*known) if linear else corrected_boosting(*known, random_state)
         model._store(np.array([0, 1]), encoding, learned)
         return model
 
@@ -152,7 +147,6 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "learned_")
         frame, known = read_frame(X), self.encoding_
         if (frame.from_array or known.from_array) and len(frame.names) != self.n_features_in_:
-            # The first words are those that scikit-learn's tools look for.
             raise TableError(
                 f"X has {len(frame.names)} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input: array columns are matched by position"
@@ -232,31 +226,19 @@ def _sentinels(missing_values: tuple[Sentinel, ...]) -> tuple[Sentinel, ...]:
 
 def _labels(X: Any, frame: Frame, y: Any, sample_weight: Any) -> tuple[Array, Ints, Floats]:
     """The classes, the number of each row's class, and the weights."""
-    if y is None:
-        # The first words are those that scikit-learn's tools look for.
-        raise TableError(
-            "This TableClassifier estimator requires y to be passed, but the target y is None: "
-            "give the labels"
-        )
-    if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
-        message = "A column-vector y was passed when a 1d array was expected: it is read as one"
-        warn_caller(message, DataConversionWarning)
-    if frame.n_rows == 1:
-        raise TableError("the table has 1 row (n_samples = 1): a fit needs rows of two classes")
     check_rows(X, frame, y, "label")
     weights = check_weights(sample_weight, frame.n_rows)
     labels = fit_labels(y, sample_weight=weights)
     if len(labels.classes) > 2:
-        # The words in brackets are those that scikit-learn's tools look for.
         raise TableError(
             f"label {labels.name!r} has {len(labels.classes)} classes, and a TableClassifier tells "
-            "two apart (Only binary classification is supported): merge classes"
+            "two apart: merge classes"
         )
     codes = labels.transform(y).astype(np.int64)
     hidden = (codes < 0) & (weights > 0)
     if hidden.any():
         raise TableError(
-            f"label {labels.name!r} is missing in row {int(np.argmax(hidden))} (it contains NaN): "
-            "leave out rows without a label"
+            f"label {labels.name!r} is missing in row {int(np.argmax(hidden))}: leave out rows "
+            "without a label"
         )
     return labels.classes_array(), codes, weights

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
+from joblib import Parallel, delayed  # type: ignore[import-untyped]
 from sklearn.base import clone
 
 from fairpc.core import Floats, Ints, LearningError, Positions, counted
@@ -72,82 +73,66 @@ class FoldClassifiers:
         self, given: Any, table: Any, rows: Rows, folds: Positions, positive: int, weighted: bool
     ) -> list[tuple[Any, ...]]:
         """Per fold a classifier of the other folds, or one for each group."""
-        from joblib import Parallel, delayed  # type: ignore[import-untyped]
-
         labels = (rows.d == positive).astype(np.int64)
         whole = self.view.table(table, rows.s)
         parts = [folds != k for k in range(self.n_folds)]
         if self.per_group:
             parts = [part & (rows.s == g) for part in parts for g in range(rows.n_groups)]
         seeds = self.rng.integers(1 << 31, size=len(parts))
-        jobs = (
-            delayed(fitted_classifier)(
-                self._classifier(given, int(seed)),
+        return self._by_fold(
+            self._fit(
+                given,
+                int(seed),
                 take_rows(whole, at),
                 labels[at],
                 rows.weights[at] if weighted else None,
-                **self._known(given),
             )
             for seed, at in zip(seeds, map(np.flatnonzero, parts), strict=True)
         )
-        fitted = Parallel(n_jobs=self.n_jobs)(jobs)
-        each = rows.n_groups if self.per_group else 1
-        return [tuple(fitted[k : k + each]) for k in range(0, len(fitted), each)]
 
     def of_decisions(
         self, table: Any, rows: Rows, folds: Positions, positive: int, found: ScoreMap
     ) -> list[tuple[Any, ...]]:
         """Per fold our classifiers of Df, learned from labels that the mechanism has altered."""
-        from joblib import Parallel, delayed
-
         every = AlteredLabels.of(rows.d == positive, rows.weights, *_mechanisms(rows, found))
         whole = self.view.table(table, rows.s)
         parts = [np.flatnonzero(folds != k) for k in range(self.n_folds)]
         seeds = self.rng.integers(1 << 31, size=self.n_folds)
-        jobs = (
-            delayed(TableClassifier.behind)(
-                kind,
-                take_rows(whole, at),
-                every.take(at),
-                self.missing_values,
-                self.identifiers,
-                int(seed),
-            )
+        how = self.missing_values, self.identifiers
+        behind = delayed(TableClassifier.behind)
+        return self._by_fold(
+            behind(kind, take_rows(whole, at), every.take(at), *how, int(seed))
             for seed, at in zip(seeds, parts, strict=True)
             for kind in SECOND
         )
-        fitted = Parallel(n_jobs=self.n_jobs)(jobs)
-        return [tuple(fitted[k : k + len(SECOND)]) for k in range(0, len(fitted), len(SECOND))]
 
     def of_groups(self, given: Any, table: Any, rows: Rows) -> tuple[Any, ...]:
         """Classifiers of S from X: of each group against the others, one where there are two."""
-        from joblib import Parallel, delayed
-
-        wanted = range(rows.n_groups) if rows.n_groups > 2 else range(1, 2)
         without = self.view.features(table)
         seeds = self.rng.integers(1 << 31, size=rows.n_groups)
-        jobs = (
-            delayed(fitted_classifier)(
-                self._classifier(given, int(seeds[g])),
-                without,
-                (rows.s == g).astype(np.int64),
-                None,
-                **self._known(given),
-            )
+        wanted = range(rows.n_groups) if rows.n_groups > 2 else range(1, 2)
+        fits = (
+            self._fit(given, int(seeds[g]), without, (rows.s == g).astype(np.int64), None)
             for g in wanted
         )
-        return tuple(Parallel(n_jobs=self.n_jobs)(jobs))
+        return tuple(Parallel(n_jobs=self.n_jobs)(fits))
 
-    def _classifier(self, given: Any, seed: int) -> Any:
-        """A copy of a classifier that was given, or ours."""
+    def _fit(self, given: Any, seed: int, *rows: Any) -> Any:
+        """The fit of a copy of a classifier that was given, or of ours, to be done.
+
+        Ours is told what tells rows apart in the whole table: a fold may look otherwise.
+        """
+        fit = delayed(fitted_classifier)
         if given is None:
-            return TableClassifier(missing_values=self.missing_values, random_state=seed)
-        return clone(given)
+            given = TableClassifier(missing_values=self.missing_values, random_state=seed)
+        if isinstance(given, TableClassifier):
+            return fit(clone(given), *rows, identifiers=self.identifiers)
+        return fit(clone(given), *rows)
 
-    def _known(self, given: Any) -> dict[str, Any]:
-        """What our own classifier is told of the whole table: a fold may look otherwise."""
-        own = given is None or isinstance(given, TableClassifier)
-        return {"identifiers": self.identifiers} if own else {}
+    def _by_fold(self, fits: Iterable[Any]) -> list[tuple[Any, ...]]:
+        fitted = Parallel(n_jobs=self.n_jobs)(fits)
+        each = len(fitted) // self.n_folds
+        return [tuple(fitted[k : k + each]) for k in range(0, len(fitted), each)]
 
 
 def _mechanisms(rows: Rows, found: ScoreMap) -> tuple[Ints, Floats]:
@@ -222,9 +207,7 @@ def _held_out(
 ) -> Floats:
     """The same of all rows, by the classifiers that had not seen them."""
     said = np.empty((1 + len(SECOND), len(b)))
-    for k, of_df in enumerate(estimators):
-        here = np.flatnonzero(scored.folds == k)
-        part = view.table(take_rows(table, here), scored.rows.s[here])
+    for of_df, here, part in _unseen(estimators, table, scored.rows, scored.folds, view):
         said[:, here] = _each(scored.scores[here], of_df, part, b[here])
     return said
 
@@ -234,9 +217,15 @@ def held_out_scores(
 ) -> Floats:
     """P(D = positive | x, s) of each row, by the classifier that had not seen it."""
     scores = np.empty(rows.n_rows)
+    for classifiers, here, part in _unseen(estimators, table, rows, folds, view):
+        scores[here] = scores_by(classifiers, part, rows.s[here])
+    return scores
+
+
+def _unseen(
+    estimators: list[tuple[Any, ...]], table: Any, rows: Rows, folds: Positions, view: GroupView
+) -> Iterator[tuple[tuple[Any, ...], Ints, Any]]:
+    """The classifiers of each fold, and the rows that they have not seen, as they take them."""
     for k, classifiers in enumerate(estimators):
         here = np.flatnonzero(folds == k)
-        scores[here] = scores_by(
-            classifiers, view.table(take_rows(table, here), rows.s[here]), rows.s[here]
-        )
-    return scores
+        yield classifiers, here, view.table(take_rows(table, here), rows.s[here])
