@@ -9,9 +9,9 @@ import pytest
 
 from auditing.hiring import fitted, people, person
 from fairpc import FairPC, LatentDecision
-from fairpc.auditing import _view as view
+from fairpc.auditing import _blocks as view
 from fairpc.auditing import reasons
-from fairpc.auditing._adverse_action import MOST
+from fairpc.auditing._reasons import MOST
 from fairpc.datasets import load_german
 from fairpc.errors import AuditError, LearningError
 from fairpc.filings import Answers, statement_of_reasons

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fairpc.auditing._answers import MAX_BYTES, QUESTIONS
-from fairpc.auditing._document import Blank
+from fairpc.auditing._answers import MAX_BYTES, questions
+from fairpc.auditing._blocks import Blank
 from fairpc.errors import FileFormatError
 from fairpc.filings import Answers, form, read_answers
 
@@ -22,7 +22,7 @@ def written(tmp_path: Path, text: str | bytes) -> Path:
 def test_the_form_asks_every_question_and_is_empty() -> None:
     data = tomllib.loads(form())
     keys = {f"{table}.{name}" for table, content in data.items() for name in content}
-    assert keys == {question.key for question in QUESTIONS}
+    assert keys == set(questions())
     found = Answers.of(data)
     assert not found.texts
     assert not any(found.lists.values())
@@ -58,7 +58,7 @@ def test_words_of_columns(tmp_path: Path) -> None:
         ("name = 'x'", "outside a table"),
         ("[model]\nname = ['x']", "no text"),
         ("[ll144]\nleave_out = 'x'", "no list"),
-        ("[notice]\nwords = 'x'", "no table of words"),
+        ("[notice]\nwords = 'x'", "no table"),
         ("[model", "not TOML"),
         (b"\xff\xfe", "not TOML"),
         ("a = " + "[" * 5000, "not TOML"),

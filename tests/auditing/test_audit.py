@@ -14,7 +14,7 @@ import pytest
 
 import fairpc
 from auditing.tables import QUICK, fitted, plain_json, table
-from fairpc.auditing import Audit, audit, group_gaps
+from fairpc.auditing import Audit, audit, group_gaps, render
 from fairpc.auditing import _background as background
 from fairpc.auditing._audit import AT_ONCE, STEPS
 from fairpc.circuit import from_dict
@@ -205,7 +205,7 @@ def test_a_circuit_that_no_page_can_hold_is_neither_made_nor_drawn(
     for part in ("circuit", "what_if"):
         assert f"2 groups and 2 classes has {n_edges:,} edges" in found.left_out[part]
     assert "model.query answers the same questions" in found.left_out["what_if"]
-    page = found._page()
+    page = render(found)
     assert f"{n_edges:,} edges" in page
     assert found.provenance.model_hash in page
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import given
 
-from fairpc.auditing._background_section import packed_circuit, whole_numbers
+from fairpc.auditing._background import packed_circuit, whole_numbers
 from fairpc.circuit import Circuit, to_dict
 from strategies import circuits
 

@@ -13,9 +13,8 @@ import pytest
 
 from auditing import facts
 from auditing.browser import Browser, browser, require_browser
-from fairpc.auditing import Audit
-from fairpc.auditing._background_section import packed_circuit
-from fairpc.auditing._page import render
+from fairpc.auditing import Audit, render
+from fairpc.auditing._background import packed_circuit
 from fairpc.circuit import CircuitBuilder, to_dict
 from fairpc.models._distribution import leave_one_out
 

@@ -11,7 +11,7 @@ import pytest
 
 from fairpc import LatNB, audit
 from fairpc.auditing import ParityFacts
-from fairpc.auditing._categories import _median
+from fairpc.auditing._parity import median
 
 QUICK: dict[str, Any] = {"n_seeds": 1, "n_starts": 0, "n_replicates": 0, "baselines": False}
 
@@ -81,12 +81,12 @@ def test_rows_of_an_attribute_add_up_to_those_whose_group_is_known() -> None:
 @pytest.mark.parametrize("scores", [[3.0, 1.0, 2.0], [4.0, 1.0, 2.0, 2.0, 3.0, 9.0], [1.0, 1.0]])
 def test_the_same_rows_are_above_the_median_as_above_that_of_numpy(scores: list[float]) -> None:
     values = np.array(scores)
-    above = values > _median(values, np.ones(len(values)))
+    above = values > median(values, np.ones(len(values)))
     assert above.tolist() == (values > np.median(values)).tolist()
 
 
 def test_a_weight_is_so_many_rows() -> None:
     values, times = np.array([0.1, 0.4, 0.7]), np.array([1, 1, 5])
     repeated = np.repeat(values, times)
-    once = _median(repeated, np.ones(len(repeated)))
-    assert _median(values, times.astype(float)) == once == 0.7
+    once = median(repeated, np.ones(len(repeated)))
+    assert median(values, times.astype(float)) == once == 0.7

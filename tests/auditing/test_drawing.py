@@ -14,18 +14,21 @@ from hypothesis import strategies as st
 from fairpc.auditing import _text as text
 from fairpc.auditing._drawing import (
     Mark,
+    Picture,
     Plane,
     Point,
     Row,
+    Scale,
     Series,
     bars,
     curves,
     estimates,
     flow,
+    limits,
     ranges,
+    round_numbers,
     scatter,
 )
-from fairpc.auditing._svg import Picture, Scale, limits, round_numbers
 
 HOSTILE = "<script>alert(1)</script>\"'&"
 ROWS = [Row(HOSTILE, 0.31, (0.2, 0.4), 0), Row("y" * 300, None, None, 1), Row("z", 0.9, (0.8, 1))]

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from auditing.hiring import audited, fitted, one_attribute, people
+from fairpc.auditing import _blocks as view
 from fairpc.auditing import _text as text
-from fairpc.auditing import _view as view
-from fairpc.auditing._document import Entries
+from fairpc.auditing._blocks import Entries
 from fairpc.auditing._local_law_144 import impact_ratios
 from fairpc.errors import OptionError
 from fairpc.filings import Answers, Document, bias_audit_tables

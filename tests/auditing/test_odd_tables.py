@@ -9,8 +9,7 @@ import polars as pl
 import pytest
 
 from auditing.tables import MODELS, QUICK, fitted, plain_json, table
-from fairpc.auditing import audit
-from fairpc.auditing._page import render
+from fairpc.auditing import audit, render
 from fairpc.datasets import load_adult, load_compas
 from fairpc.errors import DriftWarning
 from fairpc.models import FairPC, LatNB

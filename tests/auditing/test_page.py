@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from auditing import facts
-from fairpc.auditing import Audit
-from fairpc.auditing._page import render
-from fairpc.auditing._view import SHOWN
+from fairpc.auditing import Audit, render
+from fairpc.auditing._blocks import SHOWN
 
 FINDINGS = ("verdict", "data", "labels", "mechanism", "decidable", "strata", "parity", "patterns")
 BACKGROUND = (

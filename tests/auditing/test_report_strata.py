@@ -9,8 +9,7 @@ import pytest
 
 from auditing import facts
 from auditing.test_page import Reader
-from fairpc.auditing import Audit
-from fairpc.auditing._page import render
+from fairpc.auditing import Audit, render
 from fairpc.auditing._strata import ARGUED
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from auditing.tables import QUICK, fitted, table
-from fairpc.auditing import Audit, audit
+from fairpc.auditing import Audit, audit, render
 from fairpc.core import MAX_BYTES
 from fairpc.errors import FileFormatError
 
@@ -41,14 +41,14 @@ def test_nothing_but_the_page_is_lost(name: str, n_classes: int) -> None:
 def test_the_page_can_be_made_again() -> None:
     again = Audit.from_json(made().to_json())
     assert "that does not show that they hold" in again.verdict.headline
-    assert "that does not show that they hold" in again._page()
-    assert "Drawing of the circuit" not in again._page()
+    assert "that does not show that they hold" in render(again)
+    assert "Drawing of the circuit" not in render(again)
 
 
 def test_a_drawing_from_a_file_is_never_shown() -> None:
     record = json.loads(made().to_json())
     record["circuit"]["svg"] = "<svg><text>from outside</text></svg>"
-    assert "from outside" not in Audit.from_json(json.dumps(record))._page()
+    assert "from outside" not in render(Audit.from_json(json.dumps(record)))
 
 
 def changed(path: str, value: Any) -> str:
@@ -77,8 +77,8 @@ def changed(path: str, value: Any) -> str:
         ("data.groups", {}, "not a list"),
         ("data.groups.0.name", 3, "not text"),
         ("data.n_rows", 10**400, "not a whole number"),
-        ("parity.gap", "wide", "not a number"),
-        ("parity.gap", 10**400, "not a number"),
+        ("parity.model_gap", "wide", "not a number"),
+        ("parity.model_gap", 10**400, "not a number"),
         ("parity.categories", KeyError, "'categories'"),
         ("parity.decisions.0.parity.kind", "guess", "'mean score' or 'rate'"),
         ("parity.decisions.0.parity.pairs.0.ratio_interval", [1.0], "a list of 2"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -229,7 +230,7 @@ def test_rows_without_labels_or_groups_leave_parts_out() -> None:
 def test_a_gap_in_words_names_the_group_with_fewer_labels() -> None:
     ends = (-0.25, -0.15), (-0.12, -0.08)
     one = GapParts("a", "b", -0.3, -0.2, ends[0], -0.1, ends[1], 0)
-    assert strata.label_parts((one,), "yes") == (
+    assert replace(own(found()), labels=(one,), positive="yes").sentences[1] == (
         "Labels 'yes' are 30.0 percentage points rarer in group 'b' than in group 'a': 10.0 (8.0 "
         "to 12.0) points because the groups are spread differently over the strata, and 20.0 "
         "(15.0 to 25.0) points within strata."

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
 from auditing.tables import QUICK, fitted, job_of_table, table
-from fairpc.auditing import Audit, audit
+from fairpc.auditing import Audit, audit, render
 from fairpc.auditing._assumptions import assumption_facts, assumption_test, learned_rate
-from fairpc.auditing._gaps import GapChange, change_words, outcome
-from fairpc.auditing._page import render
+from fairpc.auditing._parity import GapChange, _one_class, outcome
 from fairpc.evidence import CrossFit
 from fairpc.models import LatNB
 
@@ -84,11 +82,11 @@ def changed(labels: tuple[float, float], decisions: tuple[float, float], half: f
     """Two groups of the same size, intervals of ± half."""
     change = (decisions[1] - decisions[0]) - (labels[1] - labels[0])
     apart = decisions[1] - decisions[0]
-    blank: Any = ("unclear", "")
     ends = change - half, change + half
-    one = GapChange("yes", "a=0", "a=1", labels, decisions, change, ends, 100, *blank)
-    shares = sum(labels) / 2, sum(decisions) / 2
-    return replace(one, outcome=outcome(one, (apart - half, apart + half), *shares))
+    how = outcome(labels, decisions, ends, (apart - half, apart + half))
+    if _one_class(sum(labels) / 2, sum(decisions) / 2):
+        how = "one class"
+    return GapChange("yes", "a=0", "a=1", labels, decisions, change, ends, 100, how)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +114,7 @@ def test_what_decisions_do_to_a_gap(
 ) -> None:
     one = changed(labels, decisions, half)
     assert one.outcome == name
-    said = change_words(one)
+    said = one.sentence
     assert said.startswith(begins)
     assert ("times as far" in said) == (name == "wider")
     turned = (labels[1] - labels[0]) * (decisions[1] - decisions[0]) < 0

@@ -1,16 +1,13 @@
 """Facts of an audit: what a model and a table say, as plain data; the page only shows them."""
 
-from fairpc.auditing._adverse_action import in_words, of_what, statement_of_reasons
-from fairpc.auditing._ai_act import technical_documentation
 from fairpc.auditing._answers import Answers, form, read_answers
-from fairpc.auditing._audit import Audit, audit, group_gaps
-from fairpc.auditing._document import Document, writer
-from fairpc.auditing._gaps import ParityFacts
+from fairpc.auditing._audit import Audit, audit, group_gaps, render
+from fairpc.auditing._documents import model_card, technical_documentation
 from fairpc.auditing._local_law_144 import bias_audit_tables
-from fairpc.auditing._model_card import model_card
-from fairpc.auditing._page import render
-from fairpc.auditing._reasons import Reasons, reasons
-from fairpc.auditing._verdict import Verdict
+from fairpc.auditing._overview import Verdict
+from fairpc.auditing._parity import ParityFacts
+from fairpc.auditing._reasons import Reasons, in_words, of_what, reasons, statement_of_reasons
+from fairpc.auditing._writing import Document, is_markdown
 
 __all__ = [
     "Answers",

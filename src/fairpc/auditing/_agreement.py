@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from fairpc.auditing import _blocks as blocks
+from fairpc.auditing import _text as text
+from fairpc.auditing._drawing import Plane, Point, Row, Series, curves, estimates, limits, scatter
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows
+from fairpc.auditing._text import Ends
 from fairpc.comparison import CalibrationBin as CalibrationBin
-from fairpc.comparison import (
-    Comparison,
-    Rand,
-    auc,
-    calibration,
-    compare,
-    default_baselines,
-)
+from fairpc.comparison import Comparison, Rand, auc, calibration, compare, default_baselines
 from fairpc.core import AuditError, Bools, Floats, LeakWarning, SameAsLabelWarning, serialise
 from fairpc.data import Groups, code_values, decode, read_frame, read_values
 from fairpc.evidence import mean_sample, quantile, rate_sample, wilson
 from fairpc.learners import kish
 from fairpc.models import series_of
+
+if TYPE_CHECKING:
+    from fairpc.auditing._audit import Audit
 
 CAPTION: Final = (
     "Measured against the observed label, which may be biased: agreement with it is not the same "
@@ -42,16 +42,36 @@ _SEEN: Final = (
     "report tells how the model was learned."
 )
 _ROC_POINTS: Final = 101
+_ALL: Final = "All rows"
+_ALL_SERIES: Final = 5
+_COLUMNS: Final = 4
+_DRAWN: Final = 12
+
+_METRICS: Final[tuple[tuple[str, str, text.Form], ...]] = (
+    ("accuracy", "Accuracy", text.share),
+    ("selection_rate", "Selection rate", text.share),
+    ("true_positive_rate", "True positive rate", text.share),
+    ("false_positive_rate", "False positive rate", text.share),
+    ("precision", "Precision", text.share),
+    ("auc", "Area under the ROC curve", text.number),
+    ("brier", "Brier score", text.number),
+)
+_SHOWN: Final = {
+    "accuracy": "Share of rows whose decision equals the observed label.",
+    "true_positive_rate": "Share decided positively among rows labelled positive.",
+    "false_positive_rate": "Share decided positively among rows labelled otherwise.",
+    "auc": "Chance that a row labelled positive scores above one labelled otherwise.",
+}
 
 
 @dataclass(frozen=True)
 class Estimate:
     """A number with its interval, and the rows it is made of; None where there are none."""
 
-    value: float | None
-    lower: float | None
-    upper: float | None
-    n: int
+    value: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    n: int = 0
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -89,7 +109,7 @@ def group_metrics(job: Job) -> GroupMetrics:
     rows, level = job.rows, job.settings.level
     labelled = rows.d >= 0
     return GroupMetrics(
-        positive=rows.classes[rows.positive],
+        positive=rows.positive_class,
         level=level,
         caption=CAPTION,
         on_training_rows=bool(rows.same_rows_as_fit),
@@ -104,7 +124,7 @@ def _metric(rows: AuditedRows, part: Bools, name: str | None, level: float) -> G
     def rate(hits: Bools, others: Bools) -> Estimate:
         among = part & others
         if not among.any():
-            return Estimate(None, None, None, 0)
+            return Estimate()
         sample = rate_sample(hits[among].astype(np.float64), *rows.weighing(among).values())
         low, high = wilson(sample.mean, sample.size, quantile((1 + level) / 2))
         return Estimate(sample.mean, low, high, rows.number(among))
@@ -126,7 +146,7 @@ def _metric(rows: AuditedRows, part: Bools, name: str | None, level: float) -> G
 def _mean(rows: AuditedRows, values: Floats, among: Bools, level: float) -> Estimate:
     n = rows.number(among)
     if not n:
-        return Estimate(None, None, None, 0)
+        return Estimate()
     mean = float(np.average(values[among], weights=rows.each_weight[among]))
     sample = mean_sample(values[among], *rows.weighing(among).values())
     half = quantile((1 + level) / 2, max(sample.freedom, 1.0)) * math.sqrt(sample.variance)
@@ -138,7 +158,7 @@ def _auc(rows: AuditedRows, truth: Bools, score: Floats, part: Bools, level: flo
     """Area with Hanley and McNeil's interval (1982), on the logit scale; on numbers of persons."""
     n = rows.number(part)
     if not (truth & part).any() or not (~truth & part).any():
-        return Estimate(None, None, None, n)
+        return Estimate(n=n)
     area = auc(
         truth[part].astype(np.intp), score[part], positive=1, sample_weight=rows.each_weight[part]
     )
@@ -146,7 +166,7 @@ def _auc(rows: AuditedRows, truth: Bools, score: Floats, part: Bools, level: flo
     one, two = area / (2 - area), 2 * area**2 / (1 + area)
     spread = area * (1 - area) + (p - 1) * (one - area**2) + (q - 1) * (two - area**2)
     if not 0 < area < 1:
-        return Estimate(area, None, None, n)
+        return Estimate(area, n=n)
     half = quantile((1 + level) / 2) * math.sqrt(max(spread, 0.0) / (p * q)) / (area * (1 - area))
     middle = math.log(area / (1 - area))
     # An area just below 1, by rounding, has a logit whose exponential is no float.
@@ -192,7 +212,7 @@ def score_curves(job: Job) -> ScoreCurves:
         if len(np.unique(rows.d[part & (rows.d >= 0)] == rows.positive)) == 2
     )
     return ScoreCurves(
-        positive=rows.classes[rows.positive],
+        positive=rows.positive_class,
         caption=CAPTION + (_SEEN if job.model._needs_table and rows.same_rows_as_fit else ""),
         roc=roc,
         decision_calibration=_calibration(rows, rows.scores),
@@ -222,7 +242,7 @@ def _calibration(rows: AuditedRows, scores: Floats) -> tuple[CalibrationBin, ...
     labels, weights = (rows.d[here] == rows.positive).astype(np.intp), rows.each_weight[here]
     positive = scores[here, rows.positive]
     bins = calibration(labels, positive, rows.s[here], positive=1, sample_weight=weights)
-    return tuple(replace(b, group=rows.groups[int(b.group)]) for b in bins)
+    return tuple(map(rows.named, bins))
 
 
 @dataclass(frozen=True)
@@ -321,3 +341,208 @@ def _how(found: Comparison, job: Job) -> str:
         "for unseen rows only if none of these rows was used in its fit. The other methods were "
         "fitted to the audited rows outside a fold and tested on it."
     )
+
+
+@blocks.section(
+    "group_metrics",
+    "Agreement with the observed label, by group",
+    lambda _, found: f"Accuracy {text.share(found.groups[0].accuracy.value)} on all rows",
+)
+def show_group_metrics(audit: Audit, found: GroupMetrics) -> Iterator[blocks.Block]:
+    """Metrics with intervals, captioned as measured against a label that may be biased."""
+    flatters = "The rows are those of the fit, so these numbers are optimistic."
+    more = (flatters,) if found.on_training_rows else ()
+    yield blocks.Notice("Read with care: the observed label may be biased.", (found.caption, *more))
+    yield blocks.Side(
+        [_show_metric(audit, found, *metric) for metric in _METRICS if metric[0] in _SHOWN]
+    )
+    yield show_metrics(found)
+
+
+def _show_metric(
+    audit: Audit, found: GroupMetrics, key: str, title: str, form: text.Form
+) -> blocks.Figure:
+    order = blocks.group_order(audit)
+    rows = []
+    for group in found.groups[: _DRAWN + 1]:
+        one: Estimate = getattr(group, key)
+        series = _ALL_SERIES if group.group is None else order[group.group]
+        rows.append(Row(_name(group), one.value, one.interval, series, note=form(one.value)))
+    tick = text.share_tick if form is text.share else text.number_tick
+    return blocks.Figure(title, _SHOWN[key], estimates(rows, tick))
+
+
+def _name(group: GroupMetric) -> str:
+    return _ALL if group.group is None else group.group
+
+
+def show_metrics(found: GroupMetrics) -> blocks.Table:
+    """Metrics by group: groups across where they are few, below each other where they are many."""
+    note = (
+        f"In brackets: {text.share(found.level, 0)} intervals, each by itself. Positive means "
+        f"“{text.short(found.positive, 40)}”."
+    )
+    caption = "Metrics against the observed label, which may be biased"
+    groups = found.groups
+
+    def cell(group: GroupMetric, key: str, form: text.Form) -> str:
+        one: Estimate = getattr(group, key)
+        return text.bracketed(one.value, one.interval, form)
+
+    if len(groups) <= _COLUMNS:
+        head = ["Metric", *(text.short(_name(g), 30) for g in groups)]
+        rows: list[tuple[Any, ...]] = [("Labelled rows", *(g.n for g in groups))]
+        rows += [(title, *(cell(g, key, form) for g in groups)) for key, title, form in _METRICS]
+        return blocks.Table(caption, head, rows, note=note)
+    cells = [
+        (_name(g), title, cell(g, key, form), getattr(g, key).n)
+        for g in groups
+        for key, title, form in _METRICS
+    ]
+    head = ["Group", "Metric", "Estimate", "Rows"]
+    return blocks.Table(caption, head, cells, words={1}, note=note, folded=True)
+
+
+@blocks.section(
+    "trade_off",
+    "Trade-off against other methods",
+    lambda _, found: f"{found.audited} beside {text.counted(len(found.methods) - 1, 'method')}",
+)
+def show_trade_off(_: Audit, found: TradeOff) -> Iterator[blocks.Block]:
+    """The audited model beside others, on rows that they were not fitted to."""
+    yield blocks.Paragraph(found.how)
+    yield blocks.Paragraph(found.caption)
+    gaps = {"discrimination": "mean scores", "selection_gap": "decisions"}
+    known = [key for key in gaps if any(m[key] is not None for m in found.methods)]
+    yield blocks.Side([_plane(found, key, gaps[key]) for key in known])
+    yield _methods_table(found)
+    if found.failures:
+        yield blocks.Paragraph("Not compared:")
+        yield blocks.Points(
+            [f"{text.name(method)}: {why}" for method, why in found.failures.items()]
+        )
+    if found.filled:
+        names = text.listed(found.filled)
+        yield blocks.Paragraph(
+            f"Methods that take no missing values had them filled: {names}.", "note"
+        )
+
+
+def _plane(found: TradeOff, key: str, what: str) -> blocks.Figure:
+    points, methods = [], [m for m in found.methods if m[key] is not None]
+    for m in methods:
+        gap, accuracy = abs(m[key]), m["accuracy"]
+        spreads = _around(gap, m[f"{key}_sd"]), _around(accuracy, m["accuracy_sd"])
+        points.append(Point(m["method"], gap, accuracy, *spreads))
+    mine = next((m for m in methods if m["method"] == found.audited), None)
+    sentence = "Further left: a smaller gap between groups. Higher: more agreement with the label."
+    if mine is not None:
+        sentence += (
+            f" {text.name(found.audited)}: a gap of {text.size(abs(mine[key]))} "
+            f"points and {text.share(mine['accuracy'])} agreement."
+        )
+    # What guesses lies far below the others: an axis down to it would press them together.
+    shown = [p for p in points if p.name != found.guessing] or points
+    xs = [x for p in shown for x in (p.x, *(p.x_interval or ()))]
+    ys = [y for p in shown for y in (p.y, *(p.y_interval or ()))]
+    ends = limits(ys)
+    for p in points:
+        if p not in shown and not ends[0] <= p.y <= ends[1]:
+            sentence += (
+                f" Not drawn: {text.name(p.name)}, which guesses, with a gap of "
+                f"{text.size(p.x)} points and {text.share(p.y)} agreement."
+            )
+            points = shown
+    x_ends = (0.0, max(limits(xs)[1], 0.01))
+    plane = Plane(f"gap of {what}, points", "accuracy", x_ends, ends, text.points_tick)
+    return blocks.Figure(f"Accuracy against the gap of {what}", sentence, scatter(plane, points))
+
+
+def _around(value: float, spread: float | None) -> Ends | None:
+    return None if spread is None else (max(value - spread, 0.0), value + spread)
+
+
+def _methods_table(found: TradeOff) -> blocks.Table:
+    head = ["Method", "Accuracy", "F1", "AUC", "Gap of scores, points", "Gap of decisions, points"]
+    keys = ("accuracy", "f1", "auc", "discrimination", "selection_gap")
+    rows = [
+        (m["method"], *(_with_spread(m[key], m[f"{key}_sd"]) for key in keys))
+        for m in found.methods
+    ]
+    caption = f"Means over {found.n_folds} folds of {text.count(found.n_rows)} rows, all × 100"
+    return blocks.Table(caption, head, rows, note="± is the standard deviation over folds.")
+
+
+def _with_spread(value: float | None, spread: float | None) -> str:
+    if value is None:
+        return text.NOTHING
+    return text.size(value) if spread is None else f"{text.size(value)} ± {text.size(spread)}"
+
+
+@blocks.section(
+    "curves", "ROC and calibration, by group", lambda *_: "How scores relate to the labels"
+)
+def show_curves(audit: Audit, found: ScoreCurves) -> Iterator[blocks.Block]:
+    """How scores relate to the observed label."""
+    yield blocks.Notice("Measured against the observed label.", (found.caption,))
+    figures = [_show_roc(audit, found)] if found.roc else []
+    for points, title, words in (
+        (
+            found.decision_calibration,
+            "Score of the decision against the label",
+            "Share labelled positive at each level of the score P(Df | X, S). It is not meant to "
+            "lie on the diagonal: it would, only if the labels were unbiased.",
+        ),
+        (
+            found.observed_calibration,
+            "Expected label against the label",
+            "Share labelled positive at each level of P(D | X, S), the label as the model expects "
+            "it. This one is meant to lie on the diagonal.",
+        ),
+    ):
+        if points:
+            figures.append(_show_calibration(audit, points, title, words))
+    yield blocks.Side(figures)
+
+
+def _show_roc(audit: Audit, found: ScoreCurves) -> blocks.Figure:
+    by_group = {curve.group: curve for curve in found.roc}
+    mine = {name: by_group[name] for name in blocks.group_order(audit) if name in by_group}
+    sentence = (
+        "True against false positive rate as the threshold falls. The higher a curve, the better "
+        "the scores order that group's labels."
+    )
+    series, cells = [], []
+    for name, curve in mine.items():
+        series.append(Series(name, curve.false_positive_rate, curve.true_positive_rate))
+        # At false positive rates 0, .1, …, 1: the last point up to each.
+        points = list(zip(curve.false_positive_rate, curve.true_positive_rate, strict=True))
+        tenths = (k / 10 for k in range(11))
+        cells += [(name, t, max(y for x, y in points if x <= t + 1e-12)) for t in tenths]
+    caption = "ROC curve at every tenth of the false positive rate"
+    head = ("Group", "False positive rate", "True positive rate")
+    plane = Plane("false positive rate", "true positive rate")
+    picture = curves(plane, series, diagonal="scores at random")
+    numbers = blocks.Table(caption, head, cells, folded=True)
+    return blocks.Figure("ROC curve", sentence, picture, numbers, "ROC curve by group")
+
+
+def _show_calibration(
+    audit: Audit, points: Sequence[CalibrationBin], title: str, sentence: str
+) -> blocks.Figure:
+    series = []
+    for group in blocks.group_order(audit):
+        mine = [point for point in points if point.group == group]
+        series.append(Series(group, [p.mean_score for p in mine], [p.positive_rate for p in mine]))
+    cells = [
+        (
+            *(p.group, f"{text.share(p.low, 0)} to {text.share(p.high, 0)}"),
+            *(text.count(p.weight), p.mean_score, p.positive_rate),
+        )
+        for p in points
+    ]
+    head = ("Group", "Scores", "Rows", "Mean score", "Labelled positive")
+    numbers = blocks.Table(title, head, cells, words={1}, folded=True)
+    plane = Plane("mean score", "share labelled positive")
+    picture = curves(plane, series, diagonal="score equals share", marked=True)
+    return blocks.Figure(title, sentence, picture, numbers)

@@ -6,14 +6,17 @@ strata that share a mechanism, and columns tried as strata are of the same split
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from fairpc.auditing import _blocks as blocks
+from fairpc.auditing import _text as text
+from fairpc.auditing._drawing import Mark, Row, ranges
 from fairpc.auditing._job import Job
-from fairpc.auditing._numbers import counted, p_words, share
-from fairpc.auditing._rows import AuditedRows
+from fairpc.auditing._rows import AuditedRows, taken
 from fairpc.comparison import typed_columns
 from fairpc.core import Array, AuditError, Bools, Positions
 from fairpc.data import read_frame
@@ -30,6 +33,9 @@ from fairpc.evidence import (
 )
 from fairpc.models import FittedDecisions, LatentDecision
 
+if TYPE_CHECKING:
+    from fairpc.auditing._audit import Audit
+
 MOST_SEEDS: Final = 11
 FEWEST_SEEDS: Final = 3
 _SEED_ROWS: Final = 60_000
@@ -38,6 +44,15 @@ _FEW_GROUPS: Final = 10
 """Rows that take as long as a group does beyond its own, and groups up to which that is little."""
 _RULED_OUT: Final = 0.01
 """Level at which rows are said to rule a learned rate out; above it, only to speak against it."""
+_UNSEEN: Final = (
+    "That they are not rejected does not show that they are true: some violations cannot be seen "
+    "however many rows there are."
+)
+_FAILS: Final = (
+    "No rate of fair decisions fits every group. At least one of these fails: fair decisions are "
+    "independent of the group; the label depends on the features through the fair decision only; "
+    "in every group a label is most likely under the fair decision of the same name."
+)
 _SEEN: Final = 5e-4  # a smaller difference of two shares does not show in their digits
 
 
@@ -188,39 +203,29 @@ def _splits_of(job: Job, step: str) -> Watch:
     return lambda done, total: job.tell(step, f": split {done + 1} of {total}")
 
 
-def named_test(test: AssumptionTest, rows: AuditedRows) -> AssumptionTest:
-    """A test on codes of groups and classes, told by name."""
-    groups = []
-    for found in test.groups:
-        bounds = tuple(replace(c, label=rows.classes[c.label]) for c in found.classes)
-        groups.append(replace(found, group=rows.groups[found.group], classes=bounds))
-    return replace(
-        test,
-        groups=tuple(groups),
-        classes=tuple(rows.classes[k] for k in test.classes),
-        positive=None if test.positive is None else rows.classes[test.positive],
-    )
-
-
 def assumption_facts(test: AssumptionTest, rows: AuditedRows) -> AssumptionFacts:
     """The test's record by name, with the bars of its picture."""
-    record = named_test(test, rows)
-    return AssumptionFacts(
-        rejected=record.rejected,
-        p_value=record.p_value,
-        p_words=p_words(record.p_value),
-        level=record.level,
-        method=record.method,
-        n_seeds=record.n_seeds,
-        classifiers=record.classifiers,
+    record = rows.named(test)
+    return taken(
+        AssumptionFacts,
+        record,
+        p_words=text.p_words(record.p_value),
         n_rows=sum(g.n for g in record.groups),
         n_known=rows.number((rows.d >= 0) & (rows.s >= 0)),
-        sets=_sets(record),
-        bending=record.bending,
+        sets=tuple(_sets(record)),
         tolerance=record.tolerance(),
         summary=record.summary(),
-        what_to_do=record.what_to_do,
     )
+
+
+def _sets(test: AssumptionTest) -> Iterator[ConfidenceSet]:
+    def end(ends: float | tuple[float, ...], k: int) -> float:
+        return ends[k] if isinstance(ends, tuple) else ends
+
+    for k, label in enumerate(test.classes if test.positive is None else (test.positive,)):
+        lower, upper = end(test.lower, k), end(test.upper, k)
+        bars = tuple(Bar(g.group, g.n, end(g.lower, k), end(g.upper, k)) for g in test.groups)
+        yield ConfidenceSet(label, lower, upper, lower > upper, bars)
 
 
 def learned_rate(job: Job, test: AssumptionFacts) -> LearnedRate | None:
@@ -236,9 +241,9 @@ def learned_rate(job: Job, test: AssumptionFacts) -> LearnedRate | None:
     if outside and job.tested is not None and job.tested.fit is not None:
         p = job.tested.fit.p_value_of(learned)
     sentence = (
-        f"The model learned that {share(learned)} of fair decisions are {one.label!r}; the test of "
-        f"this audit leaves {share(one.lower)} to {share(one.upper)} possible, with "
-        f"{share(test.level, 0)} confidence, if the assumptions hold."
+        f"The model learned that {text.share(learned)} of fair decisions are {one.label!r}; the "
+        f"test of this audit leaves {text.span((one.lower, one.upper))} possible, with "
+        f"{text.share(test.level, 0)} confidence, if the assumptions hold."
     )
     if outside:
         sentence += _against(p)
@@ -249,14 +254,14 @@ def learned_rate(job: Job, test: AssumptionFacts) -> LearnedRate | None:
 def _against(p: float | None) -> str:
     """What follows from a learned rate that is outside of the range of the test."""
     if p is None or p < _RULED_OUT:
-        said = "" if p is None else f" (p {p_words(p)})"
+        said = "" if p is None else f" (p {text.p_words(p)})"
         return (
             f" So the model does not describe these rows{said}, and its mechanism must not be read "
             "as what happened."
         )
     return (
-        f" What was learned is outside of that range (p {p_words(p)}): these rows speak against "
-        "it, but do not rule it out, so do not rely on its mechanism."
+        f" What was learned is outside of that range (p {text.p_words(p)}): these rows speak "
+        "against it, but do not rule it out, so do not rely on its mechanism."
     )
 
 
@@ -268,21 +273,81 @@ def _range_of_fit(model: FittedDecisions, test: AssumptionFacts) -> str:
     if lower > upper:
         return ""
     return (
-        f" The fit left {share(lower)} to {share(upper)} possible: it looked for the same range "
-        "with its own classifier and one split of its rows, the audit with other classifiers and "
-        f"{counted(test.n_seeds, 'split')}."
+        f" The fit left {text.span((lower, upper))} possible: it looked for the same range with "
+        "its own classifier and one split of its rows, the audit with other classifiers and "
+        f"{text.counted(test.n_seeds, 'split')}."
     )
 
 
-def _sets(test: AssumptionTest) -> tuple[ConfidenceSet, ...]:
-    shown = test.classes if test.positive is None else (test.positive,)
-    result = []
-    for k, label in enumerate(shown):
-        lower, upper = _end(test.lower, k), _end(test.upper, k)
-        bars = tuple(Bar(g.group, g.n, _end(g.lower, k), _end(g.upper, k)) for g in test.groups)
-        result.append(ConfidenceSet(label, lower, upper, lower > upper, bars))
-    return tuple(result)
+def show_test(audit: Audit, test: AssumptionFacts) -> Iterator[blocks.Block]:
+    """The outcome, what can be done about a rejection, and a picture of each set."""
+    outcome = f"p {test.p_words}. {_FAILS if test.rejected else _UNSEEN}"
+    headline = "Not rejected: the data do not contradict the assumptions."
+    if test.rejected:
+        headline = "Rejected: the data contradict the assumptions."
+    yield blocks.Notice(headline, (outcome,), alert=test.rejected)
+    if test.what_to_do:
+        yield blocks.Paragraph("What can be done:")
+        yield blocks.Points(test.what_to_do)
+    for one in test.sets:
+        yield _confidence_set(audit, one, test)
+    yield blocks.Paragraph(
+        "One of the assumptions is that features change the label through the fair decision only. "
+        "If they also change its odds, given the fair decision and the group, by a limited factor "
+        f"between two people, more rates are possible. {test.tolerance}".strip()
+    )
+    if len(test.sets) == 1:
+        yield _bending(test)
+    fits = text.listed([f"{name} ({text.counted(n, 'fit')})" for name, n in test.classifiers])
+    used = text.counted(test.n_known, "row")
+    if test.n_rows < test.n_known:
+        used = f"{text.count(test.n_rows)} of the {used} whose label and group are known,"
+    yield blocks.Paragraph(
+        f"Computed on {used} by {test.method} over "
+        f"{text.counted(test.n_seeds, 'way')} of splitting; classifiers: {fits}.",
+        "note",
+    )
 
 
-def _end(ends: float | tuple[float, ...], k: int) -> float:
-    return ends[k] if isinstance(ends, tuple) else ends
+def _bending(test: AssumptionFacts) -> blocks.Table:
+    """What is left where the label depends on features otherwise than through Df."""
+    cells = []
+    for bent in test.bending:
+        low, high = float(bent.lower), float(bent.upper)  # type: ignore[arg-type]
+        ends = ("none", "none") if low > high else (low, high)
+        cells.append((text.number(bent.gamma, 2), *ends))
+    head = ("Factor", f"Lowest P(Df = {text.short(test.sets[0].label, 40)})", "Highest")
+    return blocks.Table("Possible rates where features bend labels too", head, cells)
+
+
+def _confidence_set(audit: Audit, one: ConfidenceSet, test: AssumptionFacts) -> blocks.Figure:
+    order = blocks.group_order(audit)
+    label, ends = text.short(one.label, 40), (text.share(one.lower), text.share(one.upper))
+    seen = "The bars do not overlap: no single rate fits every group."
+    if not one.empty:
+        seen = (
+            f"The bars overlap from {ends[0]} to {ends[1]} (shaded): any rate in there fits every "
+            "group."
+        )
+    explained = (
+        f"Each bar is the range of P(Df = {label}) that one group alone leaves possible, at the "
+        f"{text.share(test.level, 0)} level. {seen}"
+    )
+    rows = []
+    cells: list[tuple[Any, ...]] = []
+    for bar in one.groups:
+        span = (bar.lower, bar.upper)
+        rows.append(Row(bar.group, None, span, order[bar.group], note=text.span(span)))
+        cells.append((bar.group, bar.n, *span))
+    whole = ("none", "none") if one.empty else ends
+    cells.append(("Overlap of all groups", "", *whole))
+    caption, head = f"Confidence set of P(Df = {label})", ("Group", "Rows", "Lowest", "Highest")
+    rate = None if audit.mechanism is None else audit.mechanism.rate_of(one.label)
+    marks = () if rate is None else (Mark(rate, f"learned {text.share(rate)}"),)
+    learned = audit.decidable.learned
+    if learned is not None and learned.outside and learned.label == one.label:
+        explained += f" {learned.sentence}"
+    overlap = None if one.empty else (one.lower, one.upper)
+    picture = ranges(rows, overlap, marks=marks, axis=f"P(Df = {label})")
+    title = f"Possible rates of {text.quoted(one.label)}"
+    return blocks.Figure(title, explained, picture, blocks.Table(caption, head, cells))

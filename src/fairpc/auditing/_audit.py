@@ -1,6 +1,6 @@
 """An audit: the record of it, and the steps from a model and a table to that record.
 
-A section is a field of :class:`Audit` and a step that computes it; the page shows it by the same
+A section is a field of :class:`Audit` and a step that computes it; its module shows it by the same
 name.
 """
 
@@ -20,21 +20,17 @@ from fairpc.auditing import _assumptions as assumptions
 from fairpc.auditing import _background as background
 from fairpc.auditing import _decidable as decidable
 from fairpc.auditing import _gaps as gaps
+from fairpc.auditing import _learning as learning
 from fairpc.auditing import _mechanism as mechanism
+from fairpc.auditing import _overview as overview
+from fairpc.auditing import _parity as parity
 from fairpc.auditing import _patterns as patterns
 from fairpc.auditing import _strata as strata
-from fairpc.auditing._agreement import GroupMetrics, ScoreCurves, TradeOff
-from fairpc.auditing._background import CircuitFacts, Limits, Provenance, WhatIf
-from fairpc.auditing._decidable import Decidable
-from fairpc.auditing._gaps import LabelDisparity, ParityFacts
-from fairpc.auditing._job import Classifier, Job, Settings, Step
-from fairpc.auditing._learning import Learning, ScoreLearning, learning
-from fairpc.auditing._mechanism import MechanismFacts
-from fairpc.auditing._patterns import PatternFacts
+from fairpc.auditing import _text as text
+from fairpc.auditing._blocks import shown
+from fairpc.auditing._job import MAX_ROWS, MAX_TEST_ROWS, Classifier, Job, Settings, Step
 from fairpc.auditing._reading import ReadTable, read_table
-from fairpc.auditing._strata import StrataFacts
-from fairpc.auditing._table import TableFacts, table_facts
-from fairpc.auditing._verdict import Verdict, verdict
+from fairpc.auditing._writing import page
 from fairpc.core import (
     AnyPath,
     AuditError,
@@ -50,10 +46,9 @@ from fairpc.models import FittedDecisions, Report, check_not_dask
 FORMAT: Final = "fairpc audit"
 VERSION: Final = 1
 
+_CLOSING: Final = ("limits", "provenance")
+"""Sections that end the page; the others come in the order of the record."""
 _LEFT_BEHIND: Final = "the audit was read from a file, which does not hold the circuit"
-
-MAX_ROWS: Final = 3000
-MAX_TEST_ROWS: Final = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,22 +78,22 @@ class Audit:
         left_out: section or part -> why it is not there.
     """
 
-    verdict: Verdict
-    data: TableFacts
-    labels: LabelDisparity | None
-    mechanism: MechanismFacts | None
-    decidable: Decidable
-    strata: StrataFacts | None
-    parity: ParityFacts | None
-    patterns: PatternFacts | None
-    group_metrics: GroupMetrics | None
-    trade_off: TradeOff | None
-    curves: ScoreCurves | None
-    learning: Learning | ScoreLearning
-    circuit: CircuitFacts | None
-    limits: Limits
-    provenance: Provenance
-    what_if: WhatIf | None
+    verdict: overview.Verdict
+    data: overview.TableFacts
+    labels: gaps.LabelDisparity | None
+    mechanism: mechanism.MechanismFacts | None
+    decidable: decidable.Decidable
+    strata: strata.StrataFacts | None
+    parity: parity.ParityFacts | None
+    patterns: patterns.PatternFacts | None
+    group_metrics: agreement.GroupMetrics | None
+    trade_off: agreement.TradeOff | None
+    curves: agreement.ScoreCurves | None
+    learning: learning.Learning | learning.ScoreLearning
+    circuit: background.CircuitFacts | None
+    limits: background.Limits
+    provenance: background.Provenance
+    what_if: background.WhatIf | None
     left_out: Mapping[str, str]
 
     def to_dict(self) -> dict[str, Any]:
@@ -125,7 +120,7 @@ class Audit:
 
     def save(self, path: AnyPath) -> None:
         """Write the page, one HTML file that needs nothing else, whole or not at all."""
-        write_atomically(path, self._page().encode())
+        write_atomically(path, render(self).encode())
 
     def __str__(self) -> str:
         told = self.verdict
@@ -135,14 +130,22 @@ class Audit:
         """The page in a frame of its own, so that its style stays out of a notebook."""
         return (
             '<iframe sandbox="allow-scripts" style="width:100%;height:40em;border:1px solid #999" '
-            f'title="fairpc audit" srcdoc="{escape(self._page(), quote=True)}"></iframe>'
+            f'title="fairpc audit" srcdoc="{escape(render(self), quote=True)}"></iframe>'
         )
 
-    def _page(self) -> str:
-        # The page lies above the facts and reads nothing but them: imported late, here alone.
-        from fairpc.auditing._page import render
 
-        return render(self)
+def render(audit: Audit) -> str:
+    """An audit as one HTML page; equal facts, equal bytes."""
+    data, made = audit.data, audit.provenance
+    names = [field.name for field in fields(Audit) if field.name != "left_out"]
+    return page(
+        title=f"{text.short(data.label, 60)} by {text.listed(data.sensitive)}",
+        subtitle=f"A {made.model} model on {text.counted(data.n_rows, 'row')}, "
+        f"audited {made.date[:10]}",
+        version=text.name(made.versions.get("fairpc", "")),
+        sections=[shown(audit, name) for name in sorted(names, key=_CLOSING.__contains__)],
+        closing=audit.verdict.disclaimer,
+    )
 
 
 def audit(
@@ -227,19 +230,15 @@ def group_gaps(
     random_state: int = 0,
     max_memory: int | str | None = None,
     progress: Report | None = None,
-) -> ParityFacts:
+) -> parity.ParityFacts:
     """The gaps between groups that an audit finds in a table, in a fraction of its time.
 
     The arguments are those of :func:`audit`. An AuditError says why groups cannot be compared.
     """
     settings = Settings(
-        level=level,
-        random_state=random_state,
-        n_seeds=None,
-        classifier="best",
+        level,
+        random_state,
         cv=2,
-        max_rows=MAX_ROWS,
-        max_test_rows=MAX_TEST_ROWS,
         n_replicates=0,
         n_starts=0,
         baselines=False,
@@ -255,7 +254,7 @@ def group_gaps(
                 job.run(step)
     if job.found["parity"] is None:
         raise AuditError(job.left_out["parity"])
-    found: ParityFacts = job.found["parity"]
+    found: parity.ParityFacts = job.found["parity"]
     return found
 
 
@@ -307,7 +306,7 @@ def _read_so_far(now: ReadingProgress) -> str:
 
 
 STEPS: Final = (
-    Step("data", "rows and groups", table_facts, needed=True),
+    Step("data", "rows and groups", overview.table_facts, needed=True),
     Step("labels", "gaps in labels", gaps.label_disparity),
     Step("decidable.test", "test of the assumptions", assumptions.assumption_test),
     Step("strata.test", "test within strata", assumptions.test_within_strata),
@@ -318,7 +317,7 @@ STEPS: Final = (
     Step("strata.gaps", "gaps within strata", strata.gap_parts),
     Step("strata.candidates", "columns as strata", strata.candidates),
     Step("strata", "strata", strata.strata_facts),
-    Step("parity", "gaps in scores and decisions", gaps.parity_facts),
+    Step("parity", "gaps in scores and decisions", parity.parity_facts),
     Step("patterns", "who is hit", patterns.pattern_facts),
     Step("group_metrics", "agreement with labels", agreement.group_metrics),
     Step("trade_off", "other methods", agreement.trade_off),
@@ -338,8 +337,8 @@ STEP_WORDS: Final = {
 AT_ONCE: Final[Mapping[str, Callable[[Job], Any]]] = {
     "mechanism": lambda job: job.found.get("mechanism.intervals") or job.found["mechanism"],
     "decidable": decidable.decidable_facts,
-    "verdict": verdict,
-    "learning": learning,
+    "verdict": overview.verdict,
+    "learning": learning.learning,
     "limits": background.limits,
     "provenance": background.provenance,
     "left_out": lambda job: job.left_out,

@@ -1,21 +1,36 @@
-"""What the model is: its circuit, what it assumes, where it comes from."""
+"""What lies behind the numbers: the circuit, what it assumes, where it comes from.
+
+The circuit also travels with the page, so that the browser can answer questions with it.
+"""
 
 from __future__ import annotations
 
+import base64
+import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from xml.etree import ElementTree as ET
 
+import numpy as np
+from markupsafe import Markup
+
+from fairpc.auditing import _blocks as blocks
+from fairpc.auditing import _text as text
+from fairpc.auditing._drawing import element
 from fairpc.auditing._job import Job
+from fairpc.auditing._overview import DISCLAIMER
 from fairpc.auditing._strata import ARGUED
-from fairpc.auditing._verdict import DISCLAIMER
 from fairpc.circuit import depth, drawn, summary, to_dict
-from fairpc.core import AuditError, counted, serialise
+from fairpc.core import Array, AuditError, counted, serialise
 from fairpc.models import CircuitClassifier, LatentDecision
+
+if TYPE_CHECKING:
+    from fairpc.auditing._audit import Audit
 
 _PACKAGES: Final = ("fairpc", "numpy", "scipy", "scikit-learn", "numba", "polars", "fairlearn")
 MOST_EDGES: Final = 2**21
@@ -277,3 +292,190 @@ def _setting(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [_setting(item) for item in value]
     return type(value).__name__
+
+
+_NAMES: Final = {
+    "objective": "Objective, prior included",
+    "log_likelihood": "Log-likelihood",
+    "validation_log_likelihood": "Log-likelihood of validation rows",
+}
+_FROM_SCORES: Final = "LatentDecision"
+_LISTED: Final = 12
+_LINES: Final = 6
+
+_TAGS: Final = {"svg", "g", "polygon", "ellipse", "path", "text"}
+_PLACES: Final = {"width", "height", "viewBox", "x", "y", "cx", "cy", "rx", "ry", "d", "points"}
+_STYLES: Final = {"fill", "stroke", "stroke-dasharray", "text-anchor", "font-family", "font-size"}
+_ATTRIBUTES: Final = {"transform"} | _PLACES | _STYLES
+
+INDICATOR: Final = 0
+SUM: Final = 2
+_UNSIGNED: Final = (("u1", 1 << 8), ("u2", 1 << 16), ("u4", 1 << 32))
+
+
+@blocks.section("circuit", "The circuit", lambda _, found: text.counted(found.n_nodes, "node"))
+def show_circuit(_: Audit, found: CircuitFacts) -> Iterator[blocks.Block]:
+    """What the model is made of."""
+    yield blocks.Paragraph(
+        f"The model is a {text.name(found.model)}: one circuit of sums and products over "
+        f"{text.counted(len(found.variables), 'variable')}. Every probability in this "
+        "report that holds under the model is an exact evaluation of it."
+    )
+    names = ("Nodes", "Edges", "Parameters", "Depth", "Components per cell")
+    sizes = (found.n_nodes, found.n_edges, found.n_parameters, found.depth, found.n_components)
+    yield blocks.KeyNumbers([*zip(names, map(text.count, sizes), strict=True)])
+    note = "The circuit is not drawn: with Graphviz installed, the next audit draws it."
+    if found.svg:
+        drawn = ET.fromstring(text.visible(found.svg))  # noqa: S314 - drawn by Graphviz
+        yield blocks.Drawing("Drawing of the circuit, root on top", _copied(drawn))
+        note = "Sums are marked +, products ×. Only the top of a large circuit is drawn."
+    yield blocks.Paragraph(note, "note")
+    yield blocks.Lines(found.summary)
+
+
+def _copied(part: ET.Element) -> Markup:
+    """A drawing with known shapes and attributes only."""
+    tag = part.tag.rpartition("}")[2]
+    if tag not in _TAGS:
+        return Markup("")
+    kept = {name: value for name, value in part.attrib.items() if name in _ATTRIBUTES}
+    inside = [part.text.strip()] if part.text and part.text.strip() else []
+    return element(tag, *inside, *map(_copied, part), **kept)
+
+
+@blocks.section(
+    "limits", "Assumptions and limits", lambda *_: "What is assumed, what follows, what does not"
+)
+def show_limits(_: Audit, found: Limits) -> Iterator[blocks.Block]:
+    """What is assumed, what follows, what does not."""
+    for title, sentences in (
+        ("What the model assumes", found.assumptions),
+        ("What then holds exactly", found.guaranteed),
+        ("What does not follow", found.limits),
+    ):
+        if sentences:
+            yield blocks.Heading(title)
+            yield blocks.Points(sentences)
+
+
+@blocks.section("provenance", "Provenance", lambda *_: "Hashes, versions, settings, date")
+def show_provenance(audit: Audit, found: Provenance) -> Iterator[blocks.Block]:
+    """What would be needed to do the audit again: hashes, versions, settings, date."""
+    hashes = "The hashes identify the model and the rows; equal hashes mean equal content."
+    yield blocks.Paragraph(hashes)
+    learned = "Map of scores" if found.model == _FROM_SCORES else "Circuit and parameters"
+    identity = {
+        "Model": found.model,
+        learned: found.model_hash,
+        "Training rows, encoded": found.training_hash,
+        "Audited rows, encoded": found.audited_hash,
+        "Date": found.date,
+        "Platform": found.platform,
+    }
+    yield _pairs("Identity", identity)
+    yield _pairs("Versions", found.versions)
+    yield _pairs("Settings of the model", found.settings, folded=True)
+    yield _pairs("Settings of the audit", found.audit_settings, folded=True)
+    times = {name: f"{value:,.1f} s" for name, value in found.seconds.items()}
+    yield _pairs("Time of each part", times, folded=True)
+
+
+def _pairs(caption: str, values: Mapping[str, Any], *, folded: bool = False) -> blocks.Table:
+    def shown(value: Any) -> str:
+        return text.name(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+    cells = [(name, shown(value)) for name, value in values.items()]
+    return blocks.Table(caption, ("What", "Value"), cells, words={1}, folded=folded)
+
+
+@blocks.section(
+    "what_if", "What if: ask the model", lambda *_: "Set what is known of a person; exact answers"
+)
+def show_what_if(audit: Audit, found: WhatIf) -> Iterator[blocks.Block]:
+    """A form with every feature and the group; anything may stay unknown."""
+    yield blocks.Paragraph(
+        "Set what is known about a person and leave the rest unknown. The page evaluates the "
+        "circuit here, exactly; nothing leaves this file.",
+        "lead",
+    )
+    yield blocks.Paragraph(
+        "The answers are those of the model, with its assumptions and its errors. A value "
+        "that changes a probability here need not change anything in a person's life."
+    )
+    choices = []
+    for v in _asked(found):
+        # Numbers and dates, which have bins, are written into a field of that kind.
+        field = v.kind if v.edges and v.kind is not None else ""
+        choices.append((v.column, _name(v, audit), [*map(text.short, v.values)], field))
+    yield blocks.Form(choices, _questions(audit, found))
+
+
+def _questions(audit: Audit, found: WhatIf) -> dict[str, Any]:
+    """The circuit and the names, as the script of the page reads them."""
+    columns = {v.role: v for v in found.variables if v.role != "feature"}
+    return {
+        "circuit": packed_circuit(found.circuit),
+        "roles": {
+            "group": columns["group"].column,
+            "decision": found.decision,
+            "observed": columns["label"].column,
+            "positive": found.positive,
+        },
+        "classes": [text.short(value, 40) for value in columns["label"].values],
+        "decisionName": "P(Df | known)" if "decision" in columns else "P(D | known)",
+        "observedName": "P(D | known)",
+        "variables": [
+            {
+                "column": v.column,
+                "name": _name(v, audit),
+                "values": [text.short(value, 60) for value in v.values],
+                "edges": list(v.edges),
+            }
+            for v in _asked(found)
+        ],
+    }
+
+
+def _asked(found: WhatIf) -> list[Variable]:
+    """The group, then the features."""
+    return [v for role in ("group", "feature") for v in found.variables if v.role == role]
+
+
+def _name(variable: Variable, audit: Audit) -> str:
+    if variable.role == "group":
+        return f"{text.listed(audit.data.sensitive)} (group)"
+    return text.short(variable.name, 60)
+
+
+def packed_circuit(circuit: Mapping[str, Any]) -> dict[str, Any]:
+    """A circuit as text that a browser turns into typed arrays without losing a digit.
+
+    Each array is its type and the base64 of its bytes. What follows from the kind of a node is
+    left out: indicators have a variable and a value, other nodes a number of children, sums the
+    place of their first weight.
+    """
+    nodes = {name: np.asarray(values) for name, values in circuit["nodes"].items()}
+    kind = nodes["kind"]
+    counts = np.diff(nodes["child_ptr"])
+    blocks = nodes["block"][kind == SUM]
+    return {
+        "arities": list(circuit["variables"]["arities"]),
+        "kind": whole_numbers(kind),
+        "variable": whole_numbers(nodes["variable"][kind == INDICATOR]),
+        "value": whole_numbers(nodes["value"][kind == INDICATOR]),
+        "n_children": whole_numbers(counts[kind != INDICATOR]),
+        "child": whole_numbers(nodes["child"]),
+        "start": whole_numbers(nodes["block_ptr"][blocks]),
+        "theta": _packed("f8", np.asarray(circuit["parameters"])),
+    }
+
+
+def whole_numbers(values: Array) -> str:
+    """Whole numbers from 0 in the narrowest type that holds the largest."""
+    largest = int(values.max(initial=0))
+    return _packed(next(name for name, limit in _UNSIGNED if largest < limit), values)
+
+
+def _packed(name: str, values: Array) -> str:
+    little_endian = values.astype(f"<{name}")
+    return f"{name}:{base64.b64encode(little_endian.tobytes()).decode('ascii')}"

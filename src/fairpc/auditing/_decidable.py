@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from fairpc.auditing._assumptions import AssumptionFacts as AssumptionFacts
-from fairpc.auditing._assumptions import ConfidenceSet as ConfidenceSet
-from fairpc.auditing._assumptions import LearnedRate as LearnedRate
+from fairpc.auditing import _blocks as blocks
+from fairpc.auditing import _text as text
 from fairpc.auditing._assumptions import (
+    AssumptionFacts,
+    LearnedRate,
     assumption_facts,
     learned_rate,
+    show_test,
 )
+from fairpc.auditing._drawing import Plane, Row, Series, curves, estimates
 from fairpc.auditing._job import Job
-from fairpc.auditing._numbers import gap, share
 from fairpc.auditing._rows import AuditedRows
-from fairpc.core import AuditError, Bools, Floats
+from fairpc.auditing._strata import show_own_test
+from fairpc.core import AuditError, Bools, Floats, Record
 from fairpc.evidence import (
     IdentifiedByStratum,
-    IdentifiedSet,
     IdentifiedWithin,
     TestsByStratum,
     identified_set,
 )
-from fairpc.models import CircuitClassifier, stability
-from fairpc.models import Stability as Stability
+from fairpc.models import CircuitClassifier, Stability, stability
+
+if TYPE_CHECKING:
+    from fairpc.auditing._audit import Audit
 
 N_BANDS: Final = 10
 
@@ -65,7 +69,7 @@ class StratumRange:
 
 
 @dataclass(frozen=True)
-class IdentifiedFacts:
+class IdentifiedFacts(Record):
     """Mechanisms and scores that fit the same P(D = 1 | x, s)."""
 
     positive: str  #: the class
@@ -86,7 +90,52 @@ class IdentifiedFacts:
     always: float | None  #: share of rows whose score is above the threshold, whatever is true
     never: float | None  #: share of rows whose score is below it, whatever is true
     open: float | None  #: share of rows where it depends
-    sentence: str  #: in words
+
+    _computed = ("sentence",)
+
+    @property
+    def sentence(self) -> str:
+        """In words."""
+        if self.mean_width is None or self.open is None:
+            return self._nothing
+        width, depends = text.gap(self.mean_width), text.share(self.open)
+        if self.strata:
+            wide = [r.possible[1] - r.possible[0] for r in self.strata if r.possible is not None]
+            return (
+                f"If the assumptions hold, {self._known}, the share of hidden decisions "
+                f"{self.positive!r} in a stratum may vary over up to {text.gap(max(wide))}: a "
+                f"person's score then ranges over {width} on average, and for {depends} of the "
+                "rows the decision depends on it."
+            )
+        return (
+            "More rows would not settle it: even if the chances of every label were exactly as "
+            f"estimated, anything from {text.span((self.lower, self.upper))} of fair decisions "
+            f"could be {self.positive!r}. A person's score could then lie anywhere in a range of "
+            f"{width}, on average, and for {depends} of the rows the decision depends on it. Who "
+            "ranks above whom within a group is fixed; how high they score is not."
+        )
+
+    @property
+    def _known(self) -> str:
+        if self.level is None:
+            return "with P(D | X, S) taken as estimated"
+        return f"with {text.share(self.level, 0)} confidence"
+
+    @property
+    def _nothing(self) -> str:
+        if self.strata:
+            return (
+                f"No share of hidden decisions {self.positive!r} within strata fits every group, "
+                f"{self._known}."
+            )
+        low = max(self.groups, key=lambda g: g["lower"])
+        high = min(self.groups, key=lambda g: g["upper"])
+        return (
+            "If the chances of every label were exactly as estimated, no share of fair decisions "
+            f"{self.positive!r} would fit every group: group {low['group']!r} needs at least "
+            f"{text.share(low['lower'])}, group {high['group']!r} at most "
+            f"{text.share(high['upper'])}."
+        )
 
 
 @dataclass(frozen=True)
@@ -107,6 +156,44 @@ class Decidable:
     stability: Stability | None
     stability_rows: int  #: rows that it is of: a sample of a large table
 
+    @property
+    def possible(self) -> str:
+        """What is meant by possible."""
+        if self.identified is not None and self.identified.level is not None:
+            return (
+                "Possible: what the labels of all groups together leave, with "
+                f"{text.share(self.identified.level, 0)} confidence."
+            )
+        return "Possible: every value that fits the same P(D | X, S), without sampling error."
+
+    @property
+    def headline(self) -> str:
+        """Whether these rows contradict the assumptions, in a sentence of the verdict."""
+        test = self.test
+        if test is None:
+            return (
+                "The assumptions behind a hidden fair decision were not tested on these rows: "
+                f"{self.untested.rstrip('.')}."
+            )
+        if test.rejected:
+            return (
+                "These rows contradict the assumptions behind a hidden fair decision "
+                f"(p {test.p_words}): no rate of fair decisions fits every group, so a mechanism "
+                "learned under them must not be read as what happened."
+            )
+        limit = 1 - test.level
+        if test.p_value < 2 * limit:
+            return (
+                "The assumptions behind a hidden fair decision only just pass on these rows "
+                f"(p {test.p_words}; below {limit:.2g} they fail). That does not show that they "
+                "hold, and the narrow range that is left does not mean that the answer is known "
+                "well."
+            )
+        return (
+            "These rows do not contradict the assumptions behind a hidden fair decision "
+            f"(p {test.p_words}); that does not show that they hold."
+        )
+
 
 def identified_facts(job: Job) -> IdentifiedFacts:
     """The identified set from the model's P(D = 1 | x, s), between held-out ends if tested."""
@@ -126,49 +213,29 @@ def identified_facts(job: Job) -> IdentifiedFacts:
     if ends is not None and set(groups.tolist()) - set(ends):
         ends = None  # A group was too small to be tested.
     found = identified_set(scores, groups, ends=ends, counts=counts)
-    ranges = tuple(replace(g, group=rows.groups[g.group]) for g in found.groups)
-    mechanism = tuple(replace(m, group=rows.groups[m.group]) for m in found.mechanism)
-    record = replace(found, groups=ranges, mechanism=mechanism)
-    room = _Room.of(job, found.score_lower, found.score_upper, kept)
-    return IdentifiedFacts(
-        positive=rows.classes[rows.positive],
-        level=None,
-        lower=found.lower,
-        upper=found.upper,
-        empty=found.empty,
-        groups=record.table(),
-        strata=(),
-        **vars(room),
-        sentence=_sentence(record, rows.classes[rows.positive], room),
+    room = _room(job, found.score_lower, found.score_upper, kept)
+    table = rows.named(found).table()
+    positive = rows.positive_class
+    return IdentifiedFacts(positive, None, found.lower, found.upper, found.empty, table, (), *room)
+
+
+def _room(job: Job, lower: Floats, upper: Floats, kept: Bools) -> tuple[Any, ...]:
+    """How far scores and decisions are open: bands, mean width, shares decided always, never, open.
+
+    From the bounds of the scores of the entries that are kept, NaN where nothing is possible.
+    """
+    rows, known = job.rows, np.isfinite(lower)
+    if not known.any():
+        return (), None, None, None, None
+    kept = kept.copy()
+    kept[kept] = known
+    lower, upper, counts = lower[known], upper[known], rows.each_count[kept]
+    threshold = job.model.threshold_.unknown
+    always, never = (
+        float(np.average(part, weights=counts)) for part in (lower > threshold, upper <= threshold)
     )
-
-
-@dataclass(frozen=True)
-class _Room:
-    """How far scores and decisions are open; None where nothing is possible."""
-
-    bands: tuple[ScoreBand, ...]
-    mean_width: float | None = None
-    always: float | None = None
-    never: float | None = None
-    open: float | None = None
-
-    @classmethod
-    def of(cls, job: Job, lower: Floats, upper: Floats, kept: Bools) -> _Room:
-        """From the bounds of the scores of the entries that are kept; NaN where nothing is."""
-        rows, known = job.rows, np.isfinite(lower)
-        if not known.any():
-            return cls(())
-        kept = kept.copy()
-        kept[kept] = known
-        lower, upper, counts = lower[known], upper[known], rows.each_count[kept]
-        threshold = job.model.threshold_.unknown
-        always, never = (
-            float(np.average(part, weights=counts))
-            for part in (lower > threshold, upper <= threshold)
-        )
-        width = float(np.average(upper - lower, weights=counts))
-        return cls(_bands(rows, lower, upper, kept), width, always, never, 1 - always - never)
+    width = float(np.average(upper - lower, weights=counts))
+    return _bands(rows, lower, upper, kept), width, always, never, 1 - always - never
 
 
 def _identified_within(job: Job) -> IdentifiedFacts:
@@ -199,54 +266,10 @@ def _identified_within(job: Job) -> IdentifiedFacts:
         found = together = identified_set(scores, groups, **given)
         each = [StratumRange(names[s.stratum], s.pi) for s in together.strata]
         table = list(together.table())
-    table = [{**row, "group": rows.groups[row["group"]]} for row in table]
-    room = _Room.of(job, found.score_lower, found.score_upper, kept)
-    return IdentifiedFacts(
-        positive=rows.classes[rows.positive],
-        level=level,
-        lower=math.nan,
-        upper=math.nan,
-        empty=found.empty,
-        groups=tuple(table),
-        strata=tuple(each),
-        **vars(room),
-        sentence=_sentence_within(each, rows.classes[rows.positive], room, level),
-    )
-
-
-def _sentence_within(
-    each: list[StratumRange], positive: str, room: _Room, level: float | None
-) -> str:
-    known = "with P(D | X, S) taken as estimated"
-    if level is not None:
-        known = f"with {share(level, 0)} confidence"
-    if room.mean_width is None or room.open is None:
-        return f"No share of hidden decisions {positive!r} within strata fits every group, {known}."
-    wide = [r.possible[1] - r.possible[0] for r in each if r.possible is not None]
-    return (
-        f"If the assumptions hold, {known}, the share of hidden decisions {positive!r} in a "
-        f"stratum may vary over up to {gap(max(wide))}: a person's score then ranges over "
-        f"{gap(room.mean_width)} on average, and for {share(room.open)} of the rows the decision "
-        "depends on it."
-    )
-
-
-def _sentence(found: IdentifiedSet, positive: str, room: _Room) -> str:
-    if room.mean_width is None or room.open is None:
-        low = max(found.groups, key=lambda g: g.lower)
-        high = min(found.groups, key=lambda g: g.upper)
-        return (
-            "If the chances of every label were exactly as estimated, no share of fair decisions "
-            f"{positive!r} would fit every group: group {low.group!r} needs at least "
-            f"{share(low.lower)}, group {high.group!r} at most {share(high.upper)}."
-        )
-    return (
-        "More rows would not settle it: even if the chances of every label were exactly as "
-        f"estimated, anything from {share(found.lower)} to {share(found.upper)} of fair decisions "
-        f"could be {positive!r}. A person's score could then lie anywhere in a range of "
-        f"{gap(room.mean_width)}, on average, and for {share(room.open)} of the rows the decision "
-        "depends on it. Who ranks above whom within a group is fixed; how high they score is not."
-    )
+    told = tuple({**row, "group": rows.groups[row["group"]]} for row in table)
+    room = _room(job, found.score_lower, found.score_upper, kept)
+    ends = math.nan, math.nan
+    return IdentifiedFacts(rows.positive_class, level, *ends, found.empty, told, tuple(each), *room)
 
 
 def _bands(rows: AuditedRows, lower: Floats, upper: Floats, kept: Bools) -> tuple[ScoreBand, ...]:
@@ -319,3 +342,187 @@ def decidable_facts(job: Job) -> Decidable:
 def refit_cost(model: CircuitClassifier, rows: AuditedRows) -> float:
     """What one update of EM costs: distinct rows × edges; the M-step is worth a thousand rows."""
     return float(rows.n_distinct + _M_STEP) * model.distribution_.n_edges
+
+
+_DRAWN: Final = 12
+
+
+def _gist(_: Audit, found: Decidable) -> str:
+    word = {True: "contradicted", False: "not contradicted", None: "not tested"}[found.rejected]
+    learned = found.learned
+    left = ""
+    if learned is not None:
+        left = f"; P(Df = {text.short(learned.label, 20)}) from {text.share(learned.lower)} to "
+        left += text.share(learned.upper)
+    return f"Assumptions {word}{left}"
+
+
+@blocks.section("decidable", "What the data can and cannot decide", _gist)
+def show_decidable(audit: Audit, found: Decidable) -> Iterator[blocks.Block]:
+    """How much of the account rests on data, and how much on assumptions."""
+    yield blocks.Paragraph(
+        "Nobody sees a hidden decision. These are the limits of what the data can say about it.",
+        "lead",
+    )
+    yield blocks.Heading("Do the data contradict the assumptions?")
+    own = None if audit.strata is None else audit.strata.own
+    if own is not None:
+        yield show_own_test(own)
+    elif found.test is None:
+        yield blocks.Paragraph(f"Not tested. {text.sentence(found.untested)}")
+    else:
+        yield from show_test(audit, found.test)
+    tested = found.identified is not None and found.identified.level is not None
+    yield blocks.Heading("What stays open" + ("" if tested else " at any number of rows"))
+    if found.identified is None:
+        yield blocks.absent(audit, "decidable.identified")
+    else:
+        yield from _show_identified(audit, found.identified)
+    yield blocks.Heading("Spread over random starts")
+    if found.stability is None:
+        yield blocks.absent(audit, "decidable.stability")
+    else:
+        yield from _stability(audit, found.stability)
+
+
+def _show_identified(audit: Audit, found: IdentifiedFacts) -> Iterator[blocks.Block]:
+    after_all = f" {_after_all(audit.decidable)}" if found.empty and not found.strata else ""
+    yield blocks.Paragraph(found.sentence + after_all)
+    if found.bands:
+        yield blocks.KeyNumbers(
+            [
+                ("Mean width of the bounds of a score, points", text.size(found.mean_width)),
+                ("Decided positively whatever is true", text.share(found.always)),
+                ("Decided negatively whatever is true", text.share(found.never)),
+                ("Depends on what is true", text.share(found.open)),
+            ]
+        )
+        yield _show_bands(found, blocks.group_order(audit))
+    if any("stratum" in group for group in found.groups):
+        yield blocks.Paragraph(
+            "What is possible in each stratum is in the section on strata.", "note"
+        )
+    else:
+        yield _ranges(audit, found)
+
+
+def _after_all(decidable: Decidable) -> str:
+    """What an empty set at point estimates means, beside a test that allows for errors."""
+    test = decidable.test
+    if test is None:
+        return "The assumptions were not tested, so chance may explain that or not."
+    if test.rejected:
+        return "The test above says that chance does not explain that."
+    (one,) = test.sets
+    return (
+        "Estimates have errors, and the test above says that chance may explain that: it leaves "
+        f"{text.share(one.lower)} to {text.share(one.upper)}. So no ranges of the mechanism are "
+        "given here, and none of a person's score."
+    )
+
+
+def _show_bands(found: IdentifiedFacts, order: dict[str, int]) -> blocks.Figure:
+    series = []
+    for group in order:
+        mine = [band for band in found.bands if band.group == group]
+        scores = [band.score for band in mine]
+        series.append(Series(group, scores, scores, [(band.lower, band.upper) for band in mine]))
+    explained = (
+        "Each mark is a tenth of the model's scores. The line at the same place runs from the "
+        "lowest to the highest score that fits the data equally well; a mark off its line is a "
+        "score that the data exclude, if the assumptions hold."
+    )
+    cells = [
+        (
+            band.group,
+            f"{text.share(band.low, 0)} to {text.share(band.high, 0)}",
+            *(band.n, band.score, band.lower, band.upper),
+        )
+        for band in found.bands
+    ]
+    head = ("Group", "Model's score", "Rows", "Mean score", "Lowest", "Highest")
+    caption = "Bounds of a person's score, by tenth of the model's score"
+    numbers = blocks.Table(caption, head, cells, words={1}, folded=True)
+    plane = Plane("score of the model", "possible scores")
+    picture = curves(plane, series, marked=True, joined=False)
+    title, alone = "How far a person's score can vary", "Bounds of a person's score"
+    return blocks.Figure(title, explained, picture, numbers, alone)
+
+
+def _ranges(audit: Audit, found: IdentifiedFacts) -> blocks.Table:
+    """What each group leaves possible, beside what the model learned and its interval."""
+    label = text.short(found.positive, 30)
+    learned = _learned(audit, found.positive)
+    rate = None if audit.mechanism is None else audit.mechanism.rate_of(found.positive)
+    rows: list[tuple[Any, ...]] = []
+    for group in found.groups:
+        name = text.short(group["group"])
+        if not found.strata:
+            rows.append((name, f"P(Df = {label}), from this group alone", _span(group, ""), rate))
+        if found.empty and not found.strata:
+            continue  # No value of the mechanism is possible at the estimates themselves.
+        for key, given in (("b0", "Df otherwise"), ("b1", f"Df = {label}")):
+            quantity = f"P(D = {label} given {given})"
+            own = learned.get((group["group"], key), text.NOTHING)
+            rows.append((name, quantity, _span(group, f"{key}_"), own))
+    head = ("Group", "Quantity", "Possible", "Learned")
+    note = (
+        f"{audit.decidable.possible} Learned: the model's value, with its bootstrap interval where "
+        "there is one."
+    )
+    return blocks.Table("Identified set of the mechanism", head, rows, words={1}, note=note)
+
+
+def _span(group: Mapping[str, Any], key: str) -> str:
+    low, high = group[f"{key}lower"], group[f"{key}upper"]
+    return text.span((low, high)) if -math.inf < low <= high < math.inf else "none"
+
+
+def _learned(audit: Audit, positive: str) -> dict[tuple[str, str], str]:
+    found = audit.mechanism
+    if found is None or len(found.classes) != 2:
+        return {}
+    result = {}
+    for cell in found.cells:
+        if cell.label == positive:
+            name = "b1" if cell.decision == positive else "b0"
+            result[cell.group, name] = text.bracketed(cell.probability, cell.interval)
+    return result
+
+
+def _stability(audit: Audit, found: Stability) -> Iterator[blocks.Block]:
+    """What moved when EM started elsewhere."""
+    yield blocks.Points(found.summary().splitlines())
+    yield _starts(found, found.classes.index(audit.data.positive))
+    used, n_all = audit.decidable.stability_rows, audit.data.n_rows
+    if used < n_all:
+        yield blocks.Paragraph(
+            f"Fitted to a random sample of {text.count(used)} of the "
+            f"{text.counted(n_all, 'audited row')}.",
+            "note",
+        )
+
+
+def _starts(found: Stability, positive: int) -> blocks.Figure:
+    label = text.short(found.classes[positive], 30)
+    rows, cells = [], []
+    for s, group in enumerate(found.groups):
+        for f, decision in enumerate(found.classes):
+            again = [found.model, *found.starts]
+            own, *values = (float(run.mechanism[s, f, positive]) for run in again)
+            ends = min(own, *values), max(own, *values)
+            name = f"{text.short(group, 20)}, Df = {text.short(decision, 20)}"
+            rows.append(Row(name, own, ends, s, note=text.share(own)))
+            cells.append((name, *map(text.share, (own, *ends))))
+    explained = (
+        f"Mark: probability of the label {label} in the model, fitted on to the same rows as the "
+        "random starts, so that they compare. Line: from the lowest to the highest value over it "
+        f"and {text.counted(len(found.starts), 'random start')}."
+    )
+    if len(rows) > _DRAWN:
+        explained += f" The first {_DRAWN} of {len(rows)} are drawn."
+    title = "The mechanism over random starts"
+    head = ("Group and latent decision", "From the model", "Lowest", "Highest")
+    numbers = blocks.Table(title, head, cells, folded=len(cells) > _DRAWN)
+    picture = estimates(rows[:_DRAWN], text.share_tick, ends=(0.0, 1.0))
+    return blocks.Figure(title, explained, picture, numbers)

@@ -1,35 +1,30 @@
-"""The pictures of the page: rows of bars, estimates and ranges; curves and points; flows."""
+"""The pictures of the page, as SVG: rows of bars, estimates and ranges; curves, points; flows.
+
+Text is escaped, every picture has a title and a description, and series differ by shape as well
+as by colour.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final
 
 from markupsafe import Markup
 
 from fairpc.auditing import _text as text
-from fairpc.auditing._svg import (
-    LETTER,
-    WIDTH,
-    Form,
-    Picture,
-    Scale,
-    bottom_axis,
-    box,
-    element,
-    left_axis,
-    limits,
-    line,
-    marker,
-    number,
-    path,
-    style,
-    words,
-)
+from fairpc.auditing._text import Ends
 
-Ends = tuple[float, float]
+WIDTH: Final = 360.0
+"""Units across a picture: the width of a phone, so that letters stay readable there."""
+LETTER: Final = 7.0
+"""Width of an average letter, in units."""
+MARKERS: Final = ("circle", "square", "triangle", "diamond", "cross", "ring")
+N_STYLES: Final = 6
+"""Colours, dashes and markers before they repeat; CSS classes s0 … s5."""
 
 _LEFT: Final = 4.0
 _RIGHT: Final = WIDTH - 16.0
@@ -48,6 +43,132 @@ _SIDE: Final = 84.0  # room for the names on either side of a flow
 _LEAST: Final = 0.6  # a flow is never drawn thinner
 _UNSEEN: Final = 0.05  # one that is far thinner is not drawn at all
 _CLASS: Final = 2  # style of the positive class: none that the first two groups have on the page
+
+
+Form = Callable[[float], str]
+
+
+def number(value: float) -> str:
+    """A coordinate with at most two decimals."""
+    text = f"{value:.2f}".rstrip("0").rstrip(".")
+    return "0" if text in ("-0", "") else text
+
+
+def element(tag: str, *children: Any, **attributes: Any) -> Markup:
+    """One element; text and attributes are escaped, ``class_`` is class, _ is - in a name."""
+    inside = Markup("").join(children)
+    start = Markup("<{}").format(tag)
+    for key, value in attributes.items():
+        if value is not None:
+            shown = number(value) if isinstance(value, float | int) else str(value)
+            start += Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), shown)
+    return start + (Markup(">{}</{}>").format(inside, tag) if children else Markup("/>"))
+
+
+def style(i: int) -> str:
+    """CSS class of the i-th series: its colour, dash and pattern."""
+    return f"s{i % N_STYLES}"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What is drawn, and how high; it gets its name where it is shown."""
+
+    body: Sequence[Markup]
+    height: float
+
+    def svg(self, title: str, description: str) -> Markup:
+        """The picture as a whole, named and described for those who do not see it."""
+        content = Markup("").join(self.body)
+        key = hashlib.sha256(f"{title}\0{description}\0{content}".encode()).hexdigest()[:10]
+        return element(
+            "svg",
+            element("title", title, id=f"t{key}"),
+            element("desc", description, id=f"d{key}"),
+            content,
+            viewBox=f"0 0 {number(WIDTH)} {number(self.height)}",
+            class_="plot",
+            role="img",
+            aria_labelledby=f"t{key} d{key}",
+        )
+
+
+def words(
+    x: float, y: float, content: str, class_: str | None = None, anchor: str = "start"
+) -> Markup:
+    """Text on one line; ``anchor`` is start, middle or end."""
+    where = None if anchor == "start" else anchor
+    return element("text", content, x=x, y=y, class_=class_, text_anchor=where)
+
+
+def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
+    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+
+
+def box(x: float, y: float, width: float, height: float, class_: str) -> Markup:
+    return element("rect", x=x, y=y, width=max(width, 0.0), height=height, class_=class_)
+
+
+def marker(i: int, x: float, y: float, r: float = 4.5) -> Markup:
+    """The mark of the i-th series: shapes differ as well as colours."""
+    css = f"mark {style(i)}"
+    match MARKERS[i % len(MARKERS)]:
+        case "circle":
+            return element("circle", cx=x, cy=y, r=r, class_=css)
+        case "ring":
+            return element("circle", cx=x, cy=y, r=r, class_=f"{css} hollow")
+        case "square":
+            return box(x - 0.9 * r, y - 0.9 * r, 1.8 * r, 1.8 * r, css)
+        case "triangle":
+            sides = ("l", 1.15 * r, 2 * r), ("h", -2.3 * r), ("z",)
+            return path(css, ("M", x, y - 1.2 * r), *sides)
+        case "diamond":
+            a = 1.3 * r
+            return path(css, ("M", x, y - a), ("l", a, a), ("l", -a, a), ("l", -a, -a), ("z",))
+        case _:
+            other = ("m", 0, -2 * r), ("l", -2 * r, 2 * r)
+            return path(f"{css} stroked", ("M", x - r, y - r), ("l", 2 * r, 2 * r), *other)
+
+
+def path(class_: str, *steps: tuple[Any, ...]) -> Markup:
+    """A path of commands, each with its numbers."""
+    written = "".join(f"{command}{' '.join(map(number, at))}" for command, *at in steps)
+    return element("path", d=written, class_=class_)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Numbers ``low`` to ``high`` onto places ``start`` to ``end`` of the picture."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """Place of a number; those beyond an end stand at the end."""
+        inside = min(max(value, self.low), self.high)
+        return self.start + (inside - self.low) / (self.high - self.low) * (self.end - self.start)
+
+
+def round_numbers(low: float, high: float, about: int = 5) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of ten, from low to high."""
+    raw = (high - low) / max(about, 1)
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [k * step for k in range(first, last + 1)]
+
+
+def limits(values: Sequence[float]) -> tuple[float, float]:
+    """Ends of an axis that holds these numbers with some room."""
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite:
+        return 0.0, 1.0
+    low, high = min(finite), max(finite)
+    room = 0.06 * (high - low) or 0.05 * max(abs(high), 1e-3)
+    return low - room, high + room
 
 
 @dataclass(frozen=True)
@@ -153,7 +274,7 @@ class _Stack:
 
     def axis(self, form: Form) -> Iterator[Markup]:
         """Grid lines behind the bars, so that they never cross a name; numbers below."""
-        for tick in self.scale.ticks():
+        for tick in round_numbers(self.scale.low, self.scale.high):
             x = self.scale(tick)
             for low, high in self._strips():
                 yield line(x, low, x, high, "grid")
@@ -226,8 +347,17 @@ class Plane:
         top = _KEY * key_lines + 26
         x = Scale(*self.x_ends, _AXIS, WIDTH - 16)
         y = Scale(*self.y_ends, top + _PLANE, top)
-        left = left_axis(y, x.start, x.end, self.y_form, self.y_title)
-        return x, y, [*left, *bottom_axis(x, y.end, y.start, self.x_form, self.x_title)]
+        axes = []
+        for tick in round_numbers(y.low, y.high):
+            axes.append(line(x.start, y(tick), x.end, y(tick), "grid"))
+            axes.append(words(x.start - 6, y(tick) + 4, self.y_form(tick), "tick", "end"))
+        axes.append(words(2.0, y.end - 12, self.y_title, "axis"))
+        for tick in round_numbers(x.low, x.high):
+            axes.append(line(x(tick), y.end, x(tick), y.start, "grid"))
+            axes.append(words(x(tick), y.start + 15, self.x_form(tick), "tick", "middle"))
+        middle = (x.start + x.end) / 2
+        axes.append(words(middle, y.start + 32, self.x_title, "axis", "middle"))
+        return x, y, axes
 
 
 def curves(
@@ -244,7 +374,10 @@ def curves(
         body.append(line(x(x.low), y(x.low), x(x.high), y(x.high), "reference"))
     for i, one in enumerate(series):
         body += _curve(i, one, x, y, marked, joined)
-    body += _key([one.name for one in series], diagonal, marked, joined)
+    for i, one in enumerate(series):
+        body += _key(i, one.name, "curve" if joined else "", marker_size=3.6 if marked else 0.0)
+    if diagonal:
+        body += _key(len(series), diagonal, "reference")
     return Picture(body, y.start + 40)
 
 
@@ -281,44 +414,40 @@ def areas(plane: Plane, sets: Sequence[Area], mark: Point) -> Picture:
     """Polygons over each other, each with its colour and dash, and a point; a key above."""
     x, y, body = plane.frame(len(sets) + 1)
     for i, one in enumerate(sets):
-        row = 12 + _KEY * i
-        body.append(box(6, row - 12, 28, 12, f"area {style(i)}"))
-        name = one.name if one.corners else f"{one.name}: nothing"
-        body.append(words(42, row, name, "key"))
-        points = " ".join(f"{number(x(a))},{number(y(b))}" for a, b in one.corners)
+        body += _key(i, one.name if one.corners else f"{one.name}: nothing", "area")
         if one.corners:
+            points = _places(x, y, one.corners)
             body.append(element("polygon", points=points, class_=f"area {style(i)}"))
-    row, i = 12 + _KEY * len(sets), len(sets)
-    body.append(marker(i, 20, row - 4))
-    body.append(words(42, row, text.short(mark.name, 40), "key"))
-    body.append(marker(i, x(mark.x), y(mark.y), 5.5))
+    body += _key(len(sets), mark.name, marker_size=4.5)
+    body.append(marker(len(sets), x(mark.x), y(mark.y), 5.5))
     return Picture(body, y.start + 40)
 
 
 def _curve(i: int, one: Series, x: Scale, y: Scale, marked: bool, joined: bool) -> Iterator[Markup]:
-    points = " ".join(f"{number(x(a))},{number(y(b))}" for a, b in zip(one.x, one.y, strict=True))
+    points = list(zip(one.x, one.y, strict=True))
     for a, (low, high) in zip(one.x, one.spreads, strict=False):
         yield line(x(a), y(low), x(a), y(high), f"thin {style(i)}")
     if joined:
-        yield element("polyline", points=points, class_=f"curve {style(i)}")
+        yield element("polyline", points=_places(x, y, points), class_=f"curve {style(i)}")
     if marked:
-        for a, b in zip(one.x, one.y, strict=True):
-            yield marker(i, x(a), y(b), 3.6)
+        yield from (marker(i, x(a), y(b), 3.6) for a, b in points)
 
 
-def _key(names: Sequence[str], diagonal: str, marked: bool, joined: bool) -> Iterator[Markup]:
-    room = int((WIDTH - 44) / LETTER)
-    for i, name in enumerate(names):
-        row = 12 + _KEY * i
-        if joined:
-            yield line(6, row - 4, 34, row - 4, f"curve {style(i)}")
-        if marked:
-            yield marker(i, 20, row - 4, 3.6)
-        yield words(42, row, text.short(name, room), "key")
-    if diagonal:
-        row = 12 + _KEY * len(names)
-        yield line(6, row - 4, 34, row - 4, "reference")
-        yield words(42, row, diagonal, "key")
+def _places(x: Scale, y: Scale, points: Iterable[Ends]) -> str:
+    return " ".join(f"{number(x(a))},{number(y(b))}" for a, b in points)
+
+
+def _key(i: int, name: str, css: str = "", *, marker_size: float = 0.0) -> Iterator[Markup]:
+    """The i-th line of the key above a plane: a line or an area, a mark, a name."""
+    row = 12 + _KEY * i
+    if css == "area":
+        yield box(6, row - 12, 28, 12, f"area {style(i)}")
+    elif css:
+        series = css if css == "reference" else f"{css} {style(i)}"
+        yield line(6, row - 4, 34, row - 4, series)
+    if marker_size:
+        yield marker(i, 20, row - 4, marker_size)
+    yield words(42, row, text.short(name, int((WIDTH - 44) / LETTER)), "key")
 
 
 def flow(classes: Sequence[str], shares: Sequence[Sequence[float]], positive: int) -> Picture:

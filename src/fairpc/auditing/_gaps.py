@@ -1,4 +1,4 @@
-"""How far apart groups are in labels, scores and decisions, and whether that could be chance.
+"""How far apart groups are in a rate or a mean score, and whether that could be chance: labels.
 
 Evidence is computed on codes of groups and named afterwards, because names sort as text ("10"
 before "2") and "last minus first" must not depend on that.
@@ -7,31 +7,36 @@ before "2") and "last minus first" must not depend on that.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from fairpc.auditing._categories import Categories, categories
+from fairpc.auditing import _blocks as blocks
+from fairpc.auditing import _text as text
+from fairpc.auditing._drawing import Mark, Row, bars, estimates
 from fairpc.auditing._job import Job
-from fairpc.auditing._numbers import gap, number, p_words, share
 from fairpc.auditing._rows import AuditedRows
+from fairpc.auditing._text import Ends
 from fairpc.core import Bools, Codes, Floats, Positions, Record
-from fairpc.evidence import EqualRates as EqualRates
-from fairpc.evidence import PairGap as PairGap
-from fairpc.evidence import Parity as Parity
-from fairpc.evidence import equal_rates, parity, parity_curve
+from fairpc.evidence import PairGap, Parity, parity
 
-THRESHOLDS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-_SMALL_GAP: Final = 0.01  # of a smaller one no multiple is told
-_ALIKE: Final = 0.02  # two gaps that differ by less are called about as large
-_EXTREME: Final = 0.01  # a class decided for less of every group, or for all but that, is one-sided
-_HARDLY: Final = 0.1  # of the share of a class among labels: decisions below it are hardly any
+if TYPE_CHECKING:
+    from fairpc.auditing._audit import Audit
+
+FOUR_FIFTHS: Final = 0.8
+_DRAWN: Final = 12
+_LONG: Final = 10
 _SIDES: Final = {
     "below": "below four fifths",
     "above": "above four fifths",
     "undecided": "the rows do not decide on which side of four fifths",
+}
+_MARKS: Final = {
+    "below": "at least one pair of groups is below four fifths, and chance does not explain it",
+    "above": "every pair of groups is above four fifths, allowing for chance",
+    "undecided": "these rows do not decide whether every pair is above four fifths",
 }
 
 
@@ -69,173 +74,54 @@ class Disparity(Record):
 
 
 @dataclass(frozen=True)
-class LabelDisparity:
+class LabelDisparity(Record):
     """Disparity of the observed labels."""
 
     #: of the positive class; of every class where there are more than two
     disparities: tuple[Disparity, ...]
-    sentence: str  #: the largest gap in words
 
-
-Outcome = Literal["wider", "narrower", "reversed", "unclear", "one class"]
-
-
-@dataclass(frozen=True)
-class GapChange:
-    """The gap in decisions beside that in labels, of the two groups that are farthest apart.
-
-    Both are of the same rows, those with a label.
-    """
-
-    label: str  #: the class
-    first: str  #: one group
-    last: str  #: the other
-    label_rates: tuple[float, float]  #: share of the class among the labels of each
-    decision_rates: tuple[float, float]  #: share of the class among the decisions on each
-    #: (last − first) in decisions less (last − first) in labels; its interval holds for all pairs
-    change: float
-    interval: tuple[float, float]
-    n_rows: int  #: rows that were compared
-    #: what decisions do to the gap; "reversed": the other group is ahead, by more than chance;
-    #: "unclear": chance may explain the change; "one class": hardly anybody, or hardly anybody
-    #: else, is decided to be of the class, so decisions can hardly differ
-    outcome: Outcome
-    sentence: str  #: in words
+    _computed = ("sentence",)
 
     @property
-    def label_gap(self) -> float:
-        return abs(self.label_rates[1] - self.label_rates[0])
-
-    @property
-    def decision_gap(self) -> float:
-        return abs(self.decision_rates[1] - self.decision_rates[0])
-
-
-@dataclass(frozen=True)
-class ParityFacts:
-    """What is equal between groups, and what is not."""
-
-    #: largest difference between groups of P(decision | S) by exact query, over the classes; with
-    #: strata of P(decision | S, stratum). Zero by construction for all models but TwoNB. It says
-    #: nothing about rows.
-    model_gap: float
-    #: the same over the whole table where strata let it differ, by their mix; None without strata
-    mix_gap: float | None
-    #: gaps in mean scores on these rows, before thresholding; per class shown
-    scores: tuple[Disparity, ...]
-    #: gaps in selection rates on these rows, after thresholding; per class shown
-    decisions: tuple[Disparity, ...]
-    #: decisions by each sensitive attribute alone and each two crossed, however few the rows
-    categories: tuple[Categories, ...]
-    #: what ``predict`` uses: one, or one per group; empty for more than two classes
-    thresholds: tuple[float, ...]
-    #: gaps in selection rates over common thresholds, all intervals together at the level; empty
-    #: for more than two classes
-    curve: tuple[Parity, ...]
-    #: group thresholds that would equalise selection rates on these rows, and their price; None for
-    #: more than two classes
-    equal_rates: EqualRates | None
-    change: GapChange | None  #: decisions beside labels; None where too few labels are known
-    gap: float  #: largest absolute difference between groups on these rows, of scores and decisions
-    gap_upper: float  #: upper bound of it: the farthest end of all the intervals
-    n_unknown: int  #: rows left out because their group is not known
-    sentences: tuple[str, ...]  #: in words
-    #: "scores" or "decisions" -> why these rows cannot tell how large their gap is
-    undecided: Mapping[str, str] = field(default_factory=dict)
+    def sentence(self) -> str:
+        """The largest gap in words."""
+        worst = max(self.disparities, key=lambda d: d.gap)
+        pair = worst.parity.largest
+        means = {g.group: g.mean for g in worst.parity.groups}
+        p = next(
+            test.p_value
+            for tested, test in zip(worst.parity.pairs, worst.significance, strict=True)
+            if tested is pair
+        )
+        ratio = "not defined"
+        if math.isfinite(pair.impact_ratio):
+            ratio = text.number(pair.impact_ratio)
+        return (
+            f"Observed labels: {text.share(means[pair.last])} of group {pair.last!r} and "
+            f"{text.share(means[pair.first])} of group {pair.first!r} are {worst.label!r} "
+            f"(impact ratio {ratio}, {_SIDES[pair.four_fifths]}; p {text.p_words(p)})."
+        )
 
 
 def label_disparity(job: Job) -> LabelDisparity:
     """Rates of the observed classes by group; rows without a label are left out."""
     rows = job.rows
-    found = _rates(rows, rows.d, rows.comparable(rows.d >= 0), job.settings.level)
-    worst = max(found, key=lambda d: d.gap)
-    pair = worst.parity.largest
-    means = {g.group: g.mean for g in worst.parity.groups}
-    pairs = zip(worst.parity.pairs, worst.significance, strict=True)
-    p_value = next(test.p_value for tested, test in pairs if tested is pair)
-    ratio = number(pair.impact_ratio) if math.isfinite(pair.impact_ratio) else "not defined"
-    return LabelDisparity(
-        found,
-        f"Observed labels: {share(means[pair.last])} of group {pair.last!r} and "
-        f"{share(means[pair.first])} of group {pair.first!r} are {worst.label!r} "
-        f"(impact ratio {ratio}, {_SIDES[pair.four_fifths]}; p {p_words(p_value)}).",
-    )
+    return LabelDisparity(rates(rows, rows.d, rows.comparable(rows.d >= 0), job.settings.level))
 
 
-def parity_facts(job: Job) -> ParityFacts:
-    """Gaps on the rows whose group is known."""
-    model, rows, level = job.model, job.rows, job.settings.level
-    kept = rows.comparable(rows.s >= 0)
-    scores = tuple(_disparity(rows, rows.scores[:, k], kept, k, level) for k in rows.shown_classes)
-    decisions = _rates(rows, rows.decided, kept, level)
-    both = scores + decisions
-    curve: Sequence[Parity] = ()
-    if binary := len(rows.classes) == 2:
-        positive, how = rows.scores[kept, rows.positive], rows.weighing(kept)
-        curve = parity_curve(positive, rows.s[kept], THRESHOLDS, level=level, **how)
-    model_gap, mix_gap = float(model._fair().parity_gap().max()), None
-    if job.strata:
-        rates = model.group_decision_rate_
-        mix_gap = float(np.ptp(rates, axis=0).max())
-    return ParityFacts(
-        model_gap=model_gap,
-        mix_gap=mix_gap,
-        scores=scores,
-        decisions=decisions,
-        categories=categories(job),
-        thresholds=model.threshold_.values if binary else (),
-        curve=tuple(_named(record, rows.groups) for record in curve),
-        equal_rates=_equal_rates(rows, kept, model.threshold_.unknown) if binary else None,
-        change=None if job.found["labels"] is None else _change(rows, level),
-        gap=max(d.gap for d in both),
-        gap_upper=max(d.gap_upper for d in both),
-        n_unknown=rows.number(rows.s < 0),
-        sentences=_sentences(model_gap, mix_gap, level, scores, decisions),
-        undecided=_undecided(rows, kept, decisions),
-    )
-
-
-def _undecided(
-    rows: AuditedRows, kept: Bools, decisions: tuple[Disparity, ...]
-) -> Mapping[str, str]:
-    """Why a small gap on these rows would say nothing of scores, or of decisions."""
-    if small := decisions[0].too_small:
-        why = (
-            f"group {small[0]!r} has fewer than two rows or persons, so it is not compared: give "
-            "more rows of it, or leave it out"
-        )
-        return {"scores": why, "decisions": why}
-    each = [rows.scores[kept & (rows.s == g)] for g in rows.groups_in(kept)]
-    if all(np.ptp(scores, axis=0).max() < 1e-9 for scores in each):
-        why = (
-            "all rows of a group have the same score, so their features tell the model nothing: "
-            "give the columns that it learned from, as they were at fit"
-        )
-        return {"scores": why, "decisions": why}
-    rates = {d.label: [g.mean for g in d.parity.groups] for d in decisions}
-    if not all(max(r) < _EXTREME or min(r) > 1 - _EXTREME for r in rates.values()):
-        return {}
-    label = max(rates, key=lambda name: min(rates[name]))
-    much = "over 99%" if min(rates[label]) > 0.5 else "under 1%"
-    return {
-        "decisions": f"the model decides {label!r} for {much} of every group, so decisions "
-        "can hardly differ: choose another threshold, or fit another model"
-    }
-
-
-def _rates(
+def rates(
     rows: AuditedRows, classes: Codes | Positions, kept: Bools, level: float
 ) -> tuple[Disparity, ...]:
     """Gaps in the rates of the classes shown, tested pair by pair."""
     found = []
     for k in rows.shown_classes:
-        one = _disparity(rows, (classes == k).astype(np.float64), kept, k, level)
+        one = disparity(rows, (classes == k).astype(np.float64), kept, k, level)
         tests = _significance(one.parity, len(rows.shown_classes))
         found.append(replace(one, significance=tests))
     return tuple(found)
 
 
-def _disparity(rows: AuditedRows, values: Floats, kept: Bools, k: int, level: float) -> Disparity:
+def disparity(rows: AuditedRows, values: Floats, kept: Bools, k: int, level: float) -> Disparity:
     """Gaps in the mean of a value of class k; the level holds for all classes shown together."""
     each = 1 - (1 - level) / len(rows.shown_classes)
     found = parity(values[kept], rows.s[kept], level=each, **rows.weighing(kept))
@@ -243,14 +129,7 @@ def _disparity(rows: AuditedRows, values: Floats, kept: Bools, k: int, level: fl
     too_small = tuple(
         name for g, name in enumerate(rows.groups) if g not in present and (rows.s == g).any()
     )
-    return Disparity(rows.classes[k], _named(found, rows.groups), (), too_small)
-
-
-def _named(found: Parity, names: tuple[str, ...]) -> Parity:
-    """Gaps between codes of groups, told by name."""
-    groups = (replace(g, group=names[g.group]) for g in found.groups)
-    pairs = (replace(p, first=names[p.first], last=names[p.last]) for p in found.pairs)
-    return replace(found, groups=tuple(groups), pairs=tuple(pairs))
+    return Disparity(rows.classes[k], rows.named(found), (), too_small)
 
 
 def _significance(found: Parity, n_classes: int) -> tuple[Significance, ...]:
@@ -283,142 +162,127 @@ def _test(p: float, n: float, q: float, m: float) -> tuple[str, float]:
     return "score test of two rates", p_value
 
 
-def _equal_rates(rows: AuditedRows, kept: Bools, threshold: float) -> EqualRates:
-    weights, labelled = rows.each_weight[kept], bool((rows.d[kept] >= 0).all())
-    labels = (rows.d[kept] == rows.positive).astype(np.intp) if labelled else None
-    rate = float(np.average(rows.decided[kept] == rows.positive, weights=weights))
-    found = equal_rates(
-        rows.scores[kept, rows.positive],
-        rows.s[kept],
-        labels,
-        threshold=threshold,
-        rate=rate,
-        sample_weight=weights,
+def gap_words(disparities: Sequence[Disparity]) -> str:
+    """The largest gap of several classes, in a few words."""
+    return f"up to {text.size(max(d.gap for d in disparities))} points"
+
+
+@blocks.section(
+    "labels",
+    "Disparity of the observed labels",
+    lambda _, found: f"Rates of the groups differ by {gap_words(found.disparities)}",
+)
+def show_labels(audit: Audit, found: LabelDisparity) -> Iterator[blocks.Block]:
+    """How often each group was given each label."""
+    yield blocks.Paragraph(found.sentence, "lead")
+    yield blocks.Paragraph(
+        "This is what was recorded. It does not say why: groups may differ in what the label "
+        "measures, in how it was given, or in both."
     )
-    groups = tuple(replace(g, group=rows.groups[g.group]) for g in found.groups)
-    return replace(found, groups=groups)
+    for one in found.disparities:
+        label = text.quoted(one.label)
+        if len(found.disparities) > 1:
+            yield blocks.Heading(f"Class {label}")
+        what = f"The share of rows labelled {label}"
+        yield show_means(audit, one, f"Rows labelled {label}, by group", what)
+        yield show_ratios(one, "Impact ratio of the labels")
 
 
-def _change(rows: AuditedRows, level: float) -> GapChange:
-    """Decisions beside labels of the same rows: the pair, and class, with the largest gap."""
-    kept = rows.comparable(rows.d >= 0)
-    found = [one for k in rows.shown_classes for one in _changes(rows, kept, k, level)]
-    return max(found, key=lambda one: max(one.label_gap, one.decision_gap))
-
-
-def _changes(rows: AuditedRows, kept: Bools, k: int, level: float) -> Iterator[GapChange]:
-    """Of one class, pair by pair."""
-    labelled, decided = ((of == k).astype(np.float64) for of in (rows.d, rows.decided))
-    of_labels, of_decisions, both = (
-        _disparity(rows, values, kept, k, level).parity
-        # Of each row the decision less the label, moved into [0, 1].
-        for values in (labelled, decided, (decided - labelled + 1) / 2)
+def show_means(audit: Audit, found: Disparity, title: str, what: str) -> blocks.Figure:
+    """Rate or mean score of each group as a bar; ``what`` begins the sentence about it."""
+    groups, order = found.parity.groups, blocks.group_order(audit)
+    rows = [Row(g.group, g.mean, series=order[g.group]) for g in groups]
+    low, high = (pick(groups, key=lambda g: g.mean) for pick in (min, max))
+    sentence = (
+        f"{what} is lowest in group {text.short(low.group, 40)}, {text.share(low.mean)}, and "
+        f"highest in group {text.short(high.group, 40)}, {text.share(high.mean)}."
     )
-    weights = rows.each_weight[kept]
-    shares = tuple(float(np.average(v[kept], weights=weights)) for v in (labelled, decided))
-    before, after = ({g.group: g.mean for g in p.groups} for p in (of_labels, of_decisions))
-    for decisions, pair in zip(of_decisions.pairs, both.pairs, strict=True):
-        low, high = pair.difference_interval
-        one = GapChange(
-            rows.classes[k],
-            pair.first,
-            pair.last,
-            (before[pair.first], before[pair.last]),
-            (after[pair.first], after[pair.last]),
-            2 * pair.difference,
-            (2 * low, 2 * high),
-            rows.number(kept),
-            "unclear",
-            "",
+    head = ["Group", "Rows", "Rate" if found.parity.kind == "rate" else "Mean", "Note"]
+    cells = [
+        (text.short(g.group), text.count(g.n), text.share(g.mean), "few rows" if g.small else "")
+        for g in groups
+    ]
+    table = blocks.Table(title, head, cells).without_empty_remarks()
+    return blocks.Figure(title, sentence, bars(rows), table)
+
+
+def show_ratios(found: Disparity, title: str) -> blocks.Figure:
+    """The smaller mean over the larger, per pair, against four fifths and equality."""
+    finite = {p: p.impact_ratio for p in found.parity.pairs if math.isfinite(p.impact_ratio)}
+    pairs = sorted(found.parity.pairs, key=lambda p: finite.get(p, math.inf))[:_DRAWN]
+    rows = [
+        Row(_pair(p), finite.get(p), _ratio_interval(p), note=text.number(p.impact_ratio, 2))
+        for p in pairs
+    ]
+    sentence = (
+        "The impact ratio is the smaller mean over the larger; 1 is equality. Here "
+        f"{_MARKS[found.parity.four_fifths]}. The four-fifths mark is a rule of thumb of US "
+        "employment law, not a test of fairness."
+    )
+    marks = (Mark(FOUR_FIFTHS, "four fifths"), Mark(1.0, "equal"))
+    # Around four fifths and equality, and as far as the intervals go.
+    numbers = [n for row in rows for n in (row.value, *(row.interval or ())) if n is not None]
+    known = [n for n in numbers if math.isfinite(n)]
+    ends = max(min([0.7, *known]) - 0.05, 0.0), max([1.05, *known]) + 0.05
+    picture = estimates(rows, text.number_tick, marks=marks, ends=ends)
+    return blocks.Figure(title, sentence, picture, _pair_table(found))
+
+
+def show_differences(found: Disparity, title: str) -> blocks.Figure:
+    """Differences with their intervals, per pair, against zero."""
+    sentence = (
+        f"The largest gap is {text.size(found.gap)} points, and at most "
+        f"{text.size(found.gap_upper)} allowing for chance."
+    )
+    pairs = sorted(found.parity.pairs, key=lambda p: -abs(p.difference))[:_DRAWN]
+    rows = [
+        Row(
+            _pair(p, text.MINUS),
+            p.difference,
+            p.difference_interval,
+            note=text.points(p.difference),
         )
-        one = replace(one, outcome=outcome(one, decisions.difference_interval, *shares))
-        yield replace(one, sentence=change_words(one))
+        for p in pairs
+    ]
+    zero = (Mark(0.0, "no gap"),)
+    picture = estimates(rows, text.points_tick, marks=zero, axis="percentage points")
+    return blocks.Figure(title, sentence, picture, _pair_table(found))
 
 
-def outcome(
-    one: GapChange, decision_interval: tuple[float, float], labelled: float, decided: float
-) -> Outcome:
-    """What decisions do to the gap in labels.
-
-    ``decision_interval`` is that of (last − first) in decisions; ``labelled`` and ``decided`` are
-    shares of the class among all rows.
-    """
-    if decided < _HARDLY * labelled or 1 - decided < _HARDLY * (1 - labelled):
-        return "one class"
-    low, high = one.interval
-    if low <= 0 <= high:
-        return "unclear"
-    (a, b), (c, d) = one.label_rates, one.decision_rates
-    low, high = decision_interval
-    if (b - a) * (d - c) < 0 and not low <= 0 <= high:
-        return "reversed"
-    return "wider" if one.decision_gap > one.label_gap else "narrower"
-
-
-def change_words(one: GapChange) -> str:
-    """Both gaps in words, the group that labels favour first."""
-    way = -1 if one.label_rates[1] >= one.label_rates[0] else 1
-    first, last = [one.first, one.last][::way]
-    labels, decisions = (
-        list(map(share, list(rates)[::way])) for rates in (one.label_rates, one.decision_rates)
-    )
-    how = ""
-    if one.outcome == "wider" and one.label_gap >= _SMALL_GAP:
-        how = f", {number(one.decision_gap / one.label_gap, 1)} times as far"
-    elif (one.decision_rates[1] - one.decision_rates[0]) * way > 0:
-        how = " the other way"
-    return (
-        f"{_headline(one)}. The label is {one.label!r} for {labels[0]} of group {first!r} and "
-        f"{labels[1]} of group {last!r}, {gap(one.label_gap)} apart; the decision is "
-        f"{one.label!r} for {decisions[0]} and {decisions[1]}, {gap(one.decision_gap)} "
-        f"apart{how}."
-    )
+def _pair_table(disparity: Disparity) -> blocks.Table:
+    """Every pair: difference, ratio, their intervals, and the test where there is one."""
+    found, tests = disparity.parity, disparity.significance
+    head = ["Pair", "Difference, points", "Impact ratio", "Four fifths"]
+    rows = [
+        [
+            _pair(pair, text.MINUS),
+            text.bracketed(pair.difference, pair.difference_interval, text.points),
+            text.bracketed(pair.impact_ratio, _ratio_interval(pair), text.number),
+            pair.four_fifths,
+        ]
+        for pair in found.pairs
+    ]
+    together = text.share(found.level, 0)
+    note = f"In brackets: intervals that hold together at the {together} level."
+    if tests:
+        head.append("p")
+        for row, test in zip(rows, tests, strict=True):
+            row.append(text.p_value(test.p_value))
+        names = sorted({test.test for test in tests})
+        note += f" p-values: {' or '.join(names)}, adjusted for the number of comparisons."
+    if found.clustered:
+        note += " Persons repeat; the intervals take that into account."
+    if disparity.too_small:
+        note += f" Too few rows to compare: {text.listed(disparity.too_small)}."
+    caption, folded = "Differences and ratios between groups", len(rows) > _LONG
+    return blocks.Table(caption, head, rows, words={3}, note=note, folded=folded)
 
 
-def _headline(one: GapChange) -> str:
-    if one.outcome == "one class":
-        some = "almost nobody" if max(one.decision_rates) < 0.5 else "almost everybody"
-        return (
-            f"The model decides {one.label!r} for {some}, so its decisions can hardly differ "
-            "between groups"
-        )
-    if one.outcome == "unclear":
-        more = one.decision_gap - one.label_gap
-        if abs(more) < _ALIKE:
-            return "The gap between groups is about as large in the decisions as in the labels"
-        size = "larger" if more > 0 else "smaller"
-        return (
-            f"The gap between groups is {size} in the decisions than in the labels, by a "
-            "difference that chance may explain"
-        )
-    verb = {"wider": "widen", "narrower": "narrow", "reversed": "reverse"}[one.outcome]
-    return f"The decisions of the model {verb} the gap between groups"
+def _pair(pair: PairGap, between: str = "and") -> str:
+    return f"{text.short(pair.last, 40)} {between} {text.short(pair.first, 40)}"
 
 
-def under_model(model_gap: float, mix_gap: float | None) -> str:
-    """What is equal between groups under the model, by construction, and what is not."""
-    if mix_gap is not None:
-        return (
-            "Under the model the groups have the same mean score within each stratum, by "
-            f"construction; in the whole table their mean scores differ by up to {gap(mix_gap)}, "
-            "by the mix of strata alone"
-        )
-    if model_gap < 1e-9:
-        return "Under the model the groups have the same mean score, by construction"
-    return f"Under the model the mean scores of the groups differ by up to {gap(model_gap)}"
-
-
-def _sentences(
-    model_gap: float, mix_gap: float | None, level: float, *gaps: tuple[Disparity, ...]
-) -> tuple[str, ...]:
-    """In words: the gaps of mean scores, then those of decisions."""
-    score, decision = (max(part, key=lambda d: d.gap_upper) for part in gaps)
-    why = "equal mean scores are not equal rates"
-    if mix_gap is not None:
-        why = "nothing in the model makes them equal"
-    return (
-        f"{under_model(model_gap, mix_gap)}. On these rows mean scores differ by {gap(score.gap)}, "
-        f"at most {number(100 * score.gap_upper, 1)} with {share(level, 0)} confidence.",
-        f"Decisions on these rows differ by {gap(decision.gap)} between groups, at most "
-        f"{number(100 * decision.gap_upper, 1)} with {share(level, 0)} confidence: {why}.",
-    )
+def _ratio_interval(pair: PairGap) -> Ends | None:
+    """Interval of the smaller mean over the larger."""
+    low, high = pair.impact_interval
+    return (low, high) if math.isfinite(pair.ratio) and math.isfinite(low) else None

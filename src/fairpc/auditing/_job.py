@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Classifier = Literal["logistic", "boosting", "best"]
 
+MAX_ROWS: Final = 3000
+MAX_TEST_ROWS: Final = 20_000
+
 _LEAST: Final = {
     "n_seeds": 1,
     "cv": 2,
@@ -33,17 +36,17 @@ _LEAST: Final = {
 class Settings:
     """Options of an audit; see :func:`fairpc.audit`."""
 
-    level: float
-    random_state: int
-    n_seeds: int | None
-    classifier: Classifier
-    cv: int
-    max_rows: int | None
-    max_test_rows: int | None
-    n_replicates: int | None
-    n_starts: int | None
-    baselines: bool
-    max_memory: int | str | None
+    level: float = 0.95
+    random_state: int = 0
+    n_seeds: int | None = None
+    classifier: Classifier = "best"
+    cv: int = 3
+    max_rows: int | None = MAX_ROWS
+    max_test_rows: int | None = MAX_TEST_ROWS
+    n_replicates: int | None = None
+    n_starts: int | None = None
+    baselines: bool = True
+    max_memory: int | str | None = None
 
     def __post_init__(self) -> None:
         if not 0.5 <= self.level < 1:

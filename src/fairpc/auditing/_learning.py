@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
+from fairpc.auditing import _blocks as blocks
+from fairpc.auditing import _text as text
+from fairpc.auditing._drawing import Plane, Series, curves, limits
 from fairpc.auditing._job import Job
-from fairpc.auditing._numbers import counted
+from fairpc.auditing._mechanism import MechanismFacts
 from fairpc.learners import Calibration
 from fairpc.models import (
     STRAIGHT_LEVEL,
@@ -19,8 +24,18 @@ from fairpc.models import (
     TableClassifier,
 )
 
+if TYPE_CHECKING:
+    from fairpc.auditing._audit import Audit
+
 _HISTORY_POINTS: Final = 201
 _CURVE_POINTS: Final = 51
+_LISTED: Final = 12  # iterations in a table
+_LINES: Final = 6  # curves in a picture
+_NAMES: Final = {
+    "objective": "Objective, prior included",
+    "log_likelihood": "Log-likelihood",
+    "validation_log_likelihood": "Log-likelihood of validation rows",
+}
 _KINDS: Final = {
     "hgb": "gradient boosting",
     "logistic": "logistic regression",
@@ -39,7 +54,7 @@ _POINTS: Final = {
 
 @dataclass(frozen=True)
 class Learning:
-    """How the model was learned."""
+    """How a circuit was learned."""
 
     n_iter: int  #: updates of EM
     converged: bool  #: whether it stopped by itself
@@ -49,6 +64,13 @@ class Learning:
     #: per listed iteration P(D = d | Df = f, S = s), [s, f, d]; empty without Df
     mechanism: tuple[list[list[list[float]]], ...]
     choices: tuple[str, ...]  #: how the structure was chosen, in words
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """In words, as documents say it."""
+        ended = "It stopped by itself" if self.converged else "It was stopped by the limit"
+        updates = f"Parameters were learned by {text.counted(self.n_iter, 'update')} of EM."
+        return (*self.choices, f"{updates} {ended}.")
 
 
 def _of_circuit(job: Job) -> Learning:
@@ -151,7 +173,7 @@ def _sentences(model: LatentDecision) -> tuple[str, ...]:
         second.append(_second_round(model.second_round_))
     return (
         f"The label was learned from features and group by {_words(model.estimators_[0][0])}{own}, "
-        f"{counted(n, 'time')}, each time without one fold of the rows. Scores are means over "
+        f"{text.counted(n, 'time')}, each time without one fold of the rows. Scores are means over "
         "these.",
         *second,
         f"Scores of the rows left out were {_CALIBRATED[model.calibration]}.",
@@ -180,3 +202,107 @@ def _words(classifier: Any) -> str:
     steps = getattr(classifier, "steps", None)
     name = type(steps[-1][1] if steps else classifier).__name__
     return f"{name} at the end of a pipeline" if steps else name
+
+
+def _learned(_: Audit, found: Learning | ScoreLearning) -> str:
+    if isinstance(found, ScoreLearning):
+        return f"From scores of {found.classifier}"
+    return f"EM with {text.counted(found.n_iter, 'update')}"
+
+
+@blocks.section("learning", "How the model was learned", _learned)
+def show_learning(audit: Audit, found: Learning | ScoreLearning) -> Iterator[blocks.Block]:
+    """The course of EM, or how scores of a classifier became those of Df."""
+    if isinstance(found, ScoreLearning):
+        yield blocks.Points(found.sentences)
+        yield _calibration(found)
+        return
+    ended = "and stopped by itself" if found.converged else "and was stopped at its limit"
+    yield blocks.Paragraph(f"EM made {text.counted(found.n_iter, 'update')} {ended}.")
+    if found.choices:
+        yield blocks.Paragraph("How the structure was chosen:")
+        yield blocks.Points(found.choices)
+    if len(found.iterations) > 1:
+        names = sorted(found.curves, key=lambda name: (name != "objective", name))
+        finite = [name for name in names if all(map(math.isfinite, found.curves[name]))]
+        figures = [_objective(found, finite)] if finite else []
+        if found.mechanism and audit.mechanism is not None:
+            figures.append(_show_mechanism(audit.mechanism, found))
+        yield blocks.Side(figures)
+    else:
+        yield blocks.Paragraph("There is only one iteration, so there is no curve.")
+
+
+def _calibration(found: ScoreLearning) -> blocks.Figure:
+    """P(D = positive) as each group's calibration reads the scores."""
+    label = text.short(found.positive, 20)
+    sentence = (
+        f"What a score of the classifier for {text.quoted(found.positive)} was found to mean in "
+        "each group, on rows that it had not seen."
+    )
+    if len(found.curves) > _LINES:
+        sentence += f" The first {_LINES} of {len(found.curves)} groups are drawn."
+    drawn = [Series(one.group, one.scores, one.rates) for one in found.curves[:_LINES]]
+    cells = [
+        (one.group, one.scores[i], one.rates[i]) for one in found.curves for i in _few(one.scores)
+    ]
+    title, head = "Calibration within groups", ("Group", "Score", f"P(D = {label})")
+    numbers = blocks.Table("Rate of the label by score", head, cells, folded=True)
+    plane = Plane("score of the classifier", f"P(D = {label})")
+    picture = curves(plane, drawn, diagonal="the score as it is")
+    return blocks.Figure(title, sentence, picture, numbers)
+
+
+def _objective(found: Learning, shown: list[str]) -> blocks.Figure:
+    """Each curve from its own first value: what is learned is the difference."""
+    steps, names = found.iterations, [_NAMES.get(name, name) for name in shown]
+    known = [found.curves[name] for name in shown]
+    gains = [[value - values[0] for value in values] for values in known]
+    sentence = (
+        f"Change of each quantity since the start, in nats a row. {names[0]}: "
+        f"{text.figures(gains[0][-1])} above the start at the end."
+    )
+    cells = [
+        (text.count(steps[i]), *(text.number(values[i], 5) for values in known))
+        for i in _few(steps)
+    ]
+    caption = "Likelihood and objective, nats a row"
+    numbers = blocks.Table(caption, ["Iteration", *names], cells, folded=True)
+    x_ends, y_ends = (steps[0], max(steps[-1], 1)), limits([*chain(*gains)])
+    what, tick = "nats a row since the start", text.number_tick
+    plane = Plane("iteration", what, x_ends, y_ends, x_form=tick, y_form=tick)
+    series = [Series(name, steps, values) for name, values in zip(names, gains, strict=True)]
+    title, alone = "Objective and likelihood", "Objective over iterations"
+    return blocks.Figure(title, sentence, curves(plane, series), numbers, alone)
+
+
+def _show_mechanism(found: MechanismFacts, course: Learning) -> blocks.Figure:
+    steps, positive = course.iterations, found.classes.index(found.positive)
+    lines = [
+        Series(
+            f"{text.short(group, 20)}, Df = {text.short(decision, 20)}",
+            steps,
+            [step[s][f][positive] for step in course.mechanism],
+        )
+        for s, group in enumerate(found.groups)
+        for f, decision in enumerate(found.classes)
+    ]
+    sentence = (
+        f"Probability that a row is labelled {text.quoted(found.positive)}, by group and latent "
+        "decision."
+    )
+    if len(lines) > _LINES:
+        sentence += f" The first {_LINES} of {len(lines)} are drawn."
+    cells = [(text.count(steps[i]), *(text.share(one.y[i]) for one in lines)) for i in _few(steps)]
+    head = ["Iteration", *(one.name for one in lines)]
+    numbers = blocks.Table("The mechanism over iterations", head, cells, folded=True)
+    what = f"P(D = {text.short(found.positive, 20)} | Df, S)"
+    plane = Plane("iteration", what, (steps[0], max(steps[-1], 1)), x_form=text.number_tick)
+    title, alone = "The mechanism while it was learned", "Mechanism over iterations"
+    return blocks.Figure(title, sentence, curves(plane, lines[:_LINES]), numbers, alone)
+
+
+def _few(steps: Sequence[float]) -> list[int]:
+    """Places of about a dozen of many, the first and the last among them."""
+    n = len(steps)
+    return sorted({round(k * (n - 1) / (_LISTED - 1)) for k in range(_LISTED)})

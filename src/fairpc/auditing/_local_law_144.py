@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _text as text
-from fairpc.auditing import _view as view
 from fairpc.auditing._answers import Answers
 from fairpc.auditing._audit import Audit
-from fairpc.auditing._categories import Categories, CategoryRate
-from fairpc.auditing._document import Blank, Document, Entries, section
-from fairpc.auditing._document_tables import noted, thresholds
+from fairpc.auditing._blocks import Blank, Entries
+from fairpc.auditing._documents import document, section, thresholds
+from fairpc.auditing._parity import Categories, CategoryRate
+from fairpc.auditing._writing import Document
 from fairpc.core import OptionError
 
 LEAST_SHARE: Final = 0.02
@@ -39,7 +40,7 @@ def bias_audit_tables(audit: Audit, answers: Answers | None = None) -> Document:
     known = Answers() if answers is None else answers
     data, made = audit.data, audit.provenance
     left_out = _left_out(audit, known)
-    return Document.of_audit(
+    return document(
         audit,
         kind="Local Law 144 tables",
         title=known.texts.get("model.name") or f"Decisions on {data.label}",
@@ -47,15 +48,15 @@ def bias_audit_tables(audit: Audit, answers: Answers | None = None) -> Document:
         f"{text.name(made.date[:10])}",
         is_not=_IS_NOT,
         sections=(
-            section("summary", "Summary", *_summary(audit, known)),
-            section("rates", "Selection rates and impact ratios", *_rates(audit, known, left_out)),
-            section("left-out", "Categories under 2%", *_under(audit, known, left_out)),
-            section("reading", "How to read the tables", *_reading(audit)),
+            section("summary", "Summary", _summary(audit, known)),
+            section("rates", "Selection rates and impact ratios", _rates(audit, known, left_out)),
+            section("left-out", "Categories under 2%", _under(audit, known, left_out)),
+            section("reading", "How to read the tables", _reading(audit)),
         ),
     )
 
 
-def _summary(audit: Audit, known: Answers) -> Iterator[view.Block]:
+def _summary(audit: Audit, known: Answers) -> Iterator[blocks.Block]:
     data = audit.data
     yield Entries(
         "What was audited",
@@ -77,38 +78,38 @@ def _summary(audit: Audit, known: Answers) -> Iterator[view.Block]:
     unknown = data.n_rows - data.n_grouped
     if unknown:
         columns = " or ".join(text.short(name, 40) for name in data.sensitive)
-        yield view.Paragraph(
+        yield blocks.Paragraph(
             f"{text.counted(unknown, 'person', 'people')} of unknown category are not in the "
             f"calculations below: they lack a known value of {columns}, or have a combination "
             "that the model was not fitted to."
         )
     if data.n_rows < data.n_table:
-        yield view.Paragraph(
+        yield blocks.Paragraph(
             f"The table has {text.count(data.n_table)} rows; the numbers are of a random sample."
         )
     if data.n_persons is not None:
-        yield view.Paragraph(
+        yield blocks.Paragraph(
             f"The rows are about {text.counted(data.n_persons, 'person', 'people')}, some of whom "
             "repeat: rows are counted, not people."
         )
     if data.weighted:
-        yield view.Paragraph("Rows carry weights: rates are weighted, numbers are of rows.")
+        yield blocks.Paragraph("Rows carry weights: rates are weighted, numbers are of rows.")
 
 
-def _rates(audit: Audit, known: Answers, left_out: frozenset[str]) -> Iterator[view.Block]:
+def _rates(audit: Audit, known: Answers, left_out: frozenset[str]) -> Iterator[blocks.Block]:
     if audit.parity is None:
-        yield view.absent(audit, "parity")
+        yield blocks.absent(audit, "parity")
         return
     roles, blanks = _roles(audit, known)
     for title, columns in roles:
-        yield view.Heading(title)
+        yield blocks.Heading(title)
         found = [p for p in audit.parity.categories if set(p.attributes) == set(columns)]
         for part in found:
             yield _selection(part, left_out)
             yield _scoring(part, left_out)
     yield from blanks
     if len(audit.data.sensitive) < 2:
-        yield view.Notice(
+        yield blocks.Notice(
             "The tables by both attributes are not here.",
             (f"The model was fitted with {text.listed(audit.data.sensitive)} alone. {_BOTH}",),
             alert=True,
@@ -117,11 +118,11 @@ def _rates(audit: Audit, known: Answers, left_out: frozenset[str]) -> Iterator[v
 
 def _roles(
     audit: Audit, known: Answers
-) -> tuple[list[tuple[str, tuple[str, ...]]], list[view.Block]]:
+) -> tuple[list[tuple[str, tuple[str, ...]]], list[blocks.Block]]:
     """Which tables there are, under which title; and what the auditor still has to say."""
     sensitive = audit.data.sensitive
     named: dict[str, str] = {}
-    blanks: list[view.Block] = []
+    blanks: list[blocks.Block] = []
     for title, key in (("Sex", "ll144.sex"), ("Race or ethnicity", "ll144.race")):
         answer = known[key]
         if isinstance(answer, Blank):
@@ -181,7 +182,7 @@ def impact_ratios(
     )
 
 
-def _selection(part: Categories, left_out: frozenset[str]) -> view.Table:
+def _selection(part: Categories, left_out: frozenset[str]) -> blocks.Table:
     ratios = impact_ratios(part, left_out)
     rows = [
         (
@@ -196,10 +197,12 @@ def _selection(part: Categories, left_out: frozenset[str]) -> view.Table:
     ]
     head = ("Category", "Applicants", "Selected", "Selection rate", "Impact ratio", "Note")
     by = " × ".join(text.short(name, 40) for name in part.attributes)
-    return noted(f"Selected as {text.quoted(part.label)}, by {by}", head, rows)
+    return blocks.Table(
+        f"Selected as {text.quoted(part.label)}, by {by}", head, rows
+    ).without_empty_remarks()
 
 
-def _scoring(part: Categories, left_out: frozenset[str]) -> view.Table:
+def _scoring(part: Categories, left_out: frozenset[str]) -> blocks.Table:
     ratios = impact_ratios(part, left_out, "scoring_rate")
     rows = [
         (
@@ -214,7 +217,7 @@ def _scoring(part: Categories, left_out: frozenset[str]) -> view.Table:
     head = ("Category", "Applicants", "Scoring rate", "Impact ratio", "Note")
     by = " × ".join(text.short(name, 40) for name in part.attributes)
     above = f"Scored above the median, {text.number(part.median)}, by {by}"
-    return noted(above, head, rows)
+    return blocks.Table(above, head, rows).without_empty_remarks()
 
 
 def _note(category: CategoryRate, left_out: bool) -> str:
@@ -241,13 +244,13 @@ def _left_out(audit: Audit, known: Answers) -> frozenset[str]:
     return frozenset(wanted)
 
 
-def _under(audit: Audit, known: Answers, left_out: frozenset[str]) -> Iterator[view.Block]:
+def _under(audit: Audit, known: Answers, left_out: frozenset[str]) -> Iterator[blocks.Block]:
     parts = _first_class(audit)
     small = [(p, c) for p in parts for c in p.categories if (c.share or 0.0) < LEAST_SHARE]
     if not small:
-        yield view.Paragraph("No category has less than 2% of the rows whose category is known.")
+        yield blocks.Paragraph("No category has less than 2% of the rows whose category is known.")
         return
-    yield view.Paragraph(
+    yield blocks.Paragraph(
         "An auditor may leave a category with less than 2% of the data out of the impact ratios; "
         "its number and rate are then still reported, with the reason (§ 5-301(d))."
     )
@@ -263,14 +266,14 @@ def _under(audit: Audit, known: Answers, left_out: frozenset[str]) -> Iterator[v
         for p, c in small
     ]
     head = ("Category", "Applicants", "Share", "Selection rate", "Scoring rate", "Impact ratio")
-    yield view.Table("Categories with less than 2% of the rows", head, rows, words={5})
+    yield blocks.Table("Categories with less than 2% of the rows", head, rows, words={5})
     if left_out:
-        yield view.Heading("Why they are left out")
+        yield blocks.Heading("Why they are left out")
         yield from known.blocks("ll144.justification")
 
 
-def _reading(audit: Audit) -> Iterator[view.Block]:
-    yield view.Points(
+def _reading(audit: Audit) -> Iterator[blocks.Block]:
+    yield blocks.Points(
         [
             "Selection rate: people selected over people assessed, in a category. Scoring rate: "
             "the share with a score above the median of all. Which of the two applies depends on "
@@ -286,4 +289,4 @@ def _reading(audit: Audit) -> Iterator[view.Block]:
         ]
     )
     if audit.data.same_rows_as_fit:
-        yield view.Paragraph("The rows are those that the model was fitted to.")
+        yield blocks.Paragraph("The rows are those that the model was fitted to.")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from fairpc.auditing import _blocks as blocks
+from fairpc.auditing import _text as text
 from fairpc.auditing._background import of_circuits
 from fairpc.auditing._job import Job
-from fairpc.auditing._numbers import counted, gap, share
 from fairpc.auditing._rows import AuditedRows
 from fairpc.core import Bools, Floats
 from fairpc.data import SMALL
@@ -22,6 +23,9 @@ from fairpc.models import (
     Question,
     find_patterns,
 )
+
+if TYPE_CHECKING:
+    from fairpc.auditing._audit import Audit
 
 MOST_WORK: Final = 2e10
 """Multiplications that a further feature may take: about three seconds of one core."""
@@ -177,9 +181,9 @@ def _sentence(found: Patterns, each: tuple[FoundPattern, ...]) -> str:
     if not each:
         return (
             f"Under the model, naming the group moves the probability of {what} by no more than "
-            f"{gap(found.threshold)}, whatever else is known, up to "
-            f"{counted(found.size, 'feature')}, where at least {found.min_share:.1%} of the people "
-            "are concerned."
+            f"{text.gap(found.threshold)}, whatever else is known, up to "
+            f"{text.counted(found.size, 'feature')}, where at least {found.min_share:.1%} of the "
+            "people are concerned."
         )
     first = each[0]
     way = "more" if first.difference > 0 else "less"
@@ -187,16 +191,94 @@ def _sentence(found: Patterns, each: tuple[FoundPattern, ...]) -> str:
     if first.row_rate is not None:
         what_of_rows = "mean scores" if found.of == "decision" else "shares"
         on_rows = (
-            f" In the audited rows the {what_of_rows} are {share(first.row_rate)} and "
-            f"{share(first.row_rate_of_all)}."
+            f" In the audited rows the {what_of_rows} are {text.share(first.row_rate)} and "
+            f"{text.share(first.row_rate_of_all)}."
         )
     return (
         f"Under the model, the largest difference is that of people with {_people(first)}: "
-        f"{what} is {share(first.rate)} probable for them, and {share(first.rate_of_all)} for all "
-        f"people with the same values, {gap(abs(first.difference))} {way}.{on_rows}"
+        f"{what} is {text.share(first.rate)} probable for them, and "
+        f"{text.share(first.rate_of_all)} for all people with the same values, "
+        f"{text.gap(abs(first.difference))} {way}.{on_rows}"
     )
 
 
 def _people(pattern: FoundPattern) -> str:
     parts = {**pattern.group, **pattern.features}
     return ", ".join(f"{name} {value!r}" for name, value in parts.items())
+
+
+_FEW: Final = 30
+_IN_ROWS: Final = {True: "yes", False: "no", None: text.NOTHING}
+
+
+@blocks.section(
+    "patterns",
+    "Who is hit: patterns of groups and values",
+    lambda _, found: f"{text.counted(found.decisions.n_found, 'pattern')} in the decisions",
+)
+def show_patterns(audit: Audit, found: PatternFacts) -> Iterator[blocks.Block]:
+    """Where naming the group moves a probability most."""
+    yield blocks.Paragraph(
+        "Take people who share some values, say an occupation and a marital status. Then name "
+        "their group. By how much does that move what the model expects of them? A large "
+        "difference is called a discrimination pattern.",
+        "lead",
+    )
+    tables = {"the decision of the model": found.decisions}
+    if found.labels is not None:
+        tables["the recorded label, as the model describes it"] = found.labels
+    for of, part in tables.items():
+        yield blocks.Heading(f"In {of}")
+        yield blocks.Paragraph(part.sentence)
+        if part.patterns:
+            yield _pattern_table(of, part)
+        yield blocks.Paragraph(f"Nothing was missed. {part.account}", "note")
+    yield blocks.Heading("How to read this")
+    yield blocks.Points(found.cautions)
+
+
+def _pattern_table(of: str, part: PatternTable) -> blocks.Table:
+    head = ["People", "Share", "Model, them", "Model, all alike", "Difference, points"]
+    head += ["Rows", "Rows, them", "Rows, all alike", "In the rows"]
+    rows = []
+    for pattern in part.patterns:
+        shares = pattern.share, pattern.rate, pattern.rate_of_all
+        of_rows = pattern.row_rate, pattern.row_rate_of_all
+        rows.append(
+            [
+                _people_cell(pattern),
+                *map(text.share, shares),
+                text.points(pattern.difference),
+                text.count(pattern.n_rows),
+                *map(text.share, of_rows),
+                _IN_ROWS[pattern.in_rows],
+            ]
+        )
+    positive = text.quoted(part.positive)
+    few = any(pattern.n_rows < _FEW for pattern in part.patterns)
+    on_rows = f"the share labelled {positive}" if part.of == "label" else "mean scores"
+    note = (
+        f"Model: the share of all people, and the probability of {positive} for them and for all "
+        "people with the same values, whatever their group. Rows: how many of the audited rows "
+        f"they are, {on_rows} of them and of all rows with the same values, and whether these "
+        f"differ by more than {text.number(100 * part.threshold, 0)} points, too, the same way. "
+        "After the first line, of patterns within one percentage point the one of most people is "
+        "shown, unless a larger difference concerns more."
+    )
+    if few:
+        note += f" Where there are fewer than {_FEW} rows, they say little."
+    return blocks.Table(
+        f"Patterns in {of}: {positive}", head, rows, words={8}, note=note, longest=400
+    )
+
+
+def _people_cell(pattern: FoundPattern) -> str:
+    """The group, then the values beside it."""
+    named = _words(pattern.group)
+    return f"{named}; {_words(pattern.features)}" if pattern.features else named
+
+
+def _words(values: Mapping[str, str]) -> str:
+    return ", ".join(
+        f"{text.short(name, 40)}: {text.short(value, 40)}" for name, value in values.items()
+    )

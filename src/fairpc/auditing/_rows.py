@@ -6,9 +6,9 @@ Equal rows may be one entry with a count: what is a sum over rows is then a sum 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -23,6 +23,13 @@ _NO_GROUPS: Final = (
     "the groups of the rows are not known: give the sensitive columns with the table, or "
     "sensitive_features"
 )
+_NAMED: Final = {"group": "groups", "first": "groups", "last": "groups"} | {
+    "label": "classes",
+    "classes": "classes",
+    "positive": "classes",
+}
+"""Fields of records of evidence that hold a code -> what it is one of."""
+R = TypeVar("R", bound=Any)
 _GIVEN: Final = ("table", "labels", "sensitive", "fair_labels")
 _EACH: Final = ("s", "d", "x", "scores", "observed", "decided", "weights", "counts", "persons", "f")
 
@@ -52,6 +59,23 @@ class AuditedRows:
     fair_labels: Any = None  #: known decisions as given
     fingerprint: str = ""  #: of the rows of the table, as that of the training rows is made
     same_rows_as_fit: bool | None = False  #: these are the rows of the fit; None if not known
+
+    @property
+    def positive_class(self) -> str:
+        return self.classes[self.positive]
+
+    def named(self, record: R) -> R:
+        """A record of evidence on codes, with the names of groups and classes in it."""
+        known: dict[str, Any] = {}
+        for name, value in ((f.name, getattr(record, f.name)) for f in fields(record)):
+            names = _NAMED.get(name) and getattr(self, _NAMED[name])
+            if isinstance(value, tuple) and any(map(is_dataclass, value)):
+                known[name] = tuple(map(self.named, value))
+            elif isinstance(value, tuple) and names:
+                known[name] = tuple(names[code] for code in value)
+            elif names and value is not None:
+                known[name] = names[value]
+        return replace(record, **known)
 
     @property
     def n_rows(self) -> int:
@@ -156,6 +180,13 @@ class AuditedRows:
         yield None, self.every
         for g, name in enumerate(self.groups):
             yield name, self.s == g
+
+
+def taken(kind: type[R], record: Any, **more: Any) -> R:
+    """A record of this class: ``more``, and what another record has under the same names."""
+    names = [f.name for f in fields(kind) if f.name not in more and hasattr(record, f.name)]
+    found: R = kind(**{name: getattr(record, name) for name in names}, **more)
+    return found
 
 
 def columns_of_fit(features: Encoding, table: Any) -> Any:

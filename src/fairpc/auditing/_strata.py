@@ -6,25 +6,24 @@ So the rates of the groups may differ, by their mix of strata alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
+from fairpc.auditing import _blocks as blocks
+from fairpc.auditing import _text as text
+from fairpc.auditing._drawing import Area, Mark, Plane, Point, Row, areas, estimates
 from fairpc.auditing._job import Job
-from fairpc.auditing._numbers import counted, gap, p_words, share
-from fairpc.auditing._rows import AuditedRows
-from fairpc.core import AuditError, Bools, FairpcError, Floats, Positions
-from fairpc.evidence import (
-    SMALL,
-    CandidateStrata,
-    ParityWithin,
-    StrataTest,
-    TestsByStratum,
-    compared,
-    parity,
-)
+from fairpc.auditing._rows import AuditedRows, taken
+from fairpc.auditing._text import Ends
+from fairpc.core import AuditError, Bools, FairpcError, Floats, Positions, Record
+from fairpc.evidence import SMALL, CandidateStrata, StrataTest, TestsByStratum, compared, parity
 from fairpc.models import CircuitClassifier
+
+if TYPE_CHECKING:
+    from fairpc.auditing._audit import Audit
 
 MOST_COLUMNS: Final = 30
 """Columns that are tried as strata unasked: about half a second each."""
@@ -38,8 +37,14 @@ TRIED: Final = (
     "they leave few rows in each stratum, and some because they are themselves results of unequal "
     "treatment, or stand for the group. " + ARGUED
 )
-
-Ends = tuple[float, float]
+_NONE: Final = (
+    f" {text.NOTHING}: nothing fits exactly, or it is not known; the test says whether chance "
+    "explains that."
+)
+_DRAWN: Final = 12
+_LONG: Final = 16
+_OUTCOME: Final = {True: "contradicted", False: "not contradicted", None: "not tested"}
+_REMOVES: Final = {True: "no", False: "yes", None: "not tested"}
 
 
 @dataclass(frozen=True)
@@ -92,9 +97,8 @@ class GroupFacts:
     decision_rate: float  #: P(Df = positive | group) as learned: the mix of strata
     b0: float  #: P(D = positive | Df otherwise) as learned; a mean where strata have their own
     b1: float  #: P(D = positive | Df = positive) as learned
-    b0_set: (
-        Ends | None
-    )  #: what the test within strata leaves of it; None where nothing, or untested
+    #: what the test within strata leaves of b0; None where nothing, or untested
+    b0_set: Ends | None
     b1_set: Ends | None
 
 
@@ -122,7 +126,7 @@ class JointSet:
 
 
 @dataclass(frozen=True)
-class OwnStrata:
+class OwnStrata(Record):
     """The strata of the model."""
 
     columns: tuple[str, ...]  #: whose values make them, crossed
@@ -141,8 +145,60 @@ class OwnStrata:
     n_rows: int  #: rows that the parts of gaps are of
     n_unknown: int  #: audited rows whose stratum is not known
     joint: JointSet | None  #: of a shared mechanism
-    sentences: tuple[str, ...]  #: in words
     argued: str = ARGUED  #: what no number here can decide
+
+    _computed = ("sentences",)
+
+    @property
+    def headline(self) -> str:
+        """Whether these rows contradict what the model assumes, in a sentence of the verdict."""
+        own = self.mechanism == "within"
+        bent = "in each of them in its own way" if own else "alike in all of them"
+        claim = (
+            "behind a hidden fair decision that is independent of the group within strata of "
+            f"{' × '.join(map(repr, self.columns))}, and labels that are bent {bent}"
+        )
+        test = self.test
+        if test is None:
+            why = self.untested.rstrip(".")
+            return f"The assumptions {claim} were not tested on these rows: {why}."
+        if test.rejected:
+            return (
+                f"These rows contradict the assumptions {claim} (p {test.p_words}): {test.outcome},"
+                " so a mechanism learned under them must not be read as what happened."
+            )
+        return (
+            f"These rows do not contradict the assumptions {claim} (p {test.p_words}); that does "
+            "not show that they hold."
+        )
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What the plain test says, then what the mix of strata explains."""
+        said = "Without strata the assumptions were not tested."
+        if self.plain_rejected is not None:
+            outcome = "contradict" if self.plain_rejected else "do not contradict"
+            said = (
+                f"Without strata, these rows {outcome} a fair decision that is independent of the "
+                f"group in the whole table (p {self.plain_p_words})."
+            )
+        if not self.labels:
+            return (said,)
+        one = max(self.labels, key=lambda p: abs(p.raw))
+        few, more = (one.last, one.first) if one.raw < 0 else (one.first, one.last)
+        way = 1 if one.raw > 0 else -1
+        mix = _points(way * one.mix, one.mix_interval, way)
+        within = _points(way * one.within, one.within_interval, way)
+        return said, (
+            f"Labels {self.positive!r} are {text.gap(abs(one.raw))} rarer in group {few!r} than in "
+            f"group {more!r}: {mix} because the groups are spread differently over the strata, and "
+            f"{within} within strata."
+        )
+
+
+def _points(value: float, ends: Ends, way: int) -> str:
+    low, high = sorted(way * end for end in ends)
+    return "{} ({} to {}) points".format(*(text.share(v)[:-1] for v in (value, low, high)))
 
 
 @dataclass(frozen=True)
@@ -175,23 +231,22 @@ def candidates(job: Job) -> Candidates | None:
     if tested.fit is None:
         raise AuditError("the label has more than two classes: columns as strata need two")
     names = tested.rows.features.names
-    shown = {name: tested.table[:, j] for j, name in enumerate(names[:MOST_COLUMNS])}
+    tried = {name: tested.table[:, j] for j, name in enumerate(names[:MOST_COLUMNS])}
     found = compared(
         tested.fit,
-        shown,
+        tried,
         job.settings.level,
         watch=lambda name: job.tell("strata.candidates", f": {name}"),
     )
     n_tested = sum(c.rejected is not None for c in found.columns)
     listed = f"these remove the rejection: {', '.join(map(repr, found.silent))}"
-    return Candidates(
-        columns=found.columns,
-        silent=found.silent,
-        n_untried=len(names) - len(shown),
-        level=found.level,
+    return taken(
+        Candidates,
+        found,
+        n_untried=len(names) - len(tried),
         n_rows=len(tested.table),
-        sentence=f"Of {counted(n_tested, 'column')} that could be tested as strata, one by one and "
-        "with one mechanism for all strata of a group, "
+        sentence=f"Of {text.counted(n_tested, 'column')} that could be tested as strata, one by "
+        "one and with one mechanism for all strata of a group, "
         f"{listed if found.silent else 'none removes the rejection'}.",
     )
 
@@ -200,15 +255,13 @@ def gap_parts(job: Job) -> tuple[tuple[GapParts, ...], tuple[GapParts, ...]] | N
     """Gaps of labels and of scores, cut into mix and within; None without strata."""
     if not job.strata:
         return None
-    rows = job.drawn
+    rows, level = job.drawn, job.settings.level
     where = job.strata.codes(rows.x)
-    found = []
-    for values, known in (
-        ((rows.d == rows.positive).astype(np.float64), rows.d >= 0),
-        (rows.scores[:, rows.positive], rows.every),
-    ):
-        found.append(_parts(rows, values, known & (where >= 0), where, job.settings.level))
-    return found[0], found[1]
+    labels, known = (rows.d == rows.positive).astype(np.float64), where >= 0
+    return (
+        _parts(rows, labels, known & (rows.d >= 0), where, level),
+        _parts(rows, rows.scores[:, rows.positive], known, where, level),
+    )
 
 
 def _parts(
@@ -218,23 +271,11 @@ def _parts(
         kept = rows.comparable(known)
         weighing = rows.weighing(kept)
         weighing.pop("counts")
-        given = values[kept], rows.s[kept]
-        found: ParityWithin = parity(*given, given=where[kept], level=level, **weighing)
+        found = parity(values[kept], rows.s[kept], given=where[kept], level=level, **weighing)
     except FairpcError:
         return ()  # No labels are known, or no stratum has two groups.
-    return tuple(
-        GapParts(
-            first=rows.groups[p.first],
-            last=rows.groups[p.last],
-            raw=p.raw,
-            within=p.within,
-            within_interval=p.within_interval,
-            mix=p.mix,
-            mix_interval=p.mix_interval,
-            n_left_out=sum(n for _, n in p.left_out),
-        )
-        for p in found.pairs
-    )
+    pairs = ((pair, sum(n for _, n in pair.left_out)) for pair in found.pairs)
+    return tuple(rows.named(taken(GapParts, pair, n_left_out=n)) for pair, n in pairs)
 
 
 def strata_facts(job: Job) -> StrataFacts:
@@ -251,46 +292,54 @@ def strata_facts(job: Job) -> StrataFacts:
 
 
 def _own(job: Job) -> OwnStrata:
-    model, rows, strata = job.model, job.rows, job.strata
-    where, names = strata.codes(rows.x), model.strata_
-    identified, test = job.found["decidable.identified"], job.found["strata.test"]
-    possible = {} if identified is None else {r.stratum: r.possible for r in identified.strata}
-    each = []
-    for a, name in enumerate(names):
-        n, rates = _label_rates(rows, where == a)
-        rate = float(model.stratum_rate_[a, rows.positive])
-        each.append(StratumFacts(name, n, rates, rate, possible.get(name), min(n) < SMALL))
-    sets = {}
-    if isinstance(test, StrataTest):
-        sets = {rows.groups[g.group]: (g.b0, g.b1) for g in test.groups}
-    groups = []
-    for s, name in enumerate(rows.groups):
-        rates = model.group_decision_rate_[s]
-        ends = _ends(model.bias_mechanism_[s], rates, rows.positive)
-        own_rate = float(rates[rows.positive])
-        groups.append(GroupFacts(name, own_rate, *ends, *sets.get(name, (None, None))))
+    rows, strata, plain, test = job.rows, job.strata, job.test, job.found["strata.test"]
     labels, scores = job.found["strata.gaps"] or ((), ())
-    within = None if test is None else _within_test(job, test)
-    plain = job.test
+    shared = isinstance(test, StrataTest)
     return OwnStrata(
         columns=tuple(rows.features.names[j] for j in strata.columns),
         mechanism="within" if strata.within else "shared",
-        positive=rows.classes[rows.positive],
+        positive=rows.positive_class,
         plain_rejected=None if plain is None else plain.rejected,
-        plain_p_words="" if plain is None else p_words(plain.p_value),
-        test=within,
+        plain_p_words="" if plain is None else text.p_words(plain.p_value),
+        test=None if test is None else _within_test(job, test),
         untested=job.left_out.get("strata.test", ""),
         names=rows.groups,
-        strata=tuple(each),
-        groups=tuple(groups),
-        subgroups=_subgroups(job) if strata.within else (),
+        strata=tuple(_strata(job)),
+        groups=tuple(_groups(job, test if shared else None)),
+        subgroups=tuple(_subgroups(job)) if strata.within else (),
         labels=labels,
         scores=scores,
         n_rows=job.drawn.n_rows,
-        n_unknown=rows.number(where < 0),
-        joint=_joint(test, rows) if isinstance(test, StrataTest) else None,
-        sentences=tuple(_sentences(job, labels)),
+        n_unknown=rows.number(strata.codes(rows.x) < 0),
+        joint=_joint(test, rows) if shared else None,
     )
+
+
+def _strata(job: Job) -> Iterator[StratumFacts]:
+    rows, identified = job.rows, job.found["decidable.identified"]
+    where = job.strata.codes(rows.x)
+    possible = {} if identified is None else {r.stratum: r.possible for r in identified.strata}
+    for a, name in enumerate(job.model.strata_):
+        n, rates = [], []
+        for g in range(len(rows.groups)):
+            here = (where == a) & (rows.s == g)
+            labelled = here & (rows.d >= 0)
+            positive, weights = rows.d[labelled] == rows.positive, rows.each_weight[labelled]
+            n.append(rows.number(here))
+            rates.append(float(np.average(positive, weights=weights)) if len(weights) else None)
+        rate = float(job.model.stratum_rate_[a, rows.positive])
+        small = min(n) < SMALL
+        yield StratumFacts(name, tuple(n), tuple(rates), rate, possible.get(name), small)
+
+
+def _groups(job: Job, test: StrataTest | None) -> Iterator[GroupFacts]:
+    model, rows = job.model, job.rows
+    sets = {} if test is None else {rows.groups[g.group]: (g.b0, g.b1) for g in test.groups}
+    for s, name in enumerate(rows.groups):
+        rates = model.group_decision_rate_[s]
+        learned = _ends(model.bias_mechanism_[s], rates, rows.positive)
+        left = sets.get(name, (None, None))
+        yield GroupFacts(name, float(rates[rows.positive]), *learned, *left)
 
 
 def _ends(mechanism: Floats, rates: Floats, positive: int) -> Ends:
@@ -300,7 +349,7 @@ def _ends(mechanism: Floats, rates: Floats, positive: int) -> Ends:
     return float(np.average(others[0], weights=others[1])), float(own[positive])
 
 
-def _subgroups(job: Job) -> tuple[SubgroupFacts, ...]:
+def _subgroups(job: Job) -> Iterator[SubgroupFacts]:
     """The mechanism of each stratum beside what is possible there."""
     circuits, rows = cast(CircuitClassifier, job.model), job.rows
     identified = job.found["decidable.identified"]
@@ -308,38 +357,16 @@ def _subgroups(job: Job) -> tuple[SubgroupFacts, ...]:
     for row in () if identified is None else identified.groups:
         ends = [(row[f"{b}_lower"], row[f"{b}_upper"]) for b in ("b0", "b1")]
         possible[row["stratum"], row["group"]] = [e if np.isfinite(e).all() else None for e in ends]
-    found = []
     for a, stratum in enumerate(circuits.strata_):
         for s, group in enumerate(rows.groups):
             rates, own = circuits.stratum_rate_[a], circuits.stratum_mechanism_[s, a]
             sets = possible.get((stratum, group), (None, None))
-            found.append(SubgroupFacts(stratum, group, *_ends(own, rates, rows.positive), *sets))
-    return tuple(found)
-
-
-def _label_rates(
-    rows: AuditedRows, inside: Bools
-) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
-    """Rows of each group, and the share of positive labels among those with a label."""
-    n, rates = [], []
-    for g in range(len(rows.groups)):
-        here = inside & (rows.s == g)
-        weights = rows.each_weight[here & (rows.d >= 0)]
-        positive = rows.d[here & (rows.d >= 0)] == rows.positive
-        n.append(rows.number(here))
-        rates.append(float(np.average(positive, weights=weights)) if len(weights) else None)
-    return tuple(n), tuple(rates)
+            yield SubgroupFacts(stratum, group, *_ends(own, rates, rows.positive), *sets)
 
 
 def _joint(test: StrataTest, rows: AuditedRows) -> JointSet:
-    drawn = test.outlines()
-    return JointSet(
-        group=rows.groups[test.groups[0].group],
-        within=drawn["within"],
-        plain=drawn["plain"],
-        area=test.area,
-        plain_area=test.plain_area,
-    )
+    group, drawn = rows.groups[test.groups[0].group], test.outlines()
+    return JointSet(group, drawn["within"], drawn["plain"], test.area, test.plain_area)
 
 
 def _within_test(job: Job, test: StrataTest | TestsByStratum) -> WithinTest:
@@ -357,43 +384,220 @@ def _within_test(job: Job, test: StrataTest | TestsByStratum) -> WithinTest:
             f"in {'; '.join(contradicted)} no rate of fair decisions fits every group, even with "
             "a mechanism of its own"
         )
-    shown = test.rejected, test.p_value, p_words(test.p_value), test.level, n_rows
-    return WithinTest(*shown, contradicted, untested, outcome if test.rejected else "")
+    told = test.rejected, test.p_value, text.p_words(test.p_value), test.level, n_rows
+    return WithinTest(*told, contradicted, untested, outcome if test.rejected else "")
 
 
-def strata_words(own: OwnStrata) -> str:
-    """What the strata are, and how labels are bent in them."""
-    columns = " × ".join(map(repr, own.columns))
-    bent = "in each of them in its own way" if own.mechanism == "within" else "alike in all of them"
-    return f"strata of {columns}, and labels that are bent {bent}"
+def _gist(_: Audit, found: StrataFacts) -> str:
+    if found.own is not None:
+        return f"{len(found.own.strata)} strata of {text.listed(found.own.columns)}"
+    return "Which columns would remove the rejection"
 
 
-def _sentences(job: Job, labels: tuple[GapParts, ...]) -> list[str]:
-    """What the plain test says, then what the mix of strata explains."""
-    plain = job.test
-    said = "Without strata the assumptions were not tested."
-    if plain is not None:
-        outcome = "contradict" if plain.rejected else "do not contradict"
-        said = (
-            f"Without strata, these rows {outcome} a fair decision that is independent of the "
-            f"group in the whole table (p {p_words(plain.p_value)})."
-        )
-    return [said, *([label_parts(labels, job.rows.classes[job.rows.positive])] if labels else [])]
+@blocks.section("strata", "Within strata", _gist)
+def show_strata(audit: Audit, found: StrataFacts) -> Iterator[blocks.Block]:
+    """What holds within strata of the model, and which columns a rejection hangs on."""
+    if found.own is not None:
+        yield from _show_own(audit, found.own)
+    if found.candidates is not None:
+        yield blocks.Heading("Which columns would remove the rejection?")
+        yield from _show_candidates(found.candidates)
+    elif found.own is not None and "strata.candidates" in audit.left_out:
+        yield blocks.absent(audit, "strata.candidates")
 
 
-def label_parts(parts: tuple[GapParts, ...], positive: str) -> str:
-    """The largest gap of the labels, cut in two, in words."""
-    one = max(parts, key=lambda p: abs(p.raw))
-    few, more = (one.last, one.first) if one.raw < 0 else (one.first, one.last)
-    way = 1 if one.raw > 0 else -1
-    return (
-        f"Labels {positive!r} are {gap(abs(one.raw))} rarer in group {few!r} than in group "
-        f"{more!r}: {_points(way * one.mix, one.mix_interval, way)} because the groups are spread "
-        f"differently over the strata, and {_points(way * one.within, one.within_interval, way)} "
-        "within strata."
+def _show_own(audit: Audit, own: OwnStrata) -> Iterator[blocks.Block]:
+    columns = " × ".join(text.short(name, 40) for name in own.columns)
+    bent = "In all strata of a group labels are bent alike."
+    if own.mechanism == "within":
+        bent = "In each stratum labels may be bent in their own way."
+    yield blocks.Paragraph(
+        f"This model lets the fair decision depend on {columns}. People with the same value are a "
+        "stratum. Within a stratum the fair decision has the same rate in every group, by "
+        "construction. In the whole table the rates of the groups may differ, because the groups "
+        f"are spread differently over the strata. {bent}",
+        "lead",
     )
+    yield blocks.Notice("These strata must be argued for.", (own.argued,))
+    within = None if own.test is None else own.test.rejected
+    yield blocks.KeyNumbers(
+        [
+            ("Strata", str(len(own.strata))),
+            ("Parity in the whole table", _OUTCOME[own.plain_rejected]),
+            ("Parity within strata", _OUTCOME[within]),
+        ]
+    )
+    yield blocks.Points([own.sentences[0], *_tested(own), *own.sentences[1:]])
+    if own.labels:
+        yield _show_parts(own)
+    yield _rates_table(audit, own)
+    yield _groups_table(own)
+    if own.subgroups:
+        yield _subgroups_table(audit, own)
+    if own.joint is not None:
+        yield _show_joint(own, own.joint)
 
 
-def _points(value: float, ends: Ends, way: int) -> str:
-    low, high = sorted(way * end for end in ends)
-    return f"{share(value)[:-1]} ({share(low)[:-1]} to {share(high)[:-1]}) points"
+def show_own_test(own: OwnStrata) -> blocks.Block:
+    """The test of what a model with strata assumes, in the section on what data decide."""
+    if own.test is None:
+        return blocks.Paragraph(own.headline)
+    outcome = "Not rejected: the data do not contradict the assumptions within strata."
+    if own.test.rejected:
+        outcome = "Rejected: the data contradict the assumptions, within strata too."
+    where = "The section on strata below shows it beside the test without strata."
+    return blocks.Notice(outcome, (own.headline, f"{where} {own.argued}"), alert=own.test.rejected)
+
+
+def _tested(own: OwnStrata) -> Iterator[str]:
+    yield own.headline
+    if own.test is not None and own.test.untested:
+        yield f"Too few rows of some group to inform the test: {text.listed(own.test.untested)}."
+    if own.n_unknown:
+        yield f"Left out: {text.counted(own.n_unknown, 'row')} whose stratum is not known."
+
+
+def _show_parts(own: OwnStrata) -> blocks.Figure:
+    """Mix and within, for labels and for scores of every pair of groups."""
+    rows, cells = [], []
+    for series, (of, parts) in enumerate((("labels", own.labels), ("scores", own.scores))):
+        for one in parts:
+            pair = f"{text.short(one.last, 20)} − {text.short(one.first, 20)}"
+            both = (one.mix, one.mix_interval), (one.within, one.within_interval)
+            for name, (value, ends) in zip(("mix of strata", "within strata"), both, strict=True):
+                drawn = f"{of}, {name}: {pair}", value, ends, series, text.points(value)
+                rows.append(Row(*drawn))
+            middle = (text.bracketed(*each, text.points) for each in both)
+            cells.append((f"{of}: {pair}", text.points(one.raw), *middle, one.n_left_out))
+    explained = (
+        "A gap between two groups is the sum of two parts, in percentage points: what comes from "
+        "the different mix of strata, and the mean gap between people of the same stratum. The "
+        "lines are intervals. The model takes the first part of the gap in labels as given and "
+        "explains the second by how labels were bent."
+    )
+    head = ("Gap", "Whole", "Mix of strata", "Within strata", "Rows left out")
+    note = f"Computed on {text.counted(own.n_rows, 'row')}; scores are the model's own."
+    table = blocks.Table("Gaps between groups, in points, cut in two", head, cells, note=note)
+    picture = estimates(rows[:_DRAWN], text.points_tick, marks=(Mark(0.0, "no gap"),))
+    return blocks.Figure("How much of the gap is the mix of strata?", explained, picture, table)
+
+
+def _rates_table(audit: Audit, own: OwnStrata) -> blocks.Table:
+    label = text.quoted(own.positive)
+    head = ["Stratum", f"Fair decision {label}, learned", "Possible"]
+    for name in own.names:
+        head += [f"Rows, {text.short(name, 20)}", f"Labelled {label}, {text.short(name, 20)}"]
+    rows = []
+    for one in own.strata:
+        by_group = zip(one.n, one.label_rates, strict=True)
+        cells = [cell for both in by_group for cell in both]
+        rows.append([one.stratum, one.decision_rate, text.span(one.possible), *cells])
+    note = (
+        "Learned: P(Df | stratum), the same in every group under the model. "
+        f"{audit.decidable.possible}"
+    )
+    if any(one.possible is None for one in own.strata):
+        note += _NONE
+    if any(one.small for one in own.strata):
+        note += " Strata with under 30 rows of some group are to be read with care."
+    caption = "Rates in each stratum: fair decisions as learned, labels as recorded"
+    return blocks.Table(caption, head, rows, words={2}, note=note, folded=len(rows) > _LONG)
+
+
+def _groups_table(own: OwnStrata) -> blocks.Table:
+    label = text.quoted(own.positive)
+    shared = own.mechanism == "shared"
+    head = ["Group", f"Fair decision {label}, whole table"]
+    for given in ("although fair decision is not", "as fair decision is"):
+        head += [f"Labelled {label} {given}", *(["Possible"] if shared else [])]
+    rows = []
+    for g in own.groups:
+        ends = [text.span(g.b0_set)], [text.span(g.b1_set)]
+        first, last = ends if shared else ([], [])
+        rows.append([g.group, g.decision_rate, g.b0, *first, g.b1, *last])
+    note = "The rates of the groups in the whole table differ by their mix of strata alone."
+    if not shared:
+        note += " Each stratum has a mechanism of its own; this is their mean."
+    elif own.test is not None:
+        level = text.share(own.test.level, 0)
+        note += f" Possible: the joint set of all groups, with {level} confidence."
+        if own.test.rejected:
+            note += " It is empty: nothing fits the labels of every group."
+    caption = "Rates and mechanism of each group as learned, beside what labels leave possible"
+    return blocks.Table(caption, head, rows, words={3, 5} if shared else (), note=note)
+
+
+def _subgroups_table(audit: Audit, own: OwnStrata) -> blocks.Table:
+    label = text.quoted(own.positive)
+    head = ["Stratum", "Group", f"Labelled {label} although fair decision is not", "Possible"]
+    head += [f"Labelled {label} as fair decision is", "Possible"]
+    rows = [
+        (
+            *(one.stratum, text.short(one.group)),
+            *(one.b0, text.span(one.b0_possible)),
+            *(one.b1, text.span(one.b1_possible)),
+        )
+        for one in own.subgroups
+    ]
+    note = audit.decidable.possible
+    if any(one.b0_possible is None for one in own.subgroups):
+        note += _NONE
+    caption = "Mechanism of each group in each stratum as learned, beside what is possible"
+    folded = len(rows) > 2 * _LONG
+    return blocks.Table(caption, head, rows, words={1, 3, 5}, note=note, folded=folded)
+
+
+def _show_joint(own: OwnStrata, joint: JointSet) -> blocks.Figure:
+    """The possible mechanisms of the largest group, with strata and without."""
+    learned = next(g for g in own.groups if g.group == joint.group)
+    name, label = text.short(joint.group, 40), text.quoted(own.positive)
+    sets = (
+        Area("possible without strata", joint.plain),
+        Area("possible within strata", joint.within),
+    )
+    empty = [area.name.removeprefix("possible ") for area in sets if not area.corners]
+    void = f" Nothing is possible {' and '.join(empty)}: there is no area." if empty else ""
+    explained = (
+        f"Each point of an area is a mechanism that the labels of group {name}, the largest, leave "
+        f"possible: along, how often {label} was recorded although the fair decision is not; up, "
+        f"how often it was recorded where the fair decision is. The mark is what was learned.{void}"
+    )
+    plane = Plane(f"P(D = {text.short(own.positive, 14)} | Df otherwise)", "P(D | Df alike)")
+    picture = areas(plane, sets, Point("learned", learned.b0, learned.b1))
+    cells = [
+        ("without strata", text.number(joint.plain_area)),
+        ("within strata", text.number(joint.area)),
+    ]
+    caption = "Area of the possible mechanisms; all that are conceivable have 0.5"
+    table = blocks.Table(caption, ("Parity", "Area"), cells)
+    title = f"Mechanisms that labels leave possible, group {name}"
+    return blocks.Figure(title, explained, picture, table)
+
+
+def _show_candidates(found: Candidates) -> Iterator[blocks.Block]:
+    yield blocks.Paragraph(
+        "Parity in the whole table is contradicted. Would it still be if fair decisions could "
+        f"depend on one of the columns? {found.sentence}"
+    )
+    yield blocks.Notice("Not a way to choose strata.", (found.warning,))
+    rows = []
+    for one in found.columns:
+        cells = [one.column, one.n_strata, one.smallest, _REMOVES[one.rejected]]
+        why = text.sentence(one.why) if one.why else ""
+        rows.append([*cells, text.p_value(one.p_value), one.mix, why])
+    head = ["Column", "Strata", "Fewest rows of a group", "Removes the rejection", "p"]
+    head += ["Share of the gap that is mix", "Why it was not tested"]
+    note = (
+        f"Computed on {text.counted(found.n_rows, 'row')}, each test at the "
+        f"{text.share(1 - found.level, 0)} level. Numbers are cut into about four bins. The last "
+        "share may be negative or above 100%, where the mix and the gaps within strata go opposite "
+        "ways."
+    )
+    if found.n_untried:
+        note += (
+            f" {text.counted(found.n_untried, 'further column')} not tried: in Python, "
+            "fairpc.evidence.compare_strata tries any."
+        )
+    caption, folded = "Each column taken as strata", len(rows) > 2 * _LONG
+    table = blocks.Table(caption, head, rows, words={3}, note=note, folded=folded)
+    yield table.without_empty_remarks()

@@ -1,28 +1,21 @@
-"""Names, intervals and ticks as the page writes them; its numbers are those of the audit."""
+"""Names and numbers as an audit writes them, in sentences and on the page: one form for each."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any, Final
 
-from fairpc.auditing._numbers import MINUS as MINUS
-from fairpc.auditing._numbers import NONE as NONE
-from fairpc.auditing._numbers import NOTHING as NOTHING
-from fairpc.auditing._numbers import count as count
-from fairpc.auditing._numbers import counted as counted
-from fairpc.auditing._numbers import (
-    missing,
-    signed,
-)
-from fairpc.auditing._numbers import number as number
-from fairpc.auditing._numbers import number_or_none as number_or_none
-from fairpc.auditing._numbers import p_value as _p_value
-from fairpc.auditing._numbers import points as points
-from fairpc.auditing._numbers import share as share
+from fairpc.core import NONE as NONE
+from fairpc.core import counted as counted
 
 Form = Callable[[float | None], str]
+Ends = tuple[float, float]
 
+MINUS: Final = "−"
+NOTHING: Final = "–"
 LONGEST: Final = 80
 """Letters of a name that a table shows."""
 
@@ -69,9 +62,10 @@ def prose(value: str) -> str:
     return _P_VALUE.sub(lambda p: _joined(p[0]), cut)
 
 
-def p_value(value: float | None) -> str:
-    """A p-value, in which no line breaks: 0.032, and < 0.001 below that."""
-    return _joined(_p_value(value))
+def sentence(words: str) -> str:
+    """Words with a capital letter and a full stop."""
+    words = words.strip()
+    return f"{words[:1].upper()}{words[1:].rstrip('.')}."
 
 
 def _joined(words: str) -> str:
@@ -83,31 +77,110 @@ def quoted(value: Any) -> str:
     return f"“{short(value, 40)}”"
 
 
-def span(ends: Sequence[float] | None, form: Form = share) -> str:
+def listed(values: Sequence[Any]) -> str:
+    """Names in a sentence: a, b and c."""
+    names = [short(value, 40) for value in values]
+    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+
+
+def missing(value: Any) -> bool:
+    """Whether there is no number."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _if_known(form: Callable[..., str]) -> Callable[..., str]:
+    """A dash in place of a number that is not there."""
+
+    @wraps(form)
+    def written(value: float | None, *more: Any) -> str:
+        return NOTHING if missing(value) else form(value, *more)
+
+    return written
+
+
+def signed(written: str) -> str:
+    """A true minus sign, and no minus before a zero."""
+    if written.startswith("-"):
+        digits = written[1:]
+        return digits if not digits.strip("0.,%") else MINUS + digits
+    return written
+
+
+@_if_known
+def share(value: float, digits: int = 1) -> str:
+    """A probability or a rate: 31.4%."""
+    return "∞" if math.isinf(value) else signed(f"{100 * value:.{digits}f}") + "%"
+
+
+@_if_known
+def points(value: float) -> str:
+    """A difference of two rates, in percentage points: −19.6."""
+    written = signed(f"{100 * value:.1f}")
+    return written if written.startswith(MINUS) or not written.strip("0.") else f"+{written}"
+
+
+@_if_known
+def size(value: float) -> str:
+    """How large a difference of two rates is, in percentage points: 19.6."""
+    return number(100 * value, 1)
+
+
+@_if_known
+def number(value: float, digits: int = 3) -> str:
+    """A plain number: 0.358."""
+    return signed(f"{value:,.{digits}f}").replace("inf", "∞")
+
+
+@_if_known
+def count(value: float) -> str:
+    """A number of rows or people: 48,842."""
+    return signed(f"{value:,.0f}")
+
+
+def number_or_none(value: float) -> str:
+    """A number of labels in a sentence: 48,842, and in words what rounds to zero."""
+    return count(value) if round(value) else NONE
+
+
+@_if_known
+def p_value(value: float) -> str:
+    """A p-value, in which no line breaks: 0.032, and < 0.001 below that."""
+    written = f"{value:.3f}" if value < 0.9995 else "1"
+    return _joined("< 0.001") if value < 0.001 else written
+
+
+def p_words(value: float) -> str:
+    """A p-value after the letter p: = 0.032, < 0.001."""
+    return "< 0.001" if value < 0.001 else f"= {p_value(value)}"
+
+
+def gap(value: float) -> str:
+    """The size of a difference of two rates: 2.8 percentage points."""
+    return f"{size(value)} percentage points"
+
+
+def span(ends: Sequence[float | None] | None, form: Form = share) -> str:
     """An interval: 30.9% to 31.6%."""
-    if ends is None or any(missing(end) for end in ends):
+    if ends is None or any(map(missing, ends)):
         return NOTHING
-    low, high = ends
-    return f"{form(low)} to {form(high)}"
+    low, high = map(form, ends)
+    return f"{low} to {high}"
 
 
-def bracketed(value: float | None, ends: Sequence[float] | None, form: Form = share) -> str:
+def bracketed(value: float | None, ends: Sequence[float | None] | None, form: Form = share) -> str:
     """A number and its interval: 31.2% (30.9% to 31.6%)."""
     interval = _joined(span(ends, form))
     return form(value) if interval == NOTHING else f"{form(value)} ({interval})"
 
 
-def listed(values: Sequence[Any]) -> str:
-    """Names in a sentence: a, b and c."""
-    names = [short(value, 40) for value in values]
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"
-
-
 def share_tick(value: float) -> str:
     """A rate below an axis: 20%, and 2.5% where steps are finer."""
     return signed(f"{100 * value:.4g}") + "%"
+
+
+def points_tick(value: float) -> str:
+    """A difference below an axis, in percentage points."""
+    return signed(f"{round(100 * value, 6):.4g}")
 
 
 def number_tick(value: float) -> str:
@@ -123,8 +196,3 @@ def figures(value: float) -> str:
 def _powers(written: str) -> str:
     digits, _, power = written.partition("e")
     return signed(digits) + (f"·10{str(int(power)).translate(_RAISED)}" if power else "")
-
-
-def points_tick(value: float) -> str:
-    """A difference below an axis, in percentage points."""
-    return signed(f"{round(100 * value, 6):.4g}")

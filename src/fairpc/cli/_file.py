@@ -86,11 +86,11 @@ def _write_form(
 
 def _check(output: str | None, screen: Screen, *reads: str | None) -> None:
     """Refuse what cannot be written before the work begins."""
-    from fairpc.auditing import writer
+    from fairpc.auditing import is_markdown
 
     if output is None or output == STDOUT:
         return
-    writer(output)
+    is_markdown(output)  # an error where it is neither Markdown nor HTML
     check_output(output, *(name for name in reads if name is not None and name != STDIN))
 
 

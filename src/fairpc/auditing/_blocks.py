@@ -1,18 +1,21 @@
-"""What a page is made of: sections of paragraphs, tables and pictures, ready to be written.
+"""What pages and documents are made of: sections of paragraphs, tables and pictures.
 
-What shows a section of an audit says so with :func:`section`, by the name of the section.
+A section module says with :func:`section` which function shows the facts of that name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import InitVar, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from markupsafe import Markup
 
-from fairpc.auditing._audit import Audit
-from fairpc.auditing._svg import Picture
+from fairpc.auditing import _text as text
+from fairpc.auditing._drawing import Picture
+
+if TYPE_CHECKING:
+    from fairpc.auditing._audit import Audit
 
 WIDE: Final = 5
 """Columns from which a table becomes a list of cards on a phone."""
@@ -78,16 +81,35 @@ class Table(Block):
 
     caption: str
     head: Sequence[str]  #: a name per column
-    rows: Sequence[Sequence[str]]  #: cells, already as text
+    #: cells: names and other text; whole numbers are counts, other numbers are shares
+    rows: Sequence[Sequence[Any]]
     words: Collection[int] = ()  #: columns that hold words and not numbers, besides the first
     folded: bool = False  #: shown only when asked for; for long tables beneath a picture
     note: str = ""
+    longest: InitVar[int] = 90  #: letters of the first cell of a row
+
+    def __post_init__(self, longest: int) -> None:
+        written = [[text.short(row[0], longest), *map(_cell, row[1:])] for row in self.rows]
+        object.__setattr__(self, "rows", written)
 
     @property
     def cards(self) -> bool:
         """Whether the table is too wide for a phone: its rows then become cards there."""
         widths = (max(map(len, column)) for column in zip(*self.rows, strict=True))
         return len(self.head) >= WIDE or (len(self.head) > 2 and sum(widths) > _LETTERS)
+
+    def without_empty_remarks(self) -> Table:
+        """The table without its last column where no row has a remark there."""
+        last = len(self.head) - 1
+        if any(row[last] for row in self.rows):
+            return replace(self, words={*self.words, last})
+        return replace(self, head=self.head[:last], rows=[row[:last] for row in self.rows])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return text.breaks(text.visible(value))
+    return text.count(value) if isinstance(value, int) else text.share(value)
 
 
 @dataclass(frozen=True)
@@ -121,24 +143,45 @@ class Drawing(Block):
 
 
 @dataclass(frozen=True)
-class Plain(Block):
+class Lines(Block):
     """Lines of text whose columns line up."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class WhatIf(Block):
+class Form(Block):
     """The questions that the page itself answers."""
 
     #: what the reader may set: a column of the circuit, its name, its values, and the kind of
     #: field for a number or a date; none where there are no bins
     choices: Sequence[tuple[int, str, Sequence[str], str]]
+    data: Mapping[str, Any]  #: what the script of the page reads
+
+
+@dataclass(frozen=True)
+class Blank(Block):
+    """What a tool cannot know, in place of an answer."""
+
+    key: str  #: of the question
+    asks: str  #: what is to be filled in
+    by: str  #: by whom
+
+    def __str__(self) -> str:
+        return f"To be filled in by {self.by}: {self.asks} ({self.key})"
+
+
+@dataclass(frozen=True)
+class Entries(Block):
+    """Named facts, some of which may still be blank."""
+
+    caption: str
+    pairs: Sequence[tuple[str, str | Blank]]
 
 
 @dataclass(frozen=True)
 class Section:
-    """One part of the page."""
+    """One part of a page or a document."""
 
     key: str
     title: str
@@ -147,8 +190,8 @@ class Section:
 
 
 F = TypeVar("F")
-Show = Callable[[Audit, F], Iterable[Block]]
-Gist = Callable[[Audit, Any], str]
+Show = Callable[["Audit", F], Iterable[Block]]
+Gist = Callable[["Audit", Any], str]
 
 SHOWN: Final[dict[str, tuple[str, Gist, Show[Any]]]] = {}
 """Section of an audit -> its title, its gist, and what shows it."""
@@ -170,10 +213,23 @@ def section(name: str, title: str, gist: Gist) -> Callable[[Show[F]], Show[F]]:
 def shown(audit: Audit, name: str) -> Section:
     """A section of the page; where the audit has no facts for it, it says why."""
     title, gist, show = SHOWN[name]
-    found = getattr(audit, name)
-    if found is None:
+    facts = getattr(audit, name)
+    if facts is None:
         return Section(name, title, "Not in this report", (absent(audit, name),))
-    return Section(name, title, gist(audit, found), tuple(show(audit, found)))
+    return Section(name, title, gist(audit, facts), tuple(show(audit, facts)))
+
+
+def printed(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Blocks as a document has them: of a picture its numbers, every table open."""
+    for block in blocks:
+        if isinstance(block, Table):
+            yield replace(block, folded=False)
+        elif isinstance(block, Side):
+            yield from printed(block.figures)
+        elif isinstance(block, Figure):
+            yield from printed([] if block.table is None else [block.table])
+        elif not isinstance(block, KeyNumbers | Drawing | Form):
+            yield block
 
 
 def absent(audit: Audit, name: str) -> Paragraph:
@@ -183,13 +239,7 @@ def absent(audit: Audit, name: str) -> Paragraph:
 
 def reason(audit: Audit, name: str, otherwise: str = "the audit was made without it") -> str:
     """Why a section or "section.part" is not there, as the audit says it."""
-    return sentence(audit.left_out.get(name, otherwise))
-
-
-def sentence(words: str) -> str:
-    """Words with a capital letter and a full stop."""
-    words = words.strip()
-    return f"{words[:1].upper()}{words[1:].rstrip('.')}."
+    return text.sentence(audit.left_out.get(name, otherwise))
 
 
 def group_order(audit: Audit) -> dict[str, int]:

@@ -1,0 +1,457 @@
+"""The audited rows and the verdict: who is in the table, and the main findings in words.
+
+What forbids to believe the mechanism is said before anything else: a rejection of the assumptions
+or, of a model whose Df has drifted from the label, what the check of its fit said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+
+from fairpc.auditing import _blocks as blocks
+from fairpc.auditing import _text as text
+from fairpc.auditing._decidable import Decidable, decidable_facts
+from fairpc.auditing._drawing import Row, bars
+from fairpc.auditing._gaps import LabelDisparity
+from fairpc.auditing._job import Job
+from fairpc.auditing._mechanism import MechanismFacts
+from fairpc.auditing._parity import ParityFacts
+from fairpc.auditing._rows import AuditedRows
+from fairpc.auditing._strata import OwnStrata, StrataFacts
+from fairpc.core import Bools, Codes, Floats, Record
+from fairpc.data import SMALL, TableCoding
+from fairpc.models import LatentDecision
+
+if TYPE_CHECKING:
+    from fairpc.auditing._audit import Audit
+
+DISCLAIMER: Final = "This is evidence, not a certificate of compliance."
+_SUMMED_OUT: Final = "The model sums them out; no value is made up."
+_AS_THEY_ARE: Final = "The classifier is given them as missing and deals with them in its own way."
+_CONSEQUENCES: Final = (
+    "Everything below that speaks of fair decisions or of a bias mechanism rests on assumptions "
+    "which these rows contradict. Read it as a description of the model, not of the world."
+)
+_WIDE: Final = 0.05  # a gap in decisions that calls for a reason
+_OPEN: Final = 0.1  # so many decisions that hang on what cannot be told do, too
+_LONG: Final = 12  # rows of a picture, and of a table that is not folded
+_FIT_OTHERWISE: Final = "Before you say how labels were turned, fit a model that fits these rows."
+_FROM_SCORES: Final = (
+    "Try LatentDecision, which keeps to what its own classifier leaves possible, or strata (given)."
+)
+_STRATA: Final = (
+    "Strata (given) may explain what it does not, and so may something that you know beforehand, "
+    "which you can state (knowledge=…)."
+)
+_THRESHOLD: Final = "Choose a threshold before you use decisions (choose_threshold)."
+_EQUAL_RATES: Final = "choose a threshold for each group (choose_threshold with equalise=True)"
+_FIND_OUT: Final = (
+    "Find out the right decision for some people (fair_labels=…), or state what you know "
+    "beforehand (knowledge=…)."
+)
+
+
+@dataclass(frozen=True)
+class Count:
+    """A class or a group among the audited rows."""
+
+    name: str  #: of the class or group
+    n: int  #: rows
+    share: float | None  #: of the weight of the rows where it is known
+    small: bool  #: fewer than 30 rows
+    training_rows: int | None = None  #: rows of the group at fit; None for classes
+
+
+@dataclass(frozen=True)
+class Missing:
+    """How much of one column is missing."""
+
+    column: str  #: its name
+    role: Literal["feature", "label", "group"]
+    share: float  #: of all rows, by weight
+    #: per group in the order of ``groups``; None where a group has no rows
+    by_group: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """What was audited."""
+
+    n_rows: int  #: audited rows
+    n_table: int  #: rows of the table; more where a random sample of them was audited
+    weight: float  #: the sum of their weights
+    weighted: bool  #: whether rows count differently
+    n_persons: int | None  #: persons, where they repeat; None otherwise
+    n_labelled: int  #: rows whose label is known
+    n_grouped: int  #: rows whose group is known
+    #: whether these are the very rows that the model was fitted to; where they are not, some may
+    #: still be among them
+    same_rows_as_fit: bool | None
+    label: str  #: name of the label
+    positive: str  #: the class that "positive" means
+    classes: tuple[Count, ...]  #: in the order of the model
+    groups: tuple[Count, ...]  #: in the order of the model
+    #: names of the sensitive attributes; several are crossed into groups
+    sensitive: tuple[str, ...]
+    missing: tuple[Missing, ...]  #: per feature used, then the label, then the group
+    missing_words: str  #: what the model does where a value is missing
+    #: what was done with each column of the table at fit; empty where a classifier takes them as
+    #: they are
+    columns: tuple[Mapping[str, Any], ...]
+
+
+def table_facts(job: Job) -> TableFacts:
+    """Counts and missing shares of the audited rows."""
+    rows, coding = job.rows, job.model.coding_
+    groups = zip(rows.groups, coding.groups.rows, strict=True)
+    return TableFacts(
+        n_rows=rows.n_rows,
+        n_table=rows.n_table,
+        weight=float(rows.each_weight.sum()),
+        weighted=rows.weights is not None,
+        n_persons=None if rows.persons is None else len(np.unique(rows.persons)),
+        n_labelled=rows.number(rows.d >= 0),
+        n_grouped=rows.number(rows.s >= 0),
+        same_rows_as_fit=rows.same_rows_as_fit,
+        label=coding.labels.name,
+        positive=rows.positive_class,
+        classes=tuple(_count(rows, rows.d, k, name) for k, name in enumerate(rows.classes)),
+        groups=tuple(_count(rows, rows.s, g, *group) for g, group in enumerate(groups)),
+        sensitive=coding.groups.column_names,
+        missing=tuple(_missing(coding, rows)),
+        missing_words=_AS_THEY_ARE if job.model._needs_table else _SUMMED_OUT,
+        columns=() if job.model._needs_table else tuple(_columns(coding)),
+    )
+
+
+def _columns(coding: TableCoding) -> Iterator[Mapping[str, Any]]:
+    """What was done with each column; the sensitive ones are no features, and used all the same."""
+    sensitive = {column.name: column for column in coding.groups.columns}
+    for record in coding.features.describe():
+        column = sensitive.get(record["column"])
+        done = {} if column is None else {"done": f"sensitive attribute, {column.done}"}
+        yield {**record, **done}
+
+
+def _count(rows: AuditedRows, codes: Codes, k: int, name: str, at_fit: int | None = None) -> Count:
+    n, share = rows.number(codes == k), _share(rows.each_weight, codes == k, codes >= 0)
+    return Count(name, n, share, at_fit is not None and n < SMALL, at_fit)
+
+
+def _share(weights: Floats, part: Bools, whole: Bools) -> float | None:
+    total = float(weights[whole].sum())
+    return float(weights[part & whole].sum()) / total if total else None
+
+
+def _missing(coding: TableCoding, rows: AuditedRows) -> Iterator[Missing]:
+    def of(name: str, role: Literal["feature", "label", "group"], hidden: Bools) -> Missing:
+        each = [_share(rows.each_weight, hidden, rows.s == g) for g in range(len(rows.groups))]
+        whole = _share(rows.each_weight, hidden, rows.every) or 0.0
+        return Missing(name, role, whole, tuple(each))
+
+    for j, name in enumerate(coding.features.names):
+        yield of(name, "feature", rows.x[:, j] < 0)
+    yield of(coding.labels.name, "label", rows.d < 0)
+    yield of(", ".join(coding.groups.column_names), "group", rows.s < 0)
+
+
+@dataclass(frozen=True)
+class Verdict(Record):
+    """A few sentences, in the order in which somebody asks: what, how sure, what now."""
+
+    headline: str  #: the first sentence
+    found: tuple[str, ...]  #: what was found
+    sure: tuple[str, ...]  #: how sure that is, besides the headline
+    to_do: tuple[str, ...]  #: what to do about it
+    #: whether the data contradict the assumptions; None where that was not tested
+    rejected: bool | None
+    #: whether the mechanism is no finding: rejected, drifted, or outside what the rows leave
+    withdrawn: bool
+    #: what the check of the fit said; empty where Df is about the label
+    drift: tuple[str, ...] = ()
+    disclaimer: str = DISCLAIMER  #: what an audit is not
+
+    _computed = ("sentences",)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All findings, the headline first; what to do is not among them."""
+        return (self.headline, *self.found, *self.sure)
+
+
+def verdict(job: Job) -> Verdict:
+    """Words for what the other sections found."""
+    decidable, drift = decidable_facts(job), job.model.warnings_
+    strata: StrataFacts | None = job.found["strata"]
+    own = None if strata is None else strata.own
+    first = [decidable.headline if own is None else own.headline]
+    if drift:
+        # Of assumptions that are rejected no model is right, whatever its Df describes.
+        said = f"The mechanism of this model must not be read as what happened. {drift[0]}"
+        first.insert(1 if decidable.rejected else 0, said)
+    outside = decidable.learned is not None and decidable.learned.outside
+    withdrawn = bool(decidable.rejected or drift or outside)
+    return Verdict(
+        first[0],
+        (*first[1:], *_found(job, own, withdrawn)),
+        (*drift[1:], *_sure(job, decidable, own)),
+        tuple(_to_do(job, decidable)),
+        decidable.rejected,
+        withdrawn,
+        drift,
+    )
+
+
+def _found(job: Job, own: OwnStrata | None, withdrawn: bool) -> Iterator[str]:
+    """What a reader compares first: decisions with labels. Then how labels came about."""
+    data: TableFacts = job.found["data"]
+    labels: LabelDisparity | None = job.found["labels"]
+    mechanism: MechanismFacts | None = job.found["mechanism"]
+    parity: ParityFacts | None = job.found["parity"]
+    if data.n_rows < data.n_table:
+        yield _audited(data)
+    if parity is not None and parity.change is not None:
+        yield parity.change.sentence
+    elif labels is not None:
+        yield labels.sentence
+    if own is not None:
+        yield from own.sentences[1:]
+    if mechanism is not None and not withdrawn:
+        yield mechanism.sentence
+    if parity is not None:
+        yield parity.sentences[0]
+    elif not data.n_grouped:
+        columns = "column" if len(data.sensitive) == 1 else "columns"
+        columns = f"{columns} {', '.join(map(repr, data.sensitive))}"
+        yield (
+            "Gaps between groups on these rows are not reported: the groups are not known. "
+            f"Give the sensitive {columns} with them."
+        )
+    else:
+        yield (
+            "Gaps between groups on these rows are not known: no two groups have known members "
+            "among them."
+        )
+
+
+def _sure(job: Job, decidable: Decidable, own: OwnStrata | None) -> Iterator[str]:
+    """How far the findings carry."""
+    parity: ParityFacts | None = job.found["parity"]
+    if parity is not None:
+        yield from parity.sentences[1:]
+    if own is not None:
+        yield from (*own.sentences[:1], own.argued)
+    if decidable.learned is not None:
+        yield decidable.learned.sentence
+    if decidable.identified is not None and not decidable.identified.empty:
+        yield decidable.identified.sentence
+    data: TableFacts = job.found["data"]
+    if data.n_rows == data.n_table:
+        yield _audited(data)
+
+
+def _to_do(job: Job, decidable: Decidable) -> Iterator[str]:
+    """The next steps that these findings call for, the most pressing first."""
+    parity: ParityFacts | None = job.found["parity"]
+    data: TableFacts = job.found["data"]
+    test, learned, identified = decidable.test, decidable.learned, decidable.identified
+    if decidable.rejected:
+        advice = () if test is None else test.what_to_do
+        yield from advice or ("Do not quote the mechanism, and do not defend decisions with it.",)
+    elif job.model.warnings_ or (learned is not None and learned.outside):
+        own = isinstance(job.model, LatentDecision)
+        yield f"{_FIT_OTHERWISE} {_STRATA if own else _FROM_SCORES}"
+    if parity is not None:
+        change, decisions = parity.change, max(parity.decisions, key=lambda d: d.gap)
+        if change is not None and change.outcome == "one class":
+            yield (f"{_THRESHOLD} With the present one they hardly tell people apart.")
+        if decisions.gap >= _WIDE and parity.equal_rates is not None:
+            yield (
+                f"Decisions differ by {text.gap(decisions.gap)} between groups. If they should "
+                f"not, {_EQUAL_RATES}; the section on parity says what that costs. Otherwise write "
+                "down why they may differ."
+            )
+    if identified is not None and identified.open is not None and identified.open >= _OPEN:
+        yield (
+            f"For {text.share(identified.open)} of the rows the decision depends on what these "
+            f"data cannot tell. {_FIND_OUT}"
+        )
+    small = [group.name for group in data.groups if 0 < group.n < SMALL]
+    if small:
+        yield f"Get more rows of the groups with under {SMALL}: {', '.join(map(repr, small))}."
+    if data.same_rows_as_fit:
+        yield "Audit rows that the model has not seen: agreement on its own rows is optimistic."
+    else:
+        yield "Keep this report with the model, and audit again when new rows come in."
+
+
+def _audited(data: TableFacts) -> str:
+    which = {
+        True: "the rows that the model was fitted to, so agreement with them is optimistic",
+        False: "not exactly the rows that the model was fitted to, though some may be among them",
+        None: "perhaps the rows that the model was fitted to: its file does not say",
+    }[data.same_rows_as_fit]
+    groups = f"in {len(data.groups)} groups" if data.n_grouped else "of unknown groups"
+    if data.n_rows < data.n_table:
+        return (
+            f"Audited: a random sample of {data.n_rows:,} of the {data.n_table:,} rows of the "
+            f"table, because its distinct rows do not fit into memory; {groups}. The table holds "
+            f"{which}."
+        )
+    return f"Audited: {text.counted(data.n_rows, 'row')} {groups}, {which}."
+
+
+@blocks.section("verdict", "Verdict", lambda *_: "")
+def show_verdict(audit: Audit, found: Verdict) -> Iterator[blocks.Block]:
+    """The findings; a rejection of the assumptions, or a drift of Df, stands out."""
+    consequences = (_CONSEQUENCES,) if found.rejected else ()
+    yield blocks.Notice(found.headline, consequences, alert=found.withdrawn)
+    yield blocks.KeyNumbers(_key_numbers(audit, found))
+    yield blocks.Brief(
+        (
+            ("What was found", found.found),
+            ("How sure it is", found.sure),
+            ("What to do", found.to_do),
+        )
+    )
+    yield blocks.Paragraph(
+        f"{found.disclaimer} No statistic can settle whether a decision was just."
+    )
+
+
+def _key_numbers(audit: Audit, found: Verdict) -> list[tuple[str, str]]:
+    """What a reader compares at first sight; how many rows there are stands under the title."""
+    labels, parity = audit.labels, audit.parity
+    pairs, ratios = [], {}
+    for name, part in (
+        ("labels", () if labels is None else labels.disparities),
+        ("decisions", () if parity is None else parity.decisions),
+    ):
+        if part:
+            worst = max(part, key=lambda d: d.gap)
+            pairs.append((f"Gap in {name}, points", text.size(worst.gap)))
+            ratios[name] = text.number(worst.parity.largest.impact_ratio, 2)
+    if ratios:
+        pairs.append((f"Impact ratio, {' → '.join(ratios)}", " → ".join(ratios.values())))
+    word = {True: "rejected", False: "not rejected", None: "not tested"}[found.rejected]
+    within = " within strata" if audit.strata is not None and audit.strata.own is not None else ""
+    return [*pairs, (f"Assumptions{within}", word)]
+
+
+def _data_gist(_: Audit, found: TableFacts) -> str:
+    holes = sum(column.share > 0 for column in found.missing)
+    missing = f"values missing in {text.counted(holes, 'column')}" if holes else "nothing missing"
+    return f"{text.counted(found.n_rows, 'row')}, {len(found.groups)} groups, {missing}"
+
+
+@blocks.section("data", "Data, groups, missing values", _data_gist)
+def show_data(_: Audit, found: TableFacts) -> Iterator[blocks.Block]:
+    """Who is in the table, and what is not known about them."""
+    yield from show_rows(found)
+    yield show_missing(found)
+    if found.columns:
+        yield show_columns(found)
+
+
+def show_rows(found: TableFacts) -> Iterator[blocks.Block]:
+    """How many rows there are, of which groups and classes."""
+    yield blocks.Paragraph(_rows(found), "lead")
+    if found.n_grouped:
+        yield _groups(found)
+    else:
+        yield blocks.Paragraph(
+            f"The groups of these rows are not known: no row has a value of "
+            f"{text.listed(found.sensitive)}. So nothing in this report compares groups on them. "
+            "The model sums the group out, and equal mean scores are then not guaranteed even "
+            "under the model."
+        )
+        known = [(text.short(g.name), text.count(g.training_rows)) for g in found.groups]
+        yield blocks.Table("Groups at fit; not of these rows", ("Group", "Rows at fit"), known)
+    cells = [(text.short(c.name), text.count(c.n), text.share(c.share)) for c in found.classes]
+    hidden = found.n_rows - found.n_labelled
+    note = f"{text.counted(hidden, 'row')} have no label and count in no class." if hidden else ""
+    caption = "Observed classes, among the rows with a label"
+    yield blocks.Table(caption, ("Class", "Rows", "Share"), cells, note=note)
+
+
+def _rows(found: TableFacts) -> str:
+    sampled = ""
+    if found.n_rows < found.n_table:
+        sampled = (
+            ", but its distinct rows do not fit into memory: a random sample of "
+            f"{text.counted(found.n_rows, 'row')} was audited, and everything below is about it"
+        )
+    sentence = (
+        f"The table has {text.counted(found.n_table, 'row')}{sampled}. The label is "
+        f"“{text.short(found.label)}”, its positive class “{text.short(found.positive)}”; the "
+        f"groups are those of {text.listed(found.sensitive)}."
+    )
+    if found.weighted:
+        sentence += f" Rows carry weights that sum to {text.count(found.weight)}."
+    if found.n_persons is not None:
+        sentence += (
+            f" They are about {text.counted(found.n_persons, 'person')}; intervals take into "
+            "account that persons repeat."
+        )
+    if found.same_rows_as_fit:
+        return f"{sentence} They are the rows the model was fitted to: agreement is optimistic."
+    perhaps = " perhaps" if found.same_rows_as_fit is None else " not"
+    return f"{sentence} They are{perhaps} the rows the model was fitted to."
+
+
+def _groups(found: TableFacts) -> blocks.Figure:
+    groups = found.groups
+    rows = [Row(g.name, g.share, series=i, note=text.share(g.share)) for i, g in enumerate(groups)]
+    largest = max(groups, key=lambda g: g.n)
+    small = [group.name for group in groups if group.small]
+    sentence = (
+        f"The largest group, {text.short(largest.name, 40)}, has {text.share(largest.share)} "
+        f"of the rows whose group is known ({text.count(found.n_grouped)})."
+    )
+    if small:
+        sentence += f" Under 30 rows, to be read with care: {text.listed(small)}."
+    cells = [
+        (text.short(g.name), text.count(g.n), text.share(g.share), text.count(g.training_rows))
+        for g in groups
+    ]
+    table = blocks.Table("Groups", ("Group", "Rows", "Share", "Rows at fit"), cells)
+    return blocks.Figure("Who is in the table", sentence, bars(rows), table, "Share of each group")
+
+
+def show_missing(found: TableFacts) -> blocks.Block:
+    """Missing values, overall and by group."""
+    holes = sorted((column for column in found.missing if column.share), key=lambda c: -c.share)
+    if not holes:
+        return blocks.Paragraph(
+            "No value is missing: every feature, label and group is known in each row."
+        )
+    sentence = (
+        f"{text.counted(len(holes), 'column')} of {len(found.missing)} have missing values; most, "
+        f"{text.share(holes[0].share)}, are missing in {text.short(holes[0].column, 40)}. "
+        f"{found.missing_words}"
+    )
+    cells = [
+        (
+            text.short(c.column) + ("" if c.role == "feature" else f" ({c.role})"),
+            *map(text.share, (c.share, *c.by_group)),
+        )
+        for c in holes
+    ]
+    head = ("Column", "All", *(text.short(group.name, 30) for group in found.groups))
+    folded = len(cells) > _LONG
+    table = blocks.Table("Missing values, overall and by group", head, cells, folded=folded)
+    picture = bars([Row(c.column, c.share, series=5) for c in holes[:_LONG]])
+    return blocks.Figure("What is missing", sentence, picture, table, "Share of missing values")
+
+
+def show_columns(found: TableFacts) -> blocks.Block:
+    """What was done with each column of the training table."""
+    if not found.columns:
+        return blocks.Paragraph("The classifier takes the columns as they are.")
+    cells = [(c["column"], c["done"]) for c in found.columns]
+    caption = "What was done with each column"
+    return blocks.Table(caption, ("Column", "Treatment"), cells, words={1}, folded=True)

@@ -1,0 +1,511 @@
+"""Parity: gaps in scores and decisions, under the model and on rows, beside those in labels.
+
+The groups of a model are all its sensitive attributes crossed; who must report selection rates by
+sex, by race and by both needs each attribute alone and each two crossed as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+
+from fairpc.auditing import _blocks as blocks
+from fairpc.auditing import _text as text
+from fairpc.auditing._drawing import Plane, Series, curves
+from fairpc.auditing._gaps import (
+    Disparity,
+    disparity,
+    gap_words,
+    rates,
+    show_differences,
+    show_means,
+    show_ratios,
+)
+from fairpc.auditing._job import Job
+from fairpc.auditing._rows import AuditedRows
+from fairpc.auditing._text import Ends
+from fairpc.core import Bools, Floats, Record
+from fairpc.data import SMALL, Groups
+from fairpc.evidence import EqualRates, Parity, equal_rates, parity_curve
+
+if TYPE_CHECKING:
+    from fairpc.auditing._audit import Audit
+
+THRESHOLDS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+_SMALL_GAP: Final = 0.01  # of a smaller one no multiple is told
+_ALIKE: Final = 0.02  # two gaps that differ by less are called about as large
+_EXTREME: Final = 0.01  # a class decided for less of every group, or for all but that, is one-sided
+_HARDLY: Final = 0.1  # of the share of a class among labels: decisions below it are hardly any
+
+Outcome = Literal["wider", "narrower", "reversed", "unclear", "one class"]
+
+
+@dataclass(frozen=True)
+class GapChange(Record):
+    """The gap in decisions beside that in labels, of the two groups that are farthest apart.
+
+    Both are of the same rows, those with a label.
+    """
+
+    label: str  #: the class
+    first: str  #: one group
+    last: str  #: the other
+    label_rates: Ends  #: share of the class among the labels of each
+    decision_rates: Ends  #: share of the class among the decisions on each
+    #: (last − first) in decisions less (last − first) in labels; its interval holds for all pairs
+    change: float
+    interval: Ends
+    n_rows: int  #: rows that were compared
+    #: what decisions do to the gap; "reversed": the other group is ahead, by more than chance;
+    #: "unclear": chance may explain the change; "one class": hardly anybody, or hardly anybody
+    #: else, is decided to be of the class, so decisions can hardly differ
+    outcome: Outcome
+
+    _computed = ("sentence",)
+
+    @property
+    def label_gap(self) -> float:
+        return abs(self.label_rates[1] - self.label_rates[0])
+
+    @property
+    def decision_gap(self) -> float:
+        return abs(self.decision_rates[1] - self.decision_rates[0])
+
+    @property
+    def sentence(self) -> str:
+        """Both gaps in words, the group that labels favour first."""
+        way = -1 if self.label_rates[1] >= self.label_rates[0] else 1
+        first, last = [self.first, self.last][::way]
+        labels, decisions = (
+            list(map(text.share, rates[::way])) for rates in (self.label_rates, self.decision_rates)
+        )
+        how = ""
+        if self.outcome == "wider" and self.label_gap >= _SMALL_GAP:
+            how = f", {text.number(self.decision_gap / self.label_gap, 1)} times as far"
+        elif (self.decision_rates[1] - self.decision_rates[0]) * way > 0:
+            how = " the other way"
+        return (
+            f"{self._headline}. The label is {self.label!r} for {labels[0]} of group {first!r} and "
+            f"{labels[1]} of group {last!r}, {text.gap(self.label_gap)} apart; the decision is "
+            f"{self.label!r} for {decisions[0]} and {decisions[1]}, {text.gap(self.decision_gap)} "
+            f"apart{how}."
+        )
+
+    @property
+    def _headline(self) -> str:
+        if self.outcome == "one class":
+            some = "almost nobody" if max(self.decision_rates) < 0.5 else "almost everybody"
+            return (
+                f"The model decides {self.label!r} for {some}, so its decisions can hardly differ "
+                "between groups"
+            )
+        if self.outcome == "unclear":
+            more = self.decision_gap - self.label_gap
+            if abs(more) < _ALIKE:
+                return "The gap between groups is about as large in the decisions as in the labels"
+            size = "larger" if more > 0 else "smaller"
+            return (
+                f"The gap between groups is {size} in the decisions than in the labels, by a "
+                "difference that chance may explain"
+            )
+        verb = {"wider": "widen", "narrower": "narrow", "reversed": "reverse"}[self.outcome]
+        return f"The decisions of the model {verb} the gap between groups"
+
+
+@dataclass(frozen=True)
+class CategoryRate:
+    """The rows of one category, and what was decided of them."""
+
+    levels: tuple[str, ...]  #: a value per attribute
+    n: int  #: rows
+    share: float | None  #: of the weight of the rows whose group is known
+    n_selected: int  #: rows that were decided so
+    selection_rate: float | None  #: share of the weight that was; None where there are no rows
+    #: share of the weight with a score above the median of all audited rows
+    scoring_rate: float | None
+    small: bool  #: fewer than 30 rows
+
+
+@dataclass(frozen=True)
+class Categories:
+    """One attribute, or two crossed: how often each category was decided so."""
+
+    attributes: tuple[str, ...]  #: names of the sensitive columns
+    label: str  #: the class that "selected" means
+    median: float  #: of the scores of this class, over all audited rows
+    categories: tuple[CategoryRate, ...]  #: those that occurred at fit
+
+
+@dataclass(frozen=True)
+class ParityFacts(Record):
+    """What is equal between groups, and what is not."""
+
+    #: largest difference between groups of P(decision | S) by exact query, over the classes; with
+    #: strata of P(decision | S, stratum). Zero by construction for all models but TwoNB. It says
+    #: nothing about rows.
+    model_gap: float
+    #: the same over the whole table where strata let it differ, by their mix; None without strata
+    mix_gap: float | None
+    #: gaps in mean scores on these rows, before thresholding; per class shown
+    scores: tuple[Disparity, ...]
+    #: gaps in selection rates on these rows, after thresholding; per class shown
+    decisions: tuple[Disparity, ...]
+    #: decisions by each sensitive attribute alone and each two crossed, however few the rows
+    categories: tuple[Categories, ...]
+    #: what ``predict`` uses: one, or one per group; empty for more than two classes
+    thresholds: tuple[float, ...]
+    #: gaps in selection rates over common thresholds, all intervals together at the level; empty
+    #: for more than two classes
+    curve: tuple[Parity, ...]
+    #: group thresholds that would equalise selection rates on these rows, and their price; None for
+    #: more than two classes
+    equal_rates: EqualRates | None
+    change: GapChange | None  #: decisions beside labels; None where too few labels are known
+    n_unknown: int  #: rows left out because their group is not known
+    sentences: tuple[str, ...]  #: in words
+    #: "scores" or "decisions" -> why these rows cannot tell how large their gap is
+    undecided: Mapping[str, str] = field(default_factory=dict)
+
+    _computed = ("gap", "gap_upper")
+
+    @property
+    def gap(self) -> float:
+        """Largest absolute difference between groups on these rows, of scores and decisions."""
+        return max(d.gap for d in self.scores + self.decisions)
+
+    @property
+    def gap_upper(self) -> float:
+        """Upper bound of it: the farthest end of all the intervals."""
+        return max(d.gap_upper for d in self.scores + self.decisions)
+
+
+def parity_facts(job: Job) -> ParityFacts:
+    """Gaps on the rows whose group is known."""
+    model, rows, level = job.model, job.rows, job.settings.level
+    kept = rows.comparable(rows.s >= 0)
+    scores = tuple(disparity(rows, rows.scores[:, k], kept, k, level) for k in rows.shown_classes)
+    decisions = rates(rows, rows.decided, kept, level)
+    curve: Sequence[Parity] = ()
+    if binary := len(rows.classes) == 2:
+        positive, how = rows.scores[kept, rows.positive], rows.weighing(kept)
+        curve = parity_curve(positive, rows.s[kept], THRESHOLDS, level=level, **how)
+    model_gap, mix_gap = float(model._fair().parity_gap().max()), None
+    if job.strata:
+        mix_gap = float(np.ptp(model.group_decision_rate_, axis=0).max())
+    return ParityFacts(
+        model_gap=model_gap,
+        mix_gap=mix_gap,
+        scores=scores,
+        decisions=decisions,
+        categories=categories(job),
+        thresholds=model.threshold_.values if binary else (),
+        curve=tuple(map(rows.named, curve)),
+        equal_rates=_equal_rates(rows, kept, model.threshold_.unknown) if binary else None,
+        change=None if job.found["labels"] is None else _change(rows, level),
+        n_unknown=rows.number(rows.s < 0),
+        sentences=_sentences(model_gap, mix_gap, level, scores, decisions),
+        undecided=_undecided(rows, kept, decisions),
+    )
+
+
+def _undecided(
+    rows: AuditedRows, kept: Bools, decisions: tuple[Disparity, ...]
+) -> Mapping[str, str]:
+    """Why a small gap on these rows would say nothing of scores, or of decisions."""
+    if small := decisions[0].too_small:
+        why = (
+            f"group {small[0]!r} has fewer than two rows or persons, so it is not compared: give "
+            "more rows of it, or leave it out"
+        )
+        return {"scores": why, "decisions": why}
+    each = [rows.scores[kept & (rows.s == g)] for g in rows.groups_in(kept)]
+    if all(np.ptp(scores, axis=0).max() < 1e-9 for scores in each):
+        why = (
+            "all rows of a group have the same score, so their features tell the model nothing: "
+            "give the columns that it learned from, as they were at fit"
+        )
+        return {"scores": why, "decisions": why}
+    means = {d.label: [g.mean for g in d.parity.groups] for d in decisions}
+    if not all(max(m) < _EXTREME or min(m) > 1 - _EXTREME for m in means.values()):
+        return {}
+    label = max(means, key=lambda name: min(means[name]))
+    much = "over 99%" if min(means[label]) > 0.5 else "under 1%"
+    return {
+        "decisions": f"the model decides {label!r} for {much} of every group, so decisions "
+        "can hardly differ: choose another threshold, or fit another model"
+    }
+
+
+def _equal_rates(rows: AuditedRows, kept: Bools, threshold: float) -> EqualRates:
+    weights, labelled = rows.each_weight[kept], bool((rows.d[kept] >= 0).all())
+    found = equal_rates(
+        rows.scores[kept, rows.positive],
+        rows.s[kept],
+        (rows.d[kept] == rows.positive).astype(np.intp) if labelled else None,
+        threshold=threshold,
+        rate=float(np.average(rows.decided[kept] == rows.positive, weights=weights)),
+        sample_weight=weights,
+    )
+    return rows.named(found)
+
+
+def _change(rows: AuditedRows, level: float) -> GapChange:
+    """Decisions beside labels of the same rows: the pair, and class, with the largest gap."""
+    kept = rows.comparable(rows.d >= 0)
+    found = [one for k in rows.shown_classes for one in _changes(rows, kept, k, level)]
+    return max(found, key=lambda one: max(one.label_gap, one.decision_gap))
+
+
+def _changes(rows: AuditedRows, kept: Bools, k: int, level: float) -> Iterator[GapChange]:
+    """Of one class, pair by pair."""
+    labelled, decided = ((of == k).astype(np.float64) for of in (rows.d, rows.decided))
+    of_labels, of_decisions, both = (
+        disparity(rows, values, kept, k, level).parity
+        # Of each row the decision less the label, moved into [0, 1].
+        for values in (labelled, decided, (decided - labelled + 1) / 2)
+    )
+    weights = rows.each_weight[kept]
+    shares = tuple(float(np.average(v[kept], weights=weights)) for v in (labelled, decided))
+    before, after = ({g.group: g.mean for g in p.groups} for p in (of_labels, of_decisions))
+    for decisions, pair in zip(of_decisions.pairs, both.pairs, strict=True):
+        low, high = (2 * end for end in pair.difference_interval)
+        label_rates = before[pair.first], before[pair.last]
+        decision_rates = after[pair.first], after[pair.last]
+        how: Outcome = "one class"
+        if not _one_class(*shares):
+            how = outcome(label_rates, decision_rates, (low, high), decisions.difference_interval)
+        yield GapChange(
+            rows.classes[k],
+            pair.first,
+            pair.last,
+            label_rates,
+            decision_rates,
+            2 * pair.difference,
+            (low, high),
+            rows.number(kept),
+            how,
+        )
+
+
+def _one_class(labelled: float, decided: float) -> bool:
+    """Whether hardly anybody, or hardly anybody else, is decided to be of a class."""
+    return decided < _HARDLY * labelled or 1 - decided < _HARDLY * (1 - labelled)
+
+
+def outcome(labels: Ends, decisions: Ends, change: Ends, of_decisions: Ends) -> Outcome:
+    """What decisions do to the gap in labels; the last two are intervals of last − first."""
+    low, high = change
+    if low <= 0 <= high:
+        return "unclear"
+    (a, b), (c, d) = labels, decisions
+    low, high = of_decisions
+    if (b - a) * (d - c) < 0 and not low <= 0 <= high:
+        return "reversed"
+    return "wider" if abs(d - c) > abs(b - a) else "narrower"
+
+
+def under_model(model_gap: float, mix_gap: float | None) -> str:
+    """What is equal between groups under the model, by construction, and what is not."""
+    if mix_gap is not None:
+        return (
+            "Under the model the groups have the same mean score within each stratum, by "
+            "construction; in the whole table their mean scores differ by up to "
+            f"{text.gap(mix_gap)}, by the mix of strata alone"
+        )
+    if model_gap < 1e-9:
+        return "Under the model the groups have the same mean score, by construction"
+    return f"Under the model the mean scores of the groups differ by up to {text.gap(model_gap)}"
+
+
+def _sentences(
+    model_gap: float, mix_gap: float | None, level: float, *gaps: tuple[Disparity, ...]
+) -> tuple[str, ...]:
+    """In words: the gaps of mean scores, then those of decisions."""
+    score, decision = (max(part, key=lambda d: d.gap_upper) for part in gaps)
+    why = "equal mean scores are not equal rates"
+    if mix_gap is not None:
+        why = "nothing in the model makes them equal"
+    sure = f"with {text.share(level, 0)} confidence"
+    return (
+        f"{under_model(model_gap, mix_gap)}. On these rows mean scores differ by "
+        f"{text.gap(score.gap)}, at most {text.size(score.gap_upper)} {sure}.",
+        f"Decisions on these rows differ by {text.gap(decision.gap)} between groups, at most "
+        f"{text.size(decision.gap_upper)} {sure}: {why}.",
+    )
+
+
+def categories(job: Job) -> tuple[Categories, ...]:
+    """Each attribute alone, then each two crossed; for every class that gaps are shown of."""
+    rows, groups = job.rows, job.model.coding_.groups
+    numbers, result = range(len(groups.columns)), []
+    for k in rows.shown_classes:
+        middle = median(rows.scores[:, k], rows.each_weight)
+        for which in (*combinations(numbers, 1), *combinations(numbers, 2)):
+            cells = _cells(rows, groups, which)
+            found = tuple(_rate(rows, here, levels, k, middle) for levels, here in cells)
+            names = tuple(groups.columns[j].name for j in which)
+            result.append(Categories(names, rows.classes[k], middle, found))
+    return tuple(result)
+
+
+def _cells(
+    rows: AuditedRows, groups: Groups, which: tuple[int, ...]
+) -> Iterator[tuple[tuple[str, ...], Bools]]:
+    """The levels of each category that occurred at fit, and its rows."""
+    codes = [tuple(cell[j] for j in which) for cell in groups.cells]
+    for category in sorted(set(codes)):
+        inside = np.array([code == category for code in codes])
+        columns = (groups.columns[j] for j in which)
+        levels = tuple(c.labels[v] for c, v in zip(columns, category, strict=True))
+        yield levels, (rows.s >= 0) & inside[rows.s]
+
+
+def _rate(
+    rows: AuditedRows, here: Bools, levels: tuple[str, ...], k: int, middle: float
+) -> CategoryRate:
+    weights, n = rows.each_weight, rows.number(here)
+    total, known = float(weights[here].sum()), float(weights[rows.s >= 0].sum())
+    selected, above = here & (rows.decided == k), here & (rows.scores[:, k] > middle)
+    return CategoryRate(
+        levels=levels,
+        n=n,
+        share=total / known if known else None,
+        n_selected=rows.number(selected),
+        selection_rate=float(weights[selected].sum()) / total if n else None,
+        scoring_rate=float(weights[above].sum()) / total if n else None,
+        small=n < SMALL,
+    )
+
+
+def median(scores: Floats, weights: Floats) -> float:
+    """The least score that half of the weight does not exceed.
+
+    With an even number of rows that is the lower of the two in the middle; no score lies between
+    them, so the same rows are above it as above their mean.
+    """
+    order = np.argsort(scores, kind="stable")
+    passed = np.cumsum(weights[order])
+    return float(scores[order][np.searchsorted(passed, passed[-1] / 2)])
+
+
+@blocks.section(
+    "parity",
+    "Parity: under the model, and on these rows",
+    lambda _, found: (
+        f"Mean scores differ by {gap_words(found.scores)}, decisions by "
+        f"{gap_words(found.decisions)}"
+    ),
+)
+def show_parity(audit: Audit, found: ParityFacts) -> Iterator[blocks.Block]:
+    """What is equal between groups, with a bound where it is not exact."""
+    yield blocks.Paragraph(
+        f"{under_model(found.model_gap, found.mix_gap)}. On rows that is not exact: a model is not "
+        "the data, and a threshold turns equal means into unequal rates. The bounds say how far "
+        "the gaps may go beyond what was seen.",
+        "lead",
+    )
+    yield blocks.KeyNumbers([*_key_numbers(found)])
+    if found.n_unknown:
+        rows = text.counted(found.n_unknown, "row")
+        yield blocks.Paragraph(f"Left out here: {rows} whose group is not known.", "note")
+    yield blocks.Heading("Before thresholding: mean scores")
+    for one in found.scores:
+        label = text.quoted(one.label)
+        title, what = f"Mean score for {label}, by group", f"The mean score for {label}"
+        yield show_means(audit, one, title, what)
+        yield show_differences(one, f"Differences of mean scores for {label}")
+    yield blocks.Heading("After thresholding: decisions")
+    yield from show_decisions(audit, found)
+    if len(audit.data.sensitive) > 1:
+        yield blocks.Heading("By each attribute alone")
+        yield from show_categories(found, 1)
+    if found.curve:
+        yield blocks.Heading("At other thresholds")
+        yield _curve(audit, found.curve)
+    if found.equal_rates is not None:
+        yield _thresholds(found.equal_rates)
+
+
+def _key_numbers(found: ParityFacts) -> Iterator[tuple[str, str]]:
+    within = "" if found.mix_gap is None else " within strata"
+    yield f"Gap{within} under the model, points", text.size(found.model_gap)
+    if found.mix_gap is not None:
+        yield "Gap by the mix of strata under the model, points", text.size(found.mix_gap)
+    for name, part in (("mean scores", found.scores), ("decisions", found.decisions)):
+        worst = max(part, key=lambda d: d.gap)
+        most = f"{text.size(worst.gap)} (at most {text.size(worst.gap_upper)})"
+        yield f"Gap of {name}, points", most
+
+
+def show_decisions(audit: Audit, found: ParityFacts) -> Iterator[blocks.Figure]:
+    """Selection rates of the groups, and their ratios."""
+    for one in found.decisions:
+        label = text.quoted(one.label)
+        title, what = f"Share decided {label}, by group", f"The share decided {label}"
+        yield show_means(audit, one, title, what)
+        yield show_ratios(one, f"Impact ratio of the decision {label}")
+
+
+def show_categories(found: ParityFacts, most: int) -> Iterator[blocks.Table]:
+    """Decisions by so many sensitive attributes, crossed, at most."""
+    for part in found.categories:
+        if len(part.attributes) <= most:
+            rows = [
+                (text.short(", ".join(c.levels)), text.count(c.n), text.share(c.selection_rate))
+                for c in part.categories
+            ]
+            by = " × ".join(text.short(name, 40) for name in part.attributes)
+            caption = f"Share decided {text.quoted(part.label)}, by {by}"
+            yield blocks.Table(caption, ("Category", "Rows", "Rate"), rows)
+
+
+def _curve(audit: Audit, records: Sequence[Parity]) -> blocks.Figure:
+    cuts = [record.threshold or 0.0 for record in records]
+    worst = max(records, key=lambda r: abs(r.difference))
+    sentence = (
+        "Share of each group whose score is at or above a common threshold. The gap is largest at "
+        f"{text.share(worst.threshold, 0)}: {text.points(worst.difference)} points."
+    )
+    means = [{m.group: m.mean for m in record.groups} for record in records]
+    names = [group for group in blocks.group_order(audit) if group in means[0]]
+    head = ["Threshold", *(text.short(name, 30) for name in names), "Largest gap", "Interval"]
+    cells = [
+        (
+            text.share(record.threshold, 0),
+            *(text.share(mean[name]) for name in names),
+            text.points(record.difference),
+            text.span(record.difference_interval, text.points),
+        )
+        for record, mean in zip(records, means, strict=True)
+    ]
+    note = f"All intervals hold together at the {text.share(records[0].level, 0)} level."
+    caption = "Selection rates over common thresholds"
+    table = blocks.Table(caption, head, cells, folded=True, note=note)
+    series = [Series(name, cuts, [mean[name] for mean in means]) for name in names]
+    picture = curves(Plane("threshold", "share selected"), series, marked=True)
+    return blocks.Figure("Selection rates over thresholds", sentence, picture, table)
+
+
+def _thresholds(equal: EqualRates) -> blocks.Table:
+    """Thresholds of the groups that would equalise rates, and their price."""
+    labelled = equal.accuracy is not None
+    head = ["Group", "Own threshold", "Rate", "Rate at common threshold"]
+    head += ["Agreement", "Agreement at common threshold"] if labelled else []
+    rows = []
+    for group in equal.groups:
+        cut = text.share(group.threshold) if math.isfinite(group.threshold) else "nobody"
+        shares = group.rate, group.rate_before, group.accuracy, group.accuracy_before
+        rows.append([text.short(group.group), cut, *map(text.share, shares)][: len(head)])
+    note = ""
+    if labelled:
+        note = (
+            f"Agreement with the observed label, which may be biased, goes from "
+            f"{text.share(equal.accuracy_before)} to {text.share(equal.accuracy)}."
+        )
+    caption = f"Thresholds per group that would select {text.share(equal.rate)} of each group"
+    return blocks.Table(caption, head, rows, note=note)
