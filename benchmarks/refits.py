@@ -252,12 +252,12 @@ def _widths(rate: float, bent: npt.NDArray[np.float64], seed: int) -> tuple[floa
 
 def speed() -> None:
     from fairpc.models import Subject
-    from fairpc.models._refit_plan import Workbench
+    from fairpc.models._refits import RefitPlan
 
     for name in TABLES:
         model, (x, y, s) = fitted(name)
         subject = Subject.of(model, x, y, s)
-        bench = Workbench.of(subject)
+        bench = RefitPlan.of(subject)
         start = subject.distribution.circuit.parameters
         for n_sets in (1, 32):
             weights = np.tile(bench.weights, (n_sets, 1))

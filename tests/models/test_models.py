@@ -27,7 +27,7 @@ from fairpc.errors import (
 )
 from fairpc.models import BiasAccount, Subject
 from fairpc.models._file import VERSION, _checksum
-from fairpc.models._refit_plan import Workbench
+from fairpc.models._refits import RefitPlan
 from models.test_sklearn import people
 
 MODELS: list[Any] = [
@@ -277,7 +277,7 @@ def test_a_model_with_a_kept_structure_is_loaded_with_it(
     again = load(tmp_path / "model.json")
     assert isinstance(again.structure, Circuit)
     assert again._em_options().mechanism_prior == kept._em_options().mechanism_prior == 0.0
-    ours, theirs = (Workbench.of(Subject.of(m, table, labels, group)) for m in (again, kept))
+    ours, theirs = (RefitPlan.of(Subject.of(m, table, labels, group)) for m in (again, kept))
     np.testing.assert_array_equal(ours.prior, theirs.prior)
     again.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "model.json").read_bytes()

@@ -14,7 +14,7 @@ from fairpc.auditing._decidable import refit_cost
 from fairpc.auditing._drawing import flow
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows
-from fairpc.core import AuditError, Floats, Positions
+from fairpc.core import AuditError, Floats
 from fairpc.evidence import AssumptionTest, StrataTest, TestsByStratum
 from fairpc.models import (
     STRAIGHT_LEVEL,
@@ -25,7 +25,6 @@ from fairpc.models import (
     LatentDecision,
     ScoredSubject,
     Subject,
-    check_persons,
     intervals,
 )
 
@@ -185,8 +184,8 @@ def with_intervals(job: Job) -> MechanismFacts:
         )
     if n_replicates is None:
         n_replicates = _affordable(model, rows)
-    subject, persons = _subject(model, rows)
-    draws = Draws(n_replicates, UPDATES, settings.level, persons, rows.counts)
+    subject = _subject(model, rows)
+    draws = Draws(n_replicates, UPDATES, settings.level, subject.persons, rows.counts)
     # The plain test says nothing about a model with strata.
     plain = None if job.strata or job.test is None else rows.named(job.test)
     report = job.within("mechanism.intervals")
@@ -204,21 +203,17 @@ def with_intervals(job: Job) -> MechanismFacts:
         cells=cells,
         decision_rate_intervals=tuple(ends),
         level=found.level,
-        covered=_OF_SCORES if isinstance(subject, ScoredSubject) else _OF_CIRCUITS,
+        covered=_OF_SCORES if subject.of_scores else _OF_CIRCUITS,
         n_replicates=found.n_replicates,
     )
 
 
-def _subject(
-    model: FittedDecisions, rows: AuditedRows
-) -> tuple[Subject | ScoredSubject, Positions | None]:
-    """What is fitted again to draws of these rows, and who each of them is about."""
+def _subject(model: FittedDecisions, rows: AuditedRows) -> Subject | ScoredSubject:
+    """What is fitted again to draws of these rows."""
     if not isinstance(model, LatentDecision):
-        subject = Subject.of_codes(cast(CircuitClassifier, model), rows.coded())
-        return subject, check_persons(rows.persons, subject.rows)
+        return Subject.of_codes(cast(CircuitClassifier, model), rows.coded(), rows.persons)
     given = rows.labels, rows.sensitive, rows.weights, rows.fair_labels, rows.persons
-    scored = ScoredSubject.of(model, rows.as_at_fit(), *given)
-    return scored, scored.scored.persons
+    return ScoredSubject.of(model, rows.as_at_fit(), *given)
 
 
 def _affordable(model: FittedDecisions, rows: AuditedRows) -> int:

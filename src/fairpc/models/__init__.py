@@ -3,13 +3,14 @@
 # The two modules of files tell ``load`` how their models are read.
 from fairpc.models import _circuit_file, _latent_file
 from fairpc.models._anchors import AnchorCell, AnchorPlan, WidthAfter, suggest_anchors
-from fairpc.models._bootstrap import Draws, MechanismIntervals, bootstrap_mechanism, intervals
+from fairpc.models._bootstrap import MechanismIntervals, bootstrap_mechanism, intervals
 from fairpc.models._circuit_file import MODELS
 from fairpc.models._classifier_rows import series_of
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._cross_fitting import SecondRound
 from fairpc.models._decisions import FittedDecisions, GivenRows, check_not_dask
 from fairpc.models._distribution import FairDistribution, Outcome
+from fairpc.models._estimates import Draws, Progress, Report, progress
 from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
 from fairpc.models._file import FittedModel, load
 from fairpc.models._forest import BoxSets, Forest, ForestDistribution
@@ -30,10 +31,9 @@ from fairpc.models._plots import (
 )
 from fairpc.models._queries import FittedQueries
 from fairpc.models._query import PART, UNKNOWN, Answer, Query, Vocabulary, parse
-from fairpc.models._refit_plan import Progress, Report, Subject, check_persons, progress
+from fairpc.models._refits import ScoredSubject, Subject
 from fairpc.models._rows import Rows
 from fairpc.models._score_mechanism import STRAIGHT_LEVEL
-from fairpc.models._scored_refits import ScoredSubject
 from fairpc.models._sensitivity import Bent, Sensitivity, sensitivity
 from fairpc.models._stability import Refit, Stability, stability
 from fairpc.models._strata import Strata

@@ -36,7 +36,6 @@ from fairpc.core import (
     Codes,
     Floats,
     Ints,
-    LearningError,
     MetricError,
     Positions,
     Record,
@@ -51,25 +50,9 @@ from fairpc.evidence import (
     some_of,
     test_assumptions,
 )
-from fairpc.models._distinct_rows import effective_size
-from fairpc.models._latent import LatentDecision
-from fairpc.models._refit_plan import (
-    Estimates,
-    Kept,
-    Progress,
-    Report,
-    Subject,
-    Workbench,
-    aligned_to,
-    check_count,
-    check_persons,
-    progress,
-    steps_of,
-)
-from fairpc.models._scored_refits import ScoredSubject
+from fairpc.models._estimates import Draws, Estimates, Report, aligned_to, progress
+from fairpc.models._refits import Kept, ScoredSubject, Subject, subject_of
 
-BLOCK: Final = 32
-"""Replicates that are fitted together: bounds memory, and each gets its turn at Ctrl-C."""
 RATE_WIDENING: Final = 1.25
 """Errors of P(Df) with a structure learned from the same rows over those with a given one."""
 Tested = AssumptionTest | StrataTest | TestsByStratum
@@ -220,58 +203,14 @@ def bootstrap_mechanism(
         verbose: a progress bar on the terminal.
         callback: called with a :class:`Progress` after each update of EM, or each draw.
     """
-    given = X, y, sensitive_features, sample_weight, fair_labels
-    subject: Subject | ScoredSubject
-    if isinstance(model, LatentDecision):
-        subject = ScoredSubject.of(model, *given, clusters)
-        persons = subject.scored.persons
-    else:
-        subject = Subject.of(model, *given)
-        persons = check_persons(clusters, subject.rows)
-    draws = Draws(n_replicates, n_steps, level, persons)
+    given = X, y, sensitive_features, sample_weight, fair_labels, clusters
+    subject = subject_of(model, *given)
+    draws = Draws(n_replicates, n_steps, level, subject.persons)
     test, refused = assumptions, None
     if test is None:
         test, refused = _tested(subject, draws.persons, sample_weight)
     with progress(verbose, callback) as report:
         return intervals(subject, draws, test, refused, random_state, report)
-
-
-@dataclass(frozen=True, eq=False)
-class Draws:
-    """How rows are drawn, and what is made of each draw."""
-
-    n_replicates: int  #: see ``bootstrap_mechanism``, as for the next two
-    n_steps: int
-    level: Any
-    persons: Positions | None = None  #: who each row is about, where persons are drawn
-    counts: Floats | None = None  #: how many rows each row stands for, where it is more than one
-
-    def __post_init__(self) -> None:
-        check_count("n_replicates", self.n_replicates, 2, "a spread needs two")
-        check_count("n_steps", self.n_steps, 1, "500 are enough for most tables")
-        if not (isinstance(self.level, int | float | np.number) and 0 < self.level < 1):
-            raise LearningError(
-                f"level is {self.level!r}: give a number between 0 and 1, such as .95"
-            )
-
-    def weights(self, given: Floats, rng: np.random.Generator) -> Floats:
-        """Weights of the rows after as many draws with replacement as there are rows or persons."""
-        if self.counts is not None:
-            total = self.counts.sum()
-            again: Floats = given * rng.multinomial(int(total), self.counts / total)
-            return again / self.counts
-        n = len(given) if self.persons is None else int(self.persons.max()) + 1
-        times = np.bincount(rng.integers(n, size=n), minlength=n)
-        drawn: Floats = given * (times if self.persons is None else times[self.persons])
-        return drawn
-
-    def n_effective(self, given: Floats) -> float:
-        """Rows or persons of equal weight that say as much (Kish)."""
-        if self.counts is not None:
-            return effective_size(given, self.counts)
-        ids = np.arange(len(given)) if self.persons is None else self.persons
-        weights = np.asarray(np.bincount(ids, given), np.float64)
-        return effective_size(weights, np.ones(len(weights)))
 
 
 def intervals(
@@ -285,18 +224,12 @@ def intervals(
     """Intervals from draws, unless ``refused`` or the test says why there are none."""
     if test is not None and test.rejected:
         refused = f"The data reject the assumptions behind a mechanism. {test.summary()}"
-    elif isinstance(subject, ScoredSubject):
-        refused = refused or subject.refused()
+    refused = refused or subject.refused()
     n_replicates = 0 if refused else draws.n_replicates
-    given = draws, n_replicates, np.random.default_rng(random_state), report
-    of_scores, straight = isinstance(subject, ScoredSubject), 0
-    if isinstance(subject, ScoredSubject):
-        centre, found, straight = _learned(subject, *given)
-    else:
-        bench = Workbench.of(subject).without_mechanism_prior()
-        centre, found = _refitted(bench, *given)
+    drawn = subject.replicated(draws, n_replicates, np.random.default_rng(random_state), report)
+    centre = drawn.centre
     mechanism, rate = centre.mechanism[0], centre.fair_rate[0]
-    aligned = aligned_to(centre, found, named=subject.named)
+    aligned = aligned_to(centre, drawn.found, named=subject.named)
     sd, rate_sd = _spread(aligned.mechanism), _spread(aligned.fair_rate)
     ends, rate_ends = _ends(subject, draws, centre, sd, rate_sd)
     return MechanismIntervals(
@@ -313,54 +246,14 @@ def intervals(
         fair_rate_replicates=aligned.fair_rate,
         switched=int(aligned.switched.any(axis=1).sum()),
         level=draws.level,
-        n_steps=0 if of_scores else draws.n_steps,
+        n_steps=0 if subject.of_scores else draws.n_steps,
         moved=float(np.abs(mechanism - subject.mechanism).max()),
         assumptions=test,
         identified=_identified(subject, draws.counts, test),
         refused=refused,
-        kept="classifiers" if of_scores else "structure",
-        straight=straight,
+        kept=subject.kept,
+        straight=drawn.straight,
     )
-
-
-def _refitted(
-    bench: Workbench, draws: Draws, n_replicates: int, rng: np.random.Generator, report: Report
-) -> tuple[Estimates, Estimates]:
-    """The model after more EM on its own rows, and the same from there on each draw of them."""
-    subject, n_steps = bench.subject, draws.n_steps
-    model, start = subject.distribution, subject.distribution.circuit.parameters[None]
-    total = (n_replicates + 1) * n_steps
-    steps = steps_of(report, "the model on its own rows", total)
-    own = bench.run(start, n_steps, steps).parameters
-    found = [own[:0]]
-    for first in range(0, n_replicates, BLOCK):
-        size = min(BLOCK, n_replicates - first)
-        drawn = [draws.weights(subject.rows.weights, rng) for _ in range(size)]
-        merged = [np.bincount(bench.row_of, weights, len(bench.weights)) for weights in drawn]
-        before, starts = (first + 1) * n_steps, np.repeat(own, size, axis=0)
-        steps = steps_of(report, "bootstrap replicates", total, before=before, each=size)
-        again = bench.run(starts, n_steps, steps, weights=np.array(merged, np.float64))
-        found.append(again.parameters)
-    return Estimates.of(model, own), Estimates.of(model, np.concatenate(found))
-
-
-def _learned(
-    subject: ScoredSubject,
-    draws: Draws,
-    n_replicates: int,
-    rng: np.random.Generator,
-    report: Report,
-) -> tuple[Estimates, Estimates, int]:
-    """What scores give on all rows and on each draw of them, and how many draws kept D = Df."""
-    scored, each = subject.scored, np.ones(subject.rows.n_rows)
-    centre = subject.learned(scored, subject.limits)
-    found = []
-    for k in range(n_replicates):
-        times = draws.weights(each, rng).astype(np.int64)
-        found.append(subject.learned(scored.drawn(times), subject.limits))
-        report(Progress("bootstrap replicates", k + 1, n_replicates))
-    sets = Estimates.of_rates(*(one.rates(subject.positive) for one in (centre, *found)))
-    return sets[:1], sets[1:], sum(one.straight for one in found)
 
 
 def _spread(draws: Floats) -> Floats:
@@ -404,7 +297,7 @@ def _ends(
 ) -> tuple[Ends, Ends]:
     """Those of the mechanism and of P(Df), as far as the model's knowledge allows."""
     mechanism, rate, limits = centre.mechanism[0], centre.fair_rate[0], subject.limits
-    if isinstance(subject, ScoredSubject):
+    if subject.of_scores:
         ends = normal_ends(mechanism, sd, draws.level)
         rate_ends = normal_ends(rate, rate_sd, draws.level)
     else:

@@ -12,7 +12,7 @@ of the mechanism, so that an assumption costs what scores beyond them lose.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,23 +20,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from fairpc.circuit import Bounds
 from fairpc.core import Array, Floats, LearningError, Record, counted
-from fairpc.learners import LEAST
-from fairpc.models._distribution import FairDistribution
+from fairpc.models._estimates import Assumed, Report, check_count, progress, steps_of
 from fairpc.models._knowledge import Knowledge
-from fairpc.models._latent import LatentDecision
-from fairpc.models._refit_plan import (
-    Kept,
-    Report,
-    Subject,
-    Workbench,
-    check_count,
-    mean_log_likelihood,
-    progress,
-    steps_of,
-)
-from fairpc.models._scored_refits import ScoredSubject
+from fairpc.models._refits import Kept, ScoredSubject, Subject, subject_of
 from fairpc.models._top import Limits
 
 STEPS: Final = (-0.1, -0.05, 0.05, 0.1)
@@ -150,8 +137,7 @@ def sensitivity(
         callback: called with a :class:`Progress` after each update of EM.
     """
     given = X, y, sensitive_features, sample_weight, fair_labels
-    scored = isinstance(model, LatentDecision)
-    subject = ScoredSubject.of(model, *given) if scored else Subject.of(model, *given)
+    subject = subject_of(model, *given)
     check_count("n_steps", n_steps, 1, "500 are enough for most tables")
     anchored = None
     if subject.rows.f is not None and not subject.model.n_anchors_:
@@ -161,11 +147,14 @@ def sensitivity(
     total = n_steps * (2 if anchored else 1)
     with progress(verbose, callback) as report:
         steps = steps_of(report, "bent assumptions", total)
-        fitted = _fits(subject, [limits for _, _, limits in cases], n_steps, steps)
+        limits = [some for _, _, some in cases]
+        for some in limits:
+            some.refuse_contradicted(subject.rows)
+        fitted = subject.under(limits, n_steps, steps)
         if anchored is not None:
             names.append((f"{counted(anchored.rows.n_anchors, 'fair label')} known", None))
             steps = steps_of(report, "fair labels", total, before=n_steps)
-            fitted += _fits(anchored, [], n_steps, steps)
+            fitted += anchored.under((), n_steps, steps)
     return _record(subject, names, fitted)
 
 
@@ -217,70 +206,10 @@ def _usual(subject: Subject | ScoredSubject) -> dict[str, Knowledge]:
     return result
 
 
-@dataclass(frozen=True, eq=False)
-class _Fit:
-    """A model under some assumption."""
-
-    mechanism: Floats
-    fair_rate: Floats
-    scores: Floats  #: P(Df = k | x, s) of each row, rows × classes
-    log_likelihood: float  #: per unit of weight
-
-
-def _fits(
-    subject: Subject | ScoredSubject,
-    limits: Sequence[Limits],
-    n_steps: int,
-    on_step: Callable[[int], object],
-) -> list[_Fit]:
-    """The model with its own knowledge, then with others."""
-    for some in limits:
-        some.refuse_contradicted(subject.rows)
-    if isinstance(subject, ScoredSubject):
-        return [_of_scores(subject, some) for some in (subject.limits, *limits)]
-    return [
-        _Fit(
-            one.mechanism,
-            one.fair_rate,
-            one.decision(subject.rows.s, subject.rows.x),
-            mean_log_likelihood(one, subject.rows),
-        )
-        for one in _by_em(subject, limits, n_steps, on_step)
-    ]
-
-
-def _by_em(
-    subject: Subject, limits: Sequence[Limits], n_steps: int, on_step: Callable[[int], object]
-) -> list[FairDistribution]:
-    """Each after as many updates of EM."""
-    bench = Workbench.of(subject)
-    graph = bench.plan.graph
-    each = [bench.bounds(some) for some in (subject.limits, *limits)]
-    lower = np.stack([np.zeros(graph.n_parameters) if b is None else b.lower for b in each])
-    upper = np.stack([np.ones(graph.n_parameters) if b is None else b.upper for b in each])
-    starts = np.tile(subject.distribution.circuit.parameters, (len(each), 1))
-    step = bench.run(starts, n_steps, on_step, bounds=Bounds.of(graph, lower, upper))
-    return [subject.with_parameters(theta) for theta in step.parameters]
-
-
-def _of_scores(subject: ScoredSubject, limits: Limits | None) -> _Fit:
-    """What scores give within limits, and how well labels fit between the ends of the mechanism."""
-    scored, groups = subject.scored, subject.scored.groups
-    found = subject.learned(scored, limits)
-    q = found.decision(scored.last[None], groups)
-    r = np.clip(found.observed(scored.last, groups), *found.mechanism[groups].T)
-    r = np.clip(r, LEAST, 1 - LEAST)
-    logs = np.log(np.where(scored.labels == 1, r, 1 - r))
-    columns = [1 - q, q] if subject.positive else [q, 1 - q]
-    rates = found.rates(subject.positive)
-    mean = float(np.average(logs, weights=subject.rows.weights))
-    return _Fit(rates.mechanism, rates.decision_rate, np.column_stack(columns), mean)
-
-
 def _record(
     subject: Subject | ScoredSubject,
     names: Sequence[tuple[str, Knowledge | None]],
-    fitted: list[_Fit],
+    fitted: list[Assumed],
 ) -> Sensitivity:
     rows, positive, base = subject.rows, subject.positive, fitted[0]
     decided = _decisions(subject, base.scores)
@@ -303,9 +232,8 @@ def _record(
             )
         )
     names_of = subject.groups, subject.classes, positive
-    kept: Kept = "classifiers" if isinstance(subject, ScoredSubject) else "structure"
     learned = base.mechanism, base.fair_rate
-    return Sensitivity(*names_of, rows.n_rows, *learned, tuple(bent), kept)
+    return Sensitivity(*names_of, rows.n_rows, *learned, tuple(bent), subject.kept)
 
 
 def _decisions(subject: Subject | ScoredSubject, scores: Floats) -> Array:

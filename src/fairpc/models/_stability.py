@@ -11,21 +11,18 @@ import numpy.typing as npt
 
 from fairpc.core import Floats, LearningError, Record
 from fairpc.learners import Fold, stratified_folds
-from fairpc.models._latent import LatentDecision
-from fairpc.models._refit_plan import (
+from fairpc.models._estimates import (
     Estimates,
     Progress,
     Report,
-    Subject,
-    Workbench,
     aligned_to,
     check_count,
-    check_persons,
     mean_log_likelihood,
-    one_blas_thread,
     progress,
     steps_of,
 )
+from fairpc.models._latent import LatentDecision
+from fairpc.models._refits import RefitPlan, Subject, one_blas_thread
 
 _SPLIT: Final = 5
 """Folds of which one is held out where no fold is fitted by itself."""
@@ -175,17 +172,18 @@ def stability(
             "LatentDecision is not learned by EM over X, so it has no random starts: "
             "bootstrap_mechanism and predict_bounds(level=.95) say how sure its numbers are"
         )
-    subject = Subject.of(model, X, y, sensitive_features, sample_weight, fair_labels)
+    subject = Subject.of(model, X, y, sensitive_features, sample_weight, fair_labels, clusters)
     check_count("n_starts", n_starts, 2, "a spread needs two")
     if n_folds or isinstance(n_folds, bool):
         check_count("n_folds", n_folds, 2, "a spread needs two; 0 leaves them out")
     check_count("n_steps", n_steps, 1, "500 are enough for most tables")
     rng = np.random.default_rng(random_state)
     rows, seed = subject.rows, int(rng.integers(2**31))
-    persons = check_persons(clusters, rows)
     # Each group and label has about its share of every fold.
     strata = rows.s.astype(np.int64) * (rows.n_classes + 1) + rows.d
-    folds = stratified_folds(strata, n_folds or _SPLIT, validation=0, persons=persons, seed=seed)
+    folds = stratified_folds(
+        strata, n_folds or _SPLIT, validation=0, persons=subject.persons, seed=seed
+    )
     total = n_steps + n_folds
     with progress(verbose, callback) as report:
         steps = steps_of(report, "random starts", total)
@@ -210,7 +208,7 @@ def _starts(
     """EM from the model's parameters, then from random ones, all in one plan."""
     train, held_out = subject.rows.take(fold.fit), subject.rows.take(fold.test)
     circuit = subject.distribution.circuit
-    bench = Workbench.of(subject, train)
+    bench = RefitPlan.of(subject, train)
     points = [circuit.parameters] + [circuit.graph.random(rng) for _ in range(n_starts)]
     step = bench.run(np.stack(points), n_steps, on_step)
     total = float(bench.weights.sum())
