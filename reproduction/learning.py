@@ -15,7 +15,7 @@ import numpy as np
 from fairpc.core import Floats
 from fairpc.datasets._synthetic import MECHANISM
 from fairpc.evidence import AssumptionTest, test_assumptions
-from fairpc.evidence._assumptions import SMALLEST_P
+from fairpc.evidence._test_records import SMALLEST_P
 from fairpc.metrics import auc, wilcoxon
 from reproduction import criteria, synthetic
 from reproduction.distributions import FAIRPC_RAND, FAIRPC_RAND_TOP

@@ -13,7 +13,7 @@ from auditing.tables import QUICK, fitted, job_of_table, table
 from fairpc.auditing import Audit, audit, render
 from fairpc.auditing._assumptions import assumption_facts, assumption_test, learned_rate
 from fairpc.auditing._parity import GapChange, _one_class, outcome
-from fairpc.evidence import CrossFit
+from fairpc.evidence import TopSets
 from fairpc.models import LatNB
 
 
@@ -160,11 +160,11 @@ def test_what_is_said_of_an_excluded_rate_is_as_strong_as_the_evidence(
     assert learned_rate(job, test).p_value is None  # type: ignore[union-attr] # it is inside
     rates: list[float] = []
 
-    def p_value_of(_: CrossFit, rate: float) -> float:
+    def p_value_of(_: TopSets, rate: float) -> float:
         rates.append(rate)
         return p
 
-    monkeypatch.setattr(CrossFit, "p_value_of", p_value_of)
+    monkeypatch.setattr(TopSets, "p_value_of", p_value_of)
     outside = learned_rate(job, replace(test, sets=(replace(one, lower=0.9, upper=0.95),)))
     assert outside is not None
     assert (outside.p_value, rates) == (p, [outside.learned])

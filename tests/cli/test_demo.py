@@ -13,7 +13,7 @@ from cli.calls import called
 from fairpc.cli._screen import Screen
 from fairpc.cli._tables import N_ROWS, LabelledTable
 from fairpc.data import Warned
-from fairpc.evidence._assumptions import WHAT_TO_DO
+from fairpc.evidence._test_records import WHAT_TO_DO
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from scipy.stats import chi2
 
 import oracle
 from fairpc.errors import MetricError
-from fairpc.evidence import CrossFit, StrataTest, test_assumptions
+from fairpc.evidence import StrataTest, TopSets, test_assumptions
 from fairpc.evidence._lines import Limits, lines, looked_at, region
 
 Floats = npt.NDArray[np.float64]
@@ -37,14 +37,14 @@ def drawn(
 def test_a_rate_has_the_p_value_at_which_the_plain_set_ends_with_it() -> None:
     x, d, s, _ = drawn(np.random.default_rng(3), 1500, [0.5])
     asked: Any = {"positive": 1, "classifier": "logistic", "seeds": range(3)}
-    fit = CrossFit.of(x, d, s, clusters=None, sample_weight=None, **asked)
-    test = fit.plain(0.95)
+    fit = TopSets.of(x, d, s, clusters=None, sample_weight=None, **asked)
+    test = fit.test(0.95)
     assert isinstance(test.lower, float)
     assert isinstance(test.upper, float)
     for rate in (test.lower - 0.02, test.upper + 0.02):
         p = fit.p_value_of(rate)
         assert p < 0.05
-        wider = fit.plain(1 - p)
+        wider = fit.test(1 - p)
         assert min(abs(rate - wider.lower), abs(rate - wider.upper)) < 1e-4  # type: ignore[operator]
     assert fit.p_value_of((test.lower + test.upper) / 2) > 0.05
 

@@ -27,7 +27,7 @@ from fairpc.errors import (
     LearningError,
     TableWarning,
 )
-from fairpc.evidence import SharedEnds, WithinEnds
+from fairpc.evidence import SharedBounds, WithinBounds
 from fairpc.models import Rows, ScoredSubject, Strata, TableClassifier
 from fairpc.models._file import _checksum
 from fairpc.models._score_map_fit import ScoredRows, fit_score_map
@@ -115,7 +115,7 @@ def test_exact_scores_give_the_mechanism_and_bounds_that_hold_the_truth(
     found = fit_score_map(rows, ("f", "m"), calibration=None)
     own = found.strata
     assert own is not None
-    if isinstance(found.ends, WithinEnds):
+    if isinstance(found.ends, WithinBounds):
         # A stratum by itself leaves more open, and the prior decides.
         for a, ends in enumerate(found.ends.strata):
             assert ends is not None
@@ -137,7 +137,7 @@ def test_the_point_is_inside_what_is_possible() -> None:
     for seed in range(3):
         rows, _ = scored(1500, seed, "shared")
         found = fit_score_map(rows, ("f", "m"), calibration=None)
-        assert isinstance(found.ends, SharedEnds)
+        assert isinstance(found.ends, SharedBounds)
         boxes = found.ends.boxes(0.95)
         assert boxes is not None
         for own, box in zip(found.mechanism.tolist(), boxes, strict=True):
@@ -304,7 +304,7 @@ def test_knowledge_and_known_decisions_are_kept_to(mechanism: Bending) -> None:
 def test_circuits_bound_their_scores_within_strata(mechanism: Bending, tmp_path: Path) -> None:
     X, y, f = table(1500, seed=4)
     m = LatNB("sex", given="hours", mechanism=mechanism).fit(X, y)
-    assert isinstance(m.label_ends_, SharedEnds if mechanism == "shared" else WithinEnds)
+    assert isinstance(m.label_ends_, SharedBounds if mechanism == "shared" else WithinBounds)
     q, bounds, wide = (
         m.predict_proba(X)[:, 1],
         m.predict_bounds(X),

@@ -16,7 +16,7 @@ from fairpc import Knowledge
 from fairpc.core import Floats
 from fairpc.data import fit_groups
 from fairpc.errors import FileFormatError, LearningError
-from fairpc.evidence import LabelEnds, label_ends
+from fairpc.evidence import StratumBounds, label_bounds
 from fairpc.learners import Calibration, CalibrationMethod, calibrate
 from fairpc.learners._calibration import isotonic_steps
 from fairpc.models import Rows
@@ -254,10 +254,11 @@ def test_a_group_whose_labels_are_alike_gets_the_rate() -> None:
 def test_knowledge_cuts_the_set() -> None:
     rows = scored()
     given = rows.labels, rows.scores, rows.groups, rows.folds, ("g0", "g1")
-    ends = label_ends(*given)
+    ends = label_bounds(*given)
     groups = fit_groups(["g0", "g1"])
     limits = Knowledge(fair_rate=(0.45, 0.5), one_sided={"g1": "lowered"}).limits(groups, [0, 1], 1)
     cut = within_limits(ends, limits, 1)
+    assert isinstance(cut, StratumBounds)
     assert cut.pi == pytest.approx((0.45, 0.5))
     assert cut.known[1].b0 == pytest.approx((0.0, 0.0))
     assert cut.known[0].b0 == (0.0, 1.0)
@@ -277,8 +278,8 @@ def test_known_decisions_cut_the_set() -> None:
     f[some] = 1
     anchored = replace(rows, rows=replace(rows.rows, f=f))
     free, found = fitted(rows, select="middle"), fitted(anchored, select="middle")
-    assert isinstance(found.ends, LabelEnds)
-    assert isinstance(free.ends, LabelEnds)
+    assert isinstance(found.ends, StratumBounds)
+    assert isinstance(free.ends, StratumBounds)
     low, high = found.ends.known[1].b1
     assert low < 0.6 < high < 0.75
     assert free.ends.known[1].b1 == (0.0, 1.0)

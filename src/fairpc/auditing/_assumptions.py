@@ -24,9 +24,9 @@ from fairpc.evidence import (
     MIN_ROWS,
     AssumptionTest,
     BentSet,
-    CrossFit,
     StrataTest,
     TestsByStratum,
+    TopSets,
     Watch,
     some_of,
     test_assumptions,
@@ -124,7 +124,7 @@ class Tested:
     table: Array  #: the features of these as they came
     asked: dict[str, Any]  #: what the test was told besides the rows
     plain: AssumptionTest
-    fit: CrossFit | None  #: the splits; None for more than two classes
+    fit: TopSets | None  #: the splits; None for more than two classes
 
     @property
     def labels(self) -> Positions:
@@ -169,8 +169,8 @@ def assumption_test(job: Job) -> Tested:
     if len(rows.classes) > 2:
         plain = test_assumptions(*given, level=settings.level, progress=watch, **asked)
         return Tested(rows, kept, table, asked, plain, None)
-    fit = CrossFit.of(*given, progress=watch, **asked)
-    return Tested(rows, kept, table, asked, fit.plain(settings.level), fit)
+    fit = TopSets.of(*given, progress=watch, **asked)
+    return Tested(rows, kept, table, asked, fit.test(settings.level), fit)
 
 
 def test_within_strata(job: Job) -> StrataTest | TestsByStratum | None:

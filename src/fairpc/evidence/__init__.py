@@ -1,20 +1,15 @@
 """What data can decide and what they cannot: tests and intervals on plain arrays, for any model."""
 
-from fairpc.evidence._assumptions import (
-    MIN_ROWS,
-    AssumptionTest,
-    BentSet,
-    ClassBound,
-    GroupBounds,
-    test_assumptions,
-)
-from fairpc.evidence._assumptions_within import (
-    CrossFit,
-    GroupMechanism,
-    StrataTest,
-    StratumRates,
-    StratumTest,
-    TestsByStratum,
+from fairpc.evidence._assumptions import MIN_ROWS, TopSets, test_assumptions
+from fairpc.evidence._bounds import (
+    LEVEL,
+    Known,
+    LabelBounds,
+    SharedBounds,
+    StratumBounds,
+    WithinBounds,
+    label_bounds,
+    read_bounds,
 )
 from fairpc.evidence._candidate_strata import (
     CandidateStrata,
@@ -35,30 +30,28 @@ from fairpc.evidence._drift import (
     label_fit,
     plain_scores,
 )
-from fairpc.evidence._ends import LEVEL, Known, LabelEnds, label_ends
-from fairpc.evidence._ends_within import SharedEnds, StrataEnds, WithinEnds, ends_of, ends_within
 from fairpc.evidence._gaps import (
     SMALL,
     GroupMean,
     PairGap,
+    PairWithin,
     Parity,
     ParityCurve,
+    ParityWithin,
+    StratumGap,
     parity,
     parity_curve,
 )
-from fairpc.evidence._gaps_within import PairWithin, ParityWithin, StratumGap
 from fairpc.evidence._identified import (
     GroupRange,
-    IdentifiedSet,
-    MechanismRange,
-    class_bounds,
-    identified_set,
-)
-from fairpc.evidence._identified_within import (
     GroupWithin,
     IdentifiedByStratum,
+    IdentifiedSet,
     IdentifiedWithin,
+    MechanismRange,
     StratumWithin,
+    class_bounds,
+    identified_set,
 )
 from fairpc.evidence._intervals import (
     Interval,
@@ -72,6 +65,17 @@ from fairpc.evidence._intervals import (
 )
 from fairpc.evidence._monitor import MonitorGap, ParityMonitor
 from fairpc.evidence._strata import LeftOut
+from fairpc.evidence._test_records import (
+    AssumptionTest,
+    BentSet,
+    ClassBound,
+    GroupBounds,
+    GroupMechanism,
+    StrataTest,
+    StratumRates,
+    StratumTest,
+    TestsByStratum,
+)
 from fairpc.evidence._thresholds import EqualRates, GroupThreshold, equal_rates
 
 __all__ = [

@@ -5,6 +5,13 @@ in every group D = c is at least as frequent under Df = c as under any other Df.
 Together they bound P(Df = c) from above, group by group, by the rate of c over
 its rate in any set of rows. Where the bounds of all classes sum to less than
 one, no P(Df) is left, and the assumptions are rejected together.
+
+Within strata of attributes A the first is weaker: Df is independent of S *given* A, P(Df = 1 | a) =
+π_a. If labels are altered differently in each stratum, strata share nothing: the test of each is
+the one above, of its rows alone, and they hold together by Bonferroni. If they are altered alike, a
+mechanism that is possible is a pair (b00, b10) of the reference group and a rising line for each
+other group, see ``fairpc.evidence._lines``; b0s is at most the least, b1s at least the largest
+P(D = 1 | x, s, a), of which the same held-out sets of rows tell. Of one stratum it is the same set.
 """
 
 # ruff: noqa: N803, PT028 - a test of hypotheses, not of code: its arguments may have defaults.
@@ -13,10 +20,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Literal, overload
+from typing import Any, Final, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -24,13 +31,15 @@ import numpy.typing as npt
 from fairpc.core import (
     Floats,
     MetricError,
-    Record,
+    Positions,
+    check_array,
     check_choice,
     check_classes,
     check_clusters,
     check_groups,
     check_level,
     check_positive_weight,
+    check_table,
     one_of,
     whole_number,
 )
@@ -42,202 +51,29 @@ from fairpc.evidence._crossfit import (
     joint_bound,
     separate_bound,
 )
-from fairpc.evidence._intervals import check_enough_rows, some_of
-from fairpc.evidence._strata import Mechanism, check_mechanism
+from fairpc.evidence._gaps import SMALL
+from fairpc.evidence._intervals import check_enough_rows, rate_sample, some_of
+from fairpc.evidence._lines import INFORMATIVE, CountedStrata, Region, nothing_possible, region
+from fairpc.evidence._strata import Mechanism, apart, check_mechanism, check_strata, level_of_each
+from fairpc.evidence._test_records import (
+    SMALLEST_P,
+    AssumptionTest,
+    BentSet,
+    ClassBound,
+    GroupBounds,
+    GroupMechanism,
+    Method,
+    StrataTest,
+    StratumRates,
+    StratumTest,
+    TestsByStratum,
+)
 from fairpc.learners import Features, design, distinct, learners
 
-if TYPE_CHECKING:
-    from fairpc.evidence._assumptions_within import StrataTest, TestsByStratum
-
-Method = Literal["cross-fit", "single-split"]
 MIN_ROWS: Final = 10
 GAMMAS: Final = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)
 MOST_GAMMA: Final = 1000.0
-SMALLEST_P: Final = 1e-12
 MOST_SEEDS: Final = 10_000
-
-WHAT_TO_DO: Final = (
-    "If an attribute may rightly change the rate of fair decisions, such as hours worked, "
-    "compare people within its levels: given=[…].",
-    "If you know something beforehand, such as the rate of fair decisions, or that labels were "
-    "only ever lowered, state it (knowledge=…), and say that the result depends on it.",
-    "Find rows whose fair decision is known from another source (fair_labels=…).",
-    "Do not go on as if nothing had been found: these data contradict what such a model assumes, "
-    "so do not quote what it says about turned labels.",
-)
-
-
-@dataclass(frozen=True)
-class ClassBound:
-    """One class in one group; counts and cut-off are medians over the seeds.
-
-    Attributes:
-        label: the class.
-        rate: P(D = label | group).
-        upper: upper confidence bound of P(Df = label) from this group alone.
-        set_n: rows of the top set.
-        set_rate: rate of the class among them.
-        cutoff: rows whose predicted probability of the class is at least this are in the set.
-    """
-
-    label: Any
-    rate: float
-    upper: float
-    set_n: float
-    set_rate: float
-    cutoff: float
-
-
-@dataclass(frozen=True)
-class GroupBounds:
-    """One group: bounds of P(Df) from it alone, and the counts behind them.
-
-    Attributes:
-        group: its name; a tuple where several attributes are crossed.
-        n: rows.
-        effective_n: independent rows they are worth.
-        lower, upper: of P(Df = positive), or one each per class where there are more than two.
-        classes: per class.
-    """
-
-    group: Any
-    n: int
-    effective_n: float
-    lower: float | tuple[float, ...]
-    upper: float | tuple[float, ...]
-    classes: tuple[ClassBound, ...]
-
-
-@dataclass(frozen=True)
-class BentSet:
-    """The set of P(Df) where labels may also be bent by features, up to a limit.
-
-    Attributes:
-        gamma: by how much the odds of P(D = c | Df = c, s, x) may differ between two rows of a
-            group; 1 is the assumption that they do not.
-        lower, upper: as those of the test.
-    """
-
-    gamma: float
-    lower: float | tuple[float, ...]
-    upper: float | tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class AssumptionTest(Record):
-    """Confidence set for P(Df), and whether it is empty.
-
-    Attributes:
-        lower, upper: confidence set of P(Df = positive); one each per class where there are
-            more than two. ``lower > upper`` means that the set is empty.
-        rejected: whether the set is empty at the level.
-        p_value: smallest 1 − level at which it is; never said to be under 1e-12.
-        groups: per group.
-        classes: in sorted order.
-        positive: the class that ``lower`` and ``upper`` are about; None for more than two.
-        level: of the confidence set.
-        method: "cross-fit", or "single-split", which is exact for independent rows.
-        n_seeds: ways of splitting over which the median was taken.
-        bending: the set where D depends on X too, given Df and S; see :class:`BentSet`.
-        tolerated: how much of that undoes a rejection: the least ``gamma`` at which the set is not
-            empty; None where nothing was rejected, infinite where a thousandfold is not enough.
-        classifiers: which classifier ranked the rows, and in how many fits.
-    """
-
-    lower: float | tuple[float, ...]
-    upper: float | tuple[float, ...]
-    rejected: bool
-    p_value: float
-    groups: tuple[GroupBounds, ...]
-    classes: tuple[Any, ...]
-    positive: Any
-    level: float
-    method: Method
-    n_seeds: int
-    bending: tuple[BentSet, ...]
-    tolerated: float | None
-    classifiers: tuple[tuple[str, int], ...]
-
-    _computed = ("what_to_do", "summary")
-
-    @property
-    def what_to_do(self) -> tuple[str, ...]:
-        """What is left to do after a rejection; empty where nothing was rejected."""
-        return WHAT_TO_DO if self.rejected else ()
-
-    def ends(self) -> dict[Any, tuple[float, float]]:
-        """Per group the rates of the positive class in the bottom and in the top set.
-
-        Held-out estimates of the least and the largest P(D = positive | x, s), for
-        ``identified_set``; without the noise that extremes of fitted scores have.
-        """
-        if self.positive is None:
-            raise MetricError("ends are of two classes: for more, see groups[i].classes")
-        found = {}
-        for g in self.groups:
-            bounds = {c.label == self.positive: c for c in g.classes}
-            low, high, rate = 1 - bounds[False].set_rate, bounds[True].set_rate, bounds[True].rate
-            # The rate of the group serves where a set was empty, and its rate is NaN, and where
-            # few rows put the rate of a set on the wrong side of it.
-            found[g.group] = (
-                rate if math.isnan(low) else min(low, rate),
-                rate if math.isnan(high) else max(high, rate),
-            )
-        return found
-
-    def tolerance(self) -> str:
-        """How far the label may depend on features before a rejection falls, in plain words."""
-        if self.tolerated is None:
-            return ""
-        if math.isinf(self.tolerated):
-            return (
-                "It would stand even if features changed the odds of a label a thousandfold, given "
-                "the fair decision and the group."
-            )
-        return (
-            "It would fall if features changed the odds of a label, given the fair decision and "
-            f"the group, by a factor of {self.tolerated:.2f} or more."
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The record and what follows from it as plain data, for JSON.
-
-        ``classifiers`` maps each classifier to its number of fits.
-        """
-        return super().to_dict() | {"classifiers": dict(self.classifiers)}
-
-    def summary(self) -> str:
-        """The result and what it does not mean, in plain words."""
-        p = "below 1e-12" if self.p_value <= SMALLEST_P else f"= {self.p_value:.2g}"
-        if self.rejected:
-            clash = ""
-            if self.positive is not None:
-                low = max(self.groups, key=lambda g: g.lower).group
-                high = min(self.groups, key=lambda g: g.upper).group
-                clash = (
-                    f" ({low!r} needs at least {self.lower:.3f}, {high!r} at most {self.upper:.3f})"
-                )
-            return (
-                f"Rejected at the {1 - self.level:.2g} level (p {p}): no rate of fair "
-                f"decisions fits every group{clash}. At least one of these fails: fair "
-                "decisions are independent of the group; the label depends on the features "
-                "through the fair decision only; in every group a label is most likely "
-                f"under the fair decision of the same name. {self.tolerance()} What to do: "
-                f"{' '.join(self.what_to_do)}"
-            )
-        if self.positive is None:
-            ends = zip(self.classes, *map(np.atleast_1d, (self.lower, self.upper)), strict=True)
-            inside = "; ".join(f"{c!r} from {a:.3f} to {b:.3f}" for c, a, b in ends)
-            share = f"{self.level:.0%} confidence, share of fair decisions: {inside}"
-        else:
-            share = (
-                f"with {self.level:.0%} confidence the share of fair decisions {self.positive!r} "
-                f"lies between {self.lower:.3f} and {self.upper:.3f}, if the assumptions are true"
-            )
-        return (
-            f"Not rejected (p {p}): {share}. This does not show that the assumptions are true; "
-            "some violations cannot be seen however many rows there are."
-        )
 
 
 @overload
@@ -329,7 +165,7 @@ def test_assumptions(
         sensitive_features: group per row; several columns are crossed.
         given: stratum per row, several columns are crossed: test the weaker claim that Df is
             independent of the group within strata.
-        mechanism: with ``given``, "shared": labels are bent alike in all strata of a group (two
+        mechanism: with ``given``, "shared": labels are altered alike in all strata of a group (two
             classes, "cross-fit"; a :class:`StrataTest`); or "within": each stratum has its own
             mechanism and is tested by itself, all together at the level; a
             :class:`TestsByStratum`.
@@ -350,142 +186,289 @@ def test_assumptions(
     """
     check_level(level)
     check_choice("method", method, ("cross-fit", "single-split"), MetricError)
-    numbers = _seeds(n_seeds, seeds, method)
     check_mechanism(mechanism, given)
-    if given is not None:
-        from fairpc.evidence._assumptions_within import test_by_stratum, test_within
-
-        weighing: dict[str, Any] = {"clusters": clusters, "sample_weight": sample_weight}
-        asked: dict[str, Any] = {"positive": positive, "classifier": classifier, "level": level}
-        asked |= {"seeds": numbers, "progress": progress} | weighing
-        if mechanism == "within":
-            return test_by_stratum(X, y, sensitive_features, given, method=method, **asked)
-        _check_method(method, alike=method == "cross-fit")
-        return test_within(X, y, sensitive_features, given, **asked)
-    classes, groups = group_rows(X, y, sensitive_features, clusters, sample_weight)
-    wanted = positive_code(classes, positive)
-    one = next(iter(groups.values()))
-    _check_method(method, alike=one.weights is None and one.persons is None)
-    options = learners(classifier, one.weights is not None, len(classes))
-    single = method == "single-split"
-    found = all_splits(groups, options, numbers, single_split=single, watch=progress)
-    return assumption_record(classes, found, level, wanted, method)
+    asked: dict[str, Any] = {"positive": positive, "classifier": classifier, "method": method}
+    asked |= {"seeds": _seeds(n_seeds, seeds, method), "progress": progress}
+    weighing: dict[str, Any] = {"clusters": clusters, "sample_weight": sample_weight}
+    if given is None:
+        return TopSets.of(X, y, sensitive_features, **asked, **weighing).test(level)
+    if mechanism == "within":
+        return _test_by_stratum(X, y, sensitive_features, given, level, asked, **weighing)
+    _check_method(method, alike=method == "cross-fit")
+    table, columns = (check_table(*one).astype(object) for one in (("X", X), ("given", given)))
+    strata, where = check_strata(given, len(table))
+    # Strata are features too.
+    both = np.column_stack([table, columns])
+    asked |= weighing | {"for_strata": True}
+    return TopSets.of(both, y, sensitive_features, **asked).within(strata, where, level)
 
 
 test_assumptions.__test__ = False  # type: ignore[attr-defined]
 
 
-def group_rows(
-    x: Any, y: Any, sensitive_features: Any, clusters: Any, sample_weight: Any
-) -> tuple[tuple[Any, ...], dict[Any, GroupRows]]:
-    """The classes, and the rows of each group: all that was given, checked."""
-    features = design(x)
-    n = len(features)
-    classes, labels = check_classes("y", y, n)
-    if len(classes) < 2:
-        raise MetricError(f"y has 1 class ({classes[0]!r}): the test needs at least two")
-    names, ids = check_groups(sensitive_features, n, "sensitive_features")
-    persons = check_clusters(clusters, n)
-    rule = f"folds within folds need at least {MIN_ROWS}"
-    check_enough_rows(names, ids, persons, least=MIN_ROWS, rule=rule)
-    cells = np.bincount(ids * len(classes) + labels, minlength=len(names) * len(classes))
-    if not cells.all():
-        g, c = divmod(int(np.argmin(cells)), len(classes))
-        raise MetricError(
-            f"class {classes[c]!r} does not occur in group {names[g]!r}: the test needs "
-            "every class in every group; merge classes or groups, or collect more rows"
-        )
-    weights = check_positive_weight(sample_weight, n)
-    groups = {}
-    for g, name in enumerate(names):
-        here = ids == g
-        who = None if persons is None else np.unique(persons[here], return_inverse=True)[1]
-        rows, index = distinct(features[here])
-        told = Features(rows), index, labels[here], len(classes)
-        groups[name] = GroupRows(*told, some_of(weights, here), who)
-    return classes, groups
-
-
-def assumption_record(
-    classes: tuple[Any, ...],
-    found: dict[Any, list[SplitRates]],
+def _test_by_stratum(
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    sensitive_features: npt.ArrayLike,
+    given: npt.ArrayLike,
     level: float,
-    positive: int | None,
-    method: Method,
-) -> AssumptionTest:
-    """The test from what was counted: per group one way of splitting per seed."""
-
-    def uppers(alpha: float, gamma: float = 1.0) -> Floats:
-        return _uppers(found, alpha, method, gamma)
-
-    def leaves(gamma: float) -> bool:
-        return float(uppers(1 - level, gamma).min(axis=0).sum()) >= 1
-
-    def empty(alpha: float) -> bool:
-        return float(uppers(alpha).min(axis=0).sum()) < 1
-
-    bounds = uppers(1 - level)
-    lower, upper = _ends(bounds.min(axis=0), positive)
-    groups = []
-    for (name, seeds), mine in zip(found.items(), bounds, strict=True):
-        whole = seeds[0].classes[0]
-        per_class = tuple(_class_bound(seeds, c, label, mine[c]) for c, label in enumerate(classes))
-        size = whole.n, whole.whole.size
-        groups.append(GroupBounds(name, *size, *_ends(mine, positive), per_class))
-    names = Counter(name for seeds in found.values() for s in seeds for name in s.learners)
-    return AssumptionTest(
-        lower=lower,
-        upper=upper,
-        rejected=bool(bounds.min(axis=0).sum() < 1),
-        p_value=smallest_level(empty),
-        groups=tuple(groups),
-        classes=classes,
-        positive=None if positive is None else classes[positive],
+    asked: dict[str, Any],
+    *,
+    clusters: npt.ArrayLike | None,
+    sample_weight: npt.ArrayLike | None,
+) -> TestsByStratum:
+    """Each stratum by itself; those with too few rows or without a label are left out."""
+    table = check_array("X", x)
+    classes, labels = check_classes("y", y, len(table))
+    names, ids = check_groups(sensitive_features, len(table), "sensitive_features")
+    strata, where = check_strata(given, len(table))
+    persons = check_clusters(clusters, len(table))
+    weights = check_positive_weight(sample_weight, len(table))
+    cells = np.zeros((len(strata), len(names), len(classes)), np.int64)
+    np.add.at(cells, (where, ids, labels), 1)
+    kept, left_out = apart(strata, where, lambda a: _unfit(cells[a], names, classes))
+    own = level_of_each(level, len(kept))
+    y_all, s_all = (check_array(*pair) for pair in (("y", y), ("s", sensitive_features)))
+    found = []
+    for name, here in kept:
+        rows = table[here], y_all[here], s_all[here]
+        asked |= {"clusters": some_of(persons, here), "sample_weight": some_of(weights, here)}
+        found.append(StratumTest(name, int(here.sum()), TopSets.of(*rows, **asked).test(own)))
+    least = min(s.test.p_value for s in found)
+    return TestsByStratum(
+        rejected=any(s.test.rejected for s in found),
+        p_value=min(1.0, len(found) * least) if least > SMALLEST_P else SMALLEST_P,
         level=level,
-        method=method,
-        n_seeds=len(seeds),
-        bending=tuple(
-            BentSet(gamma, *_ends(uppers(1 - level, gamma).min(axis=0), positive))
-            for gamma in GAMMAS
-        ),
-        tolerated=None if leaves(1.0) else _least_gamma(leaves),
-        classifiers=tuple(sorted(names.items())),
+        strata=tuple(found),
+        left_out=left_out,
     )
 
 
-def _uppers(
-    found: dict[Any, list[SplitRates]], alpha: float, method: Method, gamma: float = 1.0
-) -> Floats:
-    """Medians over seeds [group, class], all together wrong with probability at most alpha."""
-    bound = joint_bound if method == "cross-fit" else separate_bound
-    n_classes = len(next(iter(found.values()))[0].classes)
-    tail = alpha / (n_classes * len(found))
-    each = [[[bound(c, tail, gamma) for c in s.classes] for s in seeds] for seeds in found.values()]
-    return np.asarray(np.median(each, axis=1), np.float64)
+def _unfit(cells: npt.NDArray[np.int64], names: tuple[Any, ...], classes: tuple[Any, ...]) -> str:
+    """Why a stratum cannot be tested, of its rows by group and class; empty if it can."""
+    rows = cells.sum(axis=1)
+    g = int(np.argmin(rows))
+    if rows[g] < SMALL:
+        return f"group {names[g]!r} has {rows[g]} of the {SMALL} that a test needs"
+    if not cells.all():
+        g, c = divmod(int(np.argmin(cells)), len(classes))
+        return f"class {classes[c]!r} does not occur in group {names[g]!r}"
+    return ""
 
 
-def rate_p_value(found: dict[Any, list[SplitRates]], positive: int, rate: float) -> float:
-    """Smallest 1 − level at which the set of the test does not hold this P(Df = positive).
+@dataclass(frozen=True, eq=False)
+class TopSets:
+    """Checked rows, and the sets chosen in each group: what no choice of strata changes."""
 
-    Of two classes.
-    """
+    classes: tuple[Any, ...]
+    wanted: int | None  #: number of the positive class; None for more than two
+    names: tuple[Any, ...]  #: of the groups, in sorted order
+    groups: Positions  #: number of each row's group
+    labels: Positions  #: number of each row's class
+    weights: Floats | None
+    persons: Positions | None
+    method: Method
+    splits: dict[Any, list[SplitRates]]  #: of each group, per seed
 
-    def excluded(alpha: float) -> bool:
-        uppers = _uppers(found, alpha, "cross-fit").min(axis=0)
-        return not 1 - float(uppers[1 - positive]) <= rate <= float(uppers[positive])
+    @classmethod
+    def of(
+        cls,
+        x: npt.ArrayLike,
+        y: npt.ArrayLike,
+        sensitive_features: npt.ArrayLike,
+        *,
+        positive: Any = None,
+        classifier: Any = None,
+        seeds: Sequence[int],
+        method: Method = "cross-fit",
+        clusters: npt.ArrayLike | None = None,
+        sample_weight: npt.ArrayLike | None = None,
+        progress: Watch | None = None,
+        for_strata: bool = False,
+    ) -> TopSets:
+        features = design(x)
+        n = len(features)
+        classes, labels = check_classes("y", y, n)
+        if len(classes) < 2:
+            raise MetricError(f"y has 1 class ({classes[0]!r}): the test needs at least two")
+        if for_strata and len(classes) > 2:
+            raise MetricError(f"y has {len(classes)} classes: the test within strata needs two")
+        names, ids = check_groups(sensitive_features, n, "sensitive_features")
+        persons = check_clusters(clusters, n)
+        rule = f"folds within folds need at least {MIN_ROWS}"
+        check_enough_rows(names, ids, persons, least=MIN_ROWS, rule=rule)
+        cells = np.bincount(ids * len(classes) + labels, minlength=len(names) * len(classes))
+        if not cells.all():
+            g, c = divmod(int(np.argmin(cells)), len(classes))
+            raise MetricError(
+                f"class {classes[c]!r} does not occur in group {names[g]!r}: the test needs "
+                "every class in every group; merge classes or groups, or collect more rows"
+            )
+        weights = check_positive_weight(sample_weight, n)
+        wanted = _positive_code(classes, positive)
+        _check_method(method, alike=weights is None and persons is None)
+        options = learners(classifier, weights is not None, len(classes))
+        groups = {}
+        for g, name in enumerate(names):
+            here = ids == g
+            who = None if persons is None else np.unique(persons[here], return_inverse=True)[1]
+            rows, index = distinct(features[here])
+            own = Features(rows), index, labels[here], len(classes)
+            groups[name] = GroupRows(*own, some_of(weights, here), who)
+        single = method == "single-split"
+        splits = all_splits(groups, options, seeds, single_split=single, watch=progress)
+        return cls(classes, wanted, names, ids, labels, weights, persons, method, splits)
 
-    return smallest_level(excluded)
+    def uppers(self, alpha: float, gamma: float = 1.0) -> Floats:
+        """Upper bounds of P(Df = c) from each group, [group, class]: medians over seeds.
 
+        All together are wrong with probability at most alpha.
+        """
+        bound = joint_bound if self.method == "cross-fit" else separate_bound
+        tail = alpha / (len(self.classes) * len(self.names))
+        each = [
+            [[bound(c, tail, gamma) for c in s.classes] for s in seeds]
+            for seeds in self.splits.values()
+        ]
+        return np.asarray(np.median(each, axis=1), np.float64)
 
-def _least_gamma(leaves: Callable[[float], bool]) -> float:
-    """The least gamma that leaves something, by bisection on its logarithm."""
-    if not leaves(MOST_GAMMA):
-        return math.inf
-    low, high = 0.0, math.log(MOST_GAMMA)
-    while high - low > 1e-3:
-        middle = (low + high) / 2
-        low, high = (low, middle) if leaves(math.exp(middle)) else (middle, high)
-    return math.exp(high)
+    def test(self, level: float) -> AssumptionTest:
+        """The test without strata: all rows are one."""
+
+        def sets(gamma: float) -> Floats:
+            return np.asarray(self.uppers(1 - level, gamma).min(axis=0), np.float64)
+
+        def leaves(gamma: float) -> bool:
+            return float(sets(gamma).sum()) >= 1
+
+        bounds = self.uppers(1 - level)
+        lower, upper = _lowers_uppers(bounds.min(axis=0), self.wanted)
+        groups = []
+        for (name, seeds), mine in zip(self.splits.items(), bounds, strict=True):
+            whole = seeds[0].classes[0]
+            per_class = tuple(
+                _class_bound(seeds, c, label, mine[c]) for c, label in enumerate(self.classes)
+            )
+            size = whole.n, whole.whole.size
+            groups.append(GroupBounds(name, *size, *_lowers_uppers(mine, self.wanted), per_class))
+        every = [split for seeds in self.splits.values() for split in seeds]
+        return AssumptionTest(
+            lower=lower,
+            upper=upper,
+            rejected=bool(bounds.min(axis=0).sum() < 1),
+            p_value=_smallest_level(lambda a: float(self.uppers(a).min(axis=0).sum()) < 1),
+            groups=tuple(groups),
+            classes=self.classes,
+            positive=None if self.wanted is None else self.classes[self.wanted],
+            level=level,
+            method=self.method,
+            n_seeds=len(seeds),
+            bending=tuple(BentSet(g, *_lowers_uppers(sets(g), self.wanted)) for g in GAMMAS),
+            tolerated=None if leaves(1.0) else _least_gamma(leaves),
+            classifiers=tuple(sorted(Counter(n for s in every for n in s.learners).items())),
+        )
+
+    def p_value_of(self, rate: float) -> float:
+        """Smallest 1 − level at which the test does not leave this P(Df = positive)."""
+        wanted = self._two_classes()
+
+        def excluded(alpha: float) -> bool:
+            uppers = self.uppers(alpha).min(axis=0)
+            return not 1 - float(uppers[1 - wanted]) <= rate <= float(uppers[wanted])
+
+        return _smallest_level(excluded)
+
+    def undivided(self, level: float) -> Region:
+        """The mechanisms that are possible in the table as a whole, all rows one stratum."""
+        counted = self._counted(np.zeros_like(self.groups), 1)
+        each = tuple(
+            line for s in range(1, len(self.names)) if (line := counted.line(s)) is not None
+        )
+        return region(each, counted.limits(1 - level, each))
+
+    def within(
+        self,
+        strata: tuple[Any, ...],
+        where: Positions,
+        level: float,
+        undivided: Region | None = None,
+    ) -> StrataTest:
+        """The test within strata that share a mechanism: their names, and each row's.
+
+        ``undivided`` is that of the same level, where it is known already.
+        """
+        positive = self.classes[self._two_classes()]
+        names = tuple(self.names[g] for g in self.order.tolist())
+        counted = self._counted(where, len(strata))
+        lines = [counted.line(s) for s in range(1, len(names))]
+        each = tuple(line for line in lines if line is not None)
+        if len(each) < len(lines):
+            raise MetricError(
+                f"a group has no stratum with {INFORMATIVE} rows in common with {names[0]!r}, the "
+                "largest: merge strata or groups"
+            )
+        found = region(each, counted.limits(1 - level, each))
+        without = self.undivided(level) if undivided is None else undivided
+        ranges = found.ranges or [(None, None)] * len(names)
+        line_p = [None, *(line.p_value for line in each)]
+        cells = np.zeros(counted.n.shape, np.intp)
+        np.add.at(cells, (np.argsort(self.order)[self.groups], where), 1)
+        informed = np.logical_or.reduce(counted.informed).tolist()
+        return StrataTest(
+            rejected=found.empty,
+            p_value=_smallest_level(lambda a: nothing_possible(each, counted.limits(a, each))),
+            level=level,
+            groups=tuple(
+                GroupMechanism(name, b0, b1, line_p[s], counted.ends(s))
+                for s, (name, (b0, b1)) in enumerate(zip(names, ranges, strict=True))
+            ),
+            strata=tuple(
+                StratumRates(name, tuple(cells[:, a].tolist()), tuple(rates.tolist()), informed[a])
+                for a, (name, rates) in enumerate(zip(strata, counted.rates.T, strict=True))
+            ),
+            positive=positive,
+            area=0.0 if found.empty else found.area,
+            plain_area=0.0 if without.empty else without.area,
+            n_seeds=len(self.splits[names[0]]),
+            region=found,
+            plain_region=without,
+        )
+
+    @property
+    def order(self) -> Positions:
+        """The groups, the largest first."""
+        return np.argsort(-np.bincount(self.groups), kind="stable")
+
+    @property
+    def hits(self) -> Floats:
+        """1.0 where a row has the positive class."""
+        return np.asarray(self.labels == self._two_classes(), np.float64)
+
+    def _two_classes(self) -> int:
+        """The number of the positive class."""
+        if self.wanted is None:
+            raise MetricError("the label has more than two classes: strata need two")
+        return self.wanted
+
+    def _counted(self, where: Positions, n_strata: int) -> CountedStrata:
+        """Effective rows and rate of D = positive in each group and stratum, and the top sets."""
+        wanted, order, hits = self._two_classes(), self.order.tolist(), self.hits
+        n, rates = np.zeros((2, len(order), n_strata))
+        rates[:] = math.nan
+        for s, a in np.ndindex(n.shape):
+            here = (self.groups == order[s]) & (where == a)
+            if here.any():
+                rest = some_of(self.weights, here), some_of(self.persons, here)
+                found = rate_sample(hits[here], *rest)
+                n[s, a], rates[s, a] = found.size, found.mean
+        tops = tuple(
+            tuple(
+                (split.classes[1 - wanted], split.classes[wanted])
+                for split in self.splits[self.names[g]]
+            )
+            for g in order
+        )
+        return CountedStrata(n, rates, tops)
 
 
 def _class_bound(seeds: list[SplitRates], c: int, label: Any, upper: float) -> ClassBound:
@@ -496,27 +479,35 @@ def _class_bound(seeds: list[SplitRates], c: int, label: Any, upper: float) -> C
     return ClassBound(label, splits[0].whole.mean, float(upper), *medians)
 
 
-def smallest_level(empty: Callable[[float], bool]) -> float:
-    """Smallest alpha at which no P(Df) is left, by bisection on its logarithm."""
-    if not empty(1.0):
-        return 1.0
-    if empty(SMALLEST_P):
-        return SMALLEST_P
-    low, high = math.log(SMALLEST_P), 0.0
-    while high - low > 1e-4:
-        middle = (low + high) / 2
-        low, high = (low, middle) if empty(math.exp(middle)) else (middle, high)
-    return math.exp(high)
-
-
-def _ends(
+def _lowers_uppers(
     uppers: Floats, positive: int | None
 ) -> tuple[float | tuple[float, ...], float | tuple[float, ...]]:
-    """Lower ends from the upper ends of the other classes: all of P(Df) sums to one."""
+    """Lower bounds from the upper bounds of the other classes: all of P(Df) sums to one."""
     lowers = np.maximum(1 - (uppers.sum() - uppers), 0.0)
     if positive is None:
         return tuple(lowers.tolist()), tuple(uppers.tolist())
     return float(lowers[positive]), float(uppers[positive])
+
+
+def _smallest_level(empty: Callable[[float], bool]) -> float:
+    """Smallest alpha at which nothing is left."""
+    if not empty(1.0):
+        return 1.0
+    return SMALLEST_P if empty(SMALLEST_P) else _bisected(empty, SMALLEST_P, 1.0, 1e-4)
+
+
+def _least_gamma(leaves: Callable[[float], bool]) -> float:
+    """The least gamma that leaves something."""
+    return _bisected(leaves, 1.0, MOST_GAMMA, 1e-3) if leaves(MOST_GAMMA) else math.inf
+
+
+def _bisected(holds: Callable[[float], bool], low: float, high: float, step: float) -> float:
+    """The least value from which on something holds, by bisection on its logarithm."""
+    low, high = math.log(low), math.log(high)
+    while high - low > step:
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(math.exp(middle)) else (middle, high)
+    return math.exp(high)
 
 
 def _check_method(method: Method, *, alike: bool) -> None:
@@ -527,7 +518,7 @@ def _check_method(method: Method, *, alike: bool) -> None:
         )
 
 
-def positive_code(classes: tuple[Any, ...], positive: Any) -> int | None:
+def _positive_code(classes: tuple[Any, ...], positive: Any) -> int | None:
     if positive is None:
         return 1 if len(classes) == 2 else None
     place = one_of("positive", positive, classes)

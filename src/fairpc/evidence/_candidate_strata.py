@@ -30,11 +30,11 @@ from fairpc.core import (
     one_of,
     whole_number,
 )
-from fairpc.evidence._assumptions import MOST_SEEDS, AssumptionTest
-from fairpc.evidence._assumptions_within import CrossFit
-from fairpc.evidence._gaps_within import parity_within
+from fairpc.evidence._assumptions import MOST_SEEDS, TopSets
+from fairpc.evidence._gaps import parity
 from fairpc.evidence._lines import INFORMATIVE, Region
 from fairpc.evidence._strata import ARGUED, check_strata
+from fairpc.evidence._test_records import AssumptionTest
 
 BINS: Final = 4
 
@@ -139,12 +139,13 @@ def compare_strata(
     wanted = names if columns is None else _wanted(columns, names)
     weighing: dict[str, Any] = {"clusters": clusters, "sample_weight": sample_weight}
     asked: dict[str, Any] = {"positive": positive, "classifier": classifier}
-    fit = CrossFit.of(table, y, sensitive_features, seeds=range(n_seeds), **asked, **weighing)
+    asked |= {"seeds": range(n_seeds), "for_strata": True}
+    fit = TopSets.of(table, y, sensitive_features, **asked, **weighing)
     return compared(fit, {name: table[:, names.index(name)] for name in wanted}, level, bins=bins)
 
 
 def compared(
-    fit: CrossFit,
+    fit: TopSets,
     columns: Mapping[Any, Array],
     level: float,
     *,
@@ -169,7 +170,7 @@ def compared(
         if watch is not None:
             watch(name)
         found.append(each)
-    return StrataComparison(fit.plain(level), tuple(found), level)
+    return StrataComparison(fit.test(level), tuple(found), level)
 
 
 def column_strata(values: Array, groups: Positions, bins: int, least: int) -> Array:
@@ -233,7 +234,7 @@ def _wanted(columns: Iterable[Any], names: list[Any]) -> list[Any]:
 
 
 def _candidate(
-    name: Any, strata: Array, fit: CrossFit, level: float, undivided: Region
+    name: Any, strata: Array, fit: TopSets, level: float, undivided: Region
 ) -> CandidateStrata:
     known, where = check_strata(strata, len(strata))
     rows = np.zeros((len(known), len(fit.names)), np.intp)
@@ -244,7 +245,7 @@ def _candidate(
             raise MetricError("it has one stratum")
         test = fit.within(known, where, level, undivided)
         weighing: dict[str, Any] = {"clusters": fit.persons, "sample_weight": fit.weights}
-        gaps = parity_within(fit.labels, fit.groups, strata, **weighing)
+        gaps = parity(fit.hits, fit.groups, given=strata, **weighing)
     except MetricError as error:
         return CandidateStrata(name, *size, None, None, None, None, None, str(error))
     pair = max(gaps.pairs, key=lambda p: abs(p.raw))

@@ -25,6 +25,7 @@ from fairpc.learners import (
     chosen,
     deal,
     few_threads,
+    kish,
     one_thread,
 )
 
@@ -225,6 +226,47 @@ def class_rates(
         covariance = float(np.dot(a, b))
     correlation = min(max(covariance / math.sqrt(spread), 0.0), 1.0)
     return ClassRates(len(hits), whole, n_top, inside, correlation)
+
+
+def held_out_rates(
+    hits: Floats,
+    scores: Floats,
+    folds: Positions,
+    weights: Floats | None = None,
+    persons: Positions | None = None,
+) -> ClassRates:
+    """A class among all rows of a group and in its top set, whose cut each fold gets from others.
+
+    Scores of the other folds were learned with this one too. A cut-off is one number, so that it
+    hardly tells what its labels are.
+
+    Args:
+        hits: 1.0 where a row is of the class.
+        scores: cross-fitted; rows of the class tend to have large ones.
+        folds: of the cross-fit.
+        weights, persons: as for ``class_rates``.
+    """
+    each = np.ones(len(hits)) if weights is None else weights
+    # In independent rows: weights that differ are worth fewer.
+    each = each * kish(each) / each.sum()
+    top = np.zeros(len(hits), np.bool_)
+    for k in np.unique(folds).tolist():
+        inside = folds == k
+        rest = ~inside
+        if not rest.any():
+            continue
+        size = MIN_SIZE * rest.sum() / len(hits)
+        cut = best_cut(scores[rest], (each * hits)[rest], each[rest], size)
+        top[inside] = scores[inside] >= cut
+    return class_rates(hits, top, weights, persons)
+
+
+def top_rate(rates: ClassRates, tail: float | None) -> float:
+    """The rate of a class in its top set, or a lower confidence limit of it."""
+    top = rates.top
+    if top is None:
+        return 0.0 if tail is not None else rates.whole.mean
+    return top.mean if tail is None else clopper_pearson(top.mean * top.size, top.size, tail)[0]
 
 
 def eased(rate: float, bending: float) -> float:

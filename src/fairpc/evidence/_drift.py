@@ -18,8 +18,7 @@ from typing import Final
 import numpy as np
 
 from fairpc.core import Bools, Floats, Positions
-from fairpc.evidence._crossfit import joint_bound
-from fairpc.evidence._ends import held_out_rates
+from fairpc.evidence._crossfit import held_out_rates, joint_bound
 from fairpc.evidence._intervals import clopper_pearson, clustered_variance, rate_sample, some_of
 from fairpc.learners import Features, chosen, deal, learners, one_thread, others
 

@@ -1,4 +1,15 @@
-"""How far apart groups are, on data: differences and ratios with simultaneous intervals."""
+"""How far apart groups are, on data: differences and ratios with simultaneous intervals.
+
+Within strata of attributes that may rightly matter, groups may differ because they are spread
+differently over the strata (the mix), or because they differ within them. The raw gap of two groups
+is the sum of both (Kitagawa 1955):
+
+    Σ_a w_a (μ_1a − μ_0a)  +  Σ_a μ_a (p_1a − p_0a)
+
+with p the share of a stratum in a group, μ its mean score there, and w and μ without a group the
+mean over both groups. A stratum that one of the groups does not have cannot be compared: its rows
+are left out and named.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +17,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final, Literal, overload
+from typing import Any, Final, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from fairpc.core import (
+    Bools,
     Floats,
     MetricError,
     Positions,
@@ -27,10 +39,8 @@ from fairpc.core import (
     check_threshold,
 )
 from fairpc.evidence import _intervals as intervals
-from fairpc.evidence._intervals import Interval, Sample
-
-if TYPE_CHECKING:
-    from fairpc.evidence._gaps_within import ParityWithin
+from fairpc.evidence._intervals import Interval, Sample, some_of
+from fairpc.evidence._strata import check_strata, level_of_each
 
 FOUR_FIFTHS: Final = 0.8
 SMALL: Final = 30
@@ -47,41 +57,26 @@ _MARKS: Final[dict[Mark, str]] = {
 
 @dataclass(frozen=True)
 class GroupMean:
-    """One group: its mean score or selection rate, and how many rows it is of.
+    """One group: its mean score or selection rate, and how many rows it is of."""
 
-    Attributes:
-        group: its name; a tuple where several attributes are crossed.
-        n: rows.
-        effective_n: independent rows they are worth; below n with weights or repeated persons.
-        mean: mean score, or selection rate.
-        small: worth under 30 rows, or a rate with under 5 rows on one side: read with care.
-    """
-
-    group: Any
-    n: int
+    group: Any  #: its name; a tuple where several attributes are crossed
+    n: int  #: rows
+    #: independent rows they are worth; below n with weights or repeated persons
     effective_n: float
-    mean: float
-    small: bool
+    mean: float  #: mean score, or selection rate
+    small: bool  #: worth under 30 rows, or a rate with under 5 rows on one side: read with care
 
 
 @dataclass(frozen=True)
 class PairGap(Record):
-    """Two groups: last minus first, last over first, each with its interval.
+    """Two groups: last minus first, last over first, each with its interval."""
 
-    Attributes:
-        first, last: the groups, in sorted order.
-        difference: mean of last − mean of first.
-        difference_interval: simultaneous over all pairs of the record.
-        ratio: mean of last / mean of first; infinite or NaN where the first is 0.
-        ratio_interval: simultaneous likewise; the upper end may be infinite.
-    """
-
-    first: Any
+    first: Any  #: the groups, in sorted order
     last: Any
-    difference: float
-    difference_interval: Interval
-    ratio: float
-    ratio_interval: Interval
+    difference: float  #: mean of last − mean of first
+    difference_interval: Interval  #: simultaneous over all pairs of the record
+    ratio: float  #: mean of last / mean of first; infinite or NaN where the first is 0
+    ratio_interval: Interval  #: simultaneous likewise; the upper end may be infinite
 
     _computed = ("impact_ratio", "impact_interval", "four_fifths")
 
@@ -115,22 +110,14 @@ class Parity(Record):
 
     ``difference``, ``ratio`` and their intervals are those of ``largest``: the
     only pair of two groups, the pair with the largest gap of more.
-
-    Attributes:
-        kind: "rate" of decisions (scores all 0 or 1, or a threshold), or "mean score".
-        level: chance, before the data are seen, that all intervals of the record cover.
-        threshold: scores from here on are selected; None where the scores are compared.
-        groups: per group, in sorted order.
-        pairs: every pair, in that order.
-        clustered: whether persons repeat.
     """
 
-    kind: Kind
-    level: float
-    threshold: float | None
-    groups: tuple[GroupMean, ...]
-    pairs: tuple[PairGap, ...]
-    clustered: bool
+    kind: Kind  #: "rate" of decisions (scores all 0 or 1, or a threshold), or "mean score"
+    level: float  #: chance, before the data are seen, that all intervals of the record cover
+    threshold: float | None  #: scores from here on are selected; None where scores are compared
+    groups: tuple[GroupMean, ...]  #: in sorted order
+    pairs: tuple[PairGap, ...]  #: every pair, in that order
+    clustered: bool  #: whether persons repeat
 
     _computed = ("largest", "four_fifths", "summary")
 
@@ -186,15 +173,10 @@ class Parity(Record):
 
 @dataclass(frozen=True)
 class ParityCurve(Record, Sequence[Parity]):
-    """Gaps between groups at several thresholds: a sequence of :class:`Parity`, one for each.
+    """Gaps between groups at several thresholds: a sequence of :class:`Parity`, one for each."""
 
-    Attributes:
-        level: chance, before the data are seen, that all intervals of the curve cover.
-        records: per threshold, in the order in which they were given.
-    """
-
-    level: float
-    records: tuple[Parity, ...]
+    level: float  #: chance, before the data are seen, that all intervals of the curve cover
+    records: tuple[Parity, ...]  #: per threshold, in the order in which they were given
 
     _computed = ("summary",)
 
@@ -221,6 +203,70 @@ class ParityCurve(Record, Sequence[Parity]):
             f"Over {len(self)} thresholds, all intervals together at {self.level:.0%}, the gap is "
             f"largest at {worst.threshold:g}. {worst.summary()}"
         )
+
+
+@dataclass(frozen=True)
+class StratumGap:
+    """Two groups within one stratum."""
+
+    stratum: Any  #: its name; a tuple where several attributes are crossed
+    n: tuple[int, int]  #: rows of the first and of the last group
+    means: tuple[float, float]  #: mean score, or selection rate, of each
+    difference: float  #: last − first
+    difference_interval: Interval  #: simultaneous over all strata and pairs of the record
+    small: bool  #: a group has under 30 rows here: read with care
+
+
+@dataclass(frozen=True)
+class PairWithin(Record):
+    """Two groups: their gap within strata, and what the mix of strata adds to it."""
+
+    first: Any  #: the groups, in sorted order
+    last: Any
+    raw: float  #: mean of last − mean of first, over the strata that both have
+    within: float  #: the weighted mean of the gaps within strata
+    within_interval: Interval  #: simultaneous over all pairs of the record
+    mix: float  #: the part of the raw gap that the mix of strata explains; raw = within + mix
+    mix_interval: Interval  #: as that of ``within``
+    strata: tuple[StratumGap, ...]  #: per stratum that both groups have
+    left_out: tuple[tuple[Any, int], ...]  #: strata that only one of the groups has, and their rows
+
+
+@dataclass(frozen=True)
+class ParityWithin(Record):
+    """Gaps between groups within strata, beside the raw ones."""
+
+    raw: Parity  #: the gaps without strata, of all rows
+    pairs: tuple[PairWithin, ...]  #: every pair of groups
+    #: chance, before the data are seen, that the intervals of ``within`` of all pairs cover; the
+    #: same for ``mix``, and for the gaps within strata
+    level: float
+    n_strata: int  #: strata that occur
+
+    _computed = ("largest", "summary")
+
+    @property
+    def largest(self) -> PairWithin:
+        """The pair with the largest gap within strata."""
+        return max(self.pairs, key=lambda pair: abs(pair.within))
+
+    def summary(self) -> str:
+        """The largest gap within strata and the part of the mix, in plain words."""
+        pair = self.largest
+        low, high = pair.within_interval
+        ruled = "" if low > 0 or high < 0 else " not"
+        text = (
+            f"{self.raw.summary()} Within {self.n_strata} strata the gap of {pair.last!r} and "
+            f"{pair.first!r} is {pair.within:+.4f} on average, {self.level:.0%} interval "
+            f"[{low:.4f}, {high:.4f}], and the mix of strata explains {pair.mix:+.4f}, interval "
+            f"[{pair.mix_interval[0]:.4f}, {pair.mix_interval[1]:.4f}]. Equal means within strata "
+            f"are{ruled} ruled out. A stratum must be argued for: an attribute that is itself the "
+            "result of unequal treatment explains nothing away."
+        )
+        lost = sum(n for _, n in pair.left_out)
+        if lost:
+            text += f" {lost} rows are in strata that only one of the groups has: left out."
+        return text
 
 
 @overload
@@ -268,6 +314,10 @@ def parity(
     Fieller's for the ratio. Rates: Newcombe's interval for the difference and
     Koopman's score interval for the ratio. Bonferroni over pairs.
 
+    Within strata, intervals of the mean gap and of the mix are normal, from the influence of each
+    row (of each person where persons repeat) on them; those of single strata are as without strata,
+    with Bonferroni over strata too.
+
     Args:
         scores: from 0 to 1, one per row; only 0 and 1 are decisions, and their means rates.
         groups: group per row; several columns are crossed into intersections.
@@ -280,13 +330,8 @@ def parity(
             equal rows, which are ``counts``. Intervals then use the effective sample size.
         counts: how many equal rows each row is, weight and all; the same as repeating it.
     """
-    if given is not None:
-        from fairpc.evidence._gaps_within import parity_within
-
-        if counts is not None:
-            raise MetricError("given and counts were both given: repeat the rows, or leave one out")
-        weighing: dict[str, Any] = {"clusters": clusters, "sample_weight": sample_weight}
-        return parity_within(scores, groups, given, threshold=threshold, level=level, **weighing)
+    if given is not None and counts is not None:
+        raise MetricError("given and counts were both given: repeat the rows, or leave one out")
     values = check_scores(scores)
     names, ids = check_groups(groups, len(values))
     weights = check_positive_weight(sample_weight, len(values))
@@ -295,18 +340,22 @@ def parity(
     intervals.check_enough_rows(names, ids, persons, times)
     cut = None
     if threshold is not None:
-        told: Any = threshold
-        if isinstance(told, list | tuple) or getattr(told, "ndim", 0) > 0:
+        if np.ndim(threshold) > 0:
             raise MetricError("threshold has several values: give one number, or call parity_curve")
         cut = check_threshold(threshold)
         values = (values >= cut).astype(np.float64)
     kind: Kind = "rate" if np.isin(values, (0.0, 1.0)).all() else "mean score"
-    rows = _Samples(values, ids, weights, persons, times, kind)
+    rows = _Rows(values, ids, weights, persons, times, kind)
     pairs = list(combinations(range(len(names)), 2))
     tail = (1 - check_level(level)) / (2 * len(pairs))
     means = tuple(rows.group(g, name) for g, name in enumerate(names))
     gaps = tuple(rows.pair(a, b, names, tail) for a, b in pairs)
-    return Parity(kind, level, cut, means, gaps, clustered=persons is not None)
+    raw = Parity(kind, level, cut, means, gaps, clustered=persons is not None)
+    if given is None:
+        return raw
+    strata, where = check_strata(given, len(values))
+    within = tuple(_pair_within(rows, where, (a, b), names, strata, tail) for a, b in pairs)
+    return ParityWithin(raw, within, level, len(strata))
 
 
 def parity_curve(
@@ -323,18 +372,14 @@ def parity_curve(
     if not check_array("thresholds", thresholds).ndim:
         raise MetricError(f"thresholds is {thresholds!r}: give several, or call parity")
     cuts = check_numbers("thresholds", thresholds).tolist()
-    each = 1 - (1 - check_level(level)) / len(cuts)
-    rows: dict[str, Any] = {
-        "clusters": clusters,
-        "sample_weight": sample_weight,
-        "counts": counts,
-    }
+    each = level_of_each(check_level(level), len(cuts))
+    rows: dict[str, Any] = {"clusters": clusters, "sample_weight": sample_weight, "counts": counts}
     found = (parity(scores, groups, threshold=t, level=each, **rows) for t in cuts)
     return ParityCurve(level, tuple(replace(record, level=level) for record in found))
 
 
 @dataclass(frozen=True, eq=False)
-class _Samples:
+class _Rows:
     """Checked arrays, of which each group is a sample."""
 
     values: Floats
@@ -347,7 +392,7 @@ class _Samples:
     def sample(self, g: int) -> Sample:
         here = self.ids == g
         make = intervals.rate_sample if self.kind == "rate" else intervals.mean_sample
-        rows = (intervals.some_of(each, here) for each in (self.weights, self.persons, self.counts))
+        rows = (some_of(each, here) for each in (self.weights, self.persons, self.counts))
         return make(self.values[here], *rows)
 
     def mean(self, g: int) -> float:
@@ -392,6 +437,99 @@ class _Samples:
             sums.append(np.bincount(self.persons[here], gap, int(self.persons.max()) + 1))
         covariance = float(np.dot(sums[0], sums[1]))
         return max(1.0, 1 - 2 * covariance / (first.variance + last.variance))
+
+
+def _pair_within(
+    rows: _Rows,
+    where: Positions,
+    pair: tuple[int, int],
+    names: tuple[Any, ...],
+    strata: tuple[Any, ...],
+    tail: float,
+) -> PairWithin:
+    """Two groups within the strata of each row."""
+    first, last = (names[g] for g in pair)
+    both = [rows.ids == g for g in pair]
+    n = np.stack([np.bincount(where[own], minlength=len(strata)) for own in both])
+    shared = np.flatnonzero(n.min(axis=0) >= 2)
+    if not len(shared):
+        raise MetricError(
+            f"groups {first!r} and {last!r} have no stratum in common with two rows of each: merge "
+            "strata"
+        )
+    lost = np.flatnonzero((n.min(axis=0) < 2) & (n.max(axis=0) > 0)).tolist()
+    kept = (both[0] | both[1]) & np.isin(where, shared)
+    level = 1 - 2 * tail / len(shared)
+    inside = (_stratum_gap(rows, kept & (where == k), strata[k], level) for k in shared.tolist())
+    side, stratum = both[1][kept].astype(np.intp), np.searchsorted(shared, where[kept])
+    within, mix = _parts(rows.values[kept], side, stratum, some_of(rows.weights, kept))
+    persons = some_of(rows.persons, kept)
+    return PairWithin(
+        first,
+        last,
+        within[0] + mix[0],
+        within[0],
+        _normal_interval(*within, persons, tail),
+        mix[0],
+        _normal_interval(*mix, persons, tail),
+        tuple(inside),
+        tuple((strata[k], int(n[:, k].sum())) for k in lost),
+    )
+
+
+def _stratum_gap(rows: _Rows, here: Bools, stratum: Any, level: float) -> StratumGap:
+    """The gap of two groups in one stratum, as if its rows were all."""
+    weighing = {
+        "clusters": some_of(rows.persons, here),
+        "sample_weight": some_of(rows.weights, here),
+    }
+    found = parity(rows.values[here], rows.ids[here], level=level, **weighing)
+    first, last = found.groups
+    gap, n = found.pairs[0], (first.n, last.n)
+    means = first.mean, last.mean
+    return StratumGap(stratum, n, means, gap.difference, gap.difference_interval, min(n) < SMALL)
+
+
+def _parts(
+    values: Floats, side: Positions, stratum: Positions, weights: Floats | None
+) -> tuple[tuple[float, Floats], tuple[float, Floats]]:
+    """Gap within strata and part of the mix, each with the influence of the rows on it.
+
+    Args:
+        values: scores.
+        side: 0 for rows of the first group, 1 for those of the last.
+        stratum: number of each row's.
+        weights: of the rows.
+    """
+    w = np.ones(len(values)) if weights is None else weights
+    k = int(stratum.max()) + 1
+    cell = side * k + stratum
+    mass = np.bincount(cell, w, 2 * k).reshape(2, k)
+    mean = np.bincount(cell, w * values, 2 * k).reshape(2, k) / mass
+    share = mass / mass.sum(axis=1, keepdims=True)
+    gap, weight = mean[1] - mean[0], share.mean(axis=0)
+    level, spread = mean.mean(axis=0), share[1] - share[0]
+    # Influence of a row on each part: by its score, and by its being in its stratum.
+    sign = np.where(side == 1, 1.0, -1.0)
+    # Residuals from means of few rows are too small.
+    n = np.bincount(cell, minlength=2 * k)[cell]
+    residual = (values - mean[side, stratum]) / share[side, stratum] * np.sqrt(n / (n - 1))
+    by_score = sign * weight[stratum] * residual, 0.5 * spread[stratum] * residual
+    there = [(terms[stratum] - share[side] @ terms) for terms in (0.5 * gap, level)]
+    within, mix = by_score[0] + there[0], by_score[1] + sign * there[1]
+    total = mass.sum(axis=1)[side]
+    return (float(weight @ gap), within * w / total), (float(level @ spread), mix * w / total)
+
+
+def _normal_interval(
+    estimate: float, influence: Floats, persons: Positions | None, tail: float
+) -> Interval:
+    """Of a sum over rows, from the influence of each of them on it."""
+    n = len(influence)
+    variance, count = intervals.clustered_variance(influence, 0.0, np.ones(n), persons)
+    t = intervals.quantile(1 - tail, count - 1 if count > 1 else math.inf)
+    half = t * math.sqrt(variance * n * n)
+    return max(-1.0, estimate - half), min(1.0, estimate + half)
 
 
 def _interval(ends: Interval) -> str:

@@ -4,6 +4,16 @@ With P(x | f, s) free, the data fix r_s(x) = P(D=1 | x, s) and nothing else. Eve
 mechanism b0 ≤ min r_s, b1 ≥ max r_s with (ρ_s − b0) / (b1 − b0) = P(Df=1) explains them
 equally well. The closed forms here list those mechanisms; sampling error is not in them
 (see ``test_assumptions`` for a set that has it).
+
+If Df is independent of S *given* A only, and each stratum of A has a mechanism of its own, each is
+that problem of its rows. With one mechanism for all strata the rates of two groups lie on a line
+over them, ρ_sa = α_s + β_s ρ_0a, and it maps the mechanism of the reference onto that of the group,
+b_fs = α_s + β_s b_f0. Two numbers are left open,
+
+    b00 from max_s −α_s / β_s to min_s (m_s − α_s) / β_s,
+    b10 from max_s (M_s − α_s) / β_s to min_s (1 − α_s) / β_s,
+
+with m_s and M_s the least and the largest P(D=1 | x, s) over all strata, α_0 = 0 and β_0 = 1.
 """
 
 from __future__ import annotations
@@ -17,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.core import (
+    Bools,
     Floats,
     MetricError,
     Positions,
@@ -28,15 +39,24 @@ from fairpc.core import (
     two_numbers,
     whole_number,
 )
-from fairpc.evidence._intervals import Interval, check_enough_rows
-from fairpc.evidence._strata import Mechanism, check_mechanism
+from fairpc.evidence._intervals import Interval, check_enough_rows, some_of
+from fairpc.evidence._lines import Box, best_line, reference_ranges, scores_within
+from fairpc.evidence._strata import (
+    LeftOut,
+    Mechanism,
+    apart,
+    check_mechanism,
+    check_strata,
+    left_out_words,
+)
 
 if TYPE_CHECKING:
-    from fairpc.evidence._assumptions_within import StrataTest
-    from fairpc.evidence._identified_within import IdentifiedByStratum, IdentifiedWithin
+    from fairpc.evidence._test_records import StrataTest
 
-# Rounding that is allowed when a single P(Df) is left.
 _SLACK: Final = 1e-12
+"""Rounding that is allowed when a single P(Df) is left."""
+_ALIKE: Final = 1e-6
+"""Rates of strata that differ by less give no line."""
 _BAR: Final = 40
 
 
@@ -55,26 +75,17 @@ class MechanismRange:
 
 @dataclass(frozen=True)
 class GroupRange:
-    """One group: what its scores say about P(Df=1).
+    """One group: what its scores say about P(Df=1)."""
 
-    Attributes:
-        group: its name.
-        n: rows.
-        rate: ρ, the mean of its scores, P(D=1 | s).
-        low, high: m and M, the smallest and the largest score: b0 is at most m, b1 at least M.
-        lower, upper: the P(Df=1) that are possible for this group alone.
-        floor, ceiling: the least b0 and the largest b1, where they are known beforehand.
-    """
-
-    group: Any
-    n: int
-    rate: float
-    low: float
-    high: float
-    lower: float
-    upper: float
-    floor: float = 0.0
-    ceiling: float = 1.0
+    group: Any  #: its name
+    n: int  #: rows
+    rate: float  #: ρ, the mean of its scores, P(D=1 | s)
+    low: float  #: m, the smallest score: b0 is at most this
+    high: float  #: M, the largest score: b1 is at least this
+    lower: float  #: the least P(Df=1) that is possible for this group alone
+    upper: float  #: the largest
+    floor: float = 0.0  #: the least b0, where it is known beforehand
+    ceiling: float = 1.0  #: the largest b1, likewise
 
     @classmethod
     def of(
@@ -139,24 +150,15 @@ class GroupRange:
 
 @dataclass(frozen=True, eq=False)
 class IdentifiedSet(Record):
-    """Every P(Df=1), mechanism and score that the data leave possible.
+    """Every P(Df=1), mechanism and score that the data leave possible."""
 
-    Attributes:
-        lower, upper: the P(Df=1) possible for all groups at once; ``lower > upper`` is empty.
-        groups: per group, in sorted order.
-        mechanism: per group and grid point of P(Df=1) in [lower, upper].
-        score_lower, score_upper: bounds of each row's P(Df=1 | x, s) over the whole set; NaN
-            where it is empty.
-        counts: how many equal rows each row is; None where each is one.
-    """
-
-    lower: float
-    upper: float
-    groups: tuple[GroupRange, ...]
-    mechanism: tuple[MechanismRange, ...]
-    score_lower: Floats
-    score_upper: Floats
-    counts: Floats | None = None
+    lower: float  #: the least P(Df=1) possible for all groups at once
+    upper: float  #: the largest; ``lower > upper`` is empty
+    groups: tuple[GroupRange, ...]  #: in sorted order
+    mechanism: tuple[MechanismRange, ...]  #: per group and grid point of P(Df=1)
+    score_lower: Floats  #: least P(Df=1 | x, s) of each row over the whole set; NaN where empty
+    score_upper: Floats  #: the largest
+    counts: Floats | None = None  #: how many equal rows each row is; None where each is one
 
     _computed = ("empty", "score_spread", "table", "summary")
     _long = ("score_lower", "score_upper", "counts")
@@ -168,7 +170,7 @@ class IdentifiedSet(Record):
     @property
     def score_spread(self) -> float:
         """How far a row's P(Df=1 | x, s) is open, on average; NaN where the set is empty."""
-        return float(np.average(self.score_upper - self.score_lower, weights=self.counts))
+        return _spread(self)
 
     def mechanism_at(self, pi: float) -> tuple[MechanismRange, ...]:
         """Per group the mechanisms possible at one P(Df=1)."""
@@ -218,6 +220,119 @@ class IdentifiedSet(Record):
             f"{self.score_spread:.3f} on average. The order of rows within a group is fixed, "
             "the level and the spread of their scores are not."
         )
+
+
+@dataclass(frozen=True)
+class GroupWithin:
+    """One group, with a mechanism that all strata share."""
+
+    group: Any  #: its name
+    n: int  #: rows
+    intercept: float  #: α of its line; 0 for the reference
+    slope: float  #: β of its line; 1 for the reference
+    low: float  #: m, the least score
+    high: float  #: M, the largest score
+    b0: Interval | None  #: range of P(D=1 | Df=0), free of b1; None where nothing is possible
+    b1: Interval | None  #: range of P(D=1 | Df=1)
+
+
+@dataclass(frozen=True)
+class StratumWithin:
+    """One stratum that shares the mechanism of all."""
+
+    stratum: Any  #: its name; a tuple where several attributes are crossed
+    n: tuple[int, ...]  #: rows of each group
+    rates: tuple[float, ...]  #: mean score of each group; NaN where it has no rows
+    rate: float  #: that of the reference which all groups together say, along the lines
+    pi: Interval | None  #: P(Df=1 | a), of all strata together; None where nothing is possible
+
+
+@dataclass(frozen=True, eq=False)
+class IdentifiedWithin(Record):
+    """Every mechanism, P(Df=1 | a) and score that is possible under parity within strata."""
+
+    groups: tuple[GroupWithin, ...]  #: the reference first: the largest group
+    strata: tuple[StratumWithin, ...]  #: in sorted order
+    misfit: float  #: how far the rates of a stratum lie from their line at most
+    score_lower: Floats  #: least P(Df=1 | x, s) of each row over the whole set; NaN where empty
+    score_upper: Floats  #: the largest
+    counts: Floats | None = None  #: how many equal rows each row is; None where each is one
+
+    _computed = ("empty", "area", "score_spread", "table", "summary")
+    _long = ("score_lower", "score_upper", "counts")
+
+    @property
+    def empty(self) -> bool:
+        return self.groups[0].b0 is None
+
+    @property
+    def area(self) -> float:
+        """Of the possible mechanisms of the reference."""
+        b0, b1 = self.groups[0].b0, self.groups[0].b1
+        return 0.0 if b0 is None or b1 is None else (b0[1] - b0[0]) * (b1[1] - b1[0])
+
+    @property
+    def score_spread(self) -> float:
+        """How far a row's P(Df=1 | x, s) is open, on average; NaN where the set is empty."""
+        return _spread(self)
+
+    def table(self) -> tuple[dict[str, Any], ...]:
+        """A row per group: its line and its mechanism."""
+        rows = []
+        for g in self.groups:
+            row = {name: getattr(g, name) for name in ("group", "n", "intercept", "slope")}
+            for name in ("b0", "b1"):
+                ends = getattr(g, name) or (math.nan, math.nan)
+                row |= {f"{name}_lower": ends[0], f"{name}_upper": ends[1]}
+            rows.append(row)
+        return tuple(rows)
+
+    def summary(self) -> str:
+        """The set and what it means, in plain words."""
+        if self.empty:
+            return (
+                "No mechanism is possible that is the same in all strata. If the scores are exact, "
+                "parity within these strata contradicts the data; test_assumptions within strata "
+                "says whether chance explains it."
+            )
+        ranges = "; ".join(
+            f"{s.stratum!r} {s.pi[0]:.3f} to {s.pi[1]:.3f}" for s in self.strata if s.pi is not None
+        )
+        return (
+            "If fair decisions are independent of the group within strata, and labels are bent "
+            f"alike in all of them, P(Df=1) of the strata may be: {ranges}. A row's score then "
+            f"ranges over {self.score_spread:.3f} on average."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class IdentifiedByStratum(Record):
+    """What is possible in each stratum where each has its own mechanism."""
+
+    strata: tuple[Any, ...]  #: the names of those that were looked at
+    sets: tuple[IdentifiedSet, ...]  #: what is possible in each
+    left_out: tuple[LeftOut, ...]  #: those that were not looked at
+    #: least P(Df=1 | x, s) of each row; NaN in strata that were left out, or whose set is empty
+    score_lower: Floats
+    score_upper: Floats  #: the largest
+
+    _computed = ("empty", "summary")
+    _long = ("score_lower", "score_upper")
+
+    @property
+    def empty(self) -> bool:
+        """Whether some stratum leaves nothing."""
+        return any(found.empty for found in self.sets)
+
+    def summary(self) -> str:
+        """The set of each stratum, in plain words."""
+        pairs = zip(self.strata, self.sets, strict=True)
+        each = " ".join(f"Stratum {name!r}: {found.summary()}" for name, found in pairs)
+        return f"{each}{left_out_words(self.left_out)}"
+
+
+def _spread(found: IdentifiedSet | IdentifiedWithin) -> float:
+    return float(np.average(found.score_upper - found.score_lower, weights=found.counts))
 
 
 @overload
@@ -284,7 +399,7 @@ def identified_set(
             and largest score narrows the set.
         groups: group per row; several columns are crossed.
         given: stratum per row, several columns are crossed: Df may depend on it.
-        mechanism: with ``given``, "shared": labels are bent alike in all strata of a group, an
+        mechanism: with ``given``, "shared": labels are altered alike in all strata of a group, an
             :class:`IdentifiedWithin`; or "within": each stratum is a problem of its own, an
             :class:`IdentifiedByStratum`.
         ends: per group the least and the largest P(D=1 | x, s), where they are known better than
@@ -299,39 +414,205 @@ def identified_set(
         counts: how many equal rows each row is; the same as repeating it.
     """
     check_mechanism(mechanism, given)
-    if test is not None and (given is None or mechanism != "shared"):
+    shared = given is not None and mechanism == "shared"
+    if test is not None and not shared:
         raise MetricError("test is of strata that share a mechanism: give given and 'shared'")
-    if given is not None:
-        from fairpc.evidence._identified_within import identified_by_stratum, identified_within
-
-        if mechanism == "within":
-            plain: dict[str, Any] = {"ends": ends, "pi": pi, "n_points": n_points}
-            return identified_by_stratum(scores, groups, given, counts=counts, **plain)
-        if pi is not None:
-            raise MetricError("pi is given with given: each stratum has a P(Df=1) of its own")
-        return identified_within(scores, groups, given, ends=ends, test=test, counts=counts)
-    values = check_scores(scores).copy()
-    names, ids = check_groups(groups, len(values))
-    times = check_counts(counts, len(values))
-    check_enough_rows(names, ids, None, times)
-    n_points = whole_number("n_points", n_points, 2, 10**6)
-    each = np.ones(len(values)) if times is None else times
-    ranges = tuple(
-        score_range(name, values[ids == g], each[ids == g], ends) for g, name in enumerate(names)
-    )
-    for g, group in enumerate(ranges):
-        values[ids == g] = np.clip(values[ids == g], group.low, group.high)
+    if pi is not None and shared:
+        raise MetricError("pi is given with given: each stratum has a P(Df=1) of its own")
     start, stop = (0.0, 1.0) if pi is None else two_numbers("pi", pi)
     if not 0 <= start <= stop <= 1:
         raise MetricError(f"pi is {pi}: give a range within 0 to 1, lower end first")
-    lower = max(start, *(g.lower for g in ranges))
-    upper = min(stop, *(g.upper for g in ranges))
+    n_points = whole_number("n_points", n_points, 2, 10**6)
+    values = check_scores(scores)
+    strata, where = check_strata(given, len(values))
+    rows = _Scored(values, *check_groups(groups, len(values)), check_counts(counts, len(values)))
+    if mechanism == "within":
+        return _by_stratum(rows, strata, where, ends, (start, stop), n_points)
+    check_enough_rows(rows.names, rows.ids, None, rows.counts)
+    if shared:
+        return _identified_within(rows, strata, where, ends, test)
+    return _identified(rows, ends, (start, stop), n_points)
+
+
+@dataclass(frozen=True, eq=False)
+class _Scored:
+    """Checked rows: scores, and the groups that they are of."""
+
+    values: Floats
+    names: tuple[Any, ...]
+    ids: Positions
+    counts: Floats | None
+
+    @property
+    def each(self) -> Floats:
+        return np.ones(len(self.values)) if self.counts is None else self.counts
+
+    def where(self, rows: Bools) -> _Scored:
+        """Some of the rows, of every group."""
+        return _Scored(self.values[rows], self.names, self.ids[rows], some_of(self.counts, rows))
+
+    def ranges(self, ends: Any) -> tuple[GroupRange, ...]:
+        """Each group by its scores, or by the ends that are known of it."""
+        return tuple(
+            _score_range(name, self.values[self.ids == g], self.each[self.ids == g], ends)
+            for g, name in enumerate(self.names)
+        )
+
+
+def _score_range(name: Any, scores: Floats, counts: Floats, ends: Any) -> GroupRange:
+    low, high = float(scores.min()), float(scores.max())
+    # The mean of equal scores may miss them by rounding.
+    rate = min(max(float(np.average(scores, weights=counts)), low), high)
+    if ends is not None:
+        if not isinstance(ends, Mapping) or name not in ends:
+            raise MetricError(f"ends has no group {name!r}: give a pair for every group")
+        low, high = two_numbers(f"ends of group {name!r}", ends[name])
+        if not 0 <= low <= high <= 1:
+            raise MetricError(
+                f"ends of group {name!r} are {low:.4f} and {high:.4f}: give the lower one first, "
+                "both within 0 to 1"
+            )
+    return GroupRange.of(name, int(counts.sum()), rate, (low, high))
+
+
+def _identified(rows: _Scored, ends: Any, pi: Interval, n_points: int) -> IdentifiedSet:
+    """The set of one stratum, in closed form."""
+    ranges = rows.ranges(ends)
+    lower = max(pi[0], *(g.lower for g in ranges))
+    upper = min(pi[1], *(g.upper for g in ranges))
     if upper < lower <= upper + _SLACK:
         lower = upper
     points = np.linspace(lower, upper, n_points).tolist() if lower <= upper else []
     listed = tuple(g.mechanism(point) for point in points for g in ranges)
-    bounds = _score_bounds(values, ids, ranges, lower, upper)
-    return IdentifiedSet(lower, upper, ranges, listed, *bounds, times)
+    least, most = np.full((2, len(rows.values)), math.nan)
+    for g, group in enumerate(ranges if lower <= upper else ()):
+        here = rows.ids == g
+        inside = np.clip(rows.values[here], group.low, group.high)
+        corners = group.corners(lower, upper)
+        each = np.array([q for point in corners for q in group.score_ends(inside, point)])
+        least[here], most[here] = each.min(axis=0), each.max(axis=0)
+    # Rounding may step over what is a probability.
+    bounds = np.clip(least, 0.0, 1.0), np.clip(most, 0.0, 1.0)
+    return IdentifiedSet(lower, upper, ranges, listed, *bounds, rows.counts)
+
+
+def _by_stratum(
+    rows: _Scored,
+    strata: tuple[Any, ...],
+    where: Positions,
+    ends: Mapping[Any, Any] | None,
+    pi: Interval,
+    n_points: int,
+) -> IdentifiedByStratum:
+    """The set of each stratum by itself; ``ends`` are by stratum, then by group."""
+    cells = np.zeros((len(strata), len(rows.names)))
+    np.add.at(cells, (where, rows.ids), rows.each)
+
+    def unfit(a: int) -> str:
+        g = int(np.argmin(cells[a]))
+        return f"under 2 rows of group {rows.names[g]!r}" if cells[a, g] < 2 else ""
+
+    kept, left_out = apart(strata, where, unfit)
+    if ends is not None and (unknown := [name for name, _ in kept if name not in ends]):
+        raise MetricError(
+            f"ends has no stratum {unknown[0]!r}: where each stratum has its own mechanism, give "
+            "pairs by stratum, then by group"
+        )
+    sets, found = [], np.full((2, len(where)), math.nan)
+    for name, here in kept:
+        own = _identified(rows.where(here), None if ends is None else ends[name], pi, n_points)
+        found[:, here] = own.score_lower, own.score_upper
+        sets.append(own)
+    return IdentifiedByStratum(tuple(name for name, _ in kept), tuple(sets), left_out, *found)
+
+
+def _identified_within(
+    rows: _Scored, strata: tuple[Any, ...], where: Positions, ends: Any, test: StrataTest | None
+) -> IdentifiedWithin:
+    """The set of strata that share a mechanism.
+
+    The confidence set of a test takes the place of the ends of the formulas, so that the error of
+    lines and ends is in the bounds.
+    """
+    order = np.argsort(-np.bincount(rows.ids, rows.each), kind="stable")
+    names, ids = tuple(rows.names[g] for g in order.tolist()), np.argsort(order)[rows.ids]
+    rows = _Scored(rows.values, names, ids, rows.counts)
+    ranges = rows.ranges(ends)
+    shape, cell = (len(names), len(strata)), ids * len(strata) + where
+    n = np.bincount(cell, rows.each, cell_count := math.prod(shape)).reshape(shape)
+    total = np.bincount(cell, rows.each * rows.values, cell_count).reshape(shape)
+    rates = np.where(n > 0, total / np.maximum(n, 1e-300), math.nan)
+    lines = np.array([_line(s, rates, n.astype(np.float64), names) for s in range(len(names))])
+    boxes = _mapped(lines, ranges) if test is None else _tested(test, names)
+    # Per stratum the rate of the reference, from all groups, weighted by their rows.
+    weight = n * np.square(lines[:, 1:])
+    moved = (rates - lines[:, :1]) / lines[:, 1:]
+    reference = np.nansum(moved * weight, axis=0) / weight.sum(axis=0)
+    found = np.full((2, len(rows.values)), math.nan)
+    for g, (range_, box) in enumerate(zip(ranges, boxes, strict=True)):
+        if box is not None:
+            inside = np.clip(rows.values[ids == g], range_.low, range_.high)
+            found[:, ids == g] = scores_within(inside, inside, box)
+    pi = np.full((2, len(strata)), math.nan)
+    if boxes[0] is not None:
+        pi = np.array(scores_within(reference, reference, boxes[0]))
+    return IdentifiedWithin(
+        groups=tuple(
+            GroupWithin(r.group, r.n, alpha, beta, r.low, r.high, *(box or (None, None)))
+            for r, (alpha, beta), box in zip(ranges, lines.tolist(), boxes, strict=True)
+        ),
+        strata=tuple(
+            StratumWithin(
+                name,
+                tuple(n[:, a].astype(int).tolist()),
+                tuple(rates[:, a].tolist()),
+                float(reference[a]),
+                None if boxes[0] is None else (float(pi[0, a]), float(pi[1, a])),
+            )
+            for a, name in enumerate(strata)
+        ),
+        misfit=float(np.nanmax(np.abs(rates - (lines[:, :1] + lines[:, 1:] * reference)))),
+        score_lower=found[0],
+        score_upper=found[1],
+        counts=rows.counts,
+    )
+
+
+def _line(s: int, rates: Floats, n: Floats, names: tuple[Any, ...]) -> tuple[float, float]:
+    """α and β of a group against the reference."""
+    if s == 0:
+        return 0.0, 1.0
+    both = (n[0] > 0) & (n[s] > 0)
+    own = rates[[0, s]][:, both]
+    if both.sum() < 2 or np.ptp(own, axis=1).max() < _ALIKE:
+        raise MetricError(
+            f"groups {names[0]!r} and {names[s]!r} have no two strata in common whose rates "
+            "differ: their line is not known; leave given out, or choose other strata"
+        )
+    return best_line(own, n[[0, s]][:, both])
+
+
+def _mapped(lines: Floats, ranges: tuple[GroupRange, ...]) -> list[Box | None]:
+    """The box of each group, from what all groups leave to the reference."""
+    limits = np.array([(0.0, r.low, r.high, 1.0) for r in ranges])
+    b00, b10 = reference_ranges(lines, limits)
+    if b00[0] > b00[1] or b10[0] > b10[1] or b00[1] >= b10[0]:
+        return [None] * len(lines)
+    return [
+        ((a + b * b00[0], a + b * b00[1]), (a + b * b10[0], a + b * b10[1]))
+        for a, b in lines.tolist()
+    ]
+
+
+def _tested(test: StrataTest, names: tuple[Any, ...]) -> list[Box | None]:
+    known = {g.group: g for g in test.groups}
+    if set(known) != set(names):
+        raise MetricError(
+            f"test has groups {list(known)[:5]}, the rows have {list(names)[:5]}: give the test "
+            "of the same groups"
+        )
+    boxes = ((known[name].b0, known[name].b1) for name in names)
+    return [None if b0 is None or b1 is None else (b0, b1) for b0, b1 in boxes]
 
 
 def class_bounds(
@@ -357,36 +638,6 @@ def class_bounds(
     uppers = np.min(ratios, axis=0)
     lowers = np.maximum(1 - (uppers.sum() - uppers), 0.0)
     return tuple(lowers.tolist()), tuple(uppers.tolist())
-
-
-def score_range(name: Any, scores: Floats, counts: Floats, ends: Any = None) -> GroupRange:
-    """One group by its scores, or by the ends that are known of it."""
-    low, high = float(scores.min()), float(scores.max())
-    # The mean of equal scores may miss them by rounding.
-    rate = min(max(float(np.average(scores, weights=counts)), low), high)
-    if ends is not None:
-        if not isinstance(ends, Mapping) or name not in ends:
-            raise MetricError(f"ends has no group {name!r}: give a pair for every group")
-        low, high = two_numbers(f"ends of group {name!r}", ends[name])
-        if not 0 <= low <= high <= 1:
-            raise MetricError(
-                f"ends of group {name!r} are {low:.4f} and {high:.4f}: give the lower one first, "
-                "both within 0 to 1"
-            )
-    return GroupRange.of(name, int(counts.sum()), rate, (low, high))
-
-
-def _score_bounds(
-    values: Floats, ids: Positions, ranges: tuple[GroupRange, ...], lower: float, upper: float
-) -> tuple[Floats, Floats]:
-    least, most = np.full((2, len(values)), math.nan)
-    for g, group in enumerate(ranges if lower <= upper else ()):
-        here = ids == g
-        corners = group.corners(lower, upper)
-        ends = np.array([end for pi in corners for end in group.score_ends(values[here], pi)])
-        least[here], most[here] = ends.min(axis=0), ends.max(axis=0)
-    # Rounding may step over what is a probability.
-    return np.clip(least, 0.0, 1.0), np.clip(most, 0.0, 1.0)
 
 
 def _bar(low: float, high: float) -> str:

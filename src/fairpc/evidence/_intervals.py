@@ -29,6 +29,10 @@ class Sample:
     variance: float  #: of the mean, estimated
     freedom: float  #: degrees of freedom of that variance; infinite where none was estimated
 
+    def __post_init__(self) -> None:
+        if math.isnan(self.freedom):  # JSON has no word for infinite.
+            object.__setattr__(self, "freedom", math.inf)
+
 
 def rate_sample(
     values: Floats, weights: Floats | None, persons: Positions | None, counts: Floats | None = None

@@ -26,8 +26,7 @@ from typing import Final
 import numpy as np
 
 from fairpc.core import Bools, Floats, Positions
-from fairpc.evidence._crossfit import ClassRates
-from fairpc.evidence._ends import top_rate
+from fairpc.evidence._crossfit import ClassRates, top_rate
 from fairpc.evidence._intervals import Interval
 
 SLOPES: Final = 200
@@ -50,6 +49,10 @@ which line it is."""
 _ANGLES: Final = np.linspace(0.002, math.pi / 2 - 0.002, SLOPES)
 _CLOSE: Final = 1e-3
 """b1 is larger than b0 by this at least."""
+
+
+Box = tuple[Interval, Interval]
+"""Ranges of b0 and of b1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +219,7 @@ class Region:
     b00: Floats
     b10: Floats
     distance: Floats
-    ranges: tuple[tuple[Interval, Interval], ...]
+    ranges: tuple[Box, ...]
 
     @property
     def empty(self) -> bool:
@@ -406,7 +409,7 @@ def _described(
     if not possible.any():
         return Region(b00, b10, distance, ())
     i, j = np.nonzero(possible)
-    ranges = [(_ends(b00[i]), _ends(b10[j]))]
+    ranges = [(_span(b00[i]), _span(b10[j]))]
     for line, excess, (least, most, value) in zip(each, limits.excess, found, strict=True):
         i, j, k = np.nonzero(possible[:, :, None] & (value <= 1))
         left = excess[k] - (line.least[k] - line.misfit)
@@ -417,10 +420,34 @@ def _described(
                 np.minimum(most[i, j, k], line.intercept[k] + room),
             ]
         )
-        own = (_ends(alpha + line.slope[k] * b[at]) for b, at in ((b00, i), (b10, j)))
+        own = (_span(alpha + line.slope[k] * b[at]) for b, at in ((b00, i), (b10, j)))
         ranges.append((next(own), next(own)))
     return Region(b00, b10, distance, tuple(ranges))
 
 
-def _ends(values: Floats) -> Interval:
+def reference_ranges(lines: Floats, limits: Floats) -> Box:
+    """b00 and b10 that all groups leave to the reference, of exact lines; low > high is empty.
+
+    Args:
+        lines: α and β of each group.
+        limits: the least b0, m, M and the largest b1 of each group.
+    """
+    moved = (limits - lines[:, :1]) / lines[:, 1:]
+    return (
+        (float(moved[:, 0].max()), float(moved[:, 1].min())),
+        (float(moved[:, 2].max()), float(moved[:, 3].min())),
+    )
+
+
+def scores_within(low: Floats, high: Floats, box: Box) -> tuple[Floats, Floats]:
+    """Least and largest q = (r − b0) / (b1 − b0) of rows whose r lies from low to high.
+
+    It falls in b0 and in b1, so that its bounds are at the ends of both.
+    """
+    (b0_least, b0_most), (b1_least, b1_most) = box
+    least = np.clip((low - b0_most) / (b1_most - b0_most), 0.0, 1.0)
+    return least, np.clip((high - b0_least) / (b1_least - b0_least), 0.0, 1.0)
+
+
+def _span(values: Floats) -> Interval:
     return float(values.min()), float(values.max())

@@ -1,25 +1,30 @@
-"""Strata: the levels of attributes A that may rightly matter, such as hours of work."""
+"""Strata: the levels of attributes A that may rightly matter, such as hours of work.
+
+Whoever is given none has one stratum, which holds all rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.core import MetricError, Positions, check_choice, check_groups
+from fairpc.core import Bools, MetricError, Positions, check_choice, check_groups
 
 Mechanism = Literal["shared", "within"]
-"""Whether labels are bent alike in all strata of a group, or in each stratum in its own way."""
+"""Whether labels are altered alike in all strata of a group, or in each stratum in its own way."""
 ARGUED: Final = "An attribute must be argued for. That the test no longer rejects is no argument."
 MAX_STRATA: Final = 200
 """More strata than this leave no rows in any; numbers must be cut into bins before."""
 
 
-def check_strata(given: npt.ArrayLike, n_rows: int) -> tuple[tuple[Any, ...], Positions]:
+def check_strata(given: npt.ArrayLike | None, n_rows: int) -> tuple[tuple[Any, ...], Positions]:
     """The strata that occur, and each row's; a MetricError where they are too many."""
+    if given is None:
+        return (None,), np.zeros(n_rows, np.intp)
     names, where = check_groups(given, n_rows, "given", least=1)
     if len(names) > MAX_STRATA:
         raise MetricError(
@@ -45,24 +50,27 @@ class LeftOut:
     why: str
 
 
-def kept_strata(strata: tuple[Any, ...], lost: Mapping[int, str]) -> list[int]:
-    """Numbers of the strata that are not lost; a MetricError that says why where all are."""
-    kept = [a for a in range(len(strata)) if a not in lost]
+def apart(
+    strata: tuple[Any, ...], where: Positions, unfit: Callable[[int], str]
+) -> tuple[list[tuple[Any, Bools]], tuple[LeftOut, ...]]:
+    """Strata that are looked at each by itself, with their rows, and those that are left out.
+
+    ``unfit`` says why the stratum of a number cannot be, and nothing where it can.
+    """
+    why = {a: unfit(a) for a in range(len(strata))}
+    kept = [(strata[a], np.asarray(where == a)) for a in why if not why[a]]
     if not kept:
-        a, why = next(iter(lost.items()))
         raise MetricError(
-            f"no stratum can be looked at by itself; of {strata[a]!r}: {why}. Merge strata or "
+            f"no stratum can be looked at by itself; of {strata[0]!r}: {why[0]}. Merge strata or "
             "groups, or use mechanism='shared'"
         )
-    return kept
+    rows = np.bincount(where, minlength=len(strata)).tolist()
+    return kept, tuple(LeftOut(strata[a], rows[a], why[a]) for a in why if why[a])
 
 
-def left_out(
-    strata: tuple[Any, ...], lost: Mapping[int, str], where: Positions
-) -> tuple[LeftOut, ...]:
-    """The lost strata with their rows; ``where`` is the stratum of each row."""
-    rows = np.bincount(where, minlength=len(strata))
-    return tuple(LeftOut(strata[a], int(rows[a]), why) for a, why in lost.items())
+def level_of_each(level: float, n: int) -> float:
+    """The level of each of n sets that hold together at a level (Bonferroni)."""
+    return 1 - (1 - level) / n if n > 1 else level
 
 
 def left_out_words(left_out: tuple[LeftOut, ...]) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 
 from fairpc.core import Floats, Ints, LearningError, Positions, Record, check_level, counted
 from fairpc.data import read_frame
-from fairpc.evidence import LabelEnds
+from fairpc.evidence import StratumBounds
 from fairpc.models._decisions import FittedDecisions
 from fairpc.models._settings import is_whole
 
@@ -167,7 +167,7 @@ def _plan(
 class _Reviewable:
     """Rows that may be reviewed: P(Df = 1), P(D = 1), group of each; what is known so far."""
 
-    ends: LabelEnds
+    ends: StratumBounds
     mechanism: Floats
     q: Floats
     r: Floats
@@ -230,7 +230,7 @@ class _Reviewable:
 
     def width(self, totals: Floats) -> float:
         """Mean width of the bounds of scores, where anchors have labels as the mechanism says."""
-        ends = self.ends.anchored(totals * self.mechanism, totals, self.level)
+        ends = self.ends.anchored((totals * self.mechanism)[:, None], totals[:, None], self.level)
         some = np.linspace(0, len(self.q) - 1, min(len(self.q), MAX_ROWS)).astype(np.intp)
         low, high = ends.score_bounds(self.r[some], self.r[some], self.groups[some], self.level)
         if np.isnan(low).any():

@@ -9,7 +9,7 @@ import numpy as np
 from fairpc.circuit import Circuit, from_dict, to_dict
 from fairpc.core import FileFormatError, serialise
 from fairpc.data import NumberModel, TableCoding
-from fairpc.evidence import LabelEnds, StrataEnds, ends_of
+from fairpc.evidence import LabelBounds, read_bounds
 from fairpc.models._claims import verify_claims, verify_parity
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
@@ -163,12 +163,10 @@ def _choices(content: dict[str, Any], model: CircuitClassifier) -> Choices | Non
     return choices
 
 
-def _ends(
-    content: dict[str, Any], coding: TableCoding, strata: Strata
-) -> LabelEnds | StrataEnds | None:
+def _ends(content: dict[str, Any], coding: TableCoding, strata: Strata) -> LabelBounds | None:
     if content.get("ends") is None:
         return None
-    ends = ends_of(content["ends"], strata.n if strata else None, within=strata.within)
+    ends = read_bounds(content["ends"], strata.n if strata else None, within=strata.within)
     names = tuple(group.group for group in ends.groups)
     if names != coding.groups.names or len(coding.labels.classes) != 2:
         raise FileFormatError("its held-out ends are not of its groups: it was altered")

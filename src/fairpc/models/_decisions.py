@@ -38,7 +38,7 @@ from fairpc.data import (
     read_frame,
     take_rows,
 )
-from fairpc.evidence import LabelEnds, StrataEnds
+from fairpc.evidence import LabelBounds, StratumBounds
 from fairpc.models._file import save
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._model import BiasAccount, FairModel, Threshold, equalised, fixed, for_rate
@@ -174,7 +174,7 @@ class FittedDecisions(ABC):
     """
 
     coding_: TableCoding
-    label_ends_: LabelEnds | StrataEnds | None
+    label_ends_: LabelBounds | None
     threshold_: Threshold
     label_counts_: Floats
     warnings_: tuple[str, ...]
@@ -274,7 +274,7 @@ class FittedDecisions(ABC):
         """A name for what was learned: equal names, equal content."""
         return self._fair().fingerprint
 
-    def _possible(self) -> LabelEnds | StrataEnds:
+    def _possible(self) -> LabelBounds:
         """What held-out labels leave possible; a LearningError where it was not looked at."""
         if not self._latent:
             raise LearningError(
@@ -285,10 +285,10 @@ class FittedDecisions(ABC):
             raise LearningError(_NO_ENDS)
         return self.label_ends_
 
-    def _ends(self) -> LabelEnds:
+    def _ends(self) -> StratumBounds:
         """The same without strata; a LearningError where there are some."""
         found = self._possible()
-        if not isinstance(found, LabelEnds):
+        if not isinstance(found, StratumBounds):
             raise LearningError(
                 "the model has strata, and one set of P(Df) is asked for: every stratum has a rate "
                 "of its own; fit without given"

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fairpc.circuit import Circuit, prepare, to_dict
 from fairpc.core import Codes, Floats, Ints
 from fairpc.data import Table
-from fairpc.evidence import LabelEnds, StrataEnds
+from fairpc.evidence import LabelBounds
 from fairpc.models._model import over_groups
 from fairpc.models._rows import Rows
 from fairpc.models._strata import Strata
@@ -173,7 +173,7 @@ class FairDistribution:
         s: Codes | None,
         x: Codes,
         positive: int,
-        ends: LabelEnds | StrataEnds,
+        ends: LabelBounds,
         level: float | None,
     ) -> Floats:
         """With a level the sampling error of the set is in it, not that of P(D | x, s) itself."""

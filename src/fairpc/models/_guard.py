@@ -27,15 +27,13 @@ from fairpc.evidence import (
     DRIFT_FOLDS,
     Bounds,
     GroupRates,
-    LabelEnds,
+    LabelBounds,
     LabelFit,
     LabelledRows,
-    StrataEnds,
     dealt,
     drift_bounds,
-    ends_within,
     group_rates,
-    label_ends,
+    label_bounds,
     label_fit,
     plain_scores,
     some_of,
@@ -96,7 +94,7 @@ class Checked:
     P(D = positive | x, s), None where there are too few rows or too many classes."""
 
     sentences: tuple[str, ...] = ()
-    ends: LabelEnds | StrataEnds | None = None
+    ends: LabelBounds | None = None
 
 
 def check_fit(
@@ -154,7 +152,7 @@ class Findings:
     bounds: Bounds
     rates: GroupRates
     forest: bool = False
-    ends: LabelEnds | StrataEnds | None = None
+    ends: LabelBounds | None = None
     strata: Strata = UNDIVIDED
 
     def sentences(self) -> Iterator[str]:
@@ -296,7 +294,7 @@ def findings(
 
 def _ends(
     known: LabelledRows, scores: Floats, coding: TableCoding, rows: Rows
-) -> LabelEnds | StrataEnds | None:
+) -> LabelBounds | None:
     """Of rows one by one; ``rows`` are the distinct ones that they are of."""
     if known.n_classes > 2:
         return None
@@ -309,9 +307,8 @@ def _ends(
     labels = np.asarray(known.labels == positive, np.intp)[at]
     own = scores[at, positive], known.groups[at], known.folds[at]
     given = labels, *own, coding.groups.names, some_of(known.weights, at)
-    if not strata:
-        return label_ends(*given)
-    return ends_within(*given, strata=where[at], n_strata=strata.n, within=strata.within)
+    inside = where[at] if strata else None
+    return label_bounds(*given, strata=inside, n_strata=strata.n, within=strata.within)
 
 
 def _label_fit(

@@ -43,7 +43,7 @@ from fairpc.data import (
     read_frame,
     take_rows,
 )
-from fairpc.evidence import LEVEL, LabelEnds, Parity, StrataEnds, parity
+from fairpc.evidence import LEVEL, LabelBounds, Parity, parity
 from fairpc.learners import CalibrationMethod
 from fairpc.models._classifier_rows import (
     GroupView,
@@ -375,7 +375,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         return replace(scored, second=self.second_round_.held_out(scored, table, view, b))
 
     @property
-    def label_ends_(self) -> LabelEnds | StrataEnds:  # type: ignore[override]
+    def label_ends_(self) -> LabelBounds:  # type: ignore[override]
         """What held-out labels leave possible."""
         return self._map().ends
 

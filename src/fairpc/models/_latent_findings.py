@@ -8,7 +8,7 @@ import numpy as np
 
 from fairpc.core import ColumnWarning, counted, warn_caller
 from fairpc.data import IDENTIFIES, Encoding, TableCoding, identifiers, leaving_out, warn_of_dropped
-from fairpc.evidence import LEVEL, SharedEnds, WithinEnds
+from fairpc.evidence import LEVEL, SharedBounds, WithinBounds
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._score_map import ScoreMap
 from fairpc.models._score_map_fit import ScoredRows, is_constant
@@ -54,7 +54,7 @@ def warn_of_identifiers(features: Encoding, classifier: Any) -> None:
 def _contradiction(found: ScoreMap, coding: TableCoding, strata: Strata) -> list[str]:
     """A sentence where held-out labels leave nothing possible."""
     ends, tail = found.ends, "or what was stated as known is wrong."
-    if isinstance(ends, SharedEnds):
+    if isinstance(ends, SharedBounds):
         if ends.boxes(LEVEL) is not None:
             return []
         return [
@@ -63,7 +63,7 @@ def _contradiction(found: ScoreMap, coding: TableCoding, strata: Strata) -> list
             "every group; Df cannot be independent of the group within them, or labels are bent "
             f"differently in some, or depend on features otherwise than through Df, {tail}"
         ]
-    if isinstance(ends, WithinEnds):
+    if isinstance(ends, WithinBounds):
         empty = ends.rejected(LEVEL)
         if not empty:
             return []

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from fairpc.core import NONE, Bools, Codes, Floats, Ints, LearningError, counted
-from fairpc.evidence import LabelEnds, StrataEnds
+from fairpc.evidence import LabelBounds
 from fairpc.models._rows import Rows
 from fairpc.models._strata import Strata
 
@@ -92,7 +92,7 @@ class FairModel(Protocol):
         s: Codes | None,
         x: Any,
         positive: int,
-        ends: LabelEnds | StrataEnds,
+        ends: LabelBounds,
         level: float | None,
     ) -> Floats:
         """Least and largest P(Df = positive | x, s) over the identified set, rows × 2.

@@ -28,7 +28,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from fairpc.core import FileFormatError, Floats, Positions
-from fairpc.evidence import Interval, LabelEnds, StrataEnds, ends_of
+from fairpc.evidence import Interval, LabelBounds, read_bounds
 from fairpc.learners import LEAST, Calibration
 from fairpc.models._strata import UNDIVIDED, Strata
 from fairpc.models._top import TopRates
@@ -97,7 +97,7 @@ class ScoreMap:
     decision_rate: float
     mechanism: Floats
     shifts: Floats
-    ends: LabelEnds | StrataEnds
+    ends: LabelBounds
     straight: bool = False
     strata: StrataMap | None = None
 
@@ -118,8 +118,6 @@ class ScoreMap:
 
     def rate_set(self, level: float) -> Interval:
         """Confidence set of P(Df = 1); lower > upper where the assumptions are rejected."""
-        if isinstance(self.ends, LabelEnds):
-            return self.ends.rate_set(level)
         share = self.group_rate[:, None] if self.strata is None else self.strata.share
         return self.ends.rate_set(level, share)
 
@@ -164,7 +162,7 @@ class ScoreMap:
         level: float | None,
         strata: Positions | None = None,
     ) -> Floats:
-        """Least and largest P(Df = 1 | x, s), rows × 2; see ``LabelEnds.score_bounds``.
+        """Least and largest P(Df = 1 | x, s), rows × 2; see ``StratumBounds.score_bounds``.
 
         With a level, half of 1 − level is for the set, half for what is not known of r: the
         spread of classifiers that were each learned without a fold (a jackknife), and the
@@ -250,7 +248,7 @@ class ScoreMap:
                 float(data["decision_rate"]),
                 np.array(data["mechanism"], np.float64),
                 np.array(data["shifts"], np.float64),
-                ends_of(data["ends"], strata.n if strata else None, within=strata.within),
+                read_bounds(data["ends"], strata.n if strata else None, within=strata.within),
                 bool(data["straight"]),
                 _strata_of(data["strata"]) if strata else None,
             )

@@ -7,12 +7,20 @@ Calibrations, then a point of what held-out rows leave possible, then shifts of 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, Literal, get_args, overload
+from typing import Final, Literal, get_args
 
 import numpy as np
 
 from fairpc.core import Floats, Ints, LearningError, Positions, check_choice
-from fairpc.evidence import LEVEL, Known, LabelEnds, SharedEnds, StrataEnds, ends_within, label_ends
+from fairpc.evidence import (
+    LEVEL,
+    Known,
+    LabelBounds,
+    SharedBounds,
+    StratumBounds,
+    WithinBounds,
+    label_bounds,
+)
 from fairpc.learners import KNOT_ROWS, LEAST, CalibrationMethod, calibrate
 from fairpc.models._fit import Options
 from fairpc.models._label_scores import Scores
@@ -107,7 +115,7 @@ def fit_score_map(
     ends = _with_known(_ends(scored, names), scored, limits)
     weights = scored.rows.weights
     rates = np.bincount(scored.groups, weights, len(names)) / weights.sum()
-    if isinstance(ends, LabelEnds):
+    if isinstance(ends, StratumBounds):
         pi, mechanism, straight = _point(scored, ends, limits, select)
         own, mechanism = None, _apart(mechanism)
     else:
@@ -133,14 +141,13 @@ def calibrated(
     return replace(found, shifts=shifts)
 
 
-def _ends(scored: ScoredRows, names: tuple[str, ...]) -> LabelEnds | StrataEnds:
+def _ends(scored: ScoredRows, names: tuple[str, ...]) -> LabelBounds:
     weights = scored.rows.weights
     alike = None if np.ptp(weights) == 0 else weights
     given = scored.labels, scored.scores, scored.groups, scored.folds, names, alike, scored.persons
     own = scored.rows.strata
-    if not own:
-        return label_ends(*given)
-    return ends_within(*given, strata=scored.strata, n_strata=own.n, within=own.within)
+    strata = scored.strata if own else None
+    return label_bounds(*given, strata=strata, n_strata=own.n, within=own.within)
 
 
 def _refuse_alike(pi: float) -> None:
@@ -201,7 +208,7 @@ def _refuse_constant(scored: ScoredRows, names: tuple[str, ...]) -> None:
 
 
 def _point(
-    scored: ScoredRows, ends: LabelEnds, limits: Limits | None, select: Select
+    scored: ScoredRows, ends: StratumBounds, limits: Limits | None, select: Select
 ) -> tuple[float, Floats, bool]:
     """P(Df = 1), the mechanism [s, f], and whether D = Df was kept."""
     if select == "middle":
@@ -229,7 +236,7 @@ def _of_bins(scored: ScoredRows, limits: Limits | None) -> tuple[TopRates, bool]
 
 
 def _strata_point(
-    scored: ScoredRows, ends: StrataEnds, limits: Limits | None, select: Select
+    scored: ScoredRows, ends: SharedBounds | WithinBounds, limits: Limits | None, select: Select
 ) -> tuple[StrataMap, bool]:
     """P(Df = 1 | a) and the mechanism, not shifted yet, and whether D = Df was kept."""
     n, strata = len(ends.groups), scored.rows.strata
@@ -252,9 +259,11 @@ def _strata_point(
     return StrataMap(share, pi, mechanism, np.zeros((n, strata.n))), straight
 
 
-def _middle(ends: StrataEnds, n_groups: int, n_strata: int) -> tuple[Floats, Floats]:
+def _middle(
+    ends: SharedBounds | WithinBounds, n_groups: int, n_strata: int
+) -> tuple[Floats, Floats]:
     """P(Df = 1 | a) and the mechanism [s, a, f] in the middle of what is possible."""
-    if isinstance(ends, SharedEnds):
+    if isinstance(ends, SharedBounds):
         boxes = ends.boxes(None)
         if boxes is None:
             raise LearningError(
@@ -272,12 +281,14 @@ def _middle(ends: StrataEnds, n_groups: int, n_strata: int) -> tuple[Floats, Flo
     return pi, mechanism
 
 
-def _kept_within(pi: Floats, mechanism: Floats, ends: StrataEnds) -> tuple[Floats, Floats]:
+def _kept_within(
+    pi: Floats, mechanism: Floats, ends: SharedBounds | WithinBounds
+) -> tuple[Floats, Floats]:
     """The nearest P(Df = 1 | a) and mechanism that held-out rows leave possible.
 
     Where strata share a mechanism, P(Df = 1 | a) are those that fit the rates of their labels best.
     """
-    if isinstance(ends, SharedEnds):
+    if isinstance(ends, SharedBounds):
         shared = _apart(ends.nearest(mechanism[:, 0], LEVEL))
         return ends.stratum_rates(shared, STRATUM_ROWS), shared[:, None]
     pi, mechanism = pi.copy(), mechanism.copy()
@@ -288,7 +299,7 @@ def _kept_within(pi: Floats, mechanism: Floats, ends: StrataEnds) -> tuple[Float
     return pi, mechanism
 
 
-def _middle_of(ends: LabelEnds) -> tuple[float, Floats]:
+def _middle_of(ends: StratumBounds) -> tuple[float, Floats]:
     """The middle of the plain set, at the estimates."""
     lower, upper = ends.point_set()
     pi = (lower + upper) / 2
@@ -297,7 +308,7 @@ def _middle_of(ends: LabelEnds) -> tuple[float, Floats]:
 
 
 def _kept_inside(
-    pi: float, mechanism: Floats, ends: LabelEnds, level: float = LEVEL
+    pi: float, mechanism: Floats, ends: StratumBounds, level: float = LEVEL
 ) -> tuple[float, Floats]:
     """The nearest P(Df) and mechanism that held-out rows leave possible, with sampling error.
 
@@ -317,7 +328,7 @@ def _kept_inside(
     return _with_rates(pi, b1, ends)
 
 
-def _with_rates(pi: float, b1: Floats, ends: LabelEnds) -> tuple[float, Floats]:
+def _with_rates(pi: float, b1: Floats, ends: StratumBounds) -> tuple[float, Floats]:
     """b0 such that each group has its rate of labels."""
     rates = np.array([g.rate for g in ends.groups])
     top = np.minimum(np.maximum(b1, rates), 1.0)
@@ -331,9 +342,7 @@ def _apart(mechanism: Floats) -> Floats:
     return np.stack([np.minimum(mechanism[..., 0], top - WIDTH), top], axis=-1)
 
 
-def _with_known(
-    ends: LabelEnds | StrataEnds, scored: ScoredRows, limits: Limits | None
-) -> LabelEnds | StrataEnds:
+def _with_known(ends: LabelBounds, scored: ScoredRows, limits: Limits | None) -> LabelBounds:
     """What held-out rows leave, cut by knowledge and by rows whose fair decision is known."""
     if limits is not None:
         ends = within_limits(ends, limits, scored.positive)
@@ -345,30 +354,14 @@ def _with_known(
     at = scored.groups[known], scored.strata[known], decided[known].astype(np.intp)
     np.add.at(totals, at, 1.0)
     np.add.at(hits, at, scored.labels[known])
-    if isinstance(ends, LabelEnds):
-        return ends.anchored(hits[:, 0], totals[:, 0], LEVEL)
     return ends.anchored(hits, totals, LEVEL)
 
 
-@overload
-def within_limits(ends: LabelEnds, limits: Limits, positive: int) -> LabelEnds: ...
-
-
-@overload
-def within_limits(
-    ends: LabelEnds | StrataEnds, limits: Limits, positive: int
-) -> LabelEnds | StrataEnds: ...
-
-
-def within_limits(
-    ends: LabelEnds | StrataEnds, limits: Limits, positive: int
-) -> LabelEnds | StrataEnds:
+def within_limits(ends: LabelBounds, limits: Limits, positive: int) -> LabelBounds:
     """The same ends within what is known beforehand."""
     p = positive
     lower, upper = limits.mechanism_lower[:, :, p], limits.mechanism_upper[:, :, p]
     boxes = np.stack([lower[:, [1 - p, p]], upper[:, [1 - p, p]]], axis=2)  # [s, f, end]
     known = tuple(Known((b0[0], b0[1]), (b1[0], b1[1])) for b0, b1 in boxes.tolist())
-    if not isinstance(ends, LabelEnds):
-        return ends.with_known(known)
     pi = float(limits.rate_lower[p]), float(limits.rate_upper[p])
-    return replace(ends, pi=pi, known=known)
+    return ends.with_known(known, pi)

@@ -16,7 +16,7 @@ import numpy as np
 
 from fairpc.core import Codes, Floats, Ints, LearningError, Positions, counted
 from fairpc.data import Frame, take_rows
-from fairpc.evidence import LabelEnds, StrataEnds
+from fairpc.evidence import LabelBounds
 from fairpc.models._classifier_rows import GroupView, in_order, positive_scores, scores_by
 from fairpc.models._model import over_groups
 from fairpc.models._rows import Rows
@@ -164,7 +164,7 @@ class ScoredModel:
         s: Codes | None,
         x: TableRows,
         positive: int,
-        ends: LabelEnds | StrataEnds,
+        ends: LabelBounds,
         level: float | None,
     ) -> Floats:
         """Of the map's own ends, and with what is not known of the scores themselves."""

@@ -1,4 +1,4 @@
-"""Held-out ends: closed forms against grids of mechanisms, no label decides its own cut."""
+"""Bounds of one stratum: closed forms against grids of mechanisms, no label decides its cut."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 import oracle
 from fairpc.core import Floats, Positions
 from fairpc.errors import FileFormatError
-from fairpc.evidence import Known, LabelEnds, Sample, label_ends
-from fairpc.evidence import _ends as module
-from fairpc.evidence._crossfit import ClassRates, best_cut
-from fairpc.evidence._ends import GroupEnds, held_out_rates
+from fairpc.evidence import Known, Sample, StratumBounds, label_bounds, read_bounds
+from fairpc.evidence import _crossfit as module
+from fairpc.evidence._bounds import HeldOutRates
+from fairpc.evidence._crossfit import ClassRates, best_cut, held_out_rates
 from fairpc.evidence._identified import GroupRange
 from oracle import LabelRange
 from strategies import examples
@@ -45,17 +45,17 @@ def sample(mean: float, size: float = 500.0) -> Sample:
     return Sample(mean, size, mean * (1 - mean) / size, math.inf)
 
 
-def ends_of(*ranges: LabelRange, pi: tuple[float, float] = (0.0, 1.0)) -> LabelEnds:
+def bounds_of(*ranges: LabelRange, pi: tuple[float, float] = (0.0, 1.0)) -> StratumBounds:
     """Held-out rates that are just these numbers."""
     found = tuple(
-        GroupEnds(
+        HeldOutRates(
             f"g{k}",
             ClassRates(500, sample(g.rate), 100, sample(g.high, 100), 0.2),
             ClassRates(500, sample(1 - g.rate), 100, sample(1 - g.low, 100), 0.2),
         )
         for k, g in enumerate(ranges)
     )
-    return LabelEnds(found, pi, tuple(Known(g.b0, g.b1) for g in ranges))
+    return StratumBounds(found, pi, tuple(Known(g.b0, g.b1) for g in ranges))
 
 
 @settings(max_examples=examples(400))
@@ -64,7 +64,7 @@ def test_the_set_is_the_projection_of_all_mechanisms(one: LabelRange, two: Label
     each = [oracle.label_rates(g) for g in (one, two)]
     if not all(len(pi) for pi in each):
         return  # b0 = b1 = ρ is the only mechanism: it turns no labels.
-    lower, upper = ends_of(one, two).point_set()
+    lower, upper = bounds_of(one, two).point_set()
     assert lower == pytest.approx(max(pi.min() for pi in each), abs=1e-8)
     assert upper == pytest.approx(min(pi.max() for pi in each), abs=1e-8)
 
@@ -75,7 +75,7 @@ def test_bounds_of_scores_are_those_of_all_mechanisms(
     one: LabelRange, two: LabelRange, scores: list[float]
 ) -> None:
     """Every mechanism lies within the bounds, and where labels tell enough they are reached."""
-    ends = ends_of(one, two)
+    ends = bounds_of(one, two)
     lower, upper = ends.point_set()
     if lower > upper:
         return
@@ -94,7 +94,7 @@ def test_bounds_of_scores_are_those_of_all_mechanisms(
 def test_confidence_widens_what_the_estimates_leave(
     one: LabelRange, two: LabelRange, level: float, score: float
 ) -> None:
-    ends = ends_of(one, two)
+    ends = bounds_of(one, two)
     point, narrow, wide = ends.point_set(), ends.rate_set(level), ends.rate_set(level + 0.01)
     assert wide[0] <= narrow[0] + 1e-12
     assert narrow[1] <= wide[1] + 1e-12
@@ -114,8 +114,8 @@ def test_by_hand() -> None:
     If b0 = 0 is known, π = .5/b1 with b1 from .8 to 1: .5 to .625. Then q(.8) = .8/b1: .8 to 1.
     """
     free = LabelRange(0.5, 0.2, 0.8)
-    assert ends_of(free).point_set() == pytest.approx((0.375, 0.625))
-    known = ends_of(free._replace(b0=(0.0, 0.0)))
+    assert bounds_of(free).point_set() == pytest.approx((0.375, 0.625))
+    known = bounds_of(free._replace(b0=(0.0, 0.0)))
     assert known.point_set() == pytest.approx((0.5, 0.625))
     r = np.array([0.8])
     least, most = known.score_bounds(r, r, np.zeros(1, np.intp))
@@ -125,7 +125,7 @@ def test_by_hand() -> None:
 def test_a_box_that_leaves_one_point() -> None:
     """b0 = .1 and b1 = .9 are known: π = (.5 − .1)/.8 = .5, q(.3) = .25."""
     one = LabelRange(0.5, 0.2, 0.8, (0.1, 0.1), (0.9, 0.9))
-    ends = ends_of(one)
+    ends = bounds_of(one)
     assert ends.point_set() == pytest.approx((0.5, 0.5))
     r = np.array([0.3])
     least, most = ends.score_bounds(r, r, np.zeros(1, np.intp))
@@ -135,7 +135,7 @@ def test_a_box_that_leaves_one_point() -> None:
 @pytest.mark.parametrize("rate", [0.0, 0.4, 1.0])
 def test_scores_that_tell_nothing_leave_everything(rate: float) -> None:
     """m = M = ρ: D may be independent of Df, whatever P(Df) is."""
-    ends = ends_of(LabelRange(rate, rate, rate))
+    ends = bounds_of(LabelRange(rate, rate, rate))
     lower, upper = ends.point_set()
     assert (lower, upper) == (0.0, 1.0)
     r = np.array([rate])
@@ -146,7 +146,7 @@ def test_scores_that_tell_nothing_leave_everything(rate: float) -> None:
 def test_groups_that_exclude_each_other() -> None:
     """One needs at least .875, the other at most .125: nothing is left, at any usual level."""
     high, low = LabelRange(0.9, 0.2, 1.0), LabelRange(0.1, 0.0, 0.8)
-    ends = ends_of(high, low)
+    ends = bounds_of(high, low)
     assert ends.point_set() == pytest.approx((0.875, 0.125))
     lower, upper = ends.rate_set(0.95)
     assert lower > upper
@@ -157,7 +157,7 @@ def test_groups_that_exclude_each_other() -> None:
 
 def test_groups_that_exclude_each_other_by_chance() -> None:
     """One needs at least .558/.9, the other at most .348/.6: 500 rows each do not exclude that."""
-    ends = ends_of(LabelRange(0.658, 0.1, 0.7), LabelRange(0.348, 0.1, 0.6))
+    ends = bounds_of(LabelRange(0.658, 0.1, 0.7), LabelRange(0.348, 0.1, 0.6))
     assert ends.point_set() == pytest.approx((0.62, 0.58))
     r = np.array([0.5, 0.5])
     least, most = ends.score_bounds(r, r, np.array([0, 1]))
@@ -184,15 +184,15 @@ def test_knowledge_that_labels_contradict_leaves_nothing(
     """
     low = b0[0] > 0
     one = LabelRange(0.5, 0.02 if low else 0.4, 0.6 if low else 0.98)
-    lower, upper = ends_of(one).rate_set(0.95)
+    lower, upper = bounds_of(one).rate_set(0.95)
     assert lower <= upper
-    lower, upper = ends_of(one._replace(b0=b0, b1=b1)).rate_set(0.95)
+    lower, upper = bounds_of(one._replace(b0=b0, b1=b1)).rate_set(0.95)
     assert lower > upper
 
 
 def test_knowledge_just_beyond_an_estimate_counts_for_more() -> None:
     """m is estimated at .1, b0 is known to be .12: chance may do that; π = .38/(b1 − .12)."""
-    ends = ends_of(LabelRange(0.5, 0.1, 0.9, (0.12, 0.12)))
+    ends = bounds_of(LabelRange(0.5, 0.1, 0.9, (0.12, 0.12)))
     assert ends.point_set() == pytest.approx((0.38 / 0.88, 0.38 / 0.78))
     lower, upper = ends.rate_set(0.95)
     assert lower < 0.38 / 0.88 < 0.38 / 0.78 < upper
@@ -210,6 +210,12 @@ def drawn(
     return (rng.random(n) < r).astype(np.intp), r, groups, rng.integers(0, 5, n), q
 
 
+def of_labels(*given: Any) -> StratumBounds:
+    found = label_bounds(*given)
+    assert isinstance(found, StratumBounds)
+    return found
+
+
 @pytest.mark.slow
 def test_sets_and_scores_cover_the_truth() -> None:
     """95 % sets hold P(Df) and each P(Df | x, s) in at least 95 % of 300 tables, but for chance."""
@@ -218,7 +224,7 @@ def test_sets_and_scores_cover_the_truth() -> None:
     rates, scores = [], []
     for _ in range(300):
         labels, r, groups, folds, q = drawn(rng, 1500)
-        found = label_ends(labels, r, groups, folds, ("a", "b"))
+        found = of_labels(labels, r, groups, folds, ("a", "b"))
         lower, upper = found.rate_set(0.95)
         rates.append(lower <= truth <= upper)
         low, high = found.score_bounds(r, r, groups, 0.95)
@@ -250,10 +256,10 @@ def test_no_label_of_a_fold_decides_its_own_cut(monkeypatch: pytest.MonkeyPatch)
 def test_weights_are_not_copies() -> None:
     """Equal weights say nothing; unequal ones are worth fewer rows."""
     labels, scores, groups, folds, _ = drawn(np.random.default_rng(2), 1200)
-    plain = label_ends(labels, scores, groups, folds, ("a", "b"))
-    doubled = label_ends(labels, scores, groups, folds, ("a", "b"), np.full(1200, 2.0))
+    plain = of_labels(labels, scores, groups, folds, ("a", "b"))
+    doubled = of_labels(labels, scores, groups, folds, ("a", "b"), np.full(1200, 2.0))
     uneven = np.random.default_rng(3).uniform(0.1, 3, 1200)
-    weighted = label_ends(labels, scores, groups, folds, ("a", "b"), uneven)
+    weighted = of_labels(labels, scores, groups, folds, ("a", "b"), uneven)
     assert doubled.point_set() == pytest.approx(plain.point_set())
     assert weighted.groups[0].positive.whole.size < plain.groups[0].positive.whole.size
 
@@ -262,15 +268,15 @@ def test_a_class_that_a_group_lacks() -> None:
     """No label is 1 in group a: nothing is said of it, and the set is that of group b."""
     labels, scores, groups, folds, _ = drawn(np.random.default_rng(4), 1200)
     alike = np.where(groups == 0, 0, labels)
-    found = label_ends(alike, np.where(groups == 0, 0.0, scores), groups, folds, ("a", "b"))
+    found = of_labels(alike, np.where(groups == 0, 0.0, scores), groups, folds, ("a", "b"))
     assert found.groups[0].rate == 0.0
-    assert found.point_set() == LabelEnds(found.groups[1:]).point_set()
+    assert found.point_set() == StratumBounds(found.groups[1:], known=found.known[1:]).point_set()
 
 
 def test_the_same_bits_after_a_file() -> None:
     labels, scores, groups, folds, _ = drawn(np.random.default_rng(5), 1200)
-    found = label_ends(labels, scores, groups, folds, ("a", "b"))
-    again = LabelEnds.from_dict(json.loads(json.dumps(found.to_dict())))
+    found = of_labels(labels, scores, groups, folds, ("a", "b"))
+    again = read_bounds(json.loads(json.dumps(found.to_dict())), None, within=False)
     assert again == found
     one, two = (e.score_bounds(scores, scores, groups, 0.9) for e in (found, again))
     assert np.array_equal(one, two)
@@ -293,16 +299,16 @@ def test_the_same_bits_after_a_file() -> None:
         (("groups", 1), 7),
     ],
 )
-def test_hostile_ends_are_refused(path: tuple[Any, ...], value: Any) -> None:
+def test_hostile_bounds_are_refused(path: tuple[Any, ...], value: Any) -> None:
     data = json.loads(
-        json.dumps(ends_of(LabelRange(0.5, 0.2, 0.8), LabelRange(0.5, 0.1, 1)).to_dict())
+        json.dumps(bounds_of(LabelRange(0.5, 0.2, 0.8), LabelRange(0.5, 0.1, 1)).to_dict())
     )
     place = data
     for step in path[:-1]:
         place = place[step]
     place[path[-1]] = value
-    with pytest.raises(FileFormatError, match="held-out ends are not as saved"):
-        LabelEnds.from_dict(data)
+    with pytest.raises(FileFormatError):
+        read_bounds(data, None, within=False)
 
 
 def test_a_range_counts_an_end_beyond_the_mean_as_the_mean() -> None:

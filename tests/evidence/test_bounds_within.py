@@ -1,4 +1,4 @@
-"""Held-out ends within strata: boxes against their definition, bounds of scores, files."""
+"""Bounds within strata: boxes against their definition, bounds of scores, files."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from scipy.stats import binom
 
 from fairpc.core import Floats
 from fairpc.errors import FileFormatError
-from fairpc.evidence import Known, Sample, SharedEnds, WithinEnds, ends_of, ends_within, label_ends
+from fairpc.evidence import Known, Sample, SharedBounds, label_bounds, read_bounds
+from fairpc.evidence._bounds import HeldOutRates
 from fairpc.evidence._crossfit import ClassRates
-from fairpc.evidence._ends import GroupEnds
 from strategies import examples
 
 BENT = np.array([[0.02, 0.6], [0.1, 0.95], [0.05, 0.8]])
@@ -28,7 +28,7 @@ def rate(mean: float, n: int) -> Sample:
     return Sample(mean, n, mean * (1 - mean) / n, math.inf)
 
 
-def exact(bent: Floats, pi: Floats, gap: float = 0.02, n: int = 10**7) -> SharedEnds:
+def exact(bent: Floats, pi: Floats, gap: float = 0.02, n: int = 10**7) -> SharedBounds:
     """Ends of so many rows that nothing is by chance; scores keep ``gap`` away from b0 and b1."""
     groups, cells = [], []
     for s, (b0, b1) in enumerate(bent.tolist()):
@@ -36,9 +36,9 @@ def exact(bent: Floats, pi: Floats, gap: float = 0.02, n: int = 10**7) -> Shared
         mean = float(np.mean(rates))
         positive = ClassRates(n, rate(mean, n), n // 9, rate(b1 - gap, n // 9), 0.0)
         negative = ClassRates(n, rate(1 - mean, n), n // 9, rate(1 - b0 - gap, n // 9), 0.0)
-        groups.append(GroupEnds(f"g{s}", positive, negative))
+        groups.append(HeldOutRates(f"g{s}", positive, negative))
         cells.append(tuple(rate(r, n) for r in rates))
-    return SharedEnds(tuple(groups), tuple(cells))
+    return SharedBounds(tuple(groups), tuple(cells), tuple(Known() for _ in groups))
 
 
 def drawn(seed: int, n: int = 3000, n_groups: int = 2) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def drawn(seed: int, n: int = 3000, n_groups: int = 2) -> dict[str, Any]:
 def ends(rows: dict[str, Any], *, within: bool, **given: Any) -> Any:
     names = tuple(f"g{k}" for k in range(int(rows["s"].max()) + 1))
     given |= {"strata": rows["a"], "n_strata": 3, "within": within}
-    return ends_within(rows["labels"], rows["r"], rows["s"], rows["folds"], names, **given)
+    return label_bounds(rows["labels"], rows["r"], rows["s"], rows["folds"], names, **given)
 
 
 def bounds(found: Any, rows: dict[str, Any], level: float | None) -> Floats:
@@ -159,7 +159,7 @@ def test_a_mechanism_within_strata_is_the_plain_problem_of_each(level: float | N
     for a in range(3):
         here = rows["a"] == a
         own = {name: value[here] for name, value in rows.items()}
-        plain = label_ends(own["labels"], own["r"], own["s"], own["folds"], ("g0", "g1"))
+        plain = label_bounds(own["labels"], own["r"], own["s"], own["folds"], ("g0", "g1"))
         at = None if level is None else 1 - (1 - level) / 3
         assert np.array_equal(found[here], bounds(plain, own, at))
 
@@ -232,16 +232,15 @@ def test_the_same_bits_after_a_file(within: bool) -> None:
     rows = drawn(11)
     found = ends(rows, within=within, weights=np.linspace(0.5, 2, 3000))
     data = json.loads(json.dumps(found.to_dict()))
-    again = ends_of(data, 3, within=within)
+    again = read_bounds(data, 3, within=within)
     assert again == found
     assert np.array_equal(bounds(again, rows, 0.9), bounds(found, rows, 0.9))
-    kind = WithinEnds if within else SharedEnds
     others: tuple[Any, ...] = (None, [], {}, 3, {**data, "groups": data["groups"][:1]})
     for other in others:
         with pytest.raises(FileFormatError):
-            kind.from_dict(other)
+            read_bounds(other, 3, within=within)
     with pytest.raises(FileFormatError, match="not of the strata"):
-        ends_of(data, 4, within=within)
+        read_bounds(data, 4, within=within)
 
 
 @pytest.mark.slow

@@ -1,0 +1,293 @@
+"""What the tests of the assumptions found, and the sentences about it.
+
+Without strata an :class:`AssumptionTest`; within strata that share a mechanism a
+:class:`StrataTest`; where each stratum has its own, the test of each by itself,
+:class:`TestsByStratum`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from fairpc.core import MetricError, Record
+from fairpc.evidence._intervals import Interval
+from fairpc.evidence._lines import Region
+from fairpc.evidence._strata import ARGUED, LeftOut, left_out_words
+
+Method = Literal["cross-fit", "single-split"]
+SMALLEST_P: Final = 1e-12
+
+WHAT_TO_DO: Final = (
+    "If an attribute may rightly change the rate of fair decisions, such as hours worked, "
+    "compare people within its levels: given=[…].",
+    "If you know something beforehand, such as the rate of fair decisions, or that labels were "
+    "only ever lowered, state it (knowledge=…), and say that the result depends on it.",
+    "Find rows whose fair decision is known from another source (fair_labels=…).",
+    "Do not go on as if nothing had been found: these data contradict what such a model assumes, "
+    "so do not quote what it says about turned labels.",
+)
+
+
+def _p_words(p_value: float) -> str:
+    return "below 1e-12" if p_value <= SMALLEST_P else f"= {p_value:.2g}"
+
+
+@dataclass(frozen=True)
+class ClassBound:
+    """One class in one group; counts and cut-off are medians over the seeds."""
+
+    label: Any  #: the class
+    rate: float  #: P(D = label | group)
+    upper: float  #: upper confidence bound of P(Df = label) from this group alone
+    set_n: float  #: rows of the top set
+    set_rate: float  #: rate of the class among them
+    cutoff: float  #: rows whose predicted probability of the class is at least this are in the set
+
+
+@dataclass(frozen=True)
+class GroupBounds:
+    """One group: bounds of P(Df) from it alone, and the counts behind them."""
+
+    group: Any  #: its name; a tuple where several attributes are crossed
+    n: int  #: rows
+    effective_n: float  #: independent rows they are worth
+    #: of P(Df = positive), or one per class where there are more than two
+    lower: float | tuple[float, ...]
+    upper: float | tuple[float, ...]  #: likewise
+    classes: tuple[ClassBound, ...]  #: per class
+
+
+@dataclass(frozen=True)
+class BentSet:
+    """The set of P(Df) where labels may also be altered by features, up to a limit."""
+
+    #: by how much the odds of P(D = c | Df = c, s, x) may differ between two rows of a group; 1 is
+    #: the assumption that they do not
+    gamma: float
+    lower: float | tuple[float, ...]  #: as those of the test
+    upper: float | tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class AssumptionTest(Record):
+    """Confidence set for P(Df), and whether it is empty."""
+
+    #: lower end of the confidence set of P(Df = positive); one per class where there are more than
+    #: two
+    lower: float | tuple[float, ...]
+    upper: float | tuple[float, ...]  #: upper end; ``lower > upper`` means that the set is empty
+    rejected: bool  #: whether the set is empty at the level
+    p_value: float  #: smallest 1 − level at which it is; never said to be under 1e-12
+    groups: tuple[GroupBounds, ...]  #: per group
+    classes: tuple[Any, ...]  #: in sorted order
+    positive: Any  #: the class that the set is about; None for more than two
+    level: float  #: of the confidence set
+    method: Method  #: "cross-fit", or "single-split", which is exact for independent rows
+    n_seeds: int  #: ways of splitting over which the median was taken
+    bending: tuple[BentSet, ...]  #: the set where D depends on X too, given Df and S
+    #: how much of that undoes a rejection: the least ``gamma`` at which the set is not empty; None
+    #: where nothing was rejected, infinite where a thousandfold is not enough
+    tolerated: float | None
+    classifiers: tuple[tuple[str, int], ...]  #: which ranked the rows, and in how many fits
+
+    _computed = ("what_to_do", "summary")
+
+    @property
+    def what_to_do(self) -> tuple[str, ...]:
+        """What is left to do after a rejection; empty where nothing was rejected."""
+        return WHAT_TO_DO if self.rejected else ()
+
+    def ends(self) -> dict[Any, Interval]:
+        """Per group the rates of the positive class in the bottom and in the top set.
+
+        Held-out estimates of the least and the largest P(D = positive | x, s), for
+        ``identified_set``; without the noise that extremes of fitted scores have.
+        """
+        if self.positive is None:
+            raise MetricError("ends are of two classes: for more, see groups[i].classes")
+        found = {}
+        for g in self.groups:
+            bounds = {c.label == self.positive: c for c in g.classes}
+            low, high, rate = 1 - bounds[False].set_rate, bounds[True].set_rate, bounds[True].rate
+            # The rate of the group serves where a set was empty, and its rate is NaN, and where
+            # few rows put the rate of a set on the wrong side of it.
+            found[g.group] = (
+                rate if math.isnan(low) else min(low, rate),
+                rate if math.isnan(high) else max(high, rate),
+            )
+        return found
+
+    def tolerance(self) -> str:
+        """How far the label may depend on features before a rejection falls, in plain words."""
+        if self.tolerated is None:
+            return ""
+        if math.isinf(self.tolerated):
+            return (
+                "It would stand even if features changed the odds of a label a thousandfold, given "
+                "the fair decision and the group."
+            )
+        return (
+            "It would fall if features changed the odds of a label, given the fair decision and "
+            f"the group, by a factor of {self.tolerated:.2f} or more."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record and what follows from it as plain data, for JSON.
+
+        ``classifiers`` maps each classifier to its number of fits.
+        """
+        return super().to_dict() | {"classifiers": dict(self.classifiers)}
+
+    def summary(self) -> str:
+        """The result and what it does not mean, in plain words."""
+        p = _p_words(self.p_value)
+        if self.rejected:
+            clash = ""
+            if self.positive is not None:
+                low = max(self.groups, key=lambda g: g.lower).group
+                high = min(self.groups, key=lambda g: g.upper).group
+                clash = (
+                    f" ({low!r} needs at least {self.lower:.3f}, {high!r} at most {self.upper:.3f})"
+                )
+            return (
+                f"Rejected at the {1 - self.level:.2g} level (p {p}): no rate of fair "
+                f"decisions fits every group{clash}. At least one of these fails: fair "
+                "decisions are independent of the group; the label depends on the features "
+                "through the fair decision only; in every group a label is most likely "
+                f"under the fair decision of the same name. {self.tolerance()} What to do: "
+                f"{' '.join(self.what_to_do)}"
+            )
+        if self.positive is None:
+            ends = zip(self.classes, *map(np.atleast_1d, (self.lower, self.upper)), strict=True)
+            inside = "; ".join(f"{c!r} from {a:.3f} to {b:.3f}" for c, a, b in ends)
+            share = f"{self.level:.0%} confidence, share of fair decisions: {inside}"
+        else:
+            share = (
+                f"with {self.level:.0%} confidence the share of fair decisions {self.positive!r} "
+                f"lies between {self.lower:.3f} and {self.upper:.3f}, if the assumptions are true"
+            )
+        return (
+            f"Not rejected (p {p}): {share}. This does not show that the assumptions are true; "
+            "some violations cannot be seen however many rows there are."
+        )
+
+
+@dataclass(frozen=True)
+class StratumTest:
+    """The test of one stratum by itself, at the level that all strata together need."""
+
+    stratum: Any
+    n: int
+    test: AssumptionTest
+
+
+@dataclass(frozen=True)
+class TestsByStratum(Record):
+    """Whether parity within strata is contradicted where each stratum has its own mechanism."""
+
+    rejected: bool  #: whether some stratum has no P(Df) left
+    p_value: float  #: the least of the strata, times their number; at most 1
+    level: float  #: of all sets together
+    strata: tuple[StratumTest, ...]  #: those that were tested, in sorted order
+    left_out: tuple[LeftOut, ...]  #: those that were not
+
+    __test__ = False
+    _computed = ("summary",)
+
+    def summary(self) -> str:
+        """The result and what it does not mean, in plain words."""
+        p = _p_words(self.p_value)
+        named = [repr(s.stratum) for s in self.strata if s.test.rejected]
+        if self.rejected:
+            text = (
+                f"Rejected at the {1 - self.level:.2g} level (p {p}): in "
+                f"{'stratum' if len(named) == 1 else 'strata'} {', '.join(named)} no rate of fair "
+                "decisions fits every group, even with a mechanism of its own."
+            )
+        else:
+            text = (
+                f"Not rejected (p {p}): each of {len(self.strata)} strata, with a mechanism of its "
+                "own, leaves a rate of fair decisions that fits every group. This does not show "
+                "that the assumptions are true."
+            )
+        return f"{text}{left_out_words(self.left_out)} {ARGUED}"
+
+
+@dataclass(frozen=True)
+class StratumRates:
+    """One stratum that shares the mechanism of all."""
+
+    stratum: Any  #: its name; a tuple where several attributes are crossed
+    n: tuple[int, ...]  #: rows of each group
+    rates: tuple[float, ...]  #: P(D = positive | s, a) of each group; NaN where it has no rows
+    informs: bool  #: whether it informs a line: the reference and another group have 20 rows here
+
+
+@dataclass(frozen=True)
+class GroupMechanism:
+    """One group over the whole set."""
+
+    group: Any  #: its name
+    b0: Interval | None  #: range of P(D = positive | Df = other); None where nothing is possible
+    b1: Interval | None  #: range of P(D = positive | Df = positive), likewise
+    #: smallest level at which its rates lie on no rising line with those of the reference; None for
+    #: the reference, and where under three strata inform it
+    line_p_value: float | None
+    ends: Interval  #: held-out rates of the positive class in its bottom and in its top set
+
+
+@dataclass(frozen=True, eq=False)
+class StrataTest(Record):
+    """Confidence set of the mechanism under parity within strata, and whether it is empty."""
+
+    rejected: bool  #: whether no mechanism is left at the level
+    p_value: float  #: smallest 1 − level at which none is; never said to be under 1e-12
+    level: float  #: of the set
+    groups: tuple[GroupMechanism, ...]  #: the reference first: the largest group
+    strata: tuple[StratumRates, ...]  #: in sorted order
+    positive: Any  #: the class that rates are of
+    area: float  #: of the set of the reference's (b0, b1)
+    plain_area: float  #: the same without strata, all rows in one
+    n_seeds: int  #: ways of splitting over which the median was taken
+    region: Region  #: the set on a grid of the reference's (b0, b1), to be drawn
+    plain_region: Region  #: the same without strata
+
+    _computed = ("outlines", "summary")
+    _long = ("region", "plain_region")
+
+    def ends(self) -> dict[Any, Interval]:
+        """Per group the held-out rates of the positive class in its bottom and in its top set.
+
+        Over all strata, for ``identified_set``.
+        """
+        return {g.group: g.ends for g in self.groups}
+
+    def outlines(self) -> dict[str, tuple[tuple[float, float], ...]]:
+        """Polygons around the possible (b0, b1) of the reference, within strata and without."""
+        return {"within": self.region.outline(), "plain": self.plain_region.outline()}
+
+    def summary(self) -> str:
+        """The result and what it does not mean, in plain words."""
+        p = _p_words(self.p_value)
+        if self.rejected:
+            return (
+                f"Rejected at the {1 - self.level:.2g} level (p {p}): within {len(self.strata)} "
+                "strata, no mechanism that is the same in all of them fits the labels of every "
+                f"group. {ARGUED}"
+            )
+        parts = "; ".join(
+            f"in group {g.group!r} {g.b1[0]:.3f} to {g.b1[1]:.3f} of those whose fair decision is "
+            f"{self.positive!r}, and {g.b0[0]:.3f} to {g.b0[1]:.3f} of the others"
+            for g in self.groups
+            if g.b0 is not None and g.b1 is not None
+        )
+        return (
+            f"Not rejected (p {p}). If fair decisions are independent of the group within strata, "
+            f"and labels are bent alike in all of them, then with {self.level:.0%} confidence the "
+            f"label {self.positive!r} was given to: {parts}. This does not show that the "
+            f"assumptions are true. {ARGUED}"
+        )
