@@ -18,7 +18,7 @@ import json
 import math
 import os
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -30,6 +30,7 @@ from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, Graph, WeightedGraph,
 from fairpc.circuit._properties import NestedScopes, require
 from fairpc.core import (
     AnyPath,
+    Bools,
     CircuitError,
     FileFormatError,
     Floats,
@@ -44,10 +45,9 @@ MAX_BYTES: Final = 32 * 2**20
 TOLERANCE: Final = 1e-5
 """How far weights may sum from one: what six significant digits of log θ can lose."""
 
+_Pair = tuple[int, int]
+
 _EXACT: Final = 1e-12  # nearer to one than this, the weights are left as they are
-_MAX_VARIABLE: Final = 2**31 - 1
-_SPACES: Final = (b" ", b"\n", b"\t", b"\r", b"\v", b"\f")
-_BYTES_PER_FIELD: Final = 20  # of a real file: time to read goes with fields, not with bytes
 _L, _T, _D = b"LTD"
 _SIZES: Final = {b"L": (4, 4), b"T": (5, 6), b"D": (7, math.inf)}  # fields of a line
 _GRAMMAR: Final = (
@@ -80,50 +80,56 @@ def read_psdd(
     Raises:
         FileFormatError: a file is truncated, altered or no such file; names file and line.
     """
-    # A vtree has a line per variable, where a psdd has dozens.
-    vtree = None if vtree_path is None else read_vtree(vtree_path, max_bytes // 8)
-    lines = _Lines(NodeLines(psdd_path, "psdd", max_bytes), vtree)
-    lines.read()
+    vtree = None if vtree_path is None else read_vtree(vtree_path, max_bytes)
+    nodes = _Nodes(os.fspath(psdd_path), vtree)
+    count = _read_lines(psdd_path, "psdd", max_bytes, nodes.add)
     # Counts first: of all that is wrong with a truncated file, that it is truncated says most.
-    lines.check_count()
-    n = lines.check_root()
+    nodes.check_count(count)
+    n = nodes.check_root()
     if names is not None and len(names) != n:
         raise CircuitError(
-            f"{len(names)} names were given for the {n} variables of {lines.file.path}: "
+            f"{len(names)} names were given for the {n} variables of {nodes.path}: "
             "give one per variable"
         )
-    return _built(lines, names or [f"X{i}" for i in range(1, n + 1)])
+    return nodes.circuit(names or [f"X{i}" for i in range(1, n + 1)])
 
 
-def _built(lines: _Lines, names: Sequence[str]) -> Circuit:
-    """The circuit of checked lines; each T and each D of several elements has its own weights."""
-    builder = CircuitBuilder(dict.fromkeys(names, 2))
-    of_leaf, of_element = (w.tolist() for w in lines.weights())
-    home: list[int] = []  # the node of each line
-    at, leaves = 0, iter(of_leaf)
-    every = zip(lines.needed(), lines.letter, lines.number, strict=True)
-    for n, (needed, letter, number) in enumerate(every):
-        weights = next(leaves) if letter == _T else None
-        if not needed:
-            home.append(-1)
-            at += number if letter == _D else 0
-        elif letter == _L:
-            home.append(builder.indicator(abs(number) - 1, int(number > 0)))
-        elif letter == _T:
-            home.append(builder.categorical(number - 1, weights, tie=n))
-        else:
-            span = slice(at, at + number)
-            pairs = zip(lines.prime[span], lines.sub[span], strict=True)
-            products = [builder.product(home[p], home[s]) for p, s in pairs]
-            home.append(
-                products[0] if number == 1 else builder.sum(products, of_element[span], tie=n)
-            )
-            at += number
-    return builder.build(home[-1])
+def _read_lines(
+    path: AnyPath, word: str, max_bytes: int, add: Callable[[list[bytes]], None]
+) -> int:
+    """Hand the fields of each line below the header to ``add``; the count that the header has.
+
+    What ``add`` refuses becomes an error that names the line.
+    """
+    data = read_whole(path, max_bytes)
+    count = None
+    for number, line in enumerate(io.BytesIO(data), 1):
+        tokens = line.split()
+        if not tokens or line.startswith(b"c"):
+            continue
+        try:
+            if count is not None:
+                add(tokens)
+            elif tokens[0] == word.encode() and len(tokens) == 2:
+                count = int(tokens[1])
+            else:
+                _fail(path, f"it is no {word} file: its first line must be '{word} COUNT'")
+        except KeyError as error:
+            rule = "list children before their parents"
+            _fail(path, f"line {number} names node {error}, which is not above it: {rule}")
+        except (ValueError, OverflowError) as error:
+            _fail(path, f"line {number}: {str(error)[:200]}")
+    if count is None:
+        _fail(path, f"it is no {word} file: its first line must be '{word} COUNT'")
+    return count
 
 
-class _Lines:
-    """The lines of a file and where they sit; a FileFormatError names the first that is wrong.
+def _fail(path: AnyPath, problem: str) -> NoReturn:
+    raise FileFormatError(f"{os.fspath(path)}: {problem}")
+
+
+class _Nodes:
+    """The nodes of a file, line by line, and where they sit.
 
     Every line has a place in the vtree: minus the number of a leaf's variable, or the number of
     a pair of places, one for all primes, one for all subs of a decision. Without a vtree the
@@ -134,96 +140,71 @@ class _Lines:
         prime, sub: of each element of a decision, lines counted from 0.
     """
 
-    def __init__(self, file: NodeLines, vtree: Vtree | None) -> None:
-        self.file = file
-        self._pairs: dict[tuple[int, int], int] = {}
-        self._root: int | None = None
-        if vtree is not None:
-            self._root = vtree.number_pairs(self._pairs)
+    def __init__(self, path: str, vtree: Vtree | None) -> None:
+        self.path = path
+        self._pairs: dict[_Pair, int] = {}
+        self._root = None if vtree is None else vtree.number_pairs(self._pairs)
         self._at: dict[int, int] = {}  # lines by id
-        self.letter, self.number, self.prime, self.sub = (array("q") for _ in range(4))
-        self._line, self._place = array("q"), array("q")
+        self.letter, self.number, self.prime, self.sub, self._place = (array("q") for _ in range(5))
         self._log, self._log_p, self._log_q = array("d"), array("d"), array("d")
 
-    def read(self) -> None:
-        for line, tokens in self.file:
-            try:
-                self._read(line, tokens)
-            except FileFormatError:
-                raise
-            except (ValueError, OverflowError) as error:
-                self.file.fail(f"a field is no number of 64 bits ({error}): {_GRAMMAR}", line)
-        if not self._at:
-            self.file.fail("it has no nodes: the file is truncated")
-
-    def _read(self, line: int, tokens: list[bytes]) -> None:
+    def add(self, tokens: list[bytes]) -> None:
+        """The next line; a ValueError where it is no node."""
         letter, size = tokens[0], len(tokens)
         least, most = _SIZES.get(letter, (1, 0))
         if not least <= size <= most:
-            self.file.fail(f"this is no node: {_GRAMMAR}", line)
+            raise ValueError(f"this is no node: {_GRAMMAR}")
         own, _, number = array("q", map(int, tokens[1:4]))  # refuses more than 64 bits
-        self.number.append(number)
+        if own in self._at:
+            raise ValueError(f"node {own} is given twice: give each node its own id")
         if letter == b"D":
-            place = self._decision(line, own, number, tokens[4:])
+            place = self._decision(own, number, tokens[4:])
+        elif not number or (letter == b"T" and number < 0):
+            raise ValueError(f"node {own} names variable {number}: they count from 1")
         else:
-            if not 0 < abs(number) <= _MAX_VARIABLE or (letter == b"T" and number < 0):
-                self.file.fail(f"node {own} names variable {number}: they count from 1", line)
             place = -abs(number)
         if letter == b"T":
             # Some tools write log(1 - p) too, before log(p).
             self._log_p.append(float(tokens[-1]))
             self._log_q.append(float(tokens[4]) if size == 6 else math.nan)
-        if own in self._at:
-            self.file.fail(f"node {own} is given twice: give each node its own id", line)
         self._at[own] = len(self._at)
         self.letter.append(letter[0])
-        self._line.append(line)
+        self.number.append(number)
         self._place.append(place)
 
-    def _decision(self, line: int, own: int, number: int, tokens: list[bytes]) -> int:
+    def _decision(self, own: int, number: int, tokens: list[bytes]) -> int:
         if len(tokens) != 3 * number:
-            self.file.fail(
-                f"node {own} declares {number:,} elements and {len(tokens):,} fields follow: "
-                "give prime, sub and log(theta) for each element",
-                line,
-            )
-        at, place = self._at, self._place
-        try:
-            primes = [at[int(token)] for token in tokens[::3]]
-            subs = [at[int(token)] for token in tokens[1::3]]
-        except KeyError as error:
-            self.file.fail(
-                f"node {own} names node {error.args[0]}, which is not above it: "
-                "list children before their parents",
-                line,
+            raise ValueError(f"node {own} declares {number:,} elements: {_GRAMMAR}")
+        primes = [self._at[int(token)] for token in tokens[::3]]
+        subs = [self._at[int(token)] for token in tokens[1::3]]
+        place = self._place
+        sides = {(place[p], place[s]) for p, s in zip(primes, subs, strict=True)}
+        if len(sides) > 1 or (self._root is not None and not sides <= self._pairs.keys()):
+            raise ValueError(
+                f"the elements of node {own} split its variables in different ways, or not as the "
+                "vtree does: primes are over what is left of a vtree node, subs over what is right"
             )
         self.prime.extend(primes)
         self.sub.extend(subs)
         self._log.extend(map(float, tokens[2::3]))
-        sides = {(place[p], place[s]) for p, s in zip(primes, subs, strict=True)}
-        if len(sides) > 1 or (self._root is not None and not sides <= self._pairs.keys()):
-            self.file.fail(
-                f"the elements of node {own} split its variables in different ways, or not as the "
-                "vtree does: primes are over what is left of a vtree node, subs over what is right",
-                line,
-            )
         return self._pairs.setdefault(sides.pop(), len(self._pairs))
 
-    def check_count(self) -> None:
+    def check_count(self, claimed: int) -> None:
         """The header counts the lines; Juice.jl counts the elements as well, more or less.
 
         So a larger count is believed if everything is below the last node: a file
         that was cut before its root has loose ends.
         """
-        claimed, found = self.file.count, len(self._at)
-        juice = found <= claimed <= found + len(self._log) and self._no_loose_ends()
-        if claimed != found and not juice:
-            self.file.fail(
+        found = len(self._at)
+        juice = 0 < found <= claimed <= found + len(self._log) and self._no_loose_ends()
+        if not juice and (claimed != found or not found):
+            _fail(
+                self.path,
                 f"the header declares {claimed:,} nodes and the file has {found:,}: "
-                "the file is truncated or its header is wrong"
+                "the file is truncated or its header is wrong",
             )
 
-    def needed(self) -> bytearray:
+    def _needed(self) -> bytearray:
         """Which lines the last one needs."""
         found = bytearray(len(self.letter))
         found[-1] = 1
@@ -238,56 +219,77 @@ class _Lines:
 
     def _no_loose_ends(self) -> bool:
         """Whether the last line needs all others; literals may be needed by a T alone."""
-        lines = list(zip(self.needed(), self.letter, self.number, strict=True))
+        lines = list(zip(self._needed(), self.letter, self.number, strict=True))
         literals = {number for used, _, number in lines if used}
         literals |= {-number for used, letter, number in lines if used and letter == _T}
         return all(used or (letter == _L and number in literals) for used, letter, number in lines)
 
     def check_root(self) -> int:
         """The last line is the root of the vtree, or of its own one; gives their variables."""
-        if self._root not in (None, self._place[-1]):
-            self.file.fail(
+        root, pairs = self._place[-1], list(self._pairs)
+        if self._root not in (None, root):
+            _fail(
+                self.path,
                 "the last node is not over the variables of the whole vtree: the file is "
                 "truncated, or the two do not belong together",
-                self._line[-1],
             )
-        return self._check_tree(self._place[-1], list(self._pairs))
-
-    def _check_tree(self, root: int, pairs: list[tuple[int, int]]) -> int:
-        """No place occurs twice below the last line's, and the variables are 1 to n."""
-        parent = {root: root}
-        stack = [root]
+        seen, stack = {root}, [root]
         while stack:
             place = stack.pop()
             for side in pairs[place] if place >= 0 else ():
-                if side in parent:
-                    at = self._place.index(_meeting(parent, place, parent[side]))
-                    self.file.fail(
-                        f"a prime and a sub of node {list(self._at)[at]} share variables: "
-                        "the two sides of a decision must be over different ones",
-                        self._line[at],
-                    )
-                parent[side] = place
+                if side in seen:
+                    _fail(self.path, "a prime and a sub share variables: they need different ones")
+                seen.add(side)
                 stack.append(side)
-        variables = sorted(-place for place in parent if place < 0)
+        variables = sorted(-place for place in seen if place < 0)
         if variables[-1] != len(variables):
             gap = next(i for i, v in enumerate(variables, 1) if i != v)
-            self.file.fail(
+            _fail(
+                self.path,
                 f"variable {gap} does not occur below the last node and variable {variables[-1]} "
-                "does: a psdd is over the variables 1 to n"
+                "does: a psdd is over the variables 1 to n",
             )
         return len(variables)
 
-    def weights(self) -> tuple[Floats, Floats]:
+    def circuit(self, names: Sequence[str]) -> Circuit:
+        """Each T and each D of several elements has weights of its own."""
+        builder = CircuitBuilder(dict.fromkeys(names, 2))
+        of_leaf, of_element = (w.tolist() for w in self._weights())
+        home: list[int] = []  # the node of each line
+        at, leaf = 0, 0
+        lines = zip(self._needed(), self.letter, self.number, strict=True)
+        for n, (needed, letter, number) in enumerate(lines):
+            node = -1
+            if needed and letter == _L:
+                node = builder.indicator(abs(number) - 1, int(number > 0))
+            elif needed and letter == _T:
+                node = builder.categorical(number - 1, of_leaf[leaf], tie=n)
+            elif needed:
+                span = slice(at, at + number)
+                pairs = zip(self.prime[span], self.sub[span], strict=True)
+                products = [builder.product(home[p], home[s]) for p, s in pairs]
+                node = products[0]
+                if number > 1:
+                    node = builder.sum(products, of_element[span], tie=n)
+            home.append(node)
+            at += number if letter == _D else 0
+            leaf += letter == _T
+        return builder.build(home[-1])
+
+    def _weights(self) -> tuple[Floats, Floats]:
         """(1 - p, p) of each T; and of each element θ, divided by their sum if that is not 1."""
         letter, number = np.asarray(self.letter), np.asarray(self.number)
         true, decision = np.flatnonzero(letter == _T), np.flatnonzero(letter == _D)
         size = number[decision]
         log, log_p, log_q = map(np.asarray, (self._log, self._log_p, self._log_q))
-        self._check_logs(np.repeat(decision, size), log)
-        self._check_logs(true, log_p)
         both = ~np.isnan(log_q)
-        self._check_logs(true[both], log_q[both])
+        for where, logs in (
+            (np.repeat(decision, size), log),
+            (true, log_p),
+            (true[both], log_q[both]),
+        ):
+            rule = "log-probabilities are not above 0"
+            self._check(where, logs, logs <= TOLERANCE, f"has the log-probability {{}}: {rule}")
         self._check_totals(true[both], np.exp(log_p[both]) + np.exp(log_q[both]))
         theta = np.exp(log)
         if len(theta):
@@ -298,28 +300,14 @@ class _Lines:
         log_p = np.minimum(log_p, 0.0)
         return np.stack([-np.expm1(log_p), np.exp(log_p)], axis=1), theta
 
-    def _check_logs(self, where: Ints, logs: Floats) -> None:
-        if (bad := first_of(~(logs <= TOLERANCE))) is not None:
-            own, line = list(self._at)[where[bad]], self._line[where[bad]]
-            problem = f"node {own} has the log-probability {logs[bad]:.9g}"
-            self.file.fail(f"{problem}: give a number that is not above 0", line)
-
     def _check_totals(self, where: Ints, totals: Floats) -> None:
-        if (bad := first_of(~(np.abs(totals - 1.0) <= TOLERANCE))) is not None:
-            own, line = list(self._at)[where[bad]], self._line[where[bad]]
-            problem = f"the weights of node {own} sum to {totals[bad]:.9g}"
-            self.file.fail(f"{problem}: weights are exp(log(theta)) and must sum to 1", line)
+        sound = np.abs(totals - 1.0) <= TOLERANCE
+        self._check(where, totals, sound, "has weights that sum to {}: they must sum to 1")
 
-
-def _meeting(parent: dict[int, int], a: int, b: int) -> int:
-    """The lowest place above both (or one of them)."""
-    above = {a}
-    while parent[a] != a:
-        a = parent[a]
-        above.add(a)
-    while b not in above:
-        b = parent[b]
-    return b
+    def _check(self, where: Ints, values: Floats, sound: Bools, problem: str) -> None:
+        if (bad := first_of(~sound)) is not None:
+            node = list(self._at)[where[bad]]
+            _fail(self.path, f"node {node} {problem.format(f'{values[bad]:.9g}')}")
 
 
 def write_psdd(circuit: Circuit, psdd_path: AnyPath, vtree_path: AnyPath) -> None:
@@ -356,7 +344,6 @@ def write_psdd(circuit: Circuit, psdd_path: AnyPath, vtree_path: AnyPath) -> Non
     write_atomically(psdd_path, text.encode())
 
 
-_Pair = tuple[int, int]
 _NO_SUB: Final = -1
 
 
@@ -585,89 +572,33 @@ def vtree_of(graph: Graph) -> Vtree:
 
 
 def read_vtree(path: AnyPath, max_bytes: int) -> Vtree:
-    """The vtree of a file; a FileFormatError names the line at fault."""
-    lines = NodeLines(path, "vtree", max_bytes)
+    """The vtree of a file; a FileFormatError says what is wrong with it."""
     index: dict[int, int] = {}
     nodes: list[tuple[int, int, int]] = []
     loose: dict[int, None] = {}
-    for line, tokens in lines:
+
+    def add(tokens: list[bytes]) -> None:
         if (tokens[0], len(tokens)) not in ((b"L", 3), (b"I", 4)):
-            lines.fail("a vtree node is 'L id variable' or 'I id left right'", line)
-        try:
-            node, *rest = array("q", map(int, tokens[1:]))
-        except (ValueError, OverflowError) as error:
-            lines.fail(f"a field is no integer of 64 bits ({error})", line)
+            raise ValueError("a vtree node is 'L id variable' or 'I id left right'")
+        node, *rest = array("q", map(int, tokens[1:]))
         if node in index:
-            lines.fail(f"vtree node {node} is given twice: give each node its own id", line)
+            raise ValueError(f"vtree node {node} is given twice: give each node its own id")
         for child in rest if len(rest) == 2 else ():
-            if child not in loose:
-                lines.fail(
-                    f"vtree node {node} has the child {child}, which is not above it or has "
-                    "another parent: list children first, each below one parent",
-                    line,
-                )
-            del loose[child]
+            del loose[child]  # each is above, and below one parent
         index[node] = len(nodes)
         loose[node] = None
         nodes.append((index[rest[0]], index[rest[1]], -1) if len(rest) == 2 else (-1, -1, rest[0]))
-    _check_vtree(lines, nodes, len(loose))
+
+    count = _read_lines(path, "vtree", max_bytes, add)
+    numbers = sorted(variable for left, _, variable in nodes if left < 0)
+    if not len(nodes) == count == 2 * len(numbers) - 1 or len(loose) != 1:
+        _fail(
+            path,
+            f"the header declares {count:,} vtree nodes and the file has {len(nodes):,}, "
+            f"{len(loose)} of them without a parent: a vtree has one root, the last",
+        )
+    if numbers != list(range(1, len(numbers) + 1)):
+        _fail(path, f"its leaves do not name the variables 1 to {len(numbers)}, each once")
     left, right, variable = np.array(nodes, np.int64).T
     columns = np.where(left < 0, variable - 1, -1)
     return Vtree(np.array(list(index), np.int64), left, right, columns)
-
-
-def _check_vtree(lines: NodeLines, nodes: list[tuple[int, int, int]], roots: int) -> None:
-    if len(nodes) != lines.count:
-        lines.fail(
-            f"the header declares {lines.count:,} vtree nodes and the file has {len(nodes):,}: "
-            "the file is truncated or its header is wrong"
-        )
-    if roots != 1:
-        lines.fail(f"it has {roots} vtree nodes without a parent: a vtree has one root, the last")
-    numbers = sorted(variable for left, _, variable in nodes if left < 0)
-    for expected, found in enumerate(numbers, 1):
-        if expected != found:
-            lines.fail(
-                f"its {len(numbers)} leaves do not name the variables 1 to {len(numbers)}, each "
-                f"once: look at variable {min(expected, found)}"
-            )
-
-
-class NodeLines:
-    """The lines below the header of a ``.psdd`` or ``.vtree`` file, as (number, tokens)."""
-
-    def __init__(self, path: AnyPath, word: str, max_bytes: int) -> None:
-        self.path = os.fspath(path)
-        self._data = read_whole(path, max_bytes)
-        if b"\0" in self._data:
-            self.fail(f"it holds binary data: a {word} file is text")
-        fields = sum(map(self._data.count, _SPACES))
-        if fields > max_bytes // _BYTES_PER_FIELD:
-            self.fail(
-                f"it has {fields:,} fields and the limit is {max_bytes // _BYTES_PER_FIELD:,}: "
-                "give a smaller file, or a larger max_bytes if you trust this one"
-            )
-        self._rest = self._split()
-        line, (first, *count) = next(self._rest, (None, [b""]))
-        if {word, first.decode("latin-1")} == {"psdd", "vtree"}:
-            self.fail(f"it is no {word} file but the other: give the psdd first, then the vtree")
-        if first != word.encode() or not (len(count) == 1 and count[0].isdigit()):
-            self.fail(f"the first line that is no comment must be '{word} COUNT'", line)
-        if len(count[0]) > 18:
-            self.fail("the count is no integer of 64 bits", line)
-        self.count = int(count[0])
-
-    def __iter__(self) -> Iterator[tuple[int, list[bytes]]]:
-        return self._rest
-
-    def _split(self) -> Iterator[tuple[int, list[bytes]]]:
-        for number, line in enumerate(io.BytesIO(self._data), 1):
-            tokens = line.split()
-            if tokens and not line.startswith(b"c"):
-                if b"_" in line:  # Python would take 1_0 for ten
-                    self.fail("an underscore is no part of a number: remove it", number)
-                yield number, tokens
-
-    def fail(self, problem: str, line: int | None = None) -> NoReturn:
-        where = self.path if line is None else f"{self.path}, line {line}"
-        raise FileFormatError(f"{where}: {problem[:400]}")
