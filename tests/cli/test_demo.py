@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import fairpc.cli._demo as demo
+import fairpc.cli._bundled as demo
 from cli.calls import called
+from fairpc.cli._labelled import LabelledTable
 from fairpc.cli._screen import Screen
-from fairpc.cli._tables import N_ROWS, LabelledTable
+from fairpc.cli._tables import N_ROWS
 from fairpc.data import Warned
 from fairpc.evidence._test_records import WHAT_TO_DO
 

@@ -227,17 +227,20 @@ REFUSED = {
     ),
     "an unknown classifier": (
         ("fit", "t.csv", *ROLES, "--model", "latent", "--classifier", "svm", "-o", "n"),
-        "--classifier is 'svm': use one of hgb, logistic, forest",
+        "'svm' is not one of 'hgb', 'logistic', 'forest'",
     ),
     "a structure": (
         ("fit", "t.csv", *QUICK, "--structure", "strudel", "-o", "n"),
-        "--structure is for circuits",
+        "--structure is not for --model latent",
     ),
     "components": (
         ("fit", "t.csv", *QUICK, "--components", "2", "-o", "n"),
-        "--components is for circuits",
+        "--components is not for --model latent",
     ),
-    "bins": (("fit", "t.csv", *QUICK, "--bins", "4", "-o", "n"), "--bins is for circuits"),
+    "bins": (
+        ("fit", "t.csv", *QUICK, "--bins", "4", "-o", "n"),
+        "--bins is not for --model",
+    ),
     "a checkpoint": (
         ("fit", "t.csv", *QUICK, "--checkpoint", "kept", "-o", "n"),
         "--checkpoint is for tables that are read in parts",

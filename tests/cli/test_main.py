@@ -56,7 +56,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(*_: object, **__: object) -> None:
         raise FairpcError("column 'sex' has 1 value: give a column with two")
 
-    monkeypatch.setattr("fairpc.cli._demo.run", run)
+    monkeypatch.setattr("fairpc.cli._bundled.demonstrate", run)
 
 
 @pytest.mark.usefixtures("broken")
@@ -106,7 +106,7 @@ def test_every_end_has_its_code(
     def run(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("fairpc.cli._data.run", run)
+    monkeypatch.setattr("fairpc.cli._bundled._list", run)
     monkeypatch.setattr("os.dup2", lambda *_: None)
     monkeypatch.setattr("os.open", lambda *_: 1)
     monkeypatch.setattr("sys.stdout.fileno", lambda: 1, raising=False)

@@ -6,16 +6,18 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import fields
+from inspect import signature
 from pathlib import Path
 
 import pytest
 import typer
 
 import fairpc
+from fairpc import FairPC
 from fairpc.cli import app
-from fairpc.cli._options import Keeping, Learner, Roles, TextFormat
+from fairpc.cli._options import OF_THE_FIT, Keeping, Learner, Roles, TextFormat, flag
 from fairpc.cli._tables import about
-from fairpc.errors import LearningError, TableError
+from fairpc.errors import LearningError, OptionError, TableError
 
 ROOT = Path(fairpc.__file__).parent
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
@@ -23,7 +25,7 @@ FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 def options(*commands: str) -> set[str]:
     """Every option of some commands, or of all."""
-    every = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    every = typer.main.get_command(app()).commands  # type: ignore[attr-defined]
     parameters = (p for name in commands or every for p in every[name].params)
     return {o for p in parameters for o in (*p.opts, *p.secondary_opts)}
 
@@ -49,5 +51,12 @@ def test_an_error_names_the_table_once() -> None:
 
 @pytest.mark.parametrize("record", [Roles, Learner, TextFormat, Keeping])
 def test_every_field_of_a_record_is_an_option(record: type) -> None:
-    names = {f"--{field.name.replace('_', '-')}" for field in fields(record)}
-    assert {name.replace("--labels", "--label") for name in names} <= options("fit")
+    assert {flag(record, field.name) for field in fields(record)} <= options("fit")
+
+
+def test_a_learner_sets_arguments_of_models() -> None:
+    arguments = signature(FairPC).parameters
+    assert {field.name for field in fields(Learner)} - set(arguments) == set(OF_THE_FIT)
+    assert Learner(n_bins=5).settings(arguments)["n_bins"] == 5
+    with pytest.raises(OptionError, match=r"^--bins is not for --model FairPC"):
+        Learner(n_bins=5).settings(())

@@ -109,9 +109,12 @@ def test_queries_and_scores_of_such_models(
         (("--given", "sex"), "column 'sex' is given as --given and as --sensitive"),
         (("--given", "label"), "column 'label' is given as --given and as --label"),
         (("--given", "hours", "--drop", "hours"), "is given as --given and as --drop"),
-        (("--given", "hours", "--mechanism", "some"), "--mechanism is 'some': choose one of"),
+        (("--given", "hours", "--mechanism", "some"), "'some' is not one of 'shared', 'within'"),
         (("--mechanism", "within"), "give their columns with --given"),
-        (("--given", "hours", "--model", "NLatPC"), "--given is for models with a hidden decision"),
+        (
+            ("--given", "hours", "--model", "NLatPC"),
+            "--given is for models with a latent",
+        ),
     ],
 )
 def test_what_cannot_be_strata_is_refused_in_one_sentence(

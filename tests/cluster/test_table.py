@@ -83,7 +83,7 @@ def test_the_command_fits_on_a_cluster(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--engine", "spark"), "--engine is 'spark': choose one of local, dask"),
+        (("--engine", "spark"), "'spark' is not one of 'local', 'dask'"),
         (("--scheduler", "tcp://127.0.0.1:1"), "give --engine dask too"),
         (
             ("--engine", "dask", "--scheduler", "tcp://127.0.0.1:1"),

@@ -12,7 +12,7 @@ import pytest
 PROGRAM = """
 import signal, sys, tempfile, time
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup hands down that it is ignored
-import fairpc.cli._data
+import fairpc.cli._bundled
 from fairpc.cli import main
 from fairpc.core._whole_files import replacing
 
@@ -21,7 +21,7 @@ def slow(*_, **__):
         print("begun", flush=True)
         time.sleep(60)
 
-fairpc.cli._data.run = slow
+fairpc.cli._bundled._load = slow
 main(["data", "german", "-o", "out.csv"])
 """
 
@@ -63,7 +63,7 @@ import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
 import numpy as np
 import polars
-import fairpc.cli._data
+import fairpc.cli._bundled
 from fairpc.cli import main
 from fairpc.comparison import compare
 from fairpc.core._running import map_in_order
@@ -84,8 +84,8 @@ def compared(*_, **__):
 def mapped(*_, **__):
     list(map_in_order(sleep, range(9), 2))
 
-fairpc.cli._data.run = {"compared": compared, "mapped": mapped}[sys.argv.pop()]
-sys.argv[1:] = ["data", "german"]
+fairpc.cli._bundled._load = {"compared": compared, "mapped": mapped}[sys.argv.pop()]
+sys.argv[1:] = ["data", "german", "-o", "-"]
 main()
 """
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from fairpc.cli._fit import FROM_SCORES, estimator, refusing_copies
-from fairpc.cli._options import LATENT, Engine, Learner, Roles, TextFormat
+import fairpc.cli._options as opt
+from fairpc.cli._fit import estimator, refusing_copies
+from fairpc.cli._labelled import labelled
+from fairpc.cli._learned import FROM_SCORES
+from fairpc.cli._options import LATENT, Learner, Roles
 from fairpc.cli._screen import Screen, grid, print_json, say
-from fairpc.cli._tables import about, check_output, client_of, labelled, opened
+from fairpc.cli._tables import about, check_output, client_of, opened
 from fairpc.core import FairpcError, counted
 from fairpc.data import format_of, write_table
 
@@ -29,34 +32,49 @@ _SHOWN: Final = {
 }
 
 
-def run(
-    table: str,
-    cv: int,
-    methods: list[str] | None,
-    output: str | None,
-    roles: Roles,
-    structure: str,
-    bins: int,
-    seed: int,
-    text: TextFormat,
-    engine: Engine,
+def compare(
+    table: opt.Table,
+    cv: Annotated[int, opt.option("N", "Folds of the cross-validation.", min=2, max=100)] = 10,
+    methods: Annotated[
+        list[str] | None,
+        opt.option(
+            "NAME",
+            "FairPC, NLatPC, LatNB, TwoNB, LatentDecision, LR, FairLR, Reweight, Reduction, Rand; "
+            "may be repeated. Default: FairPC, TwoNB, LR, FairLR, Reweight.",
+            "--method",
+        ),
+    ] = None,
+    output: Annotated[str | None, opt.output("The numbers as a table file.")] = None,
+    *,
+    roles: opt.Roles,
+    structure: opt.Structure = "auto",
+    bins: opt.Bins = None,
+    seed: opt.Seed = 0,
+    text: opt.TextFormat,
+    engine: opt.Engine,
     screen: Screen,
 ) -> None:
-    """Compare methods on the same folds of a table."""
-    from fairpc.comparison import compare
+    """Compare models with other methods by cross-validation.
+
+    Example: fairpc compare loans.csv --label approved --sensitive sex --cv 5
+    """
+    from fairpc import comparison
     from fairpc.models import progress
 
     if output is not None:
         format_of(output)
         check_output(output, table)
-    names, learner = methods or DEFAULT, Learner(structure=structure, bins=bins, seed=seed)
+    names, learner = (
+        methods or DEFAULT,
+        Learner(structure=structure, n_bins=bins, random_state=seed),
+    )
     _estimators(names, learner, roles)  # a wrong name is refused before the table is read
     with opened(table, text) as files, about(files.source):
         rows = labelled(files, roles)
         models = _estimators(names, learner, rows.roles)
         shown = screen.shows_progress
         with refusing_copies(), client_of(engine) as client, progress(shown, None) as step:
-            found = compare(
+            found = comparison.compare(
                 models,
                 rows.X,
                 rows.y,
@@ -82,7 +100,7 @@ def _estimators(methods: Sequence[str], learner: Learner, roles: Roles) -> dict[
     """The methods by name, not yet fitted."""
     from fairpc.comparison import default_baselines
 
-    baselines = default_baselines(learner.seed)
+    baselines = default_baselines(learner.random_state)
     known = (*CIRCUITS, FROM_SCORES, *baselines)
     made: dict[str, Any] = {}
     for name in dict.fromkeys(methods):
@@ -95,7 +113,7 @@ def _estimators(methods: Sequence[str], learner: Learner, roles: Roles) -> dict[
         elif name in CIRCUITS:
             made[name] = estimator(replace(learner, model=name, structure="auto"), roles)
         elif name == FROM_SCORES:
-            made[name] = estimator(Learner(model=LATENT, seed=learner.seed), roles)
+            made[name] = estimator(Learner(model=LATENT, random_state=learner.random_state), roles)
         else:
             made[name] = baselines[name].set_params(sensitive=roles.sensitive)
     return made

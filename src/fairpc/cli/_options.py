@@ -6,12 +6,11 @@ knows single options only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from importlib import import_module
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from inspect import Parameter, Signature, signature
 from math import isfinite
-from typing import Annotated, Any, Final, get_type_hints
+from typing import Annotated, Any, Final, Literal, get_type_hints
 
 import typer
 
@@ -57,9 +56,15 @@ Structure = Annotated[
 ]
 Bins = Annotated[
     int | None,
-    option("N", "Approximate bins per numeric column; 8, or 32 for a forest.", min=2, max=1000),
+    option(
+        "N",
+        "Approximate bins per numeric column; 8, or 32 for a forest.",
+        "--bins",
+        min=2,
+        max=1000,
+    ),
 ]
-Seed = Annotated[int, option("N", "Random seed.", min=0, max=2**32 - 1)]
+Seed = Annotated[int, option("N", "Random seed.", "--seed", min=0, max=2**32 - 1)]
 MaxMemory = Annotated[
     str | None,
     option(
@@ -83,39 +88,11 @@ AllowUnseen = Annotated[
     ),
 ]
 
-ARGUMENTS: Final = {
-    "categorical": "--categorical",
-    "checkpoint": "--checkpoint",
-    "decimal": "--decimal",
-    "equal_mass": "--equal-mass",
-    "given": "--given",
-    "max_memory": "--max-memory",
-    "mechanism": "--mechanism",
-    "missing_values": "--missing",
-    "monotone": "--monotone",
-    "n_bins": "--bins",
-    "n_components": "--components",
-    "numbers": "--numbers",
-    "numeric": "--numeric",
-    "positive": "--positive",
-    "random_state": "--seed",
-    "sample_weight": "--weight",
-    "sensitive": "--sensitive",
-    "structure": "--structure",
-    "threshold": "--threshold",
-}
-"""Arguments of the models and of ``fit``, and the option that sets each."""
-
-NOT_SETTINGS: Final = ("model", "classifier", "weight", "equal_rates")
-"""Options of ``Learner`` that are no settings of a model."""
-DECIMALS: Final = (".", ",")
 THRESHOLD: Final = 0.5
 LATENT: Final = "latent"
 """The model that has a classifier."""
-ENGINES: Final = ("local", "dask")
-NUMBERS: Final = ("density", "bins")
-GAPS: Final = ("decisions", "scores", "either")
-BENDINGS: Final = ("shared", "within")
+OF_THE_FIT: Final = ("model", "classifier", "weight", "equal_rates")
+"""Fields of ``Learner`` that are no settings of a model."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +144,7 @@ class Roles:
         ),
     ] = field(default_factory=list)
     decimal: Annotated[
-        str | None,
+        Literal[".", ","] | None,
         option(
             "MARK",
             "The mark before decimals, . or , (1.234,50 has a comma); told by the values of each "
@@ -176,10 +153,6 @@ class Roles:
     ] = None
 
     def __post_init__(self) -> None:
-        if self.decimal not in (None, *DECIMALS):
-            raise OptionError(
-                f"--decimal is {self.decimal!r}: give the mark before decimals, . or ,"
-            )
         if (n := len(self.labels)) > 1:
             raise OptionError(f"--label is given {n} times: there is one label, give it once")
 
@@ -192,10 +165,25 @@ class Roles:
         """What means "missing", as text and, where it is a number, as that."""
         return ("", *self.missing, *(n for n in map(as_number, self.missing) if n is not None))
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The same as arguments of a model."""
+        return {
+            "sensitive": self.sensitive,
+            "positive": self.positive,
+            "numeric": tuple(self.numeric),
+            "categorical": tuple(c for c in self.categorical if c not in self.sensitive),
+            "missing_values": self.sentinels,
+            "decimal": self.decimal,
+        }
+
 
 @dataclass(frozen=True)
 class Learner:
-    """Which model is fitted, and how; structure and components are for FairPC and NLatPC."""
+    """Which model is fitted, and how.
+
+    A field that has the name of an argument of a model sets it, if the model has one.
+    """
 
     model: Annotated[
         str,
@@ -206,7 +194,7 @@ class Learner:
         ),
     ] = "FairPC"
     classifier: Annotated[
-        str | None,
+        Literal["hgb", "logistic", "forest"] | None,
         option(
             "NAME",
             "With --model latent: hgb, gradient boosting (the default); logistic, logistic "
@@ -214,18 +202,24 @@ class Learner:
         ),
     ] = None
     structure: Structure = "auto"
-    components: Annotated[
+    n_components: Annotated[
         int | None,
-        option("N", "Circuits mixed in each P(x | Df, S); default: auto chooses.", min=1, max=64),
+        option(
+            "N",
+            "Circuits mixed in each P(x | Df, S); default: auto chooses.",
+            "--components",
+            min=1,
+            max=64,
+        ),
     ] = None
-    bins: Bins = None
+    n_bins: Bins = None
     numbers: Annotated[
-        str,
+        Literal["density", "bins"],
         option(
             "NAME",
             "What is known of a number: density, the number itself; or bins, only its bin.",
         ),
-    ] = NUMBERS[0]
+    ] = "density"
     monotone: Annotated[
         list[str],
         option(
@@ -243,13 +237,13 @@ class Learner:
         ),
     ] = field(default_factory=list)
     mechanism: Annotated[
-        str,
+        Literal["shared", "within"],
         option(
             "NAME",
-            "With --given: shared, labels are bent alike in all strata of a group; within, each "
+            "With --given: shared, labels are altered alike in all strata of a group; within, each "
             "stratum has a P(D | Df, S) of its own.",
         ),
-    ] = BENDINGS[0]
+    ] = "shared"
     weight: Weight = None
     equal_mass: Annotated[
         bool,
@@ -275,7 +269,7 @@ class Learner:
             "--equal-rates",
         ),
     ] = False
-    seed: Seed = 0
+    random_state: Seed = 0
 
     def __post_init__(self) -> None:
         if self.equal_rates and self.threshold != THRESHOLD:
@@ -287,13 +281,7 @@ class Learner:
             raise OptionError(
                 "--equal-rates counts rows, and --weight weighs them: leave one of the two out"
             )
-        if self.numbers not in NUMBERS:
-            raise OptionError(f"--numbers is {self.numbers!r}: choose one of {', '.join(NUMBERS)}")
-        if self.mechanism not in BENDINGS:
-            raise OptionError(
-                f"--mechanism is {self.mechanism!r}: choose one of {', '.join(BENDINGS)}"
-            )
-        if self.mechanism != BENDINGS[0] and not self.given:
+        if self.mechanism != "shared" and not self.given:
             raise OptionError(
                 f"--mechanism {self.mechanism} is about strata: give their columns with --given, "
                 "or leave it out"
@@ -303,12 +291,17 @@ class Learner:
                 f"--classifier is for --model {LATENT}: give that, or leave --classifier out"
             )
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The settings of a model, by the arguments that the options set."""
-        arguments = {option: name for name, option in ARGUMENTS.items()}
-        chosen = {n: v for n, v in vars(self).items() if n not in NOT_SETTINGS}
-        return {arguments[f"--{name.replace('_', '-')}"]: v for name, v in chosen.items()}
+    def settings(self, known: Collection[str]) -> dict[str, Any]:
+        """Those arguments of a model that it knows; an error where another one is asked for."""
+        chosen = {name: v for name, v in vars(self).items() if name not in OF_THE_FIT}
+        usual = {each.name: _default(each) for each in fields(self)}
+        for name, value in chosen.items():
+            if name not in known and value != usual[name]:
+                raise OptionError(
+                    f"{flag(Learner, name)} is not for --model {self.model}: leave it out, or take "
+                    "--model FairPC"
+                )
+        return {name: value for name, value in chosen.items() if name in known}
 
 
 @dataclass(frozen=True)
@@ -327,7 +320,7 @@ class Engine:
     """Who reads a table and does the work: this process, or workers of Dask."""
 
     engine: Annotated[
-        str,
+        Literal["local", "dask"],
         option(
             "NAME", "local, or dask: workers read the table and do the work, here or on a cluster."
         ),
@@ -341,8 +334,6 @@ class Engine:
     ] = None
 
     def __post_init__(self) -> None:
-        if self.engine not in ENGINES:
-            raise OptionError(f"--engine is {self.engine!r}: choose one of {', '.join(ENGINES)}")
         if self.scheduler is not None and not self.clustered:
             raise OptionError("--scheduler is an address of Dask: give --engine dask too")
 
@@ -366,13 +357,9 @@ class Limit:
         ),
     ] = None
     gap: Annotated[
-        str,
+        Literal["decisions", "scores", "either"],
         option("WHICH", "What --fail-over looks at: decisions, scores (their means), or either."),
     ] = "decisions"
-
-    def __post_init__(self) -> None:
-        if self.gap not in GAPS:
-            raise OptionError(f"--gap is {self.gap!r}: use {', '.join(GAPS)}")
 
 
 def as_number(text: str) -> float | None:
@@ -384,15 +371,14 @@ def as_number(text: str) -> float | None:
     return number if isfinite(number) else None
 
 
-def declared(command: Callable[..., None], module: str, function: str) -> Callable[..., None]:
-    """A command as Typer wants it: each record among its parameters as the options it holds.
+def declared(run: Callable[..., None]) -> Callable[..., None]:
+    """A function as Typer wants it: each record among its parameters as the options it holds.
 
-    It is run by a function of a module, which takes the same parameters. One of them is
-    ``screen``, on which the log appears while it runs.
+    One of the records is ``screen``, on which the log appears while the function runs.
     """
     records: dict[str, Any] = {}
     options: list[Parameter] = []
-    for parameter in signature(command, eval_str=True).parameters.values():
+    for parameter in signature(run, eval_str=True).parameters.values():
         if is_dataclass(parameter.annotation):
             records[parameter.name] = parameter.annotation
             options += _options(parameter.annotation)
@@ -405,9 +391,9 @@ def declared(command: Callable[..., None], module: str, function: str) -> Callab
             for name, record in records.items()
         }
         log_to(made["screen"])
-        getattr(import_module(f"fairpc.cli._{module}"), function)(**given, **made)
+        run(**given, **made)
 
-    call.__doc__ = command.__doc__
+    call.__doc__ = run.__doc__
     # Help lists what must be given first.
     options.sort(key=lambda each: each.default is not Parameter.empty)
     call.__signature__ = Signature(options)  # type: ignore[attr-defined]
@@ -418,11 +404,21 @@ def declared(command: Callable[..., None], module: str, function: str) -> Callab
 def _options(record: Any) -> Iterator[Parameter]:
     types = get_type_hints(record, include_extras=True)
     for each in fields(record):
-        factory = each.default_factory
-        default = each.default if factory is MISSING else factory()
+        default = _default(each)
         yield Parameter(
             each.name,
             Parameter.KEYWORD_ONLY,
             default=Parameter.empty if default is MISSING else default,
             annotation=types[each.name],
         )
+
+
+def _default(of: Field[Any]) -> Any:
+    return of.default if of.default_factory is MISSING else of.default_factory()
+
+
+def flag(record: type, name: str) -> str:
+    """What the option of a field is called."""
+    # Typer keeps the first name where a default would be.
+    declared = get_type_hints(record, include_extras=True)[name].__metadata__[0].default
+    return declared if isinstance(declared, str) else f"--{name.replace('_', '-')}"

@@ -1,4 +1,5 @@
-"""``fairpc predict`` and ``query``: what a model says about rows of a table, or about a question.
+"""``fairpc predict``, ``query``, ``explain`` and ``export``: what a model says about the rows of a
+table, about a question, about one person; and the same as a file that does without fairpc.
 
 A table is streamed, however long it is.
 """
@@ -7,17 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from shlex import quote
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import numpy as np
 
-from fairpc.cli._options import TextFormat
+import fairpc.cli._options as opt
 from fairpc.cli._screen import Screen, grid, print_json, say
 from fairpc.cli._tables import (
     STDOUT,
     about,
+    answers_of,
+    check_document,
+    check_output,
+    column,
+    deliver,
     evidence,
     loaded,
     note_absent,
@@ -28,22 +35,12 @@ from fairpc.cli._tables import (
 )
 from fairpc.core import NotAnsweredError, OptionError, TableError, counted
 from fairpc.data import TableFiles, Warned, format_of, write_table
-from fairpc.models import (
-    PART,
-    UNKNOWN,
-    Answer,
-    Progress,
-    Query,
-    Report,
-    Vocabulary,
-    parse,
-    progress,
-)
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from fairpc.models import FittedModel
+    from fairpc.auditing import Answers, Document, Reasons
+    from fairpc.models import Answer, FittedModel, Query, Report
 
 BATCH: Final = 50_000
 """Rows in memory at a time; a few batches are on their way at once."""
@@ -57,20 +54,52 @@ FORMULA: Final = r"^[=+\-@\t\r]"
 """How text begins that a spreadsheet takes for a formula; numbers do so too, and are none."""
 
 
-def run(
-    model_file: str,
-    table: str,
-    output: str,
-    bounds: bool,
-    decide: bool,
-    decide_as: str | None,
-    safe_csv: bool,
-    allow_unseen: list[str] | None,
-    text: TextFormat,
+def predict(
+    model_file: opt.ModelFile,
+    table: opt.Table,
+    output: Annotated[
+        str, opt.output("The table with the scores: .csv, .tsv, .parquet, .feather; - for stdout.")
+    ],
+    bounds: Annotated[
+        bool,
+        opt.option(
+            None,
+            "Append p_df_lower and p_df_upper, too: the P(Df = positive class) that the labels "
+            "leave possible.",
+            "--bounds",
+        ),
+    ] = False,
+    decide: Annotated[
+        bool, opt.option(None, "Append the column 'decision', too.", "--decide")
+    ] = False,
+    decide_as: Annotated[
+        str | None, opt.option("COL", "As --decide, with another name for the column.")
+    ] = None,
+    safe_csv: Annotated[
+        bool,
+        opt.option(
+            None,
+            "Write ' before text that begins with = + - @, a tab or a carriage return, which a "
+            "spreadsheet would take for a formula.",
+            "--safe-csv",
+        ),
+    ] = False,
+    allow_unseen: opt.AllowUnseen = None,
+    *,
+    text: opt.TextFormat,
     screen: Screen,
 ) -> None:
-    """Append P(Df = k | row) for every class k to a table; bounds and the decision if asked."""
+    """Append P(Df = class) to every row of a table.
+
+    The columns are called p_df_<class>. The table is streamed: it may be larger than memory.
+    The output appears whole or not at all. Empty cells are summed out, exactly; a model of
+    --model latent takes them as its classifier does. Of models without Df it is P(D = class).
+
+    Example: fairpc predict loans.fairpc new.parquet -o scored.parquet
+    """
     import polars as pl
+
+    from fairpc.models import progress
 
     decision = decide_as or (DECISION if decide else None)
     target = target_of(output, screen, model_file, table)
@@ -185,6 +214,8 @@ class Scored:
 
     def batches(self, warned: Warned, step: Report, n_rows: int) -> Iterator[pl.DataFrame]:
         """The rows with their scores, batch by batch."""
+        from fairpc.models import Progress
+
         step(Progress("rows", 0, n_rows))
         for batch in self.files.batches(BATCH):
             if not batch.height:
@@ -216,11 +247,25 @@ class Scored:
             yield pl.Series(self.decision, decisions, dtype=pl.String)
 
 
-def ask(model_file: str, question: str, screen: Screen) -> None:
-    """Answer a query in words."""
-    from fairpc.models import LatentDecision
+def query(
+    model_file: opt.ModelFile,
+    question: Annotated[
+        str,
+        opt.argument("QUERY", "'Df=good | age=37, sex=?': what you ask, a bar, what you know."),
+    ],
+    screen: Screen,
+) -> None:
+    """Ask a model for an exact probability.
 
-    query = parse(question)
+    Df is the decision, D the observed label, S the group; other names are columns. A name
+    without a value asks for all its values. Numbers fall into their bins; < <= > >= work at the
+    edges of bins. '?' means not known. Put values with commas or bars into quotes.
+
+    Examples: "Df=good | sex=female", "Df | age=37, job=?", "D, Df | S=male"
+    """
+    from fairpc.models import LatentDecision, Vocabulary, parse
+
+    asked = parse(question)
     model = loaded(model_file, then="QUERY")
     if isinstance(model, LatentDecision):
         raise NotAnsweredError(
@@ -229,14 +274,14 @@ def ask(model_file: str, question: str, screen: Screen) -> None:
         )
     coding = model.coding_
     words = Vocabulary(model.distribution_, coding.features, coding.labels, coding.groups)
-    answer = words.answer(query)
+    answer = words.answer(asked)
     if screen.json:
-        print_json(_answer_facts(question, query, answer))
+        print_json(_answer_facts(question, asked, answer))
     elif screen.quiet:
         for _, probability in answer.rows:
             print(repr(probability))  # noqa: T201 - the result itself
     else:
-        _show_answer(query, answer)
+        _show_answer(asked, answer)
 
 
 def _answer_facts(text: str, query: Query, answer: Answer) -> dict[str, Any]:
@@ -255,6 +300,8 @@ def _answer_facts(text: str, query: Query, answer: Answer) -> dict[str, Any]:
 
 
 def _show_answer(query: Query, answer: Answer) -> None:
+    from fairpc.models import PART, UNKNOWN
+
     unknown = [r.term for r in answer.readings if r.values == (UNKNOWN,)]
     known = [str(t) for t in query.given if t.value is not None and t not in unknown]
     condition = f" | {', '.join(known)}" if known else ""
@@ -274,3 +321,184 @@ def _show_answer(query: Query, answer: Answer) -> None:
         grid(head, [(*values, f"{p:.6f}") for values, p in answer.rows])
     if known:
         say(f"P({', '.join(known)}) = {answer.given_probability:.6f}")
+
+
+def explain(
+    model_file: opt.ModelFile,
+    person: Annotated[
+        str | None,
+        opt.argument("PERSON", "'age=37, job=clerk, sex=F': what is known of one person."),
+    ] = None,
+    table: Annotated[
+        str | None, opt.option("TABLE", "A table to take the person from, with --row.")
+    ] = None,
+    row: Annotated[
+        int | None, opt.option("N", "Which row of --table, counted from 1.", min=1)
+    ] = None,
+    answers: opt.AnswersFile = None,
+    output: Annotated[
+        str | None, opt.output("A statement of reasons: .html or .md; - for Markdown on stdout.")
+    ] = None,
+    *,
+    text: opt.TextFormat,
+    screen: Screen,
+) -> None:
+    """Say what moved the score of one person, value by value.
+
+    Each change is exact: the score, minus the score when this one value is not known.
+
+    Example: fairpc explain loans.fairpc "age=37, amount=4000" -o reasons.html
+    """
+    from fairpc.auditing import reasons, statement_of_reasons
+    from fairpc.models import LatentDecision
+
+    if (person is None) == (table is None):
+        raise OptionError(
+            'explain is about one person: give what is known, such as "age=37, sex=F", or a row '
+            "of a table, with --table and --row"
+        )
+    if (table is None) != (row is None):
+        raise OptionError("--table and --row go together: give both, or neither")
+    check_document(output, model_file, table, answers)
+    known = answers_of(answers)
+    model = loaded(model_file, then="PERSON")
+    if isinstance(model, LatentDecision):
+        raise NotAnsweredError(
+            f"{model_file} holds a LatentDecision, which cannot sum a value out: explain a model "
+            "that `fairpc fit --model FairPC` wrote"
+        )
+    warned = Warned()
+    with warned.watching():
+        cells = _said(model, person) if table is None else _taken(model, table, row, text, screen)
+        given = evidence(model, cells)
+        found = reasons(model, given.pop("X"), **given)
+    screen.notes(warned)
+    if output is not None or screen.json:
+        _tell(found, statement_of_reasons(found, known), output, screen)
+    else:
+        _show(found, known)
+
+
+def _tell(found: Reasons, document: Document, output: str | None, screen: Screen) -> None:
+    if output == STDOUT and screen.json:
+        raise OptionError("-o - and --json both want stdout: give -o a file, or leave out --json")
+    if not screen.json:
+        deliver(document, output, screen)
+        return
+    if output is not None:
+        document.save(output)
+    print_json({"output": output} | found.to_dict())
+
+
+def _said(model: FittedModel, person: str | None) -> pl.DataFrame:
+    """One row with what is said of a person; the rest is empty."""
+    import polars as pl
+
+    from fairpc.models import parse
+
+    query = parse(person or "")
+    coding = model.coding_
+    names = (*coding.features.names, *coding.groups.column_names)
+    cells: dict[str, Any] = {}
+    if query.given:
+        raise OptionError('PERSON has a bar: say only what is known, such as "age=37, sex=F"')
+    for term in query.targets:
+        if term.sign not in ("", "=") or term.also is not None:
+            raise OptionError(f"PERSON says {str(term)!r}: give one value for each name, with =")
+        name = column(names, term.name, "PERSON", "the model")
+        if name in cells:
+            raise OptionError(f"PERSON names {name!r} twice: give it once")
+        cells[name] = term.value
+    return pl.DataFrame({name: [value] for name, value in cells.items()}, strict=False).cast(
+        pl.String
+    )
+
+
+def _taken(
+    model: FittedModel, table: str, row: int | None, text: opt.TextFormat, screen: Screen
+) -> pl.DataFrame:
+    """One row of a table."""
+    number = row or 1
+    with opened(table, text, model.table_options_) as files:
+        note_absent(model, files, screen)
+        with files.reading():
+            cells = ready(files.scan().slice(number - 1, 1).collect(), files)
+        if not cells.height:
+            raise TableError(f"{files.source} has no row {number}: rows are counted from 1")
+        return cells
+
+
+def _show(found: Reasons, known: Answers) -> None:
+    """Reasons on the screen."""
+    from fairpc.auditing import in_words, of_what
+
+    say(f"{of_what(found)} is {found.score:.2%}: the decision is {found.decision!r}.", "bold")
+    if found.bounds is not None:
+        low, high = found.bounds
+        say(f"The labels leave {low:.2%} to {high:.2%} possible.")
+    elif found.latent:
+        say(f"What the labels leave possible is not known: {found.no_bounds}.")
+    moved = sorted((*found.lowered, *found.raised), key=lambda r: r.change)
+    rows = [(in_words(r, known.words), f"{100 * r.change:+.2f}", f"{r.without:.2%}") for r in moved]
+    say()
+    grid(("Value", "Change, points", "Score without it"), rows)
+    if found.unmoved:
+        say(f"{counted(len(found.unmoved), 'known value')} changed nothing.")
+    if found.group is not None:
+        name, change = ", ".join(found.sensitive), 100 * found.group.change
+        say(f"The score took {name} into account: {change:+.2f} points.")
+    say(
+        "Each change is exact: the score, minus the score when this one value is not known. Values "
+        "that go together share their effect, so changes do not add up."
+    )
+
+
+def export(
+    model_file: opt.ModelFile,
+    output: Annotated[str, opt.output("The file to write: .onnx, .sql or .py.")],
+    table: Annotated[
+        str | None,
+        opt.option("NAME", "What a query calls the table; default: applicants.", "--table"),
+    ] = None,
+    *,
+    screen: Screen,
+) -> None:
+    """Write a model as a file that scores rows without fairpc.
+
+    .onnx is a graph for ONNX Runtime, .sql one SELECT for SQLite and DuckDB, .py one file of
+    Python without dependencies. Columns are given as they are in the table, and what is missing
+    is summed out, exactly.
+
+    Example: fairpc export loans.fairpc -o loans.onnx
+    """
+    from fairpc import exporting
+
+    suffix = exporting.check_suffix(output)
+    if table is not None and suffix != ".sql":
+        raise OptionError(f"--table and -o {output}: only a query names a table, leave one out")
+    check_output(output, model_file)
+    model = loaded(model_file, then="-o FILE")
+    written = exporting.export(model, output, table=exporting.TABLE if table is None else table)
+    if screen.json:
+        print_json({"model_file": model_file, **asdict(written)})
+    elif screen.talks:
+        say(
+            f"{output} gives P(Df = class | row) for {', '.join(written.classes)}, from "
+            f"{counted(len(written.inputs), 'column')}: {', '.join(written.inputs)}."
+        )
+        if written.format == "onnx":
+            for name, example in written.written.items():
+                say(f"Give {name} as numbers: the graph does not read text such as {example!r}.")
+        say(_next(written.format, output, exporting.TABLE if table is None else table))
+
+
+def _next(kind: str, output: str, table: str) -> str:
+    """How the file is used."""
+    if kind == "sql":
+        first = f"put your rows into the table {table}"
+        if table.isidentifier():
+            first = f"sqlite3 -csv my.db '.import rows.csv {table}'"
+        return f"Next: {first}, then sqlite3 -header -csv my.db < {quote(output)}"
+    if kind == "onnx":
+        return f"Next, in Python: onnxruntime.InferenceSession({output!r})"
+    return "Next, in Python: import it, and call predict_proba with a dict"

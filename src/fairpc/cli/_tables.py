@@ -11,20 +11,16 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import partial
-from math import floor
 from pathlib import Path
 from shlex import quote
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
-from fairpc.cli._options import Engine, Roles, TextFormat, as_number
+from fairpc.cli._options import Engine, TextFormat, as_number
+from fairpc.cli._screen import Screen, print_json
 from fairpc.core import FairpcError, FileFormatError, OptionError, TableError, check_writable
 from fairpc.data import (
-    EXACT,
-    PLAIN,
     TYPE_ROWS,
     NotUtf8Error,
     Sentinel,
@@ -38,24 +34,20 @@ from fairpc.data import (
     is_part,
     read_values,
     source_of,
-    to_numbers,
     unmarked,
 )
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from fairpc.cli._screen import Screen
-    from fairpc.data import Column, Labels
+    from fairpc.auditing import Answers, Document
+    from fairpc.data import Column
     from fairpc.models import FittedModel
 
 Frame = TypeVar("Frame", "pl.DataFrame", "pl.LazyFrame")
 
 STREAMED_BYTES: Final = 1 << 28
 """Files of more bytes are streamed."""
-
-_SEEN: Final = 1 << 17
-"""Rows of a streamed table that are looked at to tell types and to give hints."""
 
 STDIN_BYTES: Final = 1 << 34
 """Most bytes of a table on stdin, which is copied to a file before it is read."""
@@ -68,44 +60,11 @@ N_ROWS: Final = "\0rows"
 
 STDIN: Final = "-"
 STDOUT: Final = "-"
-# What people write where they know nothing; we ask before we believe it.
-SUSPECTS: Final = ("?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "-", "unknown")
-MOSTLY: Final = 0.9
-"""Share of numbers from which a column of text looks like a misread one."""
-WORDS: Final = 20
-"""Words for missing that a hint offers for one column."""
-
 ALONE: Final = "; if there should be more columns than one, give --delimiter"
 """What may be the matter with a table of one column."""
 
 CLOSE: Final = 0.8
 """Names at least as alike, from 0 to 1, are taken for one name and a slip."""
-
-
-@dataclass(frozen=True, eq=False)
-class LabelledTable:
-    """A table by its roles, in memory or to be streamed."""
-
-    source: str
-    roles: Roles
-    X: Any  #: features, the sensitive columns among them; or a source
-    y: Any  #: the label; or its name
-    labels: pl.DataFrame  #: the raw labels, and how many rows have each
-    weight: Any = None  #: weights of the rows, or the name of their column; None if there are none
-    hints: tuple[str, ...] = ()  #: what a user may want to correct, a sentence each
-
-    @property
-    def height(self) -> int:
-        """Number of rows."""
-        return int(self.labels[N_ROWS].sum())
-
-    def label_counts(self, labels: Labels) -> list[int]:
-        """Rows of each class, and last the rows without one."""
-        codes = labels.transform(self.labels[self.roles.label])
-        counts = [0] * (len(labels.classes) + 1)
-        for code, n in zip(codes.tolist(), self.labels[N_ROWS].to_list(), strict=True):
-            counts[code] += n
-        return counts
 
 
 @contextmanager
@@ -280,7 +239,7 @@ def column(names: Sequence[str], wanted: str, option: str, source: str) -> str:
     if close:
         repair = f"did you mean {' or '.join(map(repr, close))}?"
     else:
-        repair = f"its columns are {_listed(names, 12)}"
+        repair = f"its columns are {listed(names, 12)}"
     if len(names) == 1:
         repair += ALONE
     elif any(as_number(name) is not None for name in names):
@@ -306,7 +265,7 @@ def note_absent(model: FittedModel, files: TableFiles, screen: Screen) -> None:
     known = coding.features.names
     if len(absent) == len(known):
         raise TableError(
-            f"{files.source} has none of the features of the model ({_listed(known)}): give a "
+            f"{files.source} has none of the features of the model ({listed(known)}): give a "
             f"table with at least one of them{ALONE if len(files.names()) == 1 else ''}"
         )
     taken = {*coding.features.names_in, *coding.groups.column_names, coding.labels.name}
@@ -318,7 +277,7 @@ def note_absent(model: FittedModel, files: TableFiles, screen: Screen) -> None:
                 f"does not know, looks like it: rename that, or add an empty column {name!r}"
             )
     screen.note(
-        f"{files.source} has no column {_listed(absent)}: that counts as missing in every row"
+        f"{files.source} has no column {listed(absent)}: that counts as missing in every row"
     )
 
 
@@ -343,7 +302,7 @@ def unseen_columns(
             if (new := _all_new(each, marks, rows)) is None:
                 continue
             if each.name not in may:
-                shown = _listed(each.labels, 3)
+                shown = listed(each.labels, 3)
                 raise TableError(
                     f"none of the {new} of column {each.name!r} was there at fit ({shown}): give "
                     "them as they were, or let them count as missing with --allow-unseen "
@@ -364,7 +323,7 @@ def _all_new(column: Column, marks: Sequence[Sentinel], rows: pl.LazyFrame) -> s
     n = int(given[N_ROWS].sum())
     if n < TYPE_ROWS or any_seen(column, values):
         return None
-    return f"{n:,} values ({_listed(sorted(given[column.name].to_list()), 3)})"
+    return f"{n:,} values ({listed(sorted(given[column.name].to_list()), 3)})"
 
 
 def _values(column: Column, series: pl.Series, marks: Sequence[Sentinel]) -> Values:
@@ -387,7 +346,7 @@ def absent_features(model: FittedModel, names: tuple[str, ...]) -> tuple[str, ..
     return tuple(name for name in features.names if name not in names)
 
 
-def _listed(names: Sequence[str], most: int = 8) -> str:
+def listed(names: Sequence[str], most: int = 8) -> str:
     return ", ".join(map(repr, names[:most])) + (", …" if len(names) > most else "")
 
 
@@ -425,218 +384,30 @@ def is_large(files: TableFiles) -> bool:
     return sum(path.stat().st_size for path in files.paths) > STREAMED_BYTES
 
 
-def labelled(files: TableFiles, given: Roles, weight: str | None = None) -> LabelledTable:
-    """Read a table whole, and cut it by its roles; ``weight`` names the column of weights."""
-    roles = resolved(given, files)
-    frame = _typed(ready(files.read(), files).drop(exactly(roles.drop)), roles)
-    label = exactly([roles.label])
-    rest, y = frame.drop(label), frame[roles.label]
-    weights = None
-    if weight is not None:
-        weights, rest = rest[weight].to_numpy(), rest.drop(exactly([weight]))
-    counts, hints = frame.group_by(label).len(N_ROWS), tuple(_hints(rest, roles))
-    return LabelledTable(files.source, roles, rest, y, counts, weights, hints)
+def check_document(output: str | None, *reads: str | None) -> None:
+    """Refuse what cannot be written before the work begins."""
+    from fairpc.auditing import is_markdown
+
+    if output is None or output == STDOUT:
+        return
+    is_markdown(output)  # an error where it is neither Markdown nor HTML
+    check_output(output, *(name for name in reads if name is not None and name != STDIN))
 
 
-def under_types(rows: LabelledTable) -> pl.DataFrame:
-    """The features of a table in memory, under the types that they are said to have.
+def answers_of(path: str | None) -> Answers:
+    from fairpc.auditing import Answers, read_answers
 
-    A classifier is given a table, and is not told of roles.
-    """
-    import narwhals as nw
-    import polars as pl
-
-    roles = rows.roles
-    changed = [rows.X[n].cast(pl.String).cast(pl.Categorical) for n in roles.categorical]
-    for name in roles.numeric:
-        wrapped = nw.from_native(rows.X[name], series_only=True)
-        values = read_values(name, wrapped, roles.sentinels, decimal=roles.decimal)
-        if values.parsed().written != PLAIN:
-            continue  # the model reads it
-        values = to_numbers(name, values)
-        if values.type == "number":
-            changed.append(pl.Series(name, values.data, nan_to_null=True))
-    features: pl.DataFrame = rows.X.with_columns(changed)
-    return features
+    return Answers() if path is None else read_answers(path)
 
 
-def streamed(
-    files: TableFiles, given: Roles, client: Any, weight: str | None = None
-) -> LabelledTable:
-    """A table by its roles, without reading it whole; workers read it where there is a client."""
-    roles = resolved(given, files)
-    apart, label = (roles.label, *roles.sensitive), exactly([roles.label])
-
-    def clean(frame: pl.LazyFrame) -> pl.LazyFrame:
-        return ready(frame, files).drop(exactly(roles.drop))
-
-    with files.reading():
-        rows = clean(files.scan())
-        seen = rows.select(exactly(apart)).unique().head(_SEEN).collect(engine="streaming")
-        types = [_type_of(seen[name], roles) for name in apart]
-        counts = rows.with_columns(types).group_by(label).len(N_ROWS)
-        labels = counts.collect(engine="streaming")
-        head = rows.drop(label).head(_SEEN).collect(engine="streaming")
-    opening = source_of
-    if client is not None:
-        from fairpc.cluster import file_table
-
-        opening = partial(file_table, client=client)
-    source = opening(files, lambda frame: clean(frame).with_columns(types))
-    hints = tuple(_hints(_typed(head, roles), roles))
-    return LabelledTable(files.source, roles, source, roles.label, labels, weight, hints)
-
-
-def resolved(roles: Roles, files: TableFiles) -> Roles:
-    """The roles under the names of the table; an error where two of them contradict."""
-    names, source = files.names(), files.source
-
-    def all_of(wanted: Sequence[str], option: str) -> list[str]:
-        return list(dict.fromkeys(column(names, w, option, source) for w in wanted))
-
-    label = column(names, roles.label, "--label", source)
-    sensitive = all_of(roles.sensitive, "--sensitive")
-    options = ("numeric", "categorical", "drop")
-    lists: dict[str, Any] = {n: all_of(getattr(roles, n), f"--{n}") for n in options}
-    if label in sensitive:
-        raise TableError(
-            f"{source}: column {label!r} is given as --label and as --sensitive: the label and the "
-            "sensitive attribute must be different columns"
-        )
-    for option, chosen in lists.items():
-        taken = {label, *(sensitive if option != "categorical" else ())} & set(chosen)
-        if taken:
-            role = "label" if label in taken else "sensitive attribute"
-            raise TableError(
-                f"{source}: column {min(taken)!r} is the {role} and is given as --{option} too: "
-                "take one of the two away"
-            )
-    both = set(lists["numeric"]) & set(lists["categorical"])
-    if both:
-        raise TableError(
-            f"{source}: column {min(both)!r} is given as --numeric and as --categorical: choose one"
-        )
-    lists |= {"missing": roles.missing, "decimal": roles.decimal}
-    return Roles([label], sensitive, roles.positive, **lists)
-
-
-def strata_columns(given: Sequence[str], roles: Roles, files: TableFiles) -> list[str]:
-    """The columns of --given under the names of the table; an error where one has another role."""
-    found = list(dict.fromkeys(column(files.names(), w, "--given", files.source) for w in given))
-    _refuse_roles(found, "given", "strata are made of features", roles, files)
-    return found
-
-
-def weight_column(
-    weight: str | None, given: Sequence[str], roles: Roles, files: TableFiles
-) -> str | None:
-    """The column of --weight under its name in the table; an error where it has another role."""
-    if weight is None:
-        return None
-    found = column(files.names(), weight, "--weight", files.source)
-    _refuse_roles([found], "weight", "weights say nothing else", roles, files, given=given)
-    return found
-
-
-def _refuse_roles(
-    found: Sequence[str],
-    option: str,
-    why: str,
-    roles: Roles,
-    files: TableFiles,
-    **more: Sequence[str],
-) -> None:
-    """A TableError where a column of an option has another role too."""
-    wanted = resolved(roles, files)
-    others = {"label": [wanted.label], "sensitive": wanted.sensitive, "drop": wanted.drop, **more}
-    for other, taken in others.items():
-        if both := set(found) & set(taken):
-            raise TableError(
-                f"{files.source}: column {min(both)!r} is given as --{option} and as --{other}: "
-                f"{why}, take one of the two away"
-            )
-
-
-def _column(series: pl.Series, roles: Roles) -> pl.Series:
-    """A column under its type: text that is nothing but numbers or dates as such, missing as null.
-
-    What is said to be categorical keeps its values; a sensitive column is declared so.
-    """
-    import narwhals as nw
-    import polars as pl
-
-    name = series.name
-    # Labels and groups are names, which have no decimals.
-    decimal = None if name in (roles.label, *roles.sensitive) else roles.decimal
-    wrapped = nw.from_native(series, series_only=True)
-    values = read_values(name, wrapped, roles.sentinels, decimal=decimal)
-    known = pl.Series(~values.missing())
-    series = pl.select(pl.when(known).then(series).alias(name)).to_series()
-    if name in roles.categorical and name in roles.sensitive:
-        return series.cast(pl.String).cast(pl.Categorical)
-    if series.dtype != pl.String or name in roles.categorical:
-        return series
-    values = values.parsed()
-    if values.type == "text" or values.written != PLAIN:
-        # The model keeps how numbers are written, for the next table.
-        return series
-    numbers = pl.Series(values.data, nan_to_null=True)
-    if values.type == "date":
-        return numbers.cast(pl.Int64).cast(pl.Datetime("us")).alias(name)
-    whole = numbers.drop_nulls()
-    exact = ((whole == whole.round()) & (whole.abs() < EXACT)).all()
-    return (numbers.cast(pl.Int64) if exact else numbers).alias(name)
-
-
-def _typed(frame: pl.DataFrame, roles: Roles) -> pl.DataFrame:
-    return frame.with_columns(_column(series, roles) for series in frame)
-
-
-def _type_of(seen: pl.Series, roles: Roles) -> pl.Expr:
-    """A column that is streamed, under the type of the values that it has."""
-    import polars as pl
-
-    column: pl.Expr = exactly([seen.name]).as_expr()
-    dtype = _column(seen, roles).dtype
-    if seen.dtype != pl.String:
-        return column
-    known = pl.when(~column.is_in([v for v in roles.sentinels if isinstance(v, str)])).then(column)
-    # Text like "1.0" is a whole number too.
-    read = known.cast(pl.Float64).cast(dtype) if dtype.is_numeric() else known
-    return read.alias(seen.name)
-
-
-def _hints(frame: pl.DataFrame, roles: Roles) -> Iterator[str]:
-    """Texts that look like "missing" and are read as values."""
-    import polars as pl
-
-    words = [w for w in SUSPECTS if w not in roles.missing]
-    found: dict[str, list[str]] = {}
-    texts = frame.select(pl.col(pl.String)).get_columns()
-    for series in texts:
-        nameless = series.alias("")
-        for word in set(words) & set(nameless.filter(nameless.is_in(words)).unique().to_list()):
-            found.setdefault(word, []).append(series.name)
-    for word, names in sorted(found.items()):
-        yield (
-            f"{word!r} is read as a value in {_listed(names, 5)}: if it means missing, "
-            f"add --missing '{word}'"
-        )
-    for series in texts:
-        known = series.alias("").drop_nulls()
-        finite = known.cast(pl.Float64, strict=False).is_finite().fill_null(False)
-        share: Any = finite.mean() or 0.0
-        if series.name not in roles.categorical and share > MOSTLY:
-            yield (
-                f"{series.name!r} is read as names although {floor(100 * share)}% of its values "
-                f"are numbers: {_as_missing(known.filter(~finite).unique().sort().to_list())}"
-            )
-
-
-def _as_missing(others: list[str]) -> str:
-    """How a column becomes one of numbers in which these texts are missing."""
-    if len(others) > WORDS:
-        shown = _listed(others, 3)
-        return f"to read numbers, correct or empty its {len(others)} different others ({shown})"
-    words = " ".join(f"--missing {quote(word)}" for word in others)
-    return f"to read numbers, with the others as missing, add {words}; or correct them"
+def deliver(document: Document, output: str | None, screen: Screen) -> None:
+    """Write a document; without a file, as Markdown on stdout."""
+    to_file = output is not None and output != STDOUT
+    if to_file and output is not None:
+        document.save(output)
+    if screen.json:
+        print_json({"output": output} | document.to_dict())
+    elif to_file:
+        screen.note(f"{document.kind}: written to {output}. {document.unfilled}".rstrip())
+    else:
+        sys.stdout.write(document.to_markdown())

@@ -1,0 +1,240 @@
+"""A table by the roles of its columns, with text read as numbers, dates or names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
+from math import floor
+from shlex import quote
+from typing import TYPE_CHECKING, Any, Final
+
+from fairpc.cli._options import Learner, Roles
+from fairpc.cli._tables import N_ROWS, column, listed, ready
+from fairpc.core import TableError
+from fairpc.data import EXACT, PLAIN, TableFiles, exactly, read_values, source_of, to_numbers
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from fairpc.data import Labels
+
+_SEEN: Final = 1 << 17
+"""Rows of a streamed table that are looked at to tell types and to give hints."""
+# What people write where they know nothing; we ask before we believe it.
+SUSPECTS: Final = ("?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "-", "unknown")
+MOSTLY: Final = 0.9
+"""Share of numbers from which a column of text looks like a misread one."""
+WORDS: Final = 20
+"""Words for missing that a hint offers for one column."""
+EXCLUSIVE: Final = (
+    ("label", "sensitive", "drop", "given", "weight"),
+    ("label", "sensitive", "numeric"),
+    ("label", "categorical"),
+    ("numeric", "categorical"),
+)
+"""Roles of which a column has one."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledTable:
+    """A table by its roles, in memory or to be streamed."""
+
+    source: str
+    roles: Roles
+    X: Any  #: features, the sensitive columns among them; or a source
+    y: Any  #: the label; or its name
+    labels: pl.DataFrame  #: the raw labels, and how many rows have each
+    given: Sequence[str] = ()  #: columns of the strata
+    weight: str | None = None  #: the column of the weights
+    weights: Any = None  #: its values, or its name; None if there are none
+    hints: tuple[str, ...] = ()  #: what a user may want to correct, a sentence each
+
+    @property
+    def height(self) -> int:
+        """Number of rows."""
+        return int(self.labels[N_ROWS].sum())
+
+    def label_counts(self, labels: Labels) -> list[int]:
+        """Rows of each class, and last the rows without one."""
+        codes = labels.transform(self.labels[self.roles.label])
+        counts = [0] * (len(labels.classes) + 1)
+        for code, n in zip(codes.tolist(), self.labels[N_ROWS].to_list(), strict=True):
+            counts[code] += n
+        return counts
+
+
+def labelled(files: TableFiles, given: Roles, learner: Learner | None = None) -> LabelledTable:
+    """Read a table whole, and cut it by its roles."""
+    roles, strata, weight = _resolved(given, learner or Learner(), files)
+    frame = _typed(ready(files.read(), files).drop(exactly(roles.drop)), roles)
+    label = exactly([roles.label])
+    rest, y = frame.drop(label), frame[roles.label]
+    weights = None
+    if weight is not None:
+        weights, rest = rest[weight].to_numpy(), rest.drop(exactly([weight]))
+    counts, hints = frame.group_by(label).len(N_ROWS), tuple(_hints(rest, roles))
+    return LabelledTable(files.source, roles, rest, y, counts, strata, weight, weights, hints)
+
+
+def under_types(rows: LabelledTable) -> pl.DataFrame:
+    """The features of a table in memory, under the types that they are said to have.
+
+    A classifier is given a table, and is not told of roles.
+    """
+    import narwhals as nw
+    import polars as pl
+
+    roles = rows.roles
+    changed = [rows.X[n].cast(pl.String).cast(pl.Categorical) for n in roles.categorical]
+    for name in roles.numeric:
+        wrapped = nw.from_native(rows.X[name], series_only=True)
+        values = read_values(name, wrapped, roles.sentinels, decimal=roles.decimal)
+        if values.parsed().written != PLAIN:
+            continue  # the model reads it
+        values = to_numbers(name, values)
+        if values.type == "number":
+            changed.append(pl.Series(name, values.data, nan_to_null=True))
+    features: pl.DataFrame = rows.X.with_columns(changed)
+    return features
+
+
+def streamed(files: TableFiles, given: Roles, client: Any, learner: Learner) -> LabelledTable:
+    """A table by its roles, without reading it whole; workers read it where there is a client."""
+    roles, strata, weight = _resolved(given, learner, files)
+    apart, label = (roles.label, *roles.sensitive), exactly([roles.label])
+
+    def clean(frame: pl.LazyFrame) -> pl.LazyFrame:
+        return ready(frame, files).drop(exactly(roles.drop))
+
+    with files.reading():
+        rows = clean(files.scan())
+        seen = rows.select(exactly(apart)).unique().head(_SEEN).collect(engine="streaming")
+        types = [_type_of(seen[name], roles) for name in apart]
+        counts = rows.with_columns(types).group_by(label).len(N_ROWS)
+        labels = counts.collect(engine="streaming")
+        head = rows.drop(label).head(_SEEN).collect(engine="streaming")
+    opening = source_of
+    if client is not None:
+        from fairpc.cluster import file_table
+
+        opening = partial(file_table, client=client)
+    source = opening(files, lambda frame: clean(frame).with_columns(types))
+    hints = tuple(_hints(_typed(head, roles), roles))
+    said = strata, weight, weight, hints
+    return LabelledTable(files.source, roles, source, roles.label, labels, *said)
+
+
+def _resolved(
+    roles: Roles, learner: Learner, files: TableFiles
+) -> tuple[Roles, list[str], str | None]:
+    """Roles, strata and weight under the names of the table; an error where two contradict."""
+    names, source = files.names(), files.source
+    wanted = {
+        "label": [roles.label],
+        "sensitive": roles.sensitive,
+        "numeric": roles.numeric,
+        "categorical": roles.categorical,
+        "drop": roles.drop,
+        "given": learner.given,
+        "weight": [] if learner.weight is None else [learner.weight],
+    }
+    found = {
+        role: list(dict.fromkeys(column(names, w, f"--{role}", source) for w in some))
+        for role, some in wanted.items()
+    }
+    for one, other in (pair for some in EXCLUSIVE for pair in combinations(some, 2)):
+        if both := set(found[one]) & set(found[other]):
+            raise TableError(
+                f"{source}: column {min(both)!r} is given as --{other} and as --{one}: it can be "
+                "one of the two, take the other away"
+            )
+    strata, weights = found.pop("given"), found.pop("weight")
+    lists: dict[str, Any] = {"labels": found.pop("label"), **found}
+    return replace(roles, **lists), strata, weights[0] if weights else None
+
+
+def _column(series: pl.Series, roles: Roles) -> pl.Series:
+    """A column under its type: text that is nothing but numbers or dates as such, missing as null.
+
+    What is said to be categorical keeps its values; a sensitive column is declared so.
+    """
+    import narwhals as nw
+    import polars as pl
+
+    name = series.name
+    # Labels and groups are names, which have no decimals.
+    decimal = None if name in (roles.label, *roles.sensitive) else roles.decimal
+    wrapped = nw.from_native(series, series_only=True)
+    values = read_values(name, wrapped, roles.sentinels, decimal=decimal)
+    known = pl.Series(~values.missing())
+    series = pl.select(pl.when(known).then(series).alias(name)).to_series()
+    if name in roles.categorical and name in roles.sensitive:
+        return series.cast(pl.String).cast(pl.Categorical)
+    if series.dtype != pl.String or name in roles.categorical:
+        return series
+    values = values.parsed()
+    if values.type == "text" or values.written != PLAIN:
+        # The model keeps how numbers are written, for the next table.
+        return series
+    numbers = pl.Series(values.data, nan_to_null=True)
+    if values.type == "date":
+        return numbers.cast(pl.Int64).cast(pl.Datetime("us")).alias(name)
+    whole = numbers.drop_nulls()
+    exact = ((whole == whole.round()) & (whole.abs() < EXACT)).all()
+    return (numbers.cast(pl.Int64) if exact else numbers).alias(name)
+
+
+def _typed(frame: pl.DataFrame, roles: Roles) -> pl.DataFrame:
+    return frame.with_columns(_column(series, roles) for series in frame)
+
+
+def _type_of(seen: pl.Series, roles: Roles) -> pl.Expr:
+    """A column that is streamed, under the type of the values that it has."""
+    import polars as pl
+
+    column: pl.Expr = exactly([seen.name]).as_expr()
+    dtype = _column(seen, roles).dtype
+    if seen.dtype != pl.String:
+        return column
+    known = pl.when(~column.is_in([v for v in roles.sentinels if isinstance(v, str)])).then(column)
+    # Text like "1.0" is a whole number too.
+    read = known.cast(pl.Float64).cast(dtype) if dtype.is_numeric() else known
+    return read.alias(seen.name)
+
+
+def _hints(frame: pl.DataFrame, roles: Roles) -> Iterator[str]:
+    """Texts that look like "missing" and are read as values."""
+    import polars as pl
+
+    words = [w for w in SUSPECTS if w not in roles.missing]
+    found: dict[str, list[str]] = {}
+    texts = frame.select(pl.col(pl.String)).get_columns()
+    for series in texts:
+        nameless = series.alias("")
+        for word in set(words) & set(nameless.filter(nameless.is_in(words)).unique().to_list()):
+            found.setdefault(word, []).append(series.name)
+    for word, names in sorted(found.items()):
+        yield (
+            f"{word!r} is read as a value in {listed(names, 5)}: if it means missing, "
+            f"add --missing '{word}'"
+        )
+    for series in texts:
+        known = series.alias("").drop_nulls()
+        finite = known.cast(pl.Float64, strict=False).is_finite().fill_null(False)
+        share: Any = finite.mean() or 0.0
+        if series.name not in roles.categorical and share > MOSTLY:
+            yield (
+                f"{series.name!r} is read as names although {floor(100 * share)}% of its values "
+                f"are numbers: {_as_missing(known.filter(~finite).unique().sort().to_list())}"
+            )
+
+
+def _as_missing(others: list[str]) -> str:
+    """How a column becomes one of numbers in which these texts are missing."""
+    if len(others) > WORDS:
+        shown = listed(others, 3)
+        return f"to read numbers, correct or empty its {len(others)} different others ({shown})"
+    words = " ".join(f"--missing {quote(word)}" for word in others)
+    return f"to read numbers, with the others as missing, add {words}; or correct them"

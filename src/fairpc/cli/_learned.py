@@ -1,0 +1,336 @@
+"""What was read and what was learned by a fit: as plain data, and as lines on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from fairpc.cli._options import THRESHOLD
+from fairpc.cli._screen import grid, say
+from fairpc.core import counted
+
+if TYPE_CHECKING:
+    from fairpc.cli._labelled import LabelledTable
+    from fairpc.data import Encoding, TableCoding
+    from fairpc.models import FittedModel
+
+Facts = dict[str, Any]
+
+FROM_SCORES: Final = "LatentDecision"
+DECIDING: Final = ("FairPC", "LatNB", FROM_SCORES)
+"""Models with a latent fair decision."""
+WORDS: Final = {"hgb": "gradient boosting", "logistic": "logistic regression", "forest": "a forest"}
+"""What classifiers are called."""
+RATES_ALIKE: Final = 0.01
+"""A difference of rates that is not spoken of."""
+MAX_SENTENCES: Final = 8
+"""Where groups or classes are many, the table says it better than as many sentences."""
+MAX_SHARES: Final = 4
+"""Groups up to which the table of strata has a column for each."""
+
+
+def facts(model: FittedModel, rows: LabelledTable, seconds: float) -> Facts:
+    """What was read and what was learned, as plain data."""
+    features = model.coding_.features
+    if type(model).__name__ == FROM_SCORES:
+        features = model.estimators_[0][0].encoding_
+    return {
+        "model": type(model).__name__,
+        **read_facts(model.coding_, rows, features),
+        "learned": _learned(model),
+        "thresholds": _thresholds(model),
+        **_how(model),
+        "hints": list(rows.hints),
+        "warnings": list(model.warnings_),
+        "seconds": seconds,
+    }
+
+
+def _thresholds(model: FittedModel) -> dict[str, float]:
+    """The score of each group above which the decision is positive; none of many classes."""
+    if len(model.classes_) > 2:
+        return {}
+    values = np.broadcast_to(model.threshold_.values, len(model.groups_)).tolist()
+    return dict(zip(model.coding_.group_names, values, strict=True))
+
+
+def read_facts(coding: TableCoding, rows: LabelledTable, features: Encoding) -> Facts:
+    """What was read, as plain data."""
+    *counts, missing = rows.label_counts(coding.labels)
+    return {
+        "table": rows.source,
+        "rows": rows.height,
+        "columns": _columns(coding, features, rows),
+        "label": {
+            "column": coding.labels.name,
+            "classes": [str(c) for c in coding.labels.classes],
+            "counts": counts,
+            "missing": missing,
+            "positive": str(coding.labels.classes[coding.labels.positive]),
+            "positive_chosen": rows.roles.positive is not None,
+        },
+        "groups": {
+            "columns": list(coding.groups.column_names),
+            "rows": dict(zip(coding.group_names, coding.groups.rows, strict=True)),
+            "missing": rows.height - sum(coding.groups.rows),
+            "small": [name for name, _ in coding.small_groups()],
+        },
+        "weight": rows.weight,
+    }
+
+
+def _how(model: FittedModel) -> Facts:
+    """How the model was learned."""
+    if type(model).__name__ == FROM_SCORES:
+        classifier = model.estimators_[0][0].kind
+        twice = model.second_round_ is not None
+        return {"classifier": classifier, "folds": len(model.estimators_), "twice": twice}
+    return {
+        "log_likelihood_per_row": model.log_likelihood_,
+        "iterations": int(model.n_iter_),
+        "converged": bool(model.converged_),
+    }
+
+
+def _columns(coding: TableCoding, features: Encoding, rows: LabelledTable) -> list[Facts]:
+    """What encoding did, a record per column of the table."""
+    records = {record["column"]: dict(record) for record in features.describe()}
+
+    def add(name: str, kind: str | None, values: list[str], missing: Any, done: str) -> None:
+        record = {"column": name, "used": kind is not None, "kind": kind, "values": values}
+        records[name] = records.get(name, {}) | record | {"missing": missing, "done": done}
+
+    for column in coding.groups.columns:
+        done = "sensitive attribute, " + column.done
+        add(column.name, "sensitive", list(column.labels), column.missing_share, done)
+    label, classes = coding.labels.column, [str(c) for c in coding.labels.classes]
+    add(coding.labels.name, "label", classes, label.missing_share, label.done)
+    if rows.weight is not None:
+        add(rows.weight, "weight", [], None, "weight of the rows")
+    for name in rows.roles.drop:
+        add(name, None, [], None, "dropped: left out on request")
+    return list(records.values())
+
+
+def _learned(model: FittedModel) -> Facts:
+    """The rates and the mechanism of a fitted model."""
+    account = model.explain_bias()
+    latent = type(model).__name__ in DECIDING
+    mechanism = [
+        {
+            "group": group,
+            "decision": decision,
+            "label": label,
+            "probability": float(account.mechanism[s, f, d]),
+            "estimated_labels": float(account.counts[s, f, d]),
+        }
+        for s, group in enumerate(account.groups)
+        for f, decision in enumerate(account.classes)
+        for d, label in enumerate(account.classes)
+    ]
+    possible: Facts = {}
+    from_scores = type(model).__name__ == FROM_SCORES
+    if from_scores:
+        from fairpc.evidence import LEVEL
+
+        lower, upper = model.fair_rate_set_
+        possible = {"positive_rate_set": {"lower": lower, "upper": upper, "level": LEVEL}}
+    return {
+        **possible,
+        "decision": "Df" if latent else "D",
+        "decision_rate": dict(zip(account.classes, map(float, model.fair_rate_), strict=True)),
+        "group_rate": dict(zip(account.groups, map(float, model.group_rate_), strict=True)),
+        "mechanism": mechanism if latent else [],
+        "sentences": list(account.sentences) if latent and not model.warnings_ else [],
+        "strata": strata_facts(model),
+    }
+
+
+def show_read(found: Mapping[str, Any]) -> None:
+    """Print what was read: the columns, the label and the groups."""
+    columns, label, groups = found["columns"], found["label"], found["groups"]
+    size = f"{counted(found['rows'], 'row')}, {counted(len(columns), 'column')}"
+    say(f"{found['table']}: {size}\n", "bold")
+    grid(("column", "what was done"), [(c["column"], c["done"]) for c in columns], right=False)
+    classes = zip(label["classes"], label["counts"], strict=True)
+    say(f"Label {label['column']!r}: {_sizes(classes, label['missing'])}")
+    why = "as asked" if label["positive_chosen"] else "the last one; choose with --positive"
+    say(f"Positive class: {label['positive']} ({why})", "bold")
+    names = " × ".join(map(repr, groups["columns"]))
+    say(f"Groups by {names}: {_sizes(groups['rows'].items(), groups['missing'])}")
+    if groups["small"]:
+        say(f"Few rows, read with care: {', '.join(groups['small'])}")
+    for hint in found["hints"]:
+        say(f"Hint: {hint}")
+    say()
+
+
+def _sizes(sizes: Iterable[tuple[str, int]], missing: int) -> str:
+    """Rows of each class or group, and those without one, which are kept and summed over."""
+    unknown = f"; not known in {counted(missing, 'row')}" if missing else ""
+    return ", ".join(f"{name} ({n:,})" for name, n in sizes) + unknown
+
+
+def show_learned(found: Mapping[str, Any]) -> None:
+    """Print the rates and the mechanism."""
+    model, facts = found["model"], found["learned"]
+    say(f"{model} in {found['seconds']:.1f} s: {_how_learned(found)}", "bold")
+    decision, positive = facts["decision"], found["label"]["positive"]
+    tied = ", the same in every group under the model" if model != "TwoNB" else ""
+    strata = facts["strata"]
+    if strata is not None:
+        tied = " in the whole table"
+    say(f"P({decision} = {positive}) = {facts['decision_rate'][positive]:.3f}{tied}")
+    if strata is not None:
+        show_strata(strata, positive)
+    possible = facts.get("positive_rate_set")
+    if possible is not None and possible["lower"] <= possible["upper"]:
+        say(
+            f"By its own classifier, held-out labels leave {possible['lower']:.3f} to "
+            f"{possible['upper']:.3f} possible ({possible['level']:.0%} confidence). An audit "
+            "takes other classifiers and more splits of the rows: its range may differ."
+        )
+    say()
+    cells, classes = facts["mechanism"], found["label"]["classes"]
+    if not cells:
+        return
+    which = "" if strata is None else alike(strata)
+    say(f"How labels depend on the latent decision Df and the group, P(D | Df, S){which}:\n")
+    _show_mechanism(cells, classes, ("group",))
+    if strata is not None and strata["stratum_mechanism"]:
+        say("In each stratum, P(D | Df, S, stratum):\n")
+        _show_mechanism(strata["stratum_mechanism"], classes, ("stratum", "group"))
+    if len(facts["sentences"]) <= MAX_SENTENCES:
+        for sentence in facts["sentences"]:
+            say(sentence)
+    _show_thresholds(found["thresholds"], found.get("selection_rates", {}), positive)
+    within = "" if strata is None else " within strata"
+    say(
+        "\nThis is what the model learned under its assumptions: Df does not depend on S"
+        f"{within}, and D depends on the features only through {_through(strata)}.\nOther "
+        "mechanisms may fit as well, and the data may contradict the assumptions: `fairpc audit` "
+        "checks both."
+    )
+
+
+def _show_thresholds(
+    thresholds: Mapping[str, float], rates: Mapping[str, float], positive: str
+) -> None:
+    """Print what the decision takes, where that is not the usual, and whom it favours."""
+    different = dict.fromkeys(thresholds.values())
+    if len(different) > 1:
+        each = ", ".join(f"{value:.3f} for {group}" for group, value in thresholds.items())
+        say(f"\nThe decision is {positive} above these scores: {each}.")
+    elif different and THRESHOLD not in different:
+        say(f"\nThe decision is {positive} above a score of {next(iter(different)):.3f}.")
+    if rates:
+        each = ", ".join(f"{rate:.1%} of {group}" for group, rate in rates.items())
+        why = ""
+        if max(rates.values()) - min(rates.values()) > RATES_ALIKE:
+            why = " They are not equal, because many rows have the same score."
+        say(f"In this table it is {positive} for {each}.{why}")
+
+
+def _through(strata: Mapping[str, Any] | None) -> str:
+    own = strata is not None and strata["mechanism"] == "within"
+    return "Df, S and the stratum" if own else "Df and S"
+
+
+def _show_mechanism(
+    cells: Sequence[Mapping[str, Any]], classes: Sequence[str], named: Sequence[str]
+) -> None:
+    """Print a row per group and decision, a column per label."""
+    rows = [cells[i : i + len(classes)] for i in range(0, len(cells), len(classes))]
+    grid(
+        (*named, "Df", *(f"D = {c}" for c in classes)),
+        [
+            (
+                *(row[0][name] for name in named),
+                row[0]["decision"],
+                *(f"{c['probability']:.3f}" for c in row),
+            )
+            for row in rows
+        ],
+    )
+
+
+def _how_learned(found: Mapping[str, Any]) -> str:
+    if "classifier" in found:
+        twice = ", then Df behind the labels" if found["twice"] else ""
+        return f"{WORDS[found['classifier']]}, {counted(found['folds'], 'fold')}{twice}"
+    end = "" if found["converged"] else "; it stopped at the limit before it converged"
+    steps = counted(found["iterations"], "iteration")
+    return f"{steps} of EM{end}; log-likelihood per row {found['log_likelihood_per_row']:.4f}"
+
+
+def strata_facts(model: FittedModel) -> Facts | None:
+    """Within what Df is independent of S, and its rates there and by group; None without strata."""
+    strata = model._fitted_strata()
+    if not strata:
+        return None
+    groups = model.coding_.group_names
+    classes = [str(c) for c in model.classes_]
+    shares = model.subgroup_rate_ / model.subgroup_rate_.sum(axis=1, keepdims=True)
+
+    def rates(of: Any) -> Facts:
+        return dict(zip(classes, map(float, of), strict=True))
+
+    each = [
+        {
+            "stratum": name,
+            "decision_rate": rates(model.stratum_rate_[a]),
+            "share_of_group": dict(zip(groups, map(float, shares[:, a]), strict=True)),
+        }
+        for a, name in enumerate(model.strata_)
+    ]
+    by_group = {g: rates(model.group_decision_rate_[s]) for s, g in enumerate(groups)}
+    own = model.stratum_mechanism_
+    within = [
+        {
+            "stratum": model.strata_[a],
+            "group": groups[s],
+            "decision": classes[f],
+            "label": classes[d],
+            "probability": float(own[s, a, f, d]),
+        }
+        for a, s, f, d in np.ndindex(own.shape[1], own.shape[0], *own.shape[2:])
+    ]
+    features = model.coding_.features.names
+    return {
+        "columns": [features[j] for j in strata.columns],
+        "mechanism": model.mechanism,
+        "strata": each,
+        "group_decision_rate": by_group,
+        "stratum_mechanism": within if model.mechanism == "within" else [],
+    }
+
+
+def alike(strata: Mapping[str, Any]) -> str:
+    """Of which strata a mechanism is."""
+    return ", the mean over strata" if strata["mechanism"] == "within" else ", in all strata alike"
+
+
+def show_strata(strata: Mapping[str, Any], positive: str) -> None:
+    """Print P(Df | stratum), and what the mix of strata makes of it in each group."""
+    names, each = " × ".join(map(repr, strata["columns"])), strata["strata"]
+    say(
+        f"Strata by {names}: within each of {len(each)}, Df is independent of S under the model.\n"
+        "In the whole table it need not be: the rates of the groups differ by their mix of strata "
+        "alone.\n"
+    )
+    groups = strata["group_decision_rate"]
+    shown = list(groups) if len(groups) <= MAX_SHARES else []
+    lines = [
+        (
+            stratum["stratum"],
+            f"{stratum['decision_rate'][positive]:.3f}",
+            *(f"{stratum['share_of_group'][group]:.3f}" for group in shown),
+        )
+        for stratum in each
+    ]
+    heads = (f"share of {group}" for group in shown)
+    grid(("stratum", f"P(Df = {positive} | stratum)", *heads), lines)
+    rates = [(group, f"{rate[positive]:.3f}") for group, rate in groups.items()]
+    grid(("group", f"P(Df = {positive} | group)"), rates)
