@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fairpc.data import _values as texts_as_values
 from fairpc.data import distinct_numbers, fit_groups, number_texts, read_values
 from fairpc.data._column import look_up_text
-from fairpc.data._column_summary import MOST, RUNS, ColumnSummary, Points, RowClasses
+from fairpc.data._column_summary import MOST, RUNS, ColumnSummary, QuantileSketch, RowClasses
 from fairpc.data._summary import numbered, values_at
 from fairpc.data._values import is_integral
 from fairpc.errors import TableWarning
@@ -52,8 +52,8 @@ def test_a_column_of_text_is_read_once() -> None:
     """Four places ask for its numbers, and a wide table has thousands of columns."""
     values = read_values("x", pl.Series(["1", "2", None, "2"]))
     column = ColumnSummary.of(values, RowClasses(np.zeros(4, np.int64), 1))
-    assert column.read().weights.tolist() == [[1.0], [2.0]]
-    assert column.read() is column.read()
+    assert column.read.weights.tolist() == [[1.0], [2.0]]
+    assert column.read is column.read
 
 
 @given(st.lists(st.integers(-3, 9), min_size=1, max_size=30))
@@ -79,7 +79,7 @@ def test_rows_joined_at_once_keep_every_weight_and_bound(ties: int) -> None:
     rng = np.random.default_rng(ties)
     values = rng.random(MOST + 20_000)
     values[: ties * 500] = np.repeat(rng.random(ties), 500)
-    points = Points.count(values, np.zeros(len(values), np.int64), 1)
+    points = QuantileSketch.count(values, np.zeros(len(values), np.int64), 1)
     assert len(points.values) <= 2 * RUNS + ties
     assert points.weights.sum() == len(values)
     assert (np.diff(points.values) > 0).all()

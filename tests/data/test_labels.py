@@ -149,11 +149,11 @@ def test_rare_groups_are_never_merged() -> None:
 def test_groups_are_told_by_column_where_a_value_does_not_speak(
     column: str, values: list[Any], told: tuple[str, ...]
 ) -> None:
-    assert fit_groups({column: values * 20}).told(("good", "bad")) == told
+    assert fit_groups({column: values * 20}).readable_names(("good", "bad")) == told
 
 
 def test_numbers_cut_into_groups_are_told_by_column() -> None:
-    told = fit_groups({"age": list(range(100))}).told(("good", "bad"))
+    told = fit_groups({"age": list(range(100))}).readable_names(("good", "bad"))
     assert all(name.startswith("age=") for name in told)
 
 

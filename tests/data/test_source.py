@@ -35,9 +35,9 @@ from fairpc.data import (
     open_source,
     read_frame,
 )
-from fairpc.data import _column_summary as points_module
+from fairpc.data import _column_summary as sketches
 from fairpc.data import _summary as summary_module
-from fairpc.data._column_summary import Numbers, Points, add_points
+from fairpc.data._column_summary import Numbers, QuantileSketch, add_sketches
 from fairpc.data._source import SumTree
 from fairpc.data._summary import Summary, add_summaries, listed, summarise
 from fairpc.errors import CodesError, FileFormatError, TableError
@@ -174,9 +174,9 @@ def test_with_fractional_weights_a_value_that_occurs_twice_is_no_identifier(
 
 @pytest.fixture
 def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Points and texts are joined as if a hundred were many."""
-    monkeypatch.setattr(points_module, "MOST", 64)
-    monkeypatch.setattr(points_module, "RUNS", 32)
+    """QuantileSketch and texts are joined as if a hundred were many."""
+    monkeypatch.setattr(sketches, "MOST", 64)
+    monkeypatch.setattr(sketches, "RUNS", 32)
 
 
 @given(
@@ -192,9 +192,9 @@ def test_joined_points_keep_ranks_within_their_error(parts: list[list[float]], r
     made = []
     for part in parts:
         values = np.array(part, float)
-        counted = Points.count(values, np.arange(len(values)) % 2, 2)
+        counted = QuantileSketch.count(values, np.arange(len(values)) % 2, 2)
         made.append(counted.joined(runs, runs))
-    total = add_points(made).joined(2 * runs, runs)
+    total = add_sketches(made).joined(2 * runs, runs)
     assert total.weights.sum() == len(everything)
     for edge in np.unique(everything):
         below = total.weights[total.values < edge].sum()
@@ -205,8 +205,8 @@ def test_joined_points_keep_ranks_within_their_error(parts: list[list[float]], r
 def test_rows_joined_at_once_keep_ranks_and_heavy_values() -> None:
     rng = np.random.default_rng(1)
     values = np.concatenate([rng.normal(size=3000), np.full(1500, 0.25)])
-    found = Points.count(values, np.zeros(len(values), np.int64), 1)
-    assert len(found.values) <= 2 * points_module.RUNS
+    found = QuantileSketch.count(values, np.zeros(len(values), np.int64), 1)
+    assert len(found.values) <= 2 * sketches.RUNS
     assert found.error > 0
     # The heavy value is alone, its weight exact.
     assert found.weights[found.values == 0.25].sum() == 1500
@@ -241,7 +241,7 @@ def test_bins_of_many_numbers_are_off_by_less_than_a_thousandth_of_rank(
     for name in ("x", "z"):
         found = total.columns[name].found
         assert isinstance(found, Numbers)
-        assert 0 < found.points.error < 0.0005 * n
+        assert 0 < found.sketch.error < 0.0005 * n
         values = np.sort(frame[name].to_numpy())
         ours, theirs = (
             np.searchsorted(values, e.column(name).edges) / n for e in (coding.features, exact)
@@ -379,7 +379,7 @@ def test_two_passes_over_a_table_merge_its_rows(
 @pytest.mark.parametrize("kind", ["csv", "arrow", "folder"])
 def test_many_numbers_of_few_rows_are_all_listed(kind: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(8)
-    n = 2 * points_module.MOST
+    n = 2 * sketches.MOST
     frame = pl.DataFrame(
         {
             "sex": rng.choice(["F", "M"], n),
@@ -410,7 +410,7 @@ def test_room_is_shared_by_columns_and_taken_by_few_rows_alone() -> None:
     wide = {f"x{j}": pl.Float64() for j in range(1000)}
     wide_roles = Roles("label", ("sex",), tuple(wide))
     crowded = LazySource(pl.LazyFrame(schema=wide), tuple(wide), pieces=((empty, 5),))
-    assert listed(crowded, wide_roles) == points_module.MOST
+    assert listed(crowded, wide_roles) == sketches.MOST
     in_memory = FrameSource.of(read_frame(pl.DataFrame({"x0": [1.0]})))
     assert listed(in_memory, wide_roles) == n
 

@@ -57,19 +57,6 @@ class DaskPlan:
     _held: tuple[Any, ...] = field(default=(), repr=False)
     _looked: float = field(default=-np.inf, repr=False)
 
-    @classmethod
-    def of(
-        cls,
-        client: Any,
-        parts: Sequence[Any],
-        preparation: Preparation,
-        n_rows: int,
-        total_weight: float,
-    ) -> Self:
-        """A plan of parts on workers, which get to know the circuit."""
-        sent = client.submit(itself, preparation, pure=False)
-        return cls(preparation.graph, n_rows, total_weight, client, tuple(parts), sent)
-
     def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
         log_likelihood, flows = self._sum(parameters, weights, HeldParts.flows)
         return float(log_likelihood), flows
@@ -332,8 +319,8 @@ class DaskParts(RowParts):
 
     def plan(self, graph: Graph, table_of: Callable[[CodedRows], Table]) -> DaskPlan:
         """The plan of all parts; ``table_of`` makes the circuit's rows of rows of codes."""
-        preparation = Preparation(graph, self.packing, table_of)
-        return DaskPlan.of(self.client, self.futures, preparation, self.n_rows, self.total_weight)
+        how = self.client.submit(itself, Preparation(graph, self.packing, table_of), pure=False)
+        return DaskPlan(graph, self.n_rows, self.total_weight, self.client, self.futures, how)
 
 
 def _sizes(part: Distinct, packing: Packing) -> tuple[int, float, float]:

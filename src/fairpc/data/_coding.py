@@ -257,7 +257,7 @@ class TableCoding(Coded):
     @property
     def group_names(self) -> tuple[str, ...]:
         """What groups are called where people read of them, beside the label: "afam=yes"."""
-        return self.groups.told(self.labels.classes)
+        return self.groups.readable_names(self.labels.classes)
 
     def small_groups(self) -> tuple[tuple[str, int], ...]:
         """Groups with fewer than 30 training rows, and how many they have."""

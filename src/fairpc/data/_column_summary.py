@@ -1,7 +1,7 @@
 """What some rows say of one column: its values counted per class, in bounded memory.
 
 Summaries of batches add up to the summary of the table. Up to ``MOST`` distinct values are
-listed exactly; of more, numbers become points whose ranks are known to a bound, and texts are
+listed exactly; of more, numbers become a sketch whose ranks are known to a bound, and texts are
 listed where they are heavy enough to matter.
 """
 
@@ -107,7 +107,7 @@ class Numbers:
     """
 
     type: ValueType
-    points: Points
+    sketch: QuantileSketch
     whole: bool
     remark: str = ""
     written: Writing = PLAIN
@@ -116,26 +116,26 @@ class Numbers:
     @property
     def listed(self) -> bool:
         """Whether every distinct value is listed."""
-        return not self.points.error
+        return not self.sketch.error
 
     @property
     def weights(self) -> Floats:
-        return self.points.weights
+        return self.sketch.weights
 
     @property
     def values(self) -> Values:
         """The listed values, ascending."""
-        data = self.points.values
+        data = self.sketch.values
         return Values(self.type, data.astype(np.int8) if self.type == "boolean" else data)
 
     def repeats(self) -> Repeats | None:
         """How often listed whole numbers occur, where weights count rows."""
-        return _repeats(_keys(self.points.values), self.weights) if self.whole else None
+        return _repeats(_keys(self.sketch.values), self.weights) if self.whole else None
 
     def renamed(self, column: Ints, n_classes: int) -> Numbers:
         weights = widened(self.weights, column, n_classes)
         lost = None if self.lost is None else widened(self.lost, column, n_classes)
-        return replace(self, points=replace(self.points, weights=weights), lost=lost)
+        return replace(self, sketch=replace(self.sketch, weights=weights), lost=lost)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +184,7 @@ class Texts:
         for values in self.values.readings():
             whole = values.type == "number" and is_integral(values.data)
             missing = values.missing()
-            points = Points.of(values.data[~missing], self.weights[~missing], most)
+            points = QuantileSketch.of(values.data[~missing], self.weights[~missing], most)
             lost = self.weights[missing].sum(axis=0) if missing.any() else None
             marks = values.type, *values.written.marks
             found[marks] = Numbers(values.type, points, whole, values.remark, values.written, lost)
@@ -245,7 +245,7 @@ class ColumnSummary:
         data = values.data
         if holes:
             data, rows = data[~missing], rows.some(~missing)
-        points = Points.count(data, rows.classes, rows.n_classes, rows.weights, rows.most)
+        points = QuantileSketch.count(data, rows.classes, rows.n_classes, rows.weights, rows.most)
         whole = values.type == "number" and is_integral(data)
         told = whole and (points.error or not rows.whole)
         repeats = Repeats.of(_keys(data)) if told else None
@@ -276,16 +276,13 @@ class ColumnSummary:
             return np.zeros((0, len(self.missing)))
         return self.found.weights
 
+    @cached_property
     def read(self) -> ColumnSummary:
         """The column with texts that are nothing but numbers or dates as such."""
-        return self._read
-
-    @cached_property
-    def _read(self) -> ColumnSummary:
         if not isinstance(self.found, Texts) or self.declared:
             return self
         numbers = self.found.as_numbers(len(self.found.texts))
-        found = likeliest(numbers.values(), lambda each: each.whole)
+        found: Numbers | None = likeliest(numbers.values(), lambda each: each.whole)
         if found is None:
             return self
         missing = self.missing if found.lost is None else self.missing + found.lost
@@ -341,7 +338,7 @@ def text_ids(texts: Any, known: Any = None) -> tuple[Array, Any]:
 def _add_numbers(parts: Sequence[Numbers], most: int | None) -> Numbers:
     return replace(
         parts[0],
-        points=add_points([part.points for part in parts], most),
+        sketch=add_sketches([part.sketch for part in parts], most),
         whole=all(part.whole for part in parts),
         remark=max(part.remark for part in parts),
         lost=_sum([part.lost for part in parts]),
@@ -396,7 +393,7 @@ def _under(marks: Marks, ways: Mapping[Marks, Numbers]) -> Numbers | None:
     if marks in ways or plain is None or marks[0] != "number":
         return ways.get(marks)
     _, decimal, thousands = marks
-    apart = bool(thousands) and bool((np.abs(plain.points.values) >= 1000).any())
+    apart = bool(thousands) and bool((np.abs(plain.sketch.values) >= 1000).any())
     return plain if (plain.whole or decimal == PLAIN.decimal) and not apart else None
 
 
@@ -422,7 +419,7 @@ FAN_IN: Final = 32
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
+class QuantileSketch:
     """Numbers, ascending, with a weight per class.
 
     Attributes:
@@ -443,8 +440,8 @@ class Points:
         n_classes: int,
         weights: Floats | None = None,
         most: int | None = None,
-    ) -> Points:
-        """The points of rows; every class is joined by itself first, so that sorting is cheap."""
+    ) -> QuantileSketch:
+        """The sketch of rows; every class is joined by itself first, so that sorting is cheap."""
         if values.dtype.kind in "iu" and len(values):
             low, span = int(values.min()), int(values.max()) - int(values.min()) + 1
             if span <= MOST:
@@ -461,17 +458,17 @@ class Points:
             table = np.zeros((len(points), n_classes))
             table[:, k] = mass
             parts.append(cls(points, table, error).joined(most))
-        return add_points(parts, most)
+        return add_sketches(parts, most)
 
     @classmethod
-    def of(cls, values: Array, weights: Floats, most: int | None = None) -> Points:
-        """The points of numbers in any order, with a row of weights each."""
+    def of(cls, values: Array, weights: Floats, most: int | None = None) -> QuantileSketch:
+        """The sketch of numbers in any order, with a row of weights each."""
         order = np.argsort(values, kind="stable")
         ordered = values[order]
         start = run_starts(ordered)
         return cls(ordered[start], np.add.reduceat(weights[order], start, axis=0)).joined(most)
 
-    def joined(self, most: int | None = None, runs: int = RUNS) -> Points:
+    def joined(self, most: int | None = None, runs: int = RUNS) -> QuantileSketch:
         """The same numbers in at most about ``runs`` runs, if there are more than ``most``.
 
         A number that holds as much as a run stays by itself.
@@ -494,11 +491,11 @@ class Points:
         several = stop - start > 1
         moved = float(mass[several].max(initial=0.0)) / 2
         joined = np.add.reduceat(self.weights, start, axis=0)
-        return Points(self.values[median], joined, self.error + moved)
+        return QuantileSketch(self.values[median], joined, self.error + moved)
 
 
-def add_points(parts: Sequence[Points], most: int | None = None) -> Points:
-    """The points of all rows of several batches."""
+def add_sketches(parts: Sequence[QuantileSketch], most: int | None = None) -> QuantileSketch:
+    """The sketch of all rows of several batches."""
     if len(parts) == 1:
         return parts[0]
     values = np.concatenate([part.values for part in parts])
@@ -510,7 +507,7 @@ def add_points(parts: Sequence[Points], most: int | None = None) -> Points:
     if len(start) < len(values):
         values, weights = values[start], np.add.reduceat(weights, start, axis=0)
     error = sum(part.error for part in parts)
-    return Points(values, weights, error).joined(most)
+    return QuantileSketch(values, weights, error).joined(most)
 
 
 def widened(weights: Floats, column: Ints, n_classes: int) -> Floats:
@@ -534,7 +531,7 @@ def _counted(values: Array, weights: Floats | None, most: int) -> tuple[Array, F
 
 
 def _joined_rows(ordered: Array) -> tuple[Array, Floats, float]:
-    """As ``Points.joined``, for sorted rows of weight 1: no need to list what is distinct."""
+    """As ``QuantileSketch.joined``, for sorted rows of weight 1, which need not be listed."""
     n = len(ordered)
     left = np.arange(RUNS) * n // RUNS
     at = ordered[left]

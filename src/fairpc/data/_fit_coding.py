@@ -24,7 +24,7 @@ from fairpc.data._binning import value_label
 from fairpc.data._coding import Encoding, TableCoding
 from fairpc.data._column import Column, Dropped, code_values, numbers_of, unmarked
 from fairpc.data._column_summary import ColumnSummary, Numbers
-from fairpc.data._fit_column import ClassWeights, Options, fit_column
+from fairpc.data._fit_column import Options, fit_column
 from fairpc.data._frame import Frame
 from fairpc.data._groups import groups_of, labels_of, warn_of_classes, warn_of_groups
 from fairpc.data._leaks import label_leaks, warn_leak
@@ -90,7 +90,7 @@ def fit_coding(
 def _warn_of_columns(features: Encoding, summary: Summary) -> None:
     """Say which columns are read otherwise than they are written."""
     for column in features.columns:
-        found = summary.columns[column.name].read().found
+        found = summary.columns[column.name].read.found
         if column.written is not None and found is not None and found.remark != AS_NUMBERS:
             warn_caller(
                 ColumnWarning(
@@ -103,10 +103,10 @@ def _warn_of_columns(features: Encoding, summary: Summary) -> None:
 def _warn_of_codes(features: Encoding, summary: Summary) -> None:
     """Say which numbers look like codes for a missing value."""
     for column in features.columns:
-        found = summary.columns[column.name].read().found
+        found = summary.columns[column.name].read.found
         if column.kind != "number" or not isinstance(found, Numbers):
             continue
-        for code, low, high in _likely_codes(found.points.values):
+        for code, low, high in _likely_codes(found.sketch.values):
             warn_caller(
                 ColumnWarning(
                     f"column {column.name!r} has the number {code}, and others from {low} to "
@@ -166,14 +166,14 @@ def fit_features(
     Columns with one value, identifiers (a different value in every row) and
     one-to-one copies of an earlier column are dropped; ``Encoding.dropped`` says why.
     """
-    reading = ClassWeights(summary.scale)
+    codes = None
     if options.binning == "label" and n_classes > 1:
         codes = np.append(classes, -1).astype(np.int64)
-        reading = ClassWeights(summary.scale, codes, n_classes, positive)
+    reading = summary.scale, codes, positive
     apart = {roles.label, roles.weight, roles.fair}
     names = roles.names or tuple(name for name in source.names if name not in apart)
     fitted: dict[str, Column | Dropped] = {
-        name: fit_column(name, summary.columns[name], options.of_column(name), reading)
+        name: fit_column(name, summary.columns[name], options.of_column(name), *reading)
         if name in summary.columns
         else Dropped(name, LEFT_OUT)
         for name in names
@@ -271,7 +271,7 @@ def _set_sizes(summary: Summary, column: Column) -> tuple[bytes, bytes | None]:
     Raw values are left alone where they are many: a different value in every row is a
     one-to-one copy of any other such column.
     """
-    read = summary.columns[column.name].read()
+    read = summary.columns[column.name].read
     by_code = _sizes_by_code(read, column)
     table, total = read.weights, (read.weights.sum() + read.missing.sum()) * summary.scale
     few = len(table) <= _RAW_LEVELS and 2 * len(table) <= total

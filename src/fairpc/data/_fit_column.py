@@ -99,35 +99,6 @@ class Options:
 
 
 @dataclass(frozen=True, eq=False)
-class ClassWeights:
-    """How the weights of a summary are to be read.
-
-    Attributes:
-        scale: what makes the mean weight of a row 1; 1 where weights count rows.
-        classes: class of each label that the summary tells apart, -1 = missing; None if the
-            label plays no part in the choice of bins.
-        n_classes: number of classes.
-        positive: the class whose rate is monotone where that is asked for.
-    """
-
-    scale: float = 1.0
-    classes: Ints | None = None
-    n_classes: int = 0
-    positive: int = -1
-
-    def by_class(self, weights: Floats) -> Floats | None:
-        """Weight per value and class; None if there are not two classes to tell apart."""
-        if self.classes is None:
-            return None
-        # Missing classes fall into a last column, which is then left out.
-        table = np.zeros((len(weights), self.n_classes + 1))
-        for column, of_label in zip(self.classes, weights.T, strict=True):
-            table[:, column] += of_label
-        table = table[:, : self.n_classes] * self.scale
-        return table if (table.sum(axis=0) > 0).sum() > 1 else None
-
-
-@dataclass(frozen=True, eq=False)
 class ListedColumn:
     """A column as the rules below read it: distinct values, each with its weight."""
 
@@ -141,13 +112,20 @@ class ListedColumn:
 
     @classmethod
     def of(
-        cls, name: str, summary: ColumnSummary, found: Numbers | Texts, reading: ClassWeights
+        cls,
+        name: str,
+        summary: ColumnSummary,
+        found: Numbers | Texts,
+        scale: float = 1.0,
+        classes: Ints | None = None,
+        positive: int = -1,
     ) -> ListedColumn:
-        weights = found.weights.sum(axis=1) * reading.scale
+        """A column of a summary; the other arguments are those of ``fit_column``."""
+        weights = found.weights.sum(axis=1) * scale
         repeats = summary.repeats
         once = float(weights.sum()) == len(weights) if repeats is None else repeats.none
-        classes = reading.by_class(found.weights)
-        return cls(name, found, weights, classes, once, summary.declared, reading.positive)
+        by_class = None if classes is None else _by_class(found.weights, scale, classes)
+        return cls(name, found, weights, by_class, once, summary.declared, positive)
 
     def identifies(self, options: Options) -> bool:
         """Whether each row has a text or whole number of its own, unless somebody says what it is.
@@ -171,15 +149,24 @@ def fit_column(
     name: str,
     summary: ColumnSummary,
     options: Options,
-    reading: ClassWeights,
+    scale: float = 1.0,
+    classes: Ints | None = None,
+    positive: int = -1,
     *,
     parse: bool = True,
 ) -> Column | Dropped:
     """Encoding of one column, or why it is of no use.
 
-    With ``parse``, text that is nothing but numbers or dates is read as such.
+    Args:
+        name, summary: the column.
+        options: how columns are encoded.
+        scale: what makes the mean weight of a row 1; 1 where weights count rows.
+        classes: class of each label that the summary tells apart, -1 = missing; None if the
+            label plays no part in the choice of bins.
+        positive: the class whose rate is monotone where that is asked for.
+        parse: whether text that is nothing but numbers or dates is read as such.
     """
-    summary = summary.read() if parse else summary
+    summary = summary.read if parse else summary
     found = summary.found
     if found is None:
         return Dropped(name, "it is missing in every row")
@@ -188,7 +175,7 @@ def fit_column(
             f"column {name!r} was declared numeric, and no way to write numbers fits all its rows: "
             "write them alike, or name the decimal mark with decimal"
         )
-    listed = ListedColumn.of(name, summary, found, reading)
+    listed = ListedColumn.of(name, summary, found, scale, classes, positive)
     if listed.identifies(options):
         return Dropped(name, f"{IDENTIFIES}; {TO_KEEP}")
     named = _is_named(listed, options)
@@ -208,10 +195,20 @@ def fit_column(
 def identifies(name: str, values: Values) -> bool:
     """Whether a column in memory would be dropped as an identifier."""
     rows = RowClasses(np.zeros(len(values.data), np.int64), 1)
-    summary = ColumnSummary.of(values, rows).read()
+    summary = ColumnSummary.of(values, rows).read
     if summary.found is None:
         return False
-    return ListedColumn.of(name, summary, summary.found, ClassWeights()).identifies(Options())
+    return ListedColumn.of(name, summary, summary.found).identifies(Options())
+
+
+def _by_class(weights: Floats, scale: float, classes: Ints) -> Floats | None:
+    """Weight per value and class; None if there are not two classes to tell apart."""
+    # Missing classes fall into a last column, which is then left out.
+    table = np.zeros((len(weights), int(classes.max()) + 2))
+    for column, of_label in zip(classes, weights.T, strict=True):
+        table[:, column] += of_label
+    table = table[:, :-1] * scale
+    return table if (table.sum(axis=0) > 0).sum() > 1 else None
 
 
 def _is_named(column: ListedColumn, options: Options) -> bool:
@@ -221,8 +218,8 @@ def _is_named(column: ListedColumn, options: Options) -> bool:
         return True
     if column.declared or name in options.categorical:
         return True
-    whole = found.type == "number" and found.points.values.dtype.kind in "iu"
-    return whole and name not in options.numeric and _largest(found.points.values) >= EXACT
+    whole = found.type == "number" and found.sketch.values.dtype.kind in "iu"
+    return whole and name not in options.numeric and _largest(found.sketch.values) >= EXACT
 
 
 def _check_monotone(column: ListedColumn, named: bool) -> None:

@@ -34,7 +34,7 @@ from fairpc.data._column import (
     decoded_levels,
 )
 from fairpc.data._column_summary import ColumnSummary, RowClasses
-from fairpc.data._fit_column import ClassWeights, Options, fit_column
+from fairpc.data._fit_column import Options, fit_column
 from fairpc.data._frame import Frame, read_columns
 from fairpc.data._table import MISSING, check_weights
 from fairpc.data._values import MIXED, Level, Sentinel, Values, is_integral, levels_of, read_values
@@ -105,7 +105,7 @@ class Groups(Coded):
                 return known.index(group)
         return None
 
-    def told(self, classes: Iterable[Level]) -> tuple[str, ...]:
+    def readable_names(self, classes: Iterable[Level]) -> tuple[str, ...]:
         """``names`` as people can read them beside the classes of a label.
 
         The rule: where a value does not speak for itself, all groups are "column=value". A number
@@ -274,7 +274,7 @@ def _column(name: str, values: Values, weights: Floats, scale: float) -> Column:
         binning="quantile",
     )
     summary = ColumnSummary.of(values, RowClasses(np.zeros(len(weights), np.int64), 1, weights))
-    column = fit_column(name, summary, options, ClassWeights(scale), parse=False)
+    column = fit_column(name, summary, options, scale, parse=False)
     if isinstance(column, Dropped) or len(np.setdiff1d(code_values(column, values), -1)) < 2:
         raise TableError(
             f"column {name!r} has 1 value ({_only(values)}): a sensitive attribute needs at least "

@@ -93,14 +93,14 @@ def label_leaks(
     """
     leaks = []
     for column in columns:
-        read = summary.columns[column.name].read()
+        read = summary.columns[column.name].read
         by_label = np.vstack([read.weights, read.missing])[:, :-1] * summary.scale
         table = np.zeros((len(by_label), n_classes))
         for of_label, weights in zip(classes, by_label.T, strict=True):
             if of_label >= 0:
                 table[:, of_label] += weights
         numbers = read.found if isinstance(read.found, Numbers) else None
-        # Points that stand for several numbers are no value that rows have in common.
+        # QuantileSketch that stand for several numbers are no value that rows have in common.
         leak = _told(table, (column.name,)) if numbers is None or numbers.listed else None
         if leak is None and numbers is not None:
             # Numbers of which each occurs once say what they say by their size.
@@ -222,7 +222,7 @@ def _parted(table: Floats, name: str, found: Numbers) -> Leak | None:
     leak = _told(np.stack([below[last], above[last], table[-1]]), (name,))
     if leak is None or not apart[last]:
         return None
-    least = value_label(float(found.points.values[last + 1]), date=found.type == "date")
+    least = value_label(float(found.sketch.values[last + 1]), date=found.type == "date")
     return replace(leak, copy=False, least=least)
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from fairpc.core import FairpcError, TableWarning, counted, need_threads, warn_caller
+from fairpc.core import FairpcError, TableWarning, counted, need_threads, thread_count, warn_caller
 from fairpc.data._column_summary import FAN_IN
 from fairpc.data._distinct import UNBOUNDED, Distinct, DistinctSum, PartWriter, RowParts
 from fairpc.data._files import Reading, TableFiles, find, in_batches
@@ -244,7 +244,7 @@ class LazySource(Source):
     ) -> Iterator[T]:
         """As said; no more than ``READ_ROWS`` are in memory per thread."""
 
-        def task(part: _Reading) -> tuple[int, list[T]]:
+        def task(part: _Rows) -> tuple[int, list[T]]:
             with self.reading:
                 rows = part.load()
             batches = rows.iter_slices(BATCH_ROWS) if len(rows) else ()
@@ -252,7 +252,7 @@ class LazySource(Source):
 
         done = 0
         need_threads("to read a table that is not in memory")
-        for n, results in _in_order(task, self._readings(list(columns)), default_threads()):
+        for n, results in _in_order(task, self._readings(list(columns)), min(8, thread_count())):
             done += n
             yield from results
             if watch is not None:
@@ -260,29 +260,24 @@ class LazySource(Source):
         if watch is not None and self.n_bytes is not None:
             watch(Progress(stage, self.n_bytes, self.n_bytes, "bytes"))
 
-    def _readings(self, columns: list[str]) -> Iterator[_Reading]:
+    def _readings(self, columns: list[str]) -> Iterator[_Rows]:
         """Rows to be read, each time by whoever calls for them."""
         # Polars reads far ahead of a slow consumer: where rows can be read from the middle,
         # they are asked for a few at a time, which bounds memory.
         for (frame, n_rows), path in zip(self.pieces, self.paths, strict=False):
             for start in range(0, n_rows, READ_ROWS):
                 piece = frame.select(exactly(columns)).slice(start, READ_ROWS)
-                yield _Reading(partial(piece.collect, engine="streaming"), str(path), start)
+                yield _Rows(partial(piece.collect, engine="streaming"), str(path), start)
         if not self.pieces:
             with self.reading:
                 for batch in in_batches(self.frame.select(exactly(columns)), BATCH_ROWS):
-                    yield _Reading(batch.clone)
+                    yield _Rows(batch.clone)
 
     def _progress(self, stage: str, rows: int) -> Progress:
         if self.n_bytes is None:
             return Progress(stage, rows, None, "rows")
         done = min(int(rows * self.bytes_per_row), self.n_bytes)
         return Progress(stage, done, self.n_bytes, "bytes")
-
-
-def default_threads() -> int:
-    """Threads that encode batches: one per core, and at most eight, as each holds a batch."""
-    return max(1, min(8, os.cpu_count() or 1))
 
 
 def is_source(table: Any) -> bool:
@@ -352,7 +347,7 @@ class SumTree:
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _Rows:
     """Rows to be read, by ``load``."""
 
     load: Callable[[], Any]
@@ -371,9 +366,7 @@ class _Reading:
             raise type(error)(f"{where}: {error}") from error
 
 
-def _in_order(
-    task: Callable[[_Reading], T], parts: Iterator[_Reading], n_threads: int
-) -> Iterator[T]:
+def _in_order(task: Callable[[_Rows], T], parts: Iterator[_Rows], n_threads: int) -> Iterator[T]:
     if n_threads <= 1:
         yield from map(task, parts)
         return

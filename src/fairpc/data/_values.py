@@ -82,7 +82,8 @@ class Values:
 
     def parsed(self) -> Values:
         """Text as numbers or dates where it is nothing else."""
-        return likeliest(self.readings(), _are_whole) or self
+        read: Values | None = likeliest(self.readings(), lambda v: not np.nansum(v.data % 1.0))
+        return read or self
 
     def readings(self) -> Iterator[Values]:
         """The ways in which text can be read as numbers or dates, the likeliest first."""
@@ -258,10 +259,11 @@ def _vector(name: str, column: Array) -> Values | None:
     match column.dtype.kind:
         case "b":
             return Values("boolean", column.astype(np.int8))
-        case "i":
+        case "u" if column.dtype.itemsize == 8:
+            fits = column.max(initial=0) <= np.iinfo(np.int64).max
+            return Values("number", column.astype(np.int64 if fits else np.float64))
+        case "i" | "u":
             return Values("number", column)
-        case "u":
-            return Values("number", column if column.dtype.itemsize < 8 else _narrow(column))
         case "f":
             return Values("number", np.ascontiguousarray(column, np.float64))
         case "c":
@@ -279,12 +281,6 @@ def _vector(name: str, column: Array) -> Values | None:
             return None
         case _:
             raise _unreadable(name, str(column.dtype))
-
-
-def _narrow(column: Array) -> Array:
-    """Unsigned 64-bit integers as signed ones where they fit, as floats otherwise."""
-    fits = not len(column) or column.max() <= np.iinfo(np.int64).max
-    return column.astype(np.int64 if fits else np.float64)
 
 
 def _native(name: str, series: Any) -> Values | None:
@@ -440,10 +436,6 @@ def _exact(texts: Any, written: Writing) -> bool:
     numbers = written.numbers(long)
     whole = numbers.filter(numbers == numbers.round())
     return not (whole.abs() >= EXACT).any()
-
-
-def _are_whole(values: Values) -> bool:
-    return not np.nansum(np.mod(values.data, 1.0))
 
 
 def _said(texts: Any, written: Writing) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final
 
 from fairpc.core import TableError
 
@@ -137,17 +137,7 @@ def writings(texts: Any, decimal: str | None = None) -> Iterator[Writing]:
             yield writing
 
 
-class Written(Protocol):
-    """What was read from text."""
-
-    @property
-    def written(self) -> Writing: ...
-
-
-Read = TypeVar("Read", bound=Written)
-
-
-def likeliest(ways: Iterable[Read], is_whole: Callable[[Read], bool]) -> Read | None:
+def likeliest(ways: Iterable[Any], is_whole: Callable[[Any], bool]) -> Any | None:
     """The likeliest of the ways in which text can be read, which come in order; None of none.
 
     An amount of money has no three decimals: where €1.200 can be whole, it is.

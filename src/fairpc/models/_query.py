@@ -357,7 +357,7 @@ class Vocabulary:
     def _group(self, value: object) -> int:
         code = self.groups.code(value)
         if code is None:
-            names = self.groups.told(self.labels.classes)
+            names = self.groups.readable_names(self.labels.classes)
             raise QueryError(f"S has no value {value!r}: {_suggestion(str(value), names)}")
         return code
 
