@@ -12,9 +12,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from battery.mutations import changed_tree
-from fairpc.models._forest import FOREST_FIELDS
 
-_PLANTED: Final = {*FOREST_FIELDS, "group_rate", "decision_rate", "mechanism"}
+_PLANTED: Final = {"tree", "allowed", "shares", "values", "leaf_rate"}
 
 
 def changed_model(rng: random.Random, content: Any, others: list[Any]) -> tuple[str, Any]:

@@ -21,12 +21,12 @@ from fairpc.circuit import from_dict
 from fairpc.circuit import to_dict as circuit_content
 from fairpc.errors import FairpcError, NotAnsweredError
 from fairpc.models import TableClassifier
-from fairpc.models._file import _checksum
+from fairpc.models._file import checksum
 from fairpc.query import Vocabulary, parse
 
 _ROWS: Final = 240
 _LOOSE: Final = ("checksum", "version", "provenance")
-"""What is not compared: a file is written by this version, in the lowest format that holds it."""
+"""What is not compared: a file is written by this version."""
 
 
 def people(n: int = _ROWS, seed: int = 0) -> pl.DataFrame:
@@ -131,12 +131,12 @@ def resigned(content: Any) -> bytes:
             circuit["checksum"] = circuit_content(from_dict(_unchecked(circuit)))["checksum"]
     if isinstance(content, dict):
         with suppress(ValueError):  # what JSON has no word for has none either
-            content["checksum"] = _checksum(json.loads(dumps(content)))
+            content["checksum"] = checksum(json.loads(dumps(content)))
     return dumps(content)
 
 
 def _circuits(content: Any) -> list[dict[str, Any]]:
-    inside = content.get("circuit") if isinstance(content, dict) else None
+    inside = content.get("features") if isinstance(content, dict) else None
     return [inside] if isinstance(inside, dict) else []
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fairpc.core import record, serialise
 from fairpc.datasets import make_synthetic
-from fairpc.errors import LearningError
+from fairpc.errors import FileFormatError
 from fairpc.models import Rows
 from fairpc.models import _choice as choice
 from fairpc.models._choice import LabelGain, compare_labels
@@ -149,20 +150,9 @@ def test_grounds_in_words() -> None:
 
 @pytest.mark.parametrize("choices", [CIRCUITS, FOREST])
 def test_choices_come_back_from_data(choices: Choices) -> None:
-    again = Choices.from_dict(choices.to_dict())
+    again = record(Choices, serialise(choices), "the choices", exact=True)
     assert again.sentences == choices.sentences
-    assert again.to_dict() == choices.to_dict()
-
-
-def test_choices_of_older_files() -> None:
-    """They do not speak of labels and forests."""
-    old = CIRCUITS.to_dict()
-    for name in ("label_score", "label_gain", "label_error", "forest"):
-        del old[name]
-    again = Choices.from_dict(old)
-    assert not again.forest
-    assert np.isnan(again.label_gain)
-    assert again.sentences == replace(CIRCUITS, label_gain=np.nan).sentences
+    assert serialise(again) == serialise(choices)
 
 
 @pytest.mark.parametrize(
@@ -177,9 +167,5 @@ def test_choices_of_older_files() -> None:
     ],
 )
 def test_choices_that_cannot_be_are_refused(name: str, value: Any) -> None:
-    with pytest.raises(LearningError, match="choices"):
-        Choices.from_dict(FOREST.to_dict() | {name: value})
-    lacking = FOREST.to_dict()
-    del lacking["n_train"]
-    with pytest.raises(LearningError, match="choices are not"):
-        Choices.from_dict(lacking)
+    with pytest.raises(FileFormatError, match="choices"):
+        record(Choices, serialise(FOREST) | {name: value}, "the choices", exact=True)

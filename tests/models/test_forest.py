@@ -234,8 +234,10 @@ def test_an_altered_forest_is_refused_in_a_line(
     path = tmp_path / "model.json"
     planted.save(path)
     content = json.loads(path.read_text())
-    change(content["forest"])
-    write_signed(path, content)
+    parts = content["forest"] | content["rates"]
+    change(parts)
+    content["rates"] = {name: parts.pop(name) for name in content["rates"] if name in parts}
+    write_signed(path, content | {"forest": parts})
     with pytest.raises(FileFormatError) as caught:
         load(path)
     assert "\n" not in str(caught.value)
@@ -243,13 +245,13 @@ def test_an_altered_forest_is_refused_in_a_line(
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("forest", []), ("forest", "trees"), ("forest", 3), ("model", "NLatPC"), ("circuit", {})],
+    [("forest", []), ("forest", "trees"), ("forest", 3), ("model", "NLatPC"), ("features", {})],
 )
 def test_a_forest_beside_other_content(planted: Any, name: str, value: Any, tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     planted.save(path)
     content = json.loads(path.read_text())
-    if name == "circuit":
+    if name == "features":
         content["forest"] = None  # neither
     write_signed(path, content | {name: value})
     with pytest.raises(FileFormatError):

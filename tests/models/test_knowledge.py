@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from sklearn.base import clone
 
 from fairpc import FairPC, Knowledge, LatNB, NLatPC, TwoNB, load
 from fairpc.errors import FairpcError
-from fairpc.models._file import _checksum
 from models.test_sklearn import people
 
 KNOWN = Knowledge(fair_rate=0.4, one_sided={"F": "lowered"})
@@ -80,24 +78,6 @@ def test_what_was_known_is_saved_with_the_model(tmp_path: Path) -> None:
     assert same.knowledge == same.knowledge_ == box
     assert same.n_anchors_ == model.n_anchors_
     np.testing.assert_array_equal(same.bias_mechanism_, model.bias_mechanism_)
-
-
-def test_a_file_of_version_1_still_loads(tmp_path: Path) -> None:
-    table, labels, group = people(200)
-    model = LatNB(numbers="bins").fit(table, labels, sensitive_features=group)
-    path = tmp_path / "model.json"
-    model.save(path)
-    content = json.loads(path.read_text())
-    del content["anchors"]
-    for name in ("knowledge", "numeric", "categorical"):
-        del content["settings"][name]
-    content["version"] = 1
-    content["checksum"] = _checksum(content)
-    path.write_text(json.dumps(content))
-    old = load(path)
-    assert (old.n_anchors_, old.knowledge) == (0, None)
-    assert not old.knowledge_
-    np.testing.assert_array_equal(old.bias_mechanism_, model.bias_mechanism_)
 
 
 def test_parameters_are_scikit_learns() -> None:

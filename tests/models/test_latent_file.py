@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 from fairpc import Knowledge, LatentDecision, LatNB, load
 from fairpc.errors import FileFormatError, LearningError
 from fairpc.models import TableClassifier
-from fairpc.models._file import _checksum
+from fairpc.models._file import checksum
 from models.test_sklearn import people
 
 ANSWERS = ("predict_proba", "predict", "predict_observed_proba", "predict_bounds")
@@ -250,7 +250,6 @@ HOSTILE = {
 
 SECOND = ("second_round", "classifiers")
 HOSTILE_TWICE = {
-    "a round that is nothing": _at("second_round", value=None),
     "a round that is a list": _at("second_round", value=[]),
     "no round": lambda content: content.pop("second_round"),
     "an older version": _at("version", value=9),
@@ -293,7 +292,7 @@ def _check_refused(content: dict[str, Any], change: Callable[[Any], None], tmp_p
     with pytest.raises(FileFormatError):
         load(path)
     try:
-        altered["checksum"] = _checksum(altered)
+        altered["checksum"] = checksum(altered)
     except ValueError:
         return  # A number that JSON has no word for has no checksum either.
     path.write_text(json.dumps(altered))
@@ -309,12 +308,12 @@ def test_every_field_must_be_there(tmp_path: Path) -> None:
     for name in content:
         rest = {key: value for key, value in content.items() if key != name}
         path.write_text(
-            json.dumps(rest | ({"checksum": _checksum(rest)} if name != "checksum" else {}))
+            json.dumps(rest | ({"checksum": checksum(rest)} if name != "checksum" else {}))
         )
         with pytest.raises(FileFormatError):
             load(path)
     path.write_text(_saved()[:-300])
-    with pytest.raises(FileFormatError, match="truncated or altered"):
+    with pytest.raises(FileFormatError, match="altered"):
         load(path)
     path.write_text(_saved())
     with pytest.raises(FileFormatError, match="the limit is 1,000"):
@@ -326,8 +325,8 @@ def test_a_circuit_is_not_read_as_a_map(tmp_path: Path) -> None:
     path = tmp_path / "m"
     LatNB(max_iter=3).fit(table, labels, sensitive_features=group).save(path)
     content = json.loads(path.read_text()) | {"model": "LatentDecision"}
-    path.write_text(json.dumps(content | {"checksum": _checksum(content)}))
-    with pytest.raises(FileFormatError, match="is unknown or lacking"):
+    path.write_text(json.dumps(content | {"checksum": checksum(content)}))
+    with pytest.raises(FileFormatError, match="unknown field"):
         load(path)
 
 

@@ -26,7 +26,7 @@ from fairpc.errors import (
     TableError,
 )
 from fairpc.models import BiasAccount, Subject
-from fairpc.models._file import VERSION, _checksum
+from fairpc.models._file import VERSION, checksum
 from fairpc.models._refits import RefitPlan
 from models.test_sklearn import people
 
@@ -117,7 +117,7 @@ def test_an_altered_file_is_refused(tmp_path: Path) -> None:
         ({"format": "pickle"}, "no fairpc model file"),
         ({"version": 99}, f"reads up to {VERSION}"),
         ({"model": "FairPC"}, "checksum"),
-        ({"extra": 1}, "'extra' is unknown or lacking"),
+        ({"extra": 1}, "checksum"),
     ]:
         path.write_text(json.dumps(good | change))
         with pytest.raises(FileFormatError, match=message):
@@ -132,8 +132,6 @@ def test_what_was_said_of_the_table_is_kept_and_checked(tmp_path: Path) -> None:
     model = LatNB().fit(table, labels, sensitive_features=group)
     path, again = tmp_path / "model.json", tmp_path / "again.json"
     model.save(path)
-    plain = json.loads(path.read_text())
-    assert "table" not in plain
     model.table_options_ = {"weight": "W", "encoding": "cp1252"}
     model.save(path)
     loaded = load(path)
@@ -141,7 +139,6 @@ def test_what_was_said_of_the_table_is_kept_and_checked(tmp_path: Path) -> None:
     loaded.save(again)
     assert again.read_bytes() == path.read_bytes()
     content = json.loads(path.read_text())
-    assert content["version"] == plain["version"]
     for wrong in ({"weight": 3}, {"shell": "rm"}, ["weight"], "weight", None):
         write_signed(path, content | {"table": wrong})
         with pytest.raises(FileFormatError, match="holds no model"):
@@ -150,10 +147,7 @@ def test_what_was_said_of_the_table_is_kept_and_checked(tmp_path: Path) -> None:
 
 
 def recipe_file(path: Path) -> tuple[Any, dict[str, Any]]:
-    """A model of the recipe, and its file as data; components are asked for, so it is no forest.
-
-    Numbers are bins, as in older files.
-    """
+    """A model of the recipe, and its file as data; components are asked for, so it is no forest."""
     model, text = recipe()
     path.write_text(text)
     return model, json.loads(text)
@@ -170,7 +164,7 @@ def recipe() -> tuple[Any, str]:
 
 
 def write_signed(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content | {"checksum": _checksum(content)}))
+    path.write_text(json.dumps(content | {"checksum": checksum(content)}))
 
 
 def test_the_choices_of_the_recipe_are_saved(tmp_path: Path) -> None:
@@ -201,26 +195,6 @@ def test_a_report_of_a_loaded_model_shows_the_choices(tmp_path: Path) -> None:
     assert shown[0] == shown[1] == list(model.choices_.sentences)
 
 
-def test_a_file_without_choices_still_loads(tmp_path: Path) -> None:
-    path = tmp_path / "model.json"
-    model, content = recipe_file(path)
-    newer = ("choices", "warnings", "forest", "ends")
-    older = {name: value for name, value in content.items() if name not in newer}
-    nothing: dict[str, Any] = {"choices": None, "warnings": [], "forest": None}
-    for version, names in [(2, ()), (4, newer[:2]), (5, newer[:3])]:
-        write_signed(path, older | {"version": version} | {n: nothing[n] for n in names})
-        old = load(path)
-        assert old.choices_ is None
-        assert old.label_ends_ is None
-        np.testing.assert_array_equal(old.bias_mechanism_, model.bias_mechanism_)
-    write_signed(path, older | {"version": 3, "choices": content["choices"]})
-    assert str(load(path).choices_) == str(model.choices_)
-    del content["choices"]
-    write_signed(path, content)
-    with pytest.raises(FileFormatError, match="'choices' is unknown or lacking"):
-        load(path)
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -231,7 +205,7 @@ def test_a_file_without_choices_still_loads(tmp_path: Path) -> None:
         ("single_score", 10**400),
         ("strength", "<b>1</b>"),
         ("strength_scores", [["1", 2.0]]),
-        ("strength_scores", {"1": 2.0}),
+        ("strength_scores", {"much": 2.0}),
         ("start_scores", [["<script>alert(1)</script>", -1.0]]),
         ("start_scores", []),
         ("start", "<script>alert(1)</script>"),

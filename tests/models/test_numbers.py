@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import math
 import warnings
 from itertools import pairwise
@@ -20,7 +19,7 @@ from scipy import stats
 from fairpc import FairPC, LatNB, NLatPC, TwoNB, load
 from fairpc.data import Column, read_values
 from fairpc.data._column import exact_numbers
-from fairpc.errors import EvidenceError, FileFormatError, QueryError, TableError, TableWarning
+from fairpc.errors import EvidenceError, QueryError, TableError, TableWarning
 from fairpc.models import CircuitClassifier
 from fairpc.query import parse
 
@@ -295,35 +294,6 @@ def test_a_file_holds_the_densities(kind: Any, tmp_path: Path) -> None:
     assert (again.numbers, again.monotone) == ("density", ("age",))
     assert np.array_equal(again.score_samples(X, y), model.score_samples(X, y))
     assert again.sample(50, 1).equals(model.sample(50, 1))
-    assert json.loads((tmp_path / "m.fairpc").read_text())["version"] == 8
-
-
-def test_files_without_densities_are_as_before(tmp_path: Path) -> None:
-    X, y = people(300)
-    path = tmp_path / "m.fairpc"
-    model = LatNB("sex", numbers="bins", max_iter=5, guard=False).fit(X, y)
-    model.save(path)
-    content = json.loads(path.read_text())
-    assert content["version"] < 8
-    assert not {"numbers", "monotone"} & set(content["settings"])
-    assert load(path).numbers == "bins"
-    LatNB("sex", max_iter=5, guard=False).fit(X.select("job", "sex"), y).save(path)
-    assert json.loads(path.read_text())["version"] < 8
-    assert load(path).numbers == "density"
-
-
-def test_a_density_in_an_older_file_is_refused(tmp_path: Path) -> None:
-    from fairpc.models import _file as file
-
-    X, y = people(300)
-    path = tmp_path / "m.fairpc"
-    LatNB("sex", max_iter=5, guard=False).fit(X, y).save(path)
-    content = json.loads(path.read_text())
-    content["version"] = 7
-    content["checksum"] = file._checksum(content)
-    path.write_text(json.dumps(content))
-    with pytest.raises(FileFormatError, match="densities are younger than its version"):
-        load(path)
 
 
 def test_files_of_rows_give_the_same_densities(tmp_path: Path) -> None:

@@ -1,10 +1,7 @@
 """FairPC, NLatPC, LatNB, TwoNB, LatentDecision: their fits, files, queries and refits."""
 
-# The two modules of files tell ``load`` how their models are read.
-from fairpc.models import _circuit_file, _latent_file
 from fairpc.models._anchors import AnchorCell, AnchorPlan, WidthAfter, suggest_anchors
 from fairpc.models._bootstrap import MechanismIntervals, bootstrap_mechanism, intervals
-from fairpc.models._circuit_file import MODELS
 from fairpc.models._classifier_rows import series_of
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._cross_fitting import SecondRound
@@ -12,10 +9,11 @@ from fairpc.models._decisions import FittedDecisions, GivenRows, check_not_dask
 from fairpc.models._distribution import FairDistribution, Outcome
 from fairpc.models._estimates import Draws, Progress, Report, progress
 from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
-from fairpc.models._file import FittedModel, load
+from fairpc.models._file import FittedModel
 from fairpc.models._forest import BoxSets, Forest, ForestDistribution
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._latent import LatentDecision
+from fairpc.models._loading import MODELS, load
 from fairpc.models._model import BiasAccount, Contribution, FairModel
 from fairpc.models._pattern_search import Question
 from fairpc.models._patterns import MIN_SHARE, SIZE, THRESHOLD, Patterns, find_patterns

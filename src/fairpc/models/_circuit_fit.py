@@ -44,7 +44,7 @@ from fairpc.models._settings import Settings, generator
 from fairpc.models._strata import Strata
 from fairpc.models._strata_columns import refuse_rate, strata_of
 from fairpc.models._tables import GivenTable, listed, warn_of_leaks
-from fairpc.models._top import LATENT, Layout, Limits, Model
+from fairpc.models._top import LATENT, Layout, Limits, Model, feature_circuits, top_rates
 from fairpc.models._training import RowReader, Training, coded_rows
 from fairpc.structure import HELD_OUT, MODEL_METHODS, ModelMethod
 
@@ -393,7 +393,8 @@ def _kept(own: CircuitSettings, rows: Rows) -> FairDistribution:
             f"the structure to keep is not over {', '.join(layout.variables)}: give a fitted "
             f"{type(own).__name__}, or a circuit over these variables"
         )
-    return FairDistribution(own._model, layout, kept)
+    parts = top_rates(kept, layout), feature_circuits(kept, layout)
+    return FairDistribution.of_parts(own._model, layout, *parts)
 
 
 def _with_gain(fitted: Fitted, gain: LabelGain | None, training: Training) -> Fitted:

@@ -8,14 +8,14 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.circuit import Circuit, prepare, to_dict
-from fairpc.core import Codes, Floats, Ints
+from fairpc.circuit import SUM, Circuit, prepare, to_dict
+from fairpc.core import Codes, Floats, Ints, LearningError
 from fairpc.data import Table
 from fairpc.evidence import LabelBounds
 from fairpc.models._model import over_groups
 from fairpc.models._rows import Rows
 from fairpc.models._strata import Strata
-from fairpc.models._top import Layout, Model, S, Top, TopRates
+from fairpc.models._top import NAIVE, Layout, Model, S, Top, TopRates, assembled, top_rates
 
 PER_EDGE: Final = 64
 """Multiplications of a matrix product that take as long as an edge does, up and down."""
@@ -41,6 +41,25 @@ class FairDistribution:
     layout: Layout
     circuit: Circuit
 
+    @classmethod
+    def of_parts(
+        cls, model: Model, layout: Layout, rates: TopRates, features: Circuit
+    ) -> FairDistribution:
+        """The distribution from its rates and ``feature_circuits``, whose components it has."""
+        if len(features.names) > len(layout.features):
+            layout = layout.mixed(int(features.arities[-1]))
+        if model in NAIVE and layout.n_components == 1:
+            graph = features.graph
+            sums = [n for n in np.flatnonzero(graph.kind == SUM).tolist() if n != graph.root]
+            if any(graph.scopes[n].bit_count() > 1 for n in sums):
+                raise LearningError(f"{model} takes features as independent: fit it again")
+        return cls(model, layout, assembled(layout, rates, features))
+
+    def sums(self) -> Floats:
+        """What the weights of each distribution of the circuit sum to."""
+        starts = self.circuit.graph.block_ptr[:-1]
+        return np.asarray(np.add.reduceat(self.circuit.parameters, starts), np.float64)
+
     def with_parameters(self, parameters: npt.ArrayLike) -> FairDistribution:
         """The same structure with other parameters."""
         return replace(self, circuit=self.circuit.with_parameters(parameters))
@@ -62,11 +81,8 @@ class FairDistribution:
 
     @property
     def top_rates(self) -> TopRates:
-        """P(S), P(decision), P(D | Df, S), where the decision is tied; with strata, theirs."""
-        theta, top, strata = self.circuit.parameters, self.top, self.layout.strata
-        decision = theta[top.decision[: strata.n]]
-        mechanism = theta[top.mechanism] if self.layout.latent else self.mechanism
-        return TopRates(theta[top.group], decision if strata else decision[0], mechanism)
+        """P(S), P(decision), P(D | Df, S); with strata, theirs."""
+        return top_rates(self.circuit, self.layout)
 
     @property
     def subgroup_rate(self) -> Floats:

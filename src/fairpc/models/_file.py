@@ -1,7 +1,12 @@
-"""Models as data-only files: one JSON object, checked before it is believed, never executed.
+"""What a saved file holds: the parts of a model, as one JSON object that is never executed.
 
-What all models have is written and read here. What circuits and maps of scores have is added by
-:mod:`fairpc.models._circuit_file` and :mod:`fairpc.models._latent_file`, which know the estimators.
+A file has no circuit of a whole model. It has rates, the mechanism, and circuits of the features
+alone, a forest or a map of scores; :mod:`fairpc.models._loading` puts them together with the
+builder of a fit. So no file can claim a model and break its independencies, whoever wrote it.
+
+:class:`Saved` is what every file has, :class:`SavedCircuits` and :class:`SavedScores` what it has
+beside. Each field is checked against its type when it is read, and by the constructor that it is
+given to, as if a user had given it.
 """
 
 from __future__ import annotations
@@ -9,25 +14,31 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
+from fairpc.circuit import to_dict
 from fairpc.core import (
+    ALTERED,
     AnyPath,
-    FairpcError,
     FileFormatError,
     Floats,
+    LearningError,
     parse_json,
     read_whole,
     serialise,
     write_atomically,
 )
-from fairpc.data import CODING_FIELDS, Record, TableCoding
-from fairpc.models._knowledge import Knowledge
+from fairpc.models._classifiers import TableClassifier
+from fairpc.models._forest import ForestDistribution
 from fairpc.models._model import Threshold
+from fairpc.models._recipe_log import Choices
+from fairpc.models._settings import plain
+from fairpc.models._top import TopRates, feature_circuits
 
 if TYPE_CHECKING:
     from fairpc.models._estimators import CircuitClassifier
@@ -35,191 +46,245 @@ if TYPE_CHECKING:
 
 FittedModel: TypeAlias = "CircuitClassifier | LatentDecision"
 
+FORMAT: Final = "fairpc model"
+VERSION: Final = 11
+OLDEST: Final = 2
+"""The lowest version that 0.2.0 still wrote; :mod:`fairpc.models._loading` makes it the present."""
+MAX_BYTES: Final = 128 * 2**20
+TABLE_OPTIONS: Final = frozenset(("delimiter", "encoding", "weight"))
+ESTIMATORS: Final = ("estimator", "sensitive_estimator")
+"""Settings of a LatentDecision that are classifiers; a file has their kind."""
+
 
 @dataclass(frozen=True)
-class Kind:
-    """How one kind of model is written and read.
+class Provenance:
+    """Which fairpc wrote the file, and the fingerprint of the training rows."""
+
+    fairpc: str
+    data: str
+
+
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """What a file holds of every model.
 
     Attributes:
-        fields: what a file of a version has of such a model alone.
-        content: the version of the file, the settings, and what was learned.
-        described: the same without what takes room.
-        read: the model of a file; errors are raised as they come.
+        model: name of its class.
+        settings: arguments of its constructor.
+        coding: how its table becomes codes.
+        threshold: above which scores are positive decisions.
+        counts: estimated weight of the training rows with Df = f and D = d in group s, [s, f, d].
+        n_features_in, feature_names_in: columns of the table; no names if it was an array.
+        anchors: training rows whose fair decision was known.
+        table: what the command line was told of the table, which later tables are read by.
+        warnings: what the fit check found.
     """
 
-    fields: Callable[[int], frozenset[str]]
-    content: Callable[[Any], dict[str, Any]]
-    described: Callable[[Any], dict[str, Any]]
-    read: Callable[[dict[str, Any], TableCoding], Any]
+    model: Literal["FairPC", "LatNB", "NLatPC", "TwoNB", "LatentDecision"]
+    settings: dict[str, Any]
+    coding: dict[str, Any]
+    threshold: Threshold
+    counts: Floats
+    n_features_in: int
+    feature_names_in: tuple[str, ...] | None
+    provenance: Provenance
+    anchors: int
+    table: dict[str, str]
+    warnings: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.counts).all() and (self.counts >= 0).all()):
+            raise LearningError("a count of labels is no number from 0 on")
+        if self.anchors < 0 or self.n_features_in < 1:
+            raise LearningError("the number of columns, or of known decisions, cannot be so low")
+        names = self.feature_names_in
+        if names is not None and not len(names) == len(set(names)) == self.n_features_in:
+            raise LearningError("there are not as many names as columns")
+        if not set(self.table) <= TABLE_OPTIONS:
+            raise LearningError(f"a table is read by {', '.join(sorted(TABLE_OPTIONS))} alone")
 
 
-KINDS: Final[dict[str, Kind]] = {}
-"""By the name of the model; each module that knows estimators adds its own."""
+@dataclass(frozen=True, eq=False)
+class SavedCircuits(Saved):
+    """What a file holds of FairPC, NLatPC, LatNB and TwoNB.
 
-FORMAT: Final = "fairpc model"
-VERSION: Final = 10
-MAX_BYTES: Final = 128 * 2**20
-_NAMES: Final = (
-    "format version checksum model settings threshold counts n_features_in feature_names_in "
-    "provenance"
-)
-_FIELDS: Final = frozenset((*_NAMES.split(), *CODING_FIELDS))
-_TABLE: Final = "table"
-"""What the command line was told of the training table, which tables that follow are read by.
+    Attributes:
+        rates: P(S), P(Df) and P(D | Df, S).
+        features: the circuits P(x | f, s), as one circuit whose root sums over them.
+        forest: boxes of a forest in their place.
+        history, converged: of EM.
+        choices: of the automatic selection, if the model is its own.
+        ends: what held-out rows say of P(D | x, s), for bounds.
+    """
 
-The field is there only if it was told something; what the model itself knows is in the settings.
-"""
-_TABLE_OPTIONS: Final = frozenset(("delimiter", "encoding", "weight"))
-_ANCHORS_SINCE: Final = 2
-_LATER: Final = ("knowledge", "numeric", "categorical")
-"""Settings that came with the anchors; the models of older files have them as usual."""
+    rates: TopRates
+    features: dict[str, Any] | None
+    forest: dict[str, Any] | None
+    history: dict[str, Floats]
+    converged: bool
+    choices: Choices | None
+    ends: dict[str, Any] | None
 
-_WRONG_TYPE: Final = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
-"""What reading a field raises whose content is of another kind."""
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.forest is None) == (self.features is None):
+            raise LearningError("a model has circuits or a forest, one of the two")
+        steps = {len(values) for values in self.history.values()}
+        if "objective" not in self.history or len(steps) != 1 or not steps.pop():
+            raise LearningError("the history needs an objective, and as many steps of all it has")
+
+
+@dataclass(frozen=True, eq=False)
+class SavedScores(Saved):
+    """What a file holds of a LatentDecision.
+
+    Attributes:
+        score_map: rates, mechanism and calibrations: what makes scores of D those of Df.
+        group_view: how classifiers see the group of a row.
+        classifiers: of D, per fold one, or one for each group.
+        group_classifiers: of the group, for rows without one.
+        second_round: classifiers of Df, and the shares of all in the score.
+    """
+
+    score_map: dict[str, Any]
+    group_view: dict[str, Any]
+    classifiers: list[list[Any]]
+    group_classifiers: list[Any]
+    second_round: dict[str, Any] | None
 
 
 def save(model: Any, path: AnyPath) -> None:
     """Write a fitted model to a file, whole or not at all."""
-    content = _content(model)
-    content["checksum"] = _checksum(content)
-    write_atomically(path, _text(content) + b"\n")
+    content = {"format": FORMAT, "version": VERSION, **serialise(_saved(model))}
+    content["checksum"] = checksum(content)
+    write_atomically(path, json_text(content) + b"\n")
 
 
-def load(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> FittedModel:
-    """The model of a file; a FileFormatError says what is wrong with one that is not as saved."""
-    source = os.fspath(path)
-    content = parse_json(read_whole(path, max_bytes), source, max_bytes)
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        _fail(source, f"it is no {FORMAT} file: its field 'format' does not say so")
-    version = content.get("version")
-    if type(version) is not int or not 1 <= version <= VERSION:
-        _fail(source, f"its format is {version!r} and this fairpc reads up to {VERSION}: update it")
-    if str(content.get("model")) not in KINDS:
-        _fail(source, f"its model {content.get('model')!r} is unknown: update fairpc")
-    odd = (set(content) - {_TABLE}) ^ _fields(content["model"], version)
-    if odd:
-        _fail(source, f"its field {min(odd)!r} is unknown or lacking: it was altered or truncated")
-    try:
-        checksum = _checksum(content)
-    except ValueError as error:  # 1e999 is a number to Python, and to JSON, but none that we write
-        _fail(source, f"it has a number that is not finite ({error}): it was altered")
-    if content["checksum"] != checksum:
-        _fail(source, "its checksum does not fit its content: it was altered; use an intact copy")
-    try:
-        model = _model(content)
-        _verify_read(model, content)
-    except FairpcError as error:
-        raise FileFormatError(f"{source} holds no model: {error}") from error
-    except _WRONG_TYPE as error:
-        raise FileFormatError(
-            f"{source} holds no model: a field is not of its kind ({error}): it was altered"
-        ) from error
-    return model
-
-
-def _fields(model: str, version: int) -> frozenset[str]:
-    """What a file of this version has for such a model."""
-    return (
-        _FIELDS
-        | KINDS[model].fields(version)
-        | ({"anchors"} if version >= _ANCHORS_SINCE else set())
-    )
-
-
-def _content(model: FittedModel) -> dict[str, Any]:
-    return (
-        KINDS[type(model).__name__].content(model)
-        | _described(model)
-        | {"format": FORMAT, **model._coding().to_dict()}
-    )
-
-
-def _described(model: FittedModel) -> dict[str, Any]:
-    """What is written of every model beside how its table becomes codes."""
+def _saved(model: Any) -> Saved:
     from fairpc import __version__
 
     names = getattr(model, "feature_names_in_", None)
-    told = {_TABLE: dict(model.table_options_)} if model.table_options_ else {}
-    return told | {
+    described = {
         "model": type(model).__name__,
-        "threshold": asdict(model.threshold_) | {"values": list(model.threshold_.values)},
-        "counts": serialise(model.label_counts_),
+        "settings": settings_of(model),
+        "coding": model._coding().to_dict(),
+        "threshold": model.threshold_,
+        "counts": model.label_counts_,
         "n_features_in": int(model.n_features_in_),
-        "feature_names_in": None if names is None else [str(n) for n in names],
-        "provenance": {"fairpc": __version__, "data": model.data_fingerprint_},
+        "feature_names_in": None if names is None else tuple(map(str, names)),
+        "provenance": Provenance(__version__, model.data_fingerprint_),
         "anchors": int(model.n_anchors_),
+        "table": dict(model.table_options_),
+        "warnings": tuple(model.warnings_),
+    }
+    if hasattr(model, "score_map_"):
+        return SavedScores(**described, **_scores(model))
+    distribution, ends = model._distribution(), model.label_ends_
+    forest = isinstance(distribution, ForestDistribution)
+    cells = None if forest else feature_circuits(distribution.circuit, distribution.layout)
+    return SavedCircuits(
+        **described,
+        rates=distribution.top_rates,
+        features=None if cells is None else to_dict(cells),
+        forest=distribution.forest.to_dict() if forest else None,
+        history=model.history_,
+        converged=bool(model.converged_),
+        choices=model.choices_,
+        ends=None if ends is None else ends.to_dict(),
+    )
+
+
+def settings_of(model: FittedModel) -> dict[str, Any]:
+    """The arguments of the constructor as JSON; None for a structure that is kept, or a seed."""
+    settings = {name: plain(value) for name, value in model.get_params(deep=False).items()}
+    for name in ESTIMATORS:
+        given = getattr(model, name, None)
+        if isinstance(given, TableClassifier):
+            settings[name] = given.kind
+    return settings
+
+
+def _scores(model: LatentDecision) -> dict[str, Any]:
+    learned = [c for fold in model.estimators_ for c in fold]
+    _refuse_others("estimator", [model.estimator, *learned])
+    _refuse_others("sensitive_estimator", [model.sensitive_estimator, *model.group_estimators_])
+    second, view = model.second_round_, model.group_view_
+    folds = [] if second is None else second.estimators
+    return {
+        "score_map": model.score_map_.to_dict(),
+        "group_view": {
+            "names": view.names,
+            "levels": [[_level(value) for value in level] for level in view.levels],
+            "inside": view.inside,
+            "library": view.library,
+        },
+        "classifiers": [[c.to_dict() for c in fold] for fold in model.estimators_],
+        "group_classifiers": [c.to_dict() for c in model.group_estimators_],
+        "second_round": second
+        and {
+            "shares": second.shares,
+            "classifiers": [[c.to_dict() for c in fold] for fold in folds],
+        },
     }
 
 
-def _model(content: dict[str, Any]) -> FittedModel:
-    coding = TableCoding.from_dict({name: content[name] for name in CODING_FIELDS})
-    model: FittedModel = KINDS[content["model"]].read(content, coding)
-    model.coding_ = coding
-    model.threshold_ = _threshold(content["threshold"], len(coding.groups.names))
-    model.label_counts_ = _counts(content["counts"], coding)
-    model.warnings_ = ()
-    if "warnings" in content:
-        model.warnings_ = Record(content, "the file", content).texts("warnings")
-    model.n_features_in_ = int(content["n_features_in"])
-    if content["feature_names_in"] is not None:
-        names = Record(content, "the file", content).texts("feature_names_in")
-        if len(set(names)) != model.n_features_in_ or len(names) != model.n_features_in_:
-            raise FileFormatError("its columns are not as many as it has names: it was altered")
-        model.feature_names_in_ = np.array(names, dtype=object)
-    model.data_fingerprint_ = str(content["provenance"]["data"])
-    model.knowledge_ = model.knowledge or Knowledge()
-    model.n_anchors_ = int(content.get("anchors", 0))
-    model.table_options_ = _table_options(content.get(_TABLE, {}))
-    return model
+def _refuse_others(name: str, classifiers: Sequence[Any]) -> None:
+    """A LearningError where a classifier is none of ours: a file holds data and no code."""
+    for other in classifiers:
+        if not (other is None or other is False or isinstance(other, TableClassifier)):
+            raise LearningError(
+                f"the {name} is a {type(other).__name__}, which a file of data alone cannot "
+                "hold: keep the model with skops.io.dump(model, path), or only what is ours, "
+                "the mechanism, P(Df) and the calibration, as model.score_map_.to_dict()"
+            )
 
 
-def _table_options(content: dict[str, Any]) -> dict[str, str]:
-    record = Record(content, "what was said of its table", _TABLE_OPTIONS & set(content))
-    return {name: record.text(name) for name in content}
+def _level(value: Any) -> Any:
+    """A value that stands for a group, as JSON; a time is told from a text."""
+    if isinstance(value, date):
+        kind = "datetime" if isinstance(value, datetime) else "date"
+        return {kind: value.isoformat()}
+    if not isinstance(value, str | bool | int | float):
+        raise LearningError(
+            f"a sensitive column holds values of type {type(value).__name__}, which a file cannot "
+            "hold: give them as text or numbers"
+        )
+    return value
 
 
-def _verify_read(model: FittedModel, content: dict[str, Any]) -> None:
-    """A FileFormatError where a model, written again, would not say what its file says.
-
-    Then a field was read as something else, or not at all: a text as a number, a part of a list.
-    Circuits, classifiers and codings are read by readers that take nothing but what they write.
-    """
-    said = KINDS[content["model"]].described(model) | _described(model)
-    said["provenance"]["fairpc"] = content["provenance"]["fairpc"]
-    del said["version"]  # the lowest that can hold it: a file may have a higher one
-    if content["version"] < _ANCHORS_SINCE:
-        for name in _LATER:
-            del said["settings"][name]
-    if said.get("choices") and content.get("choices"):  # its reader says which ones may lack
-        said["choices"] = {name: said["choices"][name] for name in content["choices"]}
-    for name, value in said.items():
-        if name in content and _text({name: value}) != _text({name: content[name]}):
-            raise FileFormatError(f"its field {name!r} is not as it was saved: it was altered")
-
-
-def _threshold(content: dict[str, Any], n_groups: int) -> Threshold:
-    values = tuple(float(v) for v in content["values"])
-    if len(values) not in (1, n_groups):
-        raise FileFormatError("its thresholds are not one, or one per group: it was altered")
-    return Threshold(values, float(content["unknown"]))
-
-
-def _counts(content: Any, coding: TableCoding) -> Floats:
-    counts = np.array(content, np.float64)
-    n_classes = len(coding.labels.classes)
-    if counts.shape != (len(coding.groups.names), n_classes, n_classes):
-        raise FileFormatError("its counts are not of its groups and classes: it was altered")
-    return counts
+def read_content(path: AnyPath, max_bytes: int) -> dict[str, Any]:
+    """The object of a file whose format, version and checksum are right, without these."""
+    source = os.fspath(path)
+    content = parse_json(read_whole(path, max_bytes), source, max_bytes)
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise FileFormatError(
+            f"{source}: it is no {FORMAT} file: its field 'format' does not say so"
+        )
+    version = content.get("version")
+    if type(version) is not int or version > VERSION:
+        raise FileFormatError(
+            f"{source}: its format is {version!r} and this fairpc reads up to {VERSION}: update it"
+        )
+    if version < OLDEST:
+        raise FileFormatError(
+            f"{source}: its format is {version}, which this fairpc reads no more: fit the model "
+            "again, or load and save it with fairpc 0.2.0"
+        )
+    try:
+        fits = content.get("checksum") == checksum(content)
+    except ValueError as error:  # 1e999 is a number to Python, and to JSON, but none that we write
+        raise FileFormatError(f"{source}: it has a number that is not finite ({error})") from None
+    if not fits:
+        raise FileFormatError(f"{source}: its checksum does not fit its content: {ALTERED}")
+    return content
 
 
-def _text(content: dict[str, Any]) -> bytes:
+def json_text(content: Any) -> bytes:
+    """JSON with one spelling, so that equal contents are equal texts."""
     return json.dumps(content, separators=(",", ":"), allow_nan=False, sort_keys=True).encode()
 
 
-def _checksum(content: dict[str, Any]) -> str:
+def checksum(content: dict[str, Any]) -> str:
+    """Of all fields but the one that holds it."""
     kept = {name: value for name, value in content.items() if name != "checksum"}
-    return f"sha256:{hashlib.sha256(_text(kept)).hexdigest()}"
-
-
-def _fail(source: str, problem: str) -> NoReturn:
-    raise FileFormatError(f"{source}: {problem}")
+    return f"sha256:{hashlib.sha256(json_text(kept)).hexdigest()}"

@@ -23,16 +23,27 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from fairpc.circuit import WEIGHT_TOLERANCE, Circuit, CircuitBuilder, refuse_impossible
-from fairpc.core import Array, Bools, Codes, Floats, Ints, LearningError, Words, map_in_order
-from fairpc.data import MAX_ARITY, Record, readonly
+from fairpc.core import (
+    ALTERED,
+    Array,
+    Bools,
+    Codes,
+    Floats,
+    Ints,
+    LearningError,
+    Words,
+    map_in_order,
+    record,
+)
+from fairpc.data import MAX_ARITY, readonly
 from fairpc.models._distribution import FairDistribution, Outcome
 from fairpc.models._rows import Rows
 from fairpc.models._top import Layout, TopRates, build
@@ -137,7 +148,8 @@ class Forest:
         enough = least.sum(axis=2).min() >= LEAST_MASS
         if enough and all(box.any(axis=1).all() for box in self.allowed):
             return True
-        return bool((self.mass > 0).all() and (self.box_mass >= LEAST_MASS).all())
+        possible = all((of.mass > 0).all() for of in self.sets)
+        return possible and bool((self.box_mass >= LEAST_MASS).all())
 
     def _boxes_fit(self) -> bool:
         """Whether every x is in one box of each tree.
@@ -180,8 +192,10 @@ class Forest:
     @cached_property
     def cluster_mass(self) -> Floats:
         """P(c, x in the box | f, s): groups × classes × boxes × clusters."""
-        result: Floats = self.mass.prod(axis=3) * self.shares[:, :, None, :]
-        return result
+        # Feature by feature: a file asks for no more memory than a few times its own size.
+        each = (of.mass[:, of.of_box].transpose(0, 2, 1, 3) for of in self.sets)
+        result: Floats = reduce(np.multiply, each) * self.shares[:, :, None, :]
+        return np.ascontiguousarray(result)
 
     @cached_property
     def box_mass(self) -> Floats:
@@ -310,32 +324,25 @@ class Forest:
         }
 
     @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Self:
-        """The forest of a file; one without tilts may have one density for all classes."""
-        record = Record(content, "the forest", FOREST_FIELDS)
-        rate = record.array("leaf_rate", 3)
-        each = [
-            Record({"values": value}, record.what, ("values",)) for value in record.items("values")
-        ]
-        values = [_per_class(value.array("values", 3, 4), 4, rate.shape[1]) for value in each]
-        tree, boxes = record.items("tree"), record.texts("allowed")
-        if not set(map(type, tree)) <= {int} or not all(0 <= k < len(tree) for k in tree):
-            raise record.error("tree", "a list of the number of each box's tree")
-        if len(boxes) != len(values):
-            raise record.error("allowed", "a text for each feature")
-        return cls(
-            np.array(tree, np.int64),
-            tuple(
-                _from_hex(record, box, len(tree), value.shape[-1])
-                for box, value in zip(boxes, values, strict=True)
-            ),
-            _per_class(record.array("shares", 2, 3), 3, rate.shape[1]),
-            tuple(values),
-            rate,
-        )
+    def from_dict(cls, content: Any) -> Self:
+        """The forest of a file."""
+        own = record(_Boxes, content, "the forest", exact=True, repair=ALTERED)
+        sizes = [value.shape[-1] if value.ndim else 0 for value in own.values]
+        if len(own.allowed) != len(sizes):
+            raise LearningError("the forest has not as many boxes as features: fit it again")
+        allowed = [_from_hex(b, len(own.tree), n) for b, n in zip(own.allowed, sizes, strict=True)]
+        return cls(own.tree, tuple(allowed), own.shares, own.values, own.leaf_rate)
 
 
-FOREST_FIELDS: Final = tuple(field.name for field in fields(Forest))
+@dataclass(frozen=True, eq=False)
+class _Boxes:
+    """A forest as a file has it: what boxes allow is a text of bits for each feature."""
+
+    tree: Ints
+    allowed: tuple[str, ...]
+    shares: Floats
+    values: tuple[Floats, ...]
+    leaf_rate: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -376,27 +383,20 @@ def _words(bits: Bools) -> Words:
     return np.ascontiguousarray(packed).view("<u8").astype(np.uint64)
 
 
-def _per_class(array: Floats, n_axes: int, n_classes: int) -> Floats:
-    """An array of a file with an axis of classes, also where the file has none."""
-    if array.ndim != n_axes - 1:
-        return array
-    return np.ascontiguousarray(np.repeat(array[:, None], n_classes, axis=1))
-
-
 def _hex(box: Bools) -> str:
     """One word for all boxes: a file may have many leaves, but not many words."""
     return np.packbits(box, axis=1).tobytes().hex()
 
 
-def _from_hex(record: Record, text: str, n_boxes: int, n_values: int) -> Bools:
+def _from_hex(text: str, n_boxes: int, n_values: int) -> Bools:
     width = -(-n_values // 8)
     try:
         packed = np.frombuffer(bytes.fromhex(text), np.uint8).reshape(n_boxes, width)
     except ValueError:
-        packed = np.zeros((n_boxes, width), np.uint8)
-    box = np.unpackbits(packed, axis=1, count=n_values).astype(np.bool_)
-    if _hex(box) != text:
-        raise record.error("allowed", "hexadecimal digits, a bit for each value of each box")
+        packed = np.zeros((n_boxes, 0), np.uint8)
+    box = np.unpackbits(packed, axis=1, count=min(n_values, 8 * packed.shape[1])).astype(np.bool_)
+    if box.shape[1] != n_values or _hex(box) != text:
+        raise LearningError("what boxes allow is no bit for each value of each box: fit it again")
     return box
 
 
@@ -416,15 +416,7 @@ class ForestDistribution(FairDistribution):
 
     def __init__(self, layout: Layout, forest: Forest, rates: TopRates) -> None:
         """The layout is told how many (leaf, cluster) there are."""
-        n, k = layout.n_subgroups, layout.n_classes
-        strata = (layout.strata.n,) if layout.strata else ()
-        shapes = {"group_rate": (n,), "decision_rate": (*strata, k)}
-        shapes["mechanism"] = layout.n_mechanisms, k, k
-        for name, shape in shapes.items():
-            rate = getattr(rates, name)
-            fits = rate.shape == shape and bool((rate >= 0).all())
-            if not fits or not (np.abs(rate.sum(axis=-1) - 1.0) < WEIGHT_TOLERANCE).all():
-                raise LearningError(f"{name} of a forest is no distribution: fit it again")
+        rates.check(layout)
         n_components = len(forest.tree) * forest.n_clusters
         object.__setattr__(self, "model", "FairPC")
         object.__setattr__(self, "layout", replace(layout, n_components=n_components))
@@ -438,6 +430,10 @@ class ForestDistribution(FairDistribution):
     def with_parameters(self, parameters: npt.ArrayLike) -> FairDistribution:
         circuit = self.circuit.with_parameters(parameters)
         return FairDistribution(self.model, self.layout, circuit)
+
+    def sums(self) -> Floats:
+        starts = np.flatnonzero(np.diff(self.forest.tree, prepend=-1))
+        return np.asarray(np.add.reduceat(self.forest.leaf_rate, starts, axis=2).ravel())
 
     @property
     def top_rates(self) -> TopRates:

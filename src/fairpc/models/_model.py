@@ -219,6 +219,10 @@ class Threshold:
     values: tuple[float, ...]
     unknown: float
 
+    def __post_init__(self) -> None:
+        for value in (*self.values, self.unknown):
+            _checked(value, "the threshold", "scores are probabilities, from 0 to 1")
+
     @property
     def by_group(self) -> bool:
         return len(self.values) > 1
@@ -233,8 +237,7 @@ class Threshold:
 
 def fixed(value: Any) -> Threshold:
     """The same threshold for everyone."""
-    checked = _checked(value, "the threshold", "scores are probabilities, from 0 to 1")
-    return Threshold((checked,), checked)
+    return Threshold((value,), value)
 
 
 def for_rate(scores: Floats, rate: float) -> Threshold:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
@@ -13,6 +11,8 @@ from fairpc.circuit import SLACK
 from fairpc.core import Floats, LearningError, counted
 from fairpc.learners import INFORMATIVE, WIDE
 from fairpc.models._components import KINDS
+
+SUM_TOLERANCE: Final = 1e-8
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,20 @@ class Choices:
     drifted: bool = False
     wide: bool = False
     turned: float = np.nan
+
+    def __post_init__(self) -> None:
+        numbers = [*self.weights, *self.strength_scores, *self.strength_scores.values()]
+        whole = (
+            len(self.components) == len(self.weights)
+            and bool(np.isfinite(numbers).all())
+            and all(0 <= weight <= 1 + SLACK for weight in self.weights)
+            and (not self.weights or abs(sum(self.weights) - 1) < SUM_TOLERANCE)
+            and min(self.n_train, self.n_validation) >= 0
+            and (self.start in self.start_scores if self.start_scores else not self.start)
+        )
+        words = {*self.components, *self.dropped, *self.start_scores}
+        if not (whole and words <= {kind.words for kind in KINDS}):
+            raise LearningError("the choices of the automatic selection do not fit each other")
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -132,24 +146,6 @@ class Choices:
     def __str__(self) -> str:
         return "\n".join(self.sentences)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The same as JSON-safe data: mappings as pairs, None where a number is not known."""
-        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
-
-    @classmethod
-    def from_dict(cls, data: Any) -> Choices:
-        """The choices of ``to_dict``; a LearningError names what the recipe cannot have said."""
-        declared = {f.name: str(f.type) for f in fields(cls)}
-        known = set(data) | set(_SINCE) if isinstance(data, dict) else set()
-        if known != set(declared):
-            raise LearningError(f"the recipe's choices are not {', '.join(declared)}")
-        read = cls(**{name: _read(name, declared[name], value) for name, value in data.items()})
-        whole = len(read.components) == len(read.weights)
-        whole &= read.forest or read.start in read.start_scores
-        if not (whole and all(0 <= weight <= 1 + SLACK for weight in read.weights)):
-            raise LearningError("the recipe's choices do not fit each other")
-        return read
-
 
 def paired_gain(
     better: Floats, than: Floats, weights: Floats, n_rows: float
@@ -164,36 +160,3 @@ def paired_gain(
     mean = float(share @ difference)
     variance = float(share @ (difference - mean) ** 2)
     return mean, float(np.sqrt(variance / max(n_rows - 1.0, 1.0)))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return [[_plain(key), _plain(item)] for key, item in value.items()]
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-_SINCE: Final = ("label_score", "label_gain", "label_error", "forest", "drifted", "wide", "turned")
-"""What older files do not say."""
-_WORDS: Final = frozenset(kind.words for kind in KINDS)
-_IS: Final[dict[str, Callable[[Any], bool]]] = {
-    "int": lambda v: type(v) is int and 0 <= v < 1 << 63,
-    "bool": lambda v: type(v) is bool,
-    "float": lambda v: v is None or (type(v) is float and math.isfinite(v)),
-    "str": lambda v: isinstance(v, str) and (v in _WORDS or not v),
-}
-"""What a value of a file must be, so that a report can show it: its words are the recipe's own."""
-
-
-def _read(name: str, kind: str, value: Any) -> Any:
-    """A value of a declared type, from JSON."""
-    outer, _, inner = kind.rstrip("]").partition("[")
-    kinds = [k for k in inner.split(", ") if k not in ("", "...")]
-    if isinstance(value, list) and outer == "tuple":
-        return tuple(_read(name, kinds[0], item) for item in value)
-    if isinstance(value, list) and outer == "dict":
-        return {_read(name, kinds[0], k): _read(name, kinds[1], v) for k, v in value}
-    if outer not in _IS or not _IS[outer](value):
-        raise LearningError(f"{name} of the recipe's choices cannot be {value!r}")
-    return math.nan if value is None else value

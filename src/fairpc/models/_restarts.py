@@ -14,12 +14,11 @@ from functools import partial
 
 import numpy as np
 
-from fairpc.circuit import INDICATOR
 from fairpc.core import Floats, Ints, LearningError
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fit import UNOBSERVED, Fitted, Observer, Options, fit
 from fairpc.models._rows import Rows
-from fairpc.models._top import DF, Model
+from fairpc.models._top import Model, feature_circuits
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,12 +105,15 @@ def aligned(distribution: FairDistribution) -> FairDistribution:
     order = _best_permutation(joint)
     if (order == np.arange(len(order))).all():
         return distribution
-    graph = distribution.circuit.graph
-    is_decision = (graph.kind == INDICATOR) & (graph.variable == DF)
-    value = graph.value.copy()
-    value[is_decision] = order[value[is_decision]]
-    circuit = replace(distribution.circuit, graph=replace(graph, value=value))
-    return replace(distribution, circuit=circuit)
+    named = np.argsort(order)
+    layout, rates = distribution.layout, distribution.top_rates
+    swapped = replace(
+        rates,
+        decision_rate=rates.decision_rate[..., named],
+        mechanism=rates.mechanism[:, named],
+    )
+    features = feature_circuits(distribution.circuit, layout, named)
+    return FairDistribution.of_parts(distribution.model, layout, swapped, features)
 
 
 def switched_groups(distribution: FairDistribution) -> tuple[int, ...]:

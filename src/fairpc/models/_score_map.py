@@ -33,6 +33,7 @@ from fairpc.learners import LEAST, Calibration
 from fairpc.models._strata import UNDIVIDED, Strata
 from fairpc.models._top import TopRates
 
+SUM_TOLERANCE: Final = 1e-8
 EDGE: Final = 0.02
 """From 0 and 1 the distance at which scores are bent."""
 
@@ -74,6 +75,7 @@ class StrataMap:
             shapes == ((n_groups, n), (n_groups, n, 2), (n_groups, n))
             and bool(np.isfinite(self.shifts).all() and ((rates >= 0) & (rates <= 1)).all())
             and bool((self.mechanism[..., 1] > self.mechanism[..., 0]).all())
+            and abs(self.share.sum() - 1) < SUM_TOLERANCE
         )
 
 
@@ -266,6 +268,7 @@ class ScoreMap:
         sound = sound and bool(
             np.isfinite(self.shifts).all() and ((rates >= 0) & (rates <= 1)).all()
         )
+        sound = sound and abs(self.group_rate.sum() - 1) < SUM_TOLERANCE
         if sound and self.strata is not None:
             sound = len(self.strata.decision_rate) == strata.n and self.strata.is_sound(n)
         if not (sound and all(c.is_sound() for c in self.calibrations)):

@@ -20,7 +20,7 @@ Df ⟂ S (given A over the groups of each stratum), and P(d | f, s) = N_sfd / N_
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Final, Literal
 
@@ -31,6 +31,7 @@ from fairpc.circuit import (
     INDICATOR,
     SLACK,
     SUM,
+    WEIGHT_TOLERANCE,
     AnyStep,
     Bounds,
     Circuit,
@@ -40,7 +41,6 @@ from fairpc.circuit import (
     log_prior,
 )
 from fairpc.core import CircuitError, Codes, Floats, Ints, LearningError, counted
-from fairpc.data import Record
 from fairpc.models._rows import Rows
 from fairpc.models._strata import UNDIVIDED, Strata
 
@@ -48,6 +48,9 @@ Model = Literal["FairPC", "NLatPC", "LatNB", "TwoNB"]
 
 LATENT: Final = ("FairPC", "LatNB")
 """Models with a hidden decision Df between S and D."""
+
+NAIVE: Final = ("LatNB", "TwoNB")
+"""Models whose features are independent given the decision and the group."""
 
 S: Final = 0
 DF: Final = 1
@@ -84,6 +87,10 @@ class Layout:
             )
         return cls(*sizes, model in LATENT, model != "TwoNB", n_components, rows.strata)
 
+    def mixed(self, n_components: int) -> Layout:
+        """The same with so many components in each P(x | f, s)."""
+        return replace(self, n_components=n_components)
+
     @property
     def n_subgroups(self) -> int:
         """Groups times strata."""
@@ -112,6 +119,11 @@ class Layout:
     def features(self) -> list[int]:
         """Columns of the features that make no strata."""
         return [self.x[j] for j in self.strata.rest(len(self.names))]
+
+    @property
+    def below(self) -> list[int]:
+        """Columns of the circuits of X: features, and the component if there is one."""
+        return self.features + ([] if self.component is None else [self.component])
 
     @property
     def decision(self) -> int:
@@ -186,6 +198,83 @@ def build(
         tie = ("decision", a) if layout.tied else ("decision", s, a)
         groups.append(b.product(*where, b.sum(cells, decision_rate[g].tolist(), tie=tie)))
     return b.build(b.sum(groups, group_rate.tolist(), tie="S"))
+
+
+def assembled(layout: Layout, rates: TopRates, features: Circuit) -> Circuit:
+    """The circuit of a model from its parts: rates, and circuits of :func:`feature_circuits`."""
+    rates.check(layout)
+    variables = list(layout.variables.items())
+    own = list(zip(features.names, features.arities.tolist(), strict=True))
+    roots = features.graph.children(features.graph.root).tolist()
+    n_cells = layout.n_subgroups * layout.n_classes
+    if own != [variables[j] for j in layout.below] or len(roots) != n_cells:
+        raise CircuitError("the circuits of X are not over the features, one for each cell")
+    every = (1 << len(own)) - 1
+    if any(features.graph.scopes[root] != every for root in roots):
+        raise CircuitError("a circuit of X is not over all features: fit the model again")
+    copy = _Copier(features, range(len(own)), layout.below)
+
+    def graft(b: CircuitBuilder, f: int, g: int, columns: Sequence[int]) -> int:
+        return copy(b, roots[g * layout.n_classes + f])
+
+    decision = np.atleast_2d(rates.decision_rate)
+    decision = np.tile(decision, (layout.n_groups, 1)) if layout.tied else decision
+    mechanism = rates.mechanism if layout.latent else None
+    return build(layout, graft, rates.group_rate, decision, mechanism)
+
+
+def feature_circuits(circuit: Circuit, layout: Layout, order: Ints | None = None) -> Circuit:
+    """P(x | f, s) of all cells of a model, as one circuit: a sum over them, s being slow.
+
+    It is over the features, and the component if there is one; nodes that cells share stay shared.
+    ``order`` takes the decisions in another order than their own.
+    """
+    graph, names = circuit.graph, list(layout.variables)
+    b = CircuitBuilder({names[j]: int(circuit.arities[j]) for j in layout.below})
+    copy = _Copier(circuit, layout.below, range(len(layout.below)))
+    upper = 1 << layout.decision | 1 << layout.d
+    roots = []
+    decisions = np.arange(layout.n_classes) if order is None else order
+    for cell in cells_of(graph, layout)[:, decisions].ravel().tolist():
+        own = [n for n in graph.children(cell).tolist() if not graph.scopes[n] & upper]
+        roots.append(b.product(*(copy(b, n) for n in own)))
+    return b.build(b.sum(roots, [1 / len(roots)] * len(roots), tie="cells"))
+
+
+class _Copier:
+    """Adds what is below nodes of a circuit to a builder, in its order and with its ties."""
+
+    def __init__(self, circuit: Circuit, columns: Sequence[int], to: Sequence[int]) -> None:
+        self._graph = graph = circuit.graph
+        self._place = dict(zip(columns, to, strict=True))
+        self._kind, self._theta = graph.kind.tolist(), circuit.parameters.tolist()
+        self._ptr, self._child = graph.child_ptr.tolist(), graph.child.tolist()
+        self._block, self._block_ptr = graph.block.tolist(), graph.block_ptr.tolist()
+        self._copied: dict[int, int] = {}
+
+    def __call__(self, b: CircuitBuilder, root: int) -> int:
+        """The new number of a node."""
+        todo, new = [root], set()
+        while todo:
+            n = todo.pop()
+            if n not in self._copied and n not in new:
+                new.add(n)
+                todo += self._child[self._ptr[n] : self._ptr[n + 1]]
+        for n in sorted(new):
+            below = [self._copied[c] for c in self._child[self._ptr[n] : self._ptr[n + 1]]]
+            if self._kind[n] == SUM:
+                own = self._block[n]
+                theta = self._theta[self._block_ptr[own] : self._block_ptr[own + 1]]
+                self._copied[n] = b.sum(below, theta, tie=("below", own))
+            else:
+                self._copied[n] = b.product(*below) if below else self._indicator(b, n)
+        return self._copied[root]
+
+    def _indicator(self, b: CircuitBuilder, n: int) -> int:
+        column = int(self._graph.variable[n])
+        if column not in self._place:
+            raise CircuitError(f"{self._graph.name(n)} is below features, and is none of them", n)
+        return b.indicator(self._place[column], int(self._graph.value[n]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -483,7 +572,7 @@ class TopRates:
     """P(S), P(Df) and P(D = d | Df = f, S = s), [s, f, d]; or pseudo-counts of the same shapes.
 
     With strata: P(S, A) of the subgroups, P(Df | A), [a, f], and the mechanisms of the groups or of
-    the subgroups.
+    the subgroups. A decision that is not tied has rates of each group, [s, f].
     """
 
     group_rate: Floats
@@ -494,12 +583,22 @@ class TopRates:
         """Plain lists, for a file."""
         return {f.name: getattr(self, f.name).tolist() for f in fields(self)}
 
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> TopRates:
-        """The rates of a file."""
-        record = Record(content, "the rates", [f.name for f in fields(cls)])
-        n_axes = {"group_rate": (1,), "decision_rate": (1, 2), "mechanism": (3,)}
-        return cls(**{name: record.array(name, *n) for name, n in n_axes.items()})
+    def check(self, layout: Layout) -> None:
+        """A LearningError where these are not the distributions of such a model."""
+        k, strata = layout.n_classes, layout.strata
+        n_decisions = strata.n if layout.tied else layout.n_subgroups
+        shapes = {
+            "group_rate": (layout.n_subgroups,),
+            "decision_rate": (n_decisions, k) if strata or not layout.tied else (k,),
+            "mechanism": (layout.n_mechanisms, k, k),
+        }
+        for name, shape in shapes.items():
+            rate = getattr(self, name)
+            fits = rate.shape == shape and bool((rate >= 0).all())
+            if not fits or not (np.abs(rate.sum(axis=-1) - 1.0) < WEIGHT_TOLERANCE).all():
+                raise LearningError(f"{name} of the model is no distribution: fit it again")
+        if not layout.latent and (self.mechanism != np.eye(k)).any():
+            raise LearningError("a model without a latent decision has no mechanism: fit it again")
 
     def log_joint(self, places: Places, densities: Floats) -> Floats:
         """log P(s, f, d, x), from log P(x | f, s); both places × classes."""
@@ -551,6 +650,17 @@ class TopRates:
         """Σ prior · log θ."""
         pairs = [(getattr(self, f.name), getattr(prior, f.name)) for f in fields(self)]
         return sum(log_prior(theta, count) for theta, count in pairs)
+
+
+def top_rates(circuit: Circuit, layout: Layout) -> TopRates:
+    """The rates of a circuit; without a latent decision the mechanism is the identity."""
+    theta, top = circuit.parameters, Top.of(circuit.graph, layout)
+    decision, mechanism = theta[top.decision], theta[top.mechanism]
+    if layout.tied:
+        decision = decision[: layout.strata.n] if layout.strata else decision[0]
+    if not layout.latent:
+        mechanism = np.tile(np.eye(layout.n_classes), (layout.n_groups, 1, 1))
+    return TopRates(theta[top.group], decision, mechanism)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Write the model files that `test_older_files.py` opens, with the code of a version.
+"""Write the model files that `test_files.py` opens, with the code of a version.
 
 A version of the format needs the code that wrote it: unpack that commit and put it first.
 

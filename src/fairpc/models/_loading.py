@@ -1,0 +1,353 @@
+"""Models from files: parts that are read, checked and put together as a fit does it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import date, datetime
+from typing import Any, Final
+
+import numpy as np
+
+from fairpc.circuit import Circuit, from_dict, to_dict
+from fairpc.core import (
+    ALTERED,
+    AnyPath,
+    CircuitError,
+    FairpcError,
+    FileFormatError,
+    LearningError,
+    record,
+)
+from fairpc.data import CODING_FIELDS, Record, TableCoding, resolve
+from fairpc.evidence import LabelBounds, read_bounds
+from fairpc.learners import CLASSIFIER_KINDS
+from fairpc.models._classifier_rows import GroupView, group_columns
+from fairpc.models._classifiers import TableClassifier
+from fairpc.models._cross_fitting import SECOND, SecondRound
+from fairpc.models._distribution import FairDistribution
+from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
+from fairpc.models._file import (
+    ESTIMATORS,
+    MAX_BYTES,
+    VERSION,
+    FittedModel,
+    Saved,
+    SavedCircuits,
+    SavedScores,
+    json_text,
+    read_content,
+    settings_of,
+)
+from fairpc.models._forest import Forest, ForestDistribution
+from fairpc.models._knowledge import Knowledge
+from fairpc.models._latent import LatentDecision
+from fairpc.models._model import fixed
+from fairpc.models._score_map import ScoreMap
+from fairpc.models._settings import check_settings
+from fairpc.models._strata import Strata
+from fairpc.models._strata_columns import strata_of
+from fairpc.models._tables import listed
+from fairpc.models._top import LATENT, Layout, feature_circuits, top_rates
+
+MODELS: Final = {c.__name__: c for c in (FairPC, LatNB, NLatPC, TwoNB)}
+LATENT_DECISION: Final = LatentDecision.__name__
+_LISTS: Final = ("missing_values", "numeric", "categorical", "monotone", "given")
+_VIEW: Final = ("names", "levels", "inside", "library")
+_SECOND: Final = ("shares", "classifiers")
+OLDER: Final = "an earlier fairpc wrote it; fit the model again"
+_WRONG_TYPE: Final = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
+"""What reading a field raises whose content is of another kind."""
+MOST_GAP: Final = 1e-9
+"""Largest difference of P(decision | S) between groups that rounding explains."""
+ROUNDED: Final = 1e-13
+"""How far weights may sum from 1 if no product of some thousand sums is to move by as much."""
+
+
+def load(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> FittedModel:
+    """The model of a file; a FileFormatError says what is wrong with one that is not as saved."""
+    source = os.fspath(path)
+    content = read_content(path, max_bytes)
+    older = content["version"] < VERSION
+    repair = OLDER if older else ALTERED
+    try:
+        if older:
+            content = _present(content)
+        own = {n: v for n, v in content.items() if n not in ("format", "version", "checksum")}
+        return _model_of(own, repair)
+    except FileFormatError as error:
+        raise FileFormatError(f"{source} holds no model: {error}") from error
+    except FairpcError as error:
+        raise FileFormatError(f"{source} holds no model: {error}: {repair}") from error
+    except _WRONG_TYPE as error:
+        raise FileFormatError(
+            f"{source} holds no model: a field is not of its kind ({error}): {repair}"
+        ) from error
+
+
+def _model_of(content: dict[str, Any], repair: str) -> FittedModel:
+    kind: type[SavedScores | SavedCircuits] = SavedCircuits
+    if content.get("model") == LATENT_DECISION:
+        kind = SavedScores
+    saved = record(kind, content, "the file", exact=True, repair=repair)
+    coding = TableCoding.from_dict(saved.coding)
+    made = _scored(saved, coding) if isinstance(saved, SavedScores) else _circuits(saved, coding)
+    _restore(made, saved, coding)
+    return made
+
+
+def _restore(model: FittedModel, saved: Saved, coding: TableCoding) -> None:
+    """Set what every model has, as far as it fits its coding and its settings."""
+    n, k = len(coding.groups.names), len(coding.labels.classes)
+    if saved.counts.shape != (n, k, k) or len(saved.threshold.values) not in (1, n):
+        raise LearningError("its counts or thresholds are not of its groups and classes")
+    names = saved.feature_names_in
+    if names is not None and not {*coding.features.names_in, *coding.sensitive} <= {*names}:
+        raise LearningError("its columns are not those of its table")
+    _check_settings(model, saved.settings, coding)
+    model.coding_ = coding
+    model.threshold_, model.label_counts_ = saved.threshold, saved.counts
+    model.warnings_, model.table_options_ = saved.warnings, saved.table
+    model.n_features_in_, model.n_anchors_ = saved.n_features_in, saved.anchors
+    if names is not None:
+        model.feature_names_in_ = np.array(names, dtype=object)
+    model.data_fingerprint_ = saved.provenance.data
+    model.knowledge_ = model.knowledge or Knowledge()
+
+
+def _check_settings(model: FittedModel, given: dict[str, Any], coding: TableCoding) -> None:
+    """An error where settings are none that a user could have fitted such a model with."""
+    fixed(model.threshold)
+    if isinstance(model, CircuitClassifier):
+        check_settings(model.get_params(deep=False))
+        model._em_options()
+    sensitive: frozenset[str] = frozenset()
+    if model.sensitive is not None:
+        columns = (*coding.features.names_in, *coding.groups.column_names)
+        sensitive = resolve(columns, listed(model.sensitive), "sensitive")
+    own = coding.groups.column_names if coding.sensitive else ()
+    if not sensitive == frozenset(coding.sensitive) == frozenset(own):
+        raise LearningError("its sensitive columns are not those of its groups")
+    _check_as_read(settings_of(model), given, "settings")
+
+
+def _check_as_read(read: Any, content: Any, name: str) -> None:
+    """An error where what was read is not what the file says: a text was read as a number."""
+    if json_text(read) != json_text(content):
+        raise LearningError(f"its {name} are not as they were saved")
+
+
+def _settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Constructor arguments: tuples where tuples were."""
+    tuples = {n: tuple(settings[n]) for n in _LISTS if isinstance(settings.get(n), list)}
+    result = settings | tuples
+    if result.get("knowledge") is not None:
+        result["knowledge"] = Knowledge.from_dict(result["knowledge"])
+    return result
+
+
+def _ends(saved: Any, coding: TableCoding, strata: Strata) -> LabelBounds | None:
+    if saved is None:
+        return None
+    ends = read_bounds(saved, strata.n if strata else None, within=strata.within)
+    if tuple(g.group for g in ends.groups) != coding.groups.names or len(coding.labels.classes) > 2:
+        raise LearningError("its held-out ends are not of its groups")
+    _check_as_read(ends.to_dict(), saved, "held-out ends")
+    return ends
+
+
+def _circuits(saved: SavedCircuits, coding: TableCoding) -> CircuitClassifier:
+    """FairPC, NLatPC, LatNB or TwoNB."""
+    settings = _settings(saved.settings)
+    kept = settings.get("structure", "") is None
+    model: CircuitClassifier = MODELS[saved.model](
+        **settings | ({"structure": "auto"} if kept else {})
+    )
+    layout = _layout(model, coding)
+    model.distribution_ = distribution = _distribution(saved, layout)
+    _check_parity(distribution)
+    if kept:
+        model.structure = distribution.circuit
+    model.history_, model.converged_ = saved.history, saved.converged
+    model.n_iter_ = max(len(saved.history["objective"]) - 1, 1)
+    model.starts_ = ()
+    model.choices_ = choices = saved.choices
+    forest, found = saved.forest is not None, distribution.layout.n_components
+    if choices is None and (forest or model._is_auto()):
+        raise LearningError("its choices are lacking, and the automatic selection made it")
+    if choices is not None and (
+        choices.forest != forest or not (forest or len(choices.components) == found)
+    ):
+        raise LearningError("its choices are not those of its circuits")
+    model.label_ends_ = _ends(saved.ends, coding, layout.strata)
+    return model
+
+
+def _layout(model: CircuitClassifier, coding: TableCoding) -> Layout:
+    return Layout(
+        len(coding.groups.names),
+        len(coding.labels.classes),
+        coding.features.names,
+        tuple(coding.features.arities),
+        latent=model._model in LATENT,
+        tied=model._model != "TwoNB",
+        strata=model._strata(coding),
+    )
+
+
+def _distribution(saved: SavedCircuits, layout: Layout) -> FairDistribution:
+    if saved.forest is not None:
+        forest = Forest.from_dict(saved.forest)
+        sizes = tuple(value.shape[3] for value in forest.values)
+        rest = tuple(layout.arities[j] for j in layout.strata.rest(len(layout.names)))
+        fits = forest.leaf_rate.shape[:2] == (layout.n_subgroups, layout.n_classes)
+        if saved.model != "FairPC" or not fits or sizes != rest:
+            raise LearningError("its forest is not over its columns")
+        return ForestDistribution(layout, forest, saved.rates)
+    features = from_dict(saved.features, "its circuits")
+    return FairDistribution.of_parts(MODELS[saved.model]._model, layout, saved.rates, features)
+
+
+def _check_parity(distribution: FairDistribution) -> None:
+    """A CircuitError where exact queries find groups with different rates of a tied decision.
+
+    Groups share its parameters, so rates can differ only where weights below do not sum to 1. They
+    may be off by what a circuit tolerates; where all of them are exact, no query is needed.
+    """
+    if not distribution.layout.tied or np.abs(distribution.sums() - 1.0).max() < ROUNDED:
+        return
+    possible = bool((distribution.subgroup_rate > 0).all())
+    if not possible or not distribution.parity_gap().max() < MOST_GAP:
+        raise CircuitError("P(decision) differs between groups, as weights do not sum to 1")
+
+
+def _scored(saved: SavedScores, coding: TableCoding) -> LatentDecision:
+    """A LatentDecision."""
+    if len(coding.labels.classes) != 2:
+        raise LearningError("its label has more than two classes")
+    given = _settings(saved.settings)
+    strata = strata_of(given.get("given", ()), given.get("mechanism", "shared"), coding)
+    found = ScoreMap.from_dict(saved.score_map, strata)
+    _check_as_read(found.to_dict(), saved.score_map, "scores")
+    if tuple(g.group for g in found.ends.groups) != coding.groups.names:
+        raise LearningError("its map of scores is not of its groups")
+    view = _view(saved.group_view, coding)
+    folds = [tuple(map(TableClassifier.from_dict, fold)) for fold in saved.classifiers]
+    groups = tuple(map(TableClassifier.from_dict, saved.group_classifiers))
+    second, of_df = None, []
+    if saved.second_round is not None:
+        if given["estimator"] is not None or given["per_group"]:
+            raise LearningError("its settings have no second round")
+        second = _second_round(saved.second_round, len(folds))
+        of_df = second.estimators
+    _check_classifiers(folds, of_df, groups, coding, view)
+    for name, first in zip(ESTIMATORS, (folds[0][:1], groups[:1]), strict=True):
+        given[name] = _estimator(given[name], name, first)
+    model = LatentDecision(**given)
+    model.score_map_, model.group_view_, model._strata = found, view, strata
+    model.estimators_, model.second_round_, model.group_estimators_ = folds, second, groups
+    return model
+
+
+def _view(data: Any, coding: TableCoding) -> GroupView:
+    own = Record(data, "the view of the groups", _VIEW)
+    names, inside = own.texts("names"), own.flag("inside")
+    levels = tuple(tuple(_levels(level)) for level in own.items("levels"))
+    sizes = [len(level) for level in levels]
+    if (names, inside) != group_columns(coding) or sizes != [len(names)] * len(coding.groups.names):
+        raise LearningError("its view of the groups is not of its columns")
+    # A file holds no classifiers but ours.
+    return GroupView(names, levels, inside, own.text("library"), coding.features)
+
+
+def _levels(values: Any) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, dict):
+            ((name, text),) = value.items()
+            yield {"date": date, "datetime": datetime}[name].fromisoformat(text)
+        else:
+            yield Record({"level": [value]}, "a group", ("level",)).levels("level")[0]
+
+
+def _second_round(data: Any, n_folds: int) -> SecondRound:
+    """Classifiers of Df, and the shares of all in the score."""
+    own = Record(data, "the second round", _SECOND)
+    shares = np.array(own.numbers("shares"), np.float64)
+    folds = [tuple(map(TableClassifier.from_dict, fold)) for fold in own.items("classifiers")]
+    kinds = {tuple(c.kind for c in fold) for fold in folds}
+    if len(folds) != n_folds or kinds != {SECOND} or len(shares) != 1 + len(SECOND):
+        raise LearningError("its second round is not of its folds")
+    if not ((shares >= 0).all() and abs(shares.sum() - 1) < 1e-9):
+        raise LearningError("the shares of its second round are below 0 or do not sum to 1")
+    return SecondRound(folds, shares)
+
+
+def _check_classifiers(
+    folds: list[tuple[TableClassifier, ...]],
+    second: list[tuple[TableClassifier, ...]],
+    groups: tuple[TableClassifier, ...],
+    coding: TableCoding,
+    view: GroupView,
+) -> None:
+    """An error where classifiers are not those of these groups and columns."""
+    n = len(coding.groups.names)
+    sizes = {len(fold) for fold in folds}
+    sound = len(folds) >= 2 and sizes in ({1}, {n}) and len(groups) in (0, 1 if n == 2 else n)
+    known = {*coding.features.names_in, *view.names}
+    for classifier in (*(c for fold in (*folds, *second) for c in fold), *groups):
+        encoding = classifier.encoding_
+        sound &= classifier.classes_.tolist() == [0, 1]
+        sound &= encoding.from_array or set(encoding.names) <= known
+    if not sound:
+        raise LearningError("its classifiers are not of its groups and columns")
+
+
+def _estimator(kind: Any, name: str, fitted: tuple[TableClassifier, ...]) -> Any:
+    """The classifier that is fitted to each fold, from its kind and the settings of one of them."""
+    if kind is None or (kind is False and name == "sensitive_estimator"):
+        return kind
+    if kind not in CLASSIFIER_KINDS:
+        raise LearningError(f"its setting {name} is no kind of classifier")
+    own = {} if not fitted else fitted[0].get_params(deep=False)
+    return TableClassifier(**(own | {"kind": kind}))
+
+
+def _present(content: dict[str, Any]) -> dict[str, Any]:
+    """What 0.2.0 wrote, as it is written now: a file had the lowest version that could hold it.
+
+    Fields that were younger than the version are added, and the circuit of the whole model is
+    taken apart. What is not of the builder's form has more nodes than its parts, and is refused.
+    """
+    coding = {name: content.pop(name) for name in CODING_FIELDS}
+    content = {"coding": coding, "warnings": [], "table": {}, **content}
+    given, latent = content["settings"], content["model"] == LATENT_DECISION
+    usual = settings_of(LatentDecision() if latent else MODELS[content["model"]]())
+    content["settings"] = settings = usual | given
+    if latent:
+        return {"second_round": None, **content}
+    content = {"choices": None, "forest": None, "ends": None, "features": None, **content}
+    read = TableCoding.from_dict(coding)
+    columns = read.features.columns
+    if "numbers" not in given and any(column.binned for column in columns):
+        settings["numbers"] = "bins" if all(c.density is None for c in columns) else "density"
+    if content["choices"]:
+        pairs = ("strength_scores", "start_scores")
+        content["choices"] |= {n: {str(k): v for k, v in content["choices"][n]} for n in pairs}
+    circuit, n_components = content.pop("circuit"), content.pop("n_components")
+    if content["forest"] is not None:
+        upper = ("group_rate", "decision_rate", "mechanism")
+        content["rates"] = {name: content["forest"].pop(name) for name in upper}
+        return content
+    whole = from_dict(circuit, "its circuit")
+    model = MODELS[content["model"]](**_settings(settings))
+    layout = _layout(model, read).mixed(n_components)
+    rates, features = top_rates(whole, layout), feature_circuits(whole, layout)
+    again = FairDistribution.of_parts(content["model"], layout, rates, features).circuit
+    if _size(again) != _size(whole):
+        raise LearningError(f"its circuit is not that of a {content['model']}")
+    return content | {"rates": rates.to_dict(), "features": to_dict(features)}
+
+
+def _size(circuit: Circuit) -> tuple[Any, ...]:
+    graph = circuit.graph
+    return graph.names, graph.arities.tolist(), graph.n_nodes, graph.n_edges, graph.n_parameters
