@@ -219,9 +219,9 @@ def test_region_names_the_best_pair_where_nothing_is_left() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"groups": ["a"]}, "give at least two different groups"),
-        ({"groups": ["a", "a"]}, "give at least two different groups"),
-        ({"groups": "ab"}, "groups is 'ab': give a list of names"),
+        ({"groups": ["a"]}, "at least two different names"),
+        ({"groups": ["a", "a"]}, "at least two different names"),
+        ({"groups": "ab"}, "groups is 'ab': give a list"),
         ({"groups": [["a"], ["b"]]}, "a crossed group is a tuple"),
         ({"tolerance": None}, "tolerance is None: give one number"),
         ({"method": "welch"}, "method is 'welch'"),

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, Literal, overload
+from typing import Any, Final, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -76,6 +76,20 @@ MOST_GAMMA: Final = 1000.0
 MOST_SEEDS: Final = 10_000
 
 
+class _Options(TypedDict, total=False):
+    """What every form of the test takes."""
+
+    positive: Any
+    classifier: Any
+    level: float
+    method: Method
+    n_seeds: int
+    seeds: Iterable[int] | None
+    clusters: npt.ArrayLike | None
+    sample_weight: npt.ArrayLike | None
+    progress: Watch | None
+
+
 @overload
 def test_assumptions(
     X: npt.ArrayLike,
@@ -84,15 +98,7 @@ def test_assumptions(
     *,
     given: None = None,
     mechanism: Mechanism = "shared",
-    positive: Any = None,
-    classifier: Any = None,
-    level: float = 0.95,
-    method: Method = "cross-fit",
-    n_seeds: int = 11,
-    seeds: Iterable[int] | None = None,
-    clusters: npt.ArrayLike | None = None,
-    sample_weight: npt.ArrayLike | None = None,
-    progress: Watch | None = None,
+    **options: Unpack[_Options],
 ) -> AssumptionTest: ...
 
 
@@ -104,15 +110,7 @@ def test_assumptions(
     *,
     given: npt.ArrayLike,
     mechanism: Literal["shared"] = "shared",
-    positive: Any = None,
-    classifier: Any = None,
-    level: float = 0.95,
-    method: Method = "cross-fit",
-    n_seeds: int = 11,
-    seeds: Iterable[int] | None = None,
-    clusters: npt.ArrayLike | None = None,
-    sample_weight: npt.ArrayLike | None = None,
-    progress: Watch | None = None,
+    **options: Unpack[_Options],
 ) -> StrataTest: ...
 
 
@@ -124,15 +122,7 @@ def test_assumptions(
     *,
     given: npt.ArrayLike,
     mechanism: Literal["within"],
-    positive: Any = None,
-    classifier: Any = None,
-    level: float = 0.95,
-    method: Method = "cross-fit",
-    n_seeds: int = 11,
-    seeds: Iterable[int] | None = None,
-    clusters: npt.ArrayLike | None = None,
-    sample_weight: npt.ArrayLike | None = None,
-    progress: Watch | None = None,
+    **options: Unpack[_Options],
 ) -> TestsByStratum: ...
 
 

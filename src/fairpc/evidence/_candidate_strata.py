@@ -8,7 +8,7 @@ compared, so that ten columns cost little more than one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -41,45 +41,28 @@ BINS: Final = 4
 
 @dataclass(frozen=True)
 class CandidateStrata:
-    """One column taken as strata.
+    """One column taken as strata."""
 
-    Attributes:
-        column: its name, or its number.
-        n_strata: levels, or bins of numbers.
-        smallest: rows that a group has in a stratum, at least.
-        rejected: whether parity within it is rejected; None where it cannot be tested.
-        p_value: of that.
-        line_p_value: the least of all groups; None for under three strata.
-        area: of the possible mechanisms of the largest group.
-        mix: part of the largest gap of labels between groups that the mix of strata explains, as
-            a share of it; None where groups hardly differ.
-        why: it cannot be tested; empty where it was.
-    """
-
-    column: Any
-    n_strata: int
-    smallest: int
-    rejected: bool | None
-    p_value: float | None
-    line_p_value: float | None
-    area: float | None
+    column: Any  #: its name, or its number
+    n_strata: int  #: levels, or bins of numbers
+    smallest: int  #: rows that a group has in a stratum, at least
+    rejected: bool | None  #: whether parity within it is rejected; None where it cannot be tested
+    p_value: float | None  #: of that
+    line_p_value: float | None  #: the least of all groups; None for under three strata
+    area: float | None  #: of the possible mechanisms of the largest group
+    #: part of the largest gap of labels between groups that the mix of strata explains, as a share
+    #: of it; None where groups hardly differ
     mix: float | None
-    why: str = ""
+    why: str = ""  #: it cannot be tested; empty where it was
 
 
 @dataclass(frozen=True)
 class StrataComparison(Record):
-    """The plain test, and each column taken as strata.
+    """The plain test, and each column taken as strata."""
 
-    Attributes:
-        plain: the test without strata.
-        columns: in the order of the table.
-        level: of each set.
-    """
-
-    plain: AssumptionTest
-    columns: tuple[CandidateStrata, ...]
-    level: float
+    plain: AssumptionTest  #: the test without strata
+    columns: tuple[CandidateStrata, ...]  #: in the order of the table
+    level: float  #: of each set
 
     _computed = ("silent", "summary")
 
@@ -135,7 +118,8 @@ def compare_strata(
     check_level(level)
     bins = whole_number("bins", bins, 2, 1000)
     n_seeds = whole_number("n_seeds", n_seeds, 1, MOST_SEEDS)
-    table, names = _named_columns(X)
+    table = check_table("X", X).astype(object)
+    names = list(getattr(X, "columns", range(table.shape[1])))
     wanted = names if columns is None else _wanted(columns, names)
     weighing: dict[str, Any] = {"clusters": clusters, "sample_weight": sample_weight}
     asked: dict[str, Any] = {"positive": positive, "classifier": classifier}
@@ -166,9 +150,9 @@ def compared(
         return _candidate(name, strata, fit, level, undivided)
 
     found = []
-    for name, each in zip(columns, map_in_order(candidate, list(columns)), strict=True):
+    for each in map_in_order(candidate, list(columns)):
         if watch is not None:
-            watch(name)
+            watch(each.column)
         found.append(each)
     return StrataComparison(fit.test(level), tuple(found), level)
 
@@ -182,7 +166,7 @@ def column_strata(values: Array, groups: Positions, bins: int, least: int) -> Ar
     """
     hidden = missing(values)
     named = np.full(len(values), "missing", object)
-    numbers = _numbers(values[~hidden])
+    numbers = None if values.dtype.kind == "b" else as_numbers(values[~hidden])
     if numbers is None or len(np.unique(numbers)) <= 2 * bins:
         named[~hidden] = values[~hidden].astype(str)
     else:
@@ -194,10 +178,6 @@ def column_strata(values: Array, groups: Positions, bins: int, least: int) -> Ar
     if few.sum() > 1:  # one alone stays as it is named
         levels = np.where(few, "other", levels.astype(object))
     return np.asarray(levels, object)[where]
-
-
-def _numbers(values: Array) -> Floats | None:
-    return None if values.dtype.kind == "b" else as_numbers(values)
 
 
 def _binned(numbers: Floats, bins: int) -> Array:
@@ -214,13 +194,6 @@ def _binned(numbers: Floats, bins: int) -> Array:
         names += [f"from {cuts[-1]:g}"] if len(cuts) else []
         named[~alone] = np.array(names, object)[np.searchsorted(cuts, rest, side="right")]
     return named
-
-
-def _named_columns(x: Any) -> tuple[Array, list[Any]]:
-    """The table as an array of objects, and the names of its columns."""
-    table = check_table("X", x).astype(object)
-    names: Sequence[Any] = getattr(x, "columns", range(table.shape[1]))
-    return table, list(names)
 
 
 def _wanted(columns: Iterable[Any], names: list[Any]) -> list[Any]:

@@ -62,11 +62,17 @@ class GroupRows:
         return size / len(self.labels)
 
     def counts(self, rows: Positions) -> Floats:
-        """Weight per distinct row and class, of some rows; classes lie apart in memory."""
-        shape = self.n_classes, len(self.distinct)
-        cells = self.labels[rows] * shape[1] + self.index[rows]
-        found = np.bincount(cells, some_of(self.weights, rows), shape[0] * shape[1])
-        return found.reshape(shape).astype(np.float64).T
+        shape = len(self.distinct), self.n_classes
+        return class_counts(self.index, self.labels, self.weights, shape, rows)
+
+
+def class_counts(
+    index: Positions, labels: Positions, weights: Floats | None, shape: tuple[int, int], rows: Any
+) -> Floats:
+    """Weight per distinct row and class, of some rows; classes lie apart in memory."""
+    cells = labels[rows] * shape[0] + index[rows]
+    found = np.bincount(cells, some_of(weights, rows), shape[0] * shape[1])
+    return found.reshape(shape[::-1]).astype(np.float64).T
 
 
 @dataclass(frozen=True)

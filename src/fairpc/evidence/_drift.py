@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from fairpc.core import Bools, Floats, Positions
-from fairpc.evidence._crossfit import held_out_rates, joint_bound
+from fairpc.evidence._crossfit import class_counts, held_out_rates, joint_bound, top_rate
 from fairpc.evidence._intervals import clopper_pearson, clustered_variance, rate_sample, some_of
 from fairpc.learners import Features, chosen, deal, learners, one_thread, others
 
@@ -29,32 +29,16 @@ _LEAST: Final = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
-    """Rows of a table, one by one: arrays have one entry per row.
+    """Rows of a table, one by one: arrays have one entry per row."""
 
-    Attributes:
-        design: numeric features of the distinct rows, groups among them.
-        index: which distinct row each row is.
-        labels, groups: class and group.
-        n_classes, n_groups: how many there are; a group may have no rows here.
-        weights: None where all rows count alike.
-        folds: from 0 to 4; the rows of fold 0 are those on which predictions are compared.
-    """
-
-    design: Floats
-    index: Positions
+    design: Floats  #: numeric features of the distinct rows, groups among them
+    index: Positions  #: which distinct row each row is
     labels: Positions
     groups: Positions
-    weights: Floats | None
-    folds: Positions
+    weights: Floats | None  #: None where all rows count alike
+    folds: Positions  #: from 0 to 4; predictions are compared on the rows of fold 0
     n_classes: int
-    n_groups: int
-
-    def counts(self, rows: Bools) -> Floats:
-        """Weight per distinct row and class, of some rows."""
-        shape = self.n_classes, len(self.design)
-        cells = self.labels[rows] * shape[1] + self.index[rows]
-        found = np.bincount(cells, some_of(self.weights, rows), shape[0] * shape[1])
-        return found.reshape(shape).astype(np.float64).T
+    n_groups: int  #: a group may have no rows here
 
     def where(self, rows: Bools) -> LabelledRows:
         """Some of the rows; all features are kept."""
@@ -78,7 +62,8 @@ def plain_scores(rows: LabelledRows, rng: np.random.Generator) -> Floats:
     Logistic regression or gradient boosting, whichever has the less log-loss on halves of the
     rows outside fold 0.
     """
-    folds = [rows.counts(rows.folds == k) for k in range(DRIFT_FOLDS)]
+    given = rows.index, rows.labels, rows.weights, (len(rows.design), rows.n_classes)
+    folds = [class_counts(*given, rows.folds == k) for k in range(DRIFT_FOLDS)]
     scores = np.empty((len(rows.labels), rows.n_classes))
     with one_thread():
         halves = folds[1] + folds[2], folds[3] + folds[4]
@@ -94,21 +79,13 @@ def plain_scores(rows: LabelledRows, rng: np.random.Generator) -> Floats:
 
 @dataclass(frozen=True)
 class LabelFit:
-    """How well a model tells the labels of rows that it has not seen: mean log P(d | x, s).
+    """How well a model tells the labels of rows that it has not seen: mean log P(d | x, s)."""
 
-    Attributes:
-        model: of the model.
-        plain: of a plain classifier.
-        rates: of the rates of the groups alone, P(d | s).
-        gain: plain − rates, over its standard error.
-        shortfall: (plain + rates) / 2 − model, over its standard error.
-    """
-
-    model: float
-    plain: float
-    rates: float
-    gain: float
-    shortfall: float
+    model: float  #: of the model
+    plain: float  #: of a plain classifier
+    rates: float  #: of the rates of the groups alone, P(d | s)
+    gain: float  #: plain − rates, over its standard error
+    shortfall: float  #: (plain + rates) / 2 − model, over its standard error
 
 
 def label_fit(model: Floats, plain: Floats, rates: Floats, rows: LabelledRows) -> LabelFit:
@@ -130,15 +107,10 @@ def _in_errors(values: Floats, weights: Floats) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """What each group leaves of P(Df) and of the mechanism, [group, class].
+    """What each group leaves of P(Df) and of the mechanism, [group, class]."""
 
-    Attributes:
-        rates: upper bounds of P(Df = c), all together wrong with probability 1 − level.
-        tops: lower bounds of P(D = c | Df = c, s): of the rate of c in a top set.
-    """
-
-    rates: Floats
-    tops: Floats
+    rates: Floats  #: upper bounds of P(Df = c), all together wrong with probability 1 − level
+    tops: Floats  #: lower bounds of P(D = c | Df = c, s): of the rate of c in a top set
 
     @property
     def uppers(self) -> Floats:
@@ -171,10 +143,7 @@ def drift_bounds(rows: LabelledRows, scores: Floats, level: float) -> Bounds:
         for c in range(shape[1]):
             hits = (group.labels == c).astype(np.float64)
             counted = held_out_rates(hits, found[:, c], group.folds, group.weights)
-            rates[s, c] = joint_bound(counted, tail)
-            if counted.top is not None:
-                top = counted.top
-                tops[s, c] = clopper_pearson(top.mean * top.size, top.size, tail)[0]
+            rates[s, c], tops[s, c] = joint_bound(counted, tail), top_rate(counted, tail)
     return Bounds(rates, tops)
 
 

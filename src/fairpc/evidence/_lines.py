@@ -57,25 +57,16 @@ Box = tuple[Interval, Interval]
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """Lines of one group against the reference, for many slopes β.
+    """Lines of one group against the reference, for many slopes β."""
 
-    Attributes:
-        n_strata: that inform it.
-        slope: of each line, increasing.
-        intercept: the α with the least statistic.
-        least: that statistic.
-        curvature: by which it grows with the square of the distance from this α.
-        null_slope: slopes that were simulated.
-        null_excess: for each of them [slope, draw], in sorted order, by how much the statistic of
-            the true line exceeds the least one.
-    """
-
-    n_strata: int
-    slope: Floats
-    intercept: Floats
-    least: Floats
-    curvature: Floats
-    null_slope: Floats
+    n_strata: int  #: that inform it
+    slope: Floats  #: of each line, increasing
+    intercept: Floats  #: the α with the least statistic
+    least: Floats  #: that statistic
+    curvature: Floats  #: by which it grows with the square of the distance from this α
+    null_slope: Floats  #: slopes that were simulated
+    #: for each of them [slope, draw], in sorted order, by how much the statistic of the true line
+    #: exceeds the least one
     null_excess: Floats
 
     @property
@@ -92,13 +83,8 @@ class Line:
 
     def with_slopes(self, kept: Bools) -> Line:
         """Some of the lines; the best of all is among them."""
-        return replace(
-            self,
-            slope=self.slope[kept],
-            intercept=self.intercept[kept],
-            least=self.least[kept],
-            curvature=self.curvature[kept],
-        )
+        names = ("slope", "intercept", "least", "curvature")
+        return replace(self, **{name: getattr(self, name)[kept] for name in names})
 
     def limit(self, alpha: float) -> Floats:
         """Per slope, what the excess of the true line is above with probability alpha at most."""
@@ -207,19 +193,14 @@ def _normal(n_strata: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """Which mechanisms are possible.
+    """Which mechanisms are possible."""
 
-    Attributes:
-        b00, b10: values of the reference group that were looked at.
-        distance: per pair of them, [b00, b10], the statistic of the best line in units of its
-            limit, of the group where that is largest: up to 1 is possible.
-        ranges: of b0 and b1 of each group, over all that is possible; empty if nothing is.
-    """
-
-    b00: Floats
+    b00: Floats  #: values of the reference group that were looked at
     b10: Floats
+    #: per pair of them, [b00, b10], the statistic of the best line in units of its limit, of the
+    #: group where that is largest: up to 1 is possible
     distance: Floats
-    ranges: tuple[Box, ...]
+    ranges: tuple[Box, ...]  #: of each group, over all that is possible; empty if nothing is
 
     @property
     def empty(self) -> bool:
@@ -256,19 +237,12 @@ class Region:
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """What bounds a mechanism at some level.
+    """What bounds a mechanism at some level."""
 
-    Attributes:
-        b0: the largest b0 of each group.
-        b1: the least b1 of each group.
-        excess: of each line, per slope, the largest excess over the least statistic.
-        misfit: of each line, the largest least statistic.
-    """
-
-    b0: Floats
-    b1: Floats
-    excess: tuple[Floats, ...]
-    misfit: Floats
+    b0: Floats  #: the largest b0 of each group
+    b1: Floats  #: the least b1 of each group
+    excess: tuple[Floats, ...]  #: of each line, per slope, the largest excess over the least one
+    misfit: Floats  #: of each line, the largest least statistic
 
 
 @dataclass(frozen=True, eq=False)

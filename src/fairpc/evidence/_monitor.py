@@ -47,38 +47,25 @@ _FEWEST_LOOKS: Final = 16
 
 @dataclass(frozen=True)
 class MonitorGap(Record):
-    """Two groups so far: last minus first, with an interval valid at all times together.
+    """Two groups so far: last minus first, with an interval valid at all times together."""
 
-    Attributes:
-        first, last: the groups.
-        n_first, n_last: rows seen.
-        difference: of mean scores; NaN until both groups were seen.
-        interval: covers the true difference at every look, with the monitor's level.
-        alarm: the interval lies outside ±tolerance.
-    """
-
-    first: Any
+    first: Any  #: the groups
     last: Any
-    n_first: int
+    n_first: int  #: rows seen of each
     n_last: int
-    difference: float
-    interval: Interval
-    alarm: bool
+    difference: float  #: of mean scores; NaN until both groups were seen
+    interval: Interval  #: covers the true difference at every look, with the monitor's level
+    alarm: bool  #: the interval lies outside ±tolerance
 
 
 @dataclass(frozen=True)
 class Look:
-    """What a monitor said at one time.
+    """What a monitor said at one time."""
 
-    Attributes:
-        n: rows seen by then.
-        differences: of every pair, in the order of ``gaps``; NaN until both groups were seen.
-        intervals: of these.
-    """
-
-    n: int
+    n: int  #: rows seen by then
+    #: of every pair, in the order of ``gaps``; NaN until both groups were seen
     differences: tuple[float, ...]
-    intervals: tuple[Interval, ...]
+    intervals: tuple[Interval, ...]  #: of these
 
 
 @dataclass(eq=False)
@@ -127,15 +114,14 @@ class ParityMonitor:
     ) -> None:
         try:
             names = tuple(g.item() if isinstance(g, np.generic) else g for g in groups)
-            n_names = len(set(names))
+            n_names = 0 if isinstance(groups, str) else len(set(names))
         except TypeError:  # no list, or with names that cannot be told apart
             names, n_names = (), 0
-        if isinstance(groups, str) or not names:
+        if not 2 <= n_names == len(names):
             raise MetricError(
-                f"groups is {groups!r}: give a list of names; a crossed group is a tuple"
+                f"groups is {groups!r}: give a list of at least two different names; a crossed "
+                "group is a tuple"
             )
-        if len(names) < 2 or n_names < len(names):
-            raise MetricError(f"groups is {list(names)}: give at least two different groups")
         check_choice("method", method, ("mixture", "betting"), MetricError)
         if not 0 <= one_number("tolerance", tolerance) < 1:
             raise MetricError(f"tolerance is {tolerance}: give a number of at least 0 and below 1")

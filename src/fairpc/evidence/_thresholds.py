@@ -24,40 +24,26 @@ from fairpc.core import (
 
 @dataclass(frozen=True)
 class GroupThreshold:
-    """One group under a common threshold and under its own.
+    """One group under a common threshold and under its own."""
 
-    Attributes:
-        group: its name.
-        threshold: scores from here on are selected; infinite if nobody is.
-        rate: share selected by it; equal scores are not split, so it may miss the common rate.
-        rate_before: share selected by the common threshold.
-        accuracy, accuracy_before: share of rows decided as labelled; None without labels.
-    """
-
-    group: Any
-    threshold: float
+    group: Any  #: its name
+    threshold: float  #: scores from here on are selected; infinite if nobody is
+    #: share selected by it; equal scores are not split, so it may miss the common rate
     rate: float
-    rate_before: float
-    accuracy: float | None
-    accuracy_before: float | None
+    rate_before: float  #: share selected by the common threshold
+    accuracy: float | None  #: share of rows decided as labelled; None without labels
+    accuracy_before: float | None  #: the same by the common threshold
 
 
 @dataclass(frozen=True)
 class EqualRates(Record):
-    """Group thresholds that bring each group as near to one selection rate as its scores allow.
+    """Group thresholds that bring each group as near to one selection rate as its scores allow."""
 
-    Attributes:
-        rate: the common rate aimed at.
-        common_threshold: the one threshold that is compared with.
-        groups: per group, in sorted order.
-        accuracy, accuracy_before: over all rows, with and without group thresholds.
-    """
-
-    rate: float
-    common_threshold: float
-    groups: tuple[GroupThreshold, ...]
-    accuracy: float | None
-    accuracy_before: float | None
+    rate: float  #: the common rate aimed at
+    common_threshold: float  #: the one threshold that is compared with
+    groups: tuple[GroupThreshold, ...]  #: in sorted order
+    accuracy: float | None  #: over all rows, with group thresholds; None without labels
+    accuracy_before: float | None  #: without them
 
     _computed = ("price", "gap", "summary")
 
