@@ -1,6 +1,6 @@
 """Probabilistic circuits: exact queries, expected flows, EM, files. No word about fairness.
 
-    from fairpc.circuit import CircuitBuilder, em, prepare
+    from fairpc.circuit import CircuitBuilder, fit, prepare
 
 From the bottom up: ``_graph`` (G, the frozen structure, and θ), ``_properties`` (smooth,
 decomposable, deterministic), ``_program`` and ``_chunks`` (a graph and rows made ready for
@@ -22,12 +22,25 @@ from fairpc.circuit._em import (
     em,
     em_of_sets,
     filled,
+    fit,
     laplace,
     log_prior,
     maximize,
 )
 from fairpc.circuit._file import from_dict, load_circuit, save_circuit, to_dict
-from fairpc.circuit._flows import FlowPlan, PartPlan, RowPlan, plan_bytes, plan_once, prepare
+from fairpc.circuit._flows import (
+    FlowPlan,
+    PartPlan,
+    RowPlan,
+    circuit_flows,
+    contexts,
+    expected_flows,
+    node_flows,
+    plan_bytes,
+    plan_once,
+    prepare,
+    row_flows,
+)
 from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, WEIGHT_TOLERANCE, Graph
 from fairpc.circuit._picture import depth, drawn, summary
 from fairpc.circuit._properties import require
@@ -36,9 +49,22 @@ from fairpc.circuit._psdd import Vtree, read_psdd, write_psdd
 __all__ = [
     "Circuit",
     "CircuitBuilder",
+    "FlowPlan",
     "Graph",
+    "Step",
+    "Stopping",
+    "circuit_flows",
+    "contexts",
+    "em",
+    "expected_flows",
+    "fit",
+    "laplace",
     "load_circuit",
+    "maximize",
+    "node_flows",
+    "prepare",
     "read_psdd",
+    "row_flows",
     "save_circuit",
     "write_psdd",
 ]

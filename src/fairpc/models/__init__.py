@@ -12,11 +12,11 @@ from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, 
 from fairpc.models._file import FittedModel
 from fairpc.models._forest import BoxSets, Forest, ForestDistribution
 from fairpc.models._knowledge import Knowledge
-from fairpc.models._latent import LatentDecision
+from fairpc.models._latent import Distilled, LatentDecision
 from fairpc.models._loading import MODELS, load
 from fairpc.models._model import BiasAccount, Contribution, FairModel
 from fairpc.models._pattern_search import Question
-from fairpc.models._patterns import MIN_SHARE, SIZE, THRESHOLD, Patterns, find_patterns
+from fairpc.models._patterns import MIN_SHARE, SIZE, THRESHOLD, Pattern, Patterns, find_patterns
 from fairpc.models._plots import (
     COLOURS,
     EDGE,
@@ -29,6 +29,7 @@ from fairpc.models._plots import (
 )
 from fairpc.models._queries import FittedQueries
 from fairpc.models._query import PART, UNKNOWN, Answer, Query, Vocabulary, parse
+from fairpc.models._recipe import fit_auto
 from fairpc.models._refits import ScoredSubject, Subject
 from fairpc.models._rows import Rows
 from fairpc.models._score_mechanism import STRAIGHT_LEVEL
@@ -44,15 +45,19 @@ __all__ = [
     "AnchorCell",
     "AnchorPlan",
     "Bent",
+    "Distilled",
     "FairPC",
     "LatNB",
     "LatentDecision",
     "MechanismIntervals",
     "NLatPC",
+    "Pattern",
+    "Patterns",
     "Progress",
     "Refit",
     "Sensitivity",
     "Stability",
+    "TableClassifier",
     "TwoNB",
     "WidthAfter",
     "bootstrap_mechanism",
