@@ -16,7 +16,7 @@ import numpy as np
 
 from fairpc.core import AnyPath, MissingExtraError, OptionError, write_atomically
 from fairpc.data import Writing
-from fairpc.exporting._scorer import Densities, Input, Leaf, Node, Product, Scorer
+from fairpc.exporting._scorer import Input, Leaf, Product, Scorer, Sum
 from fairpc.models import Forest
 
 if TYPE_CHECKING:
@@ -152,73 +152,52 @@ def _docstring_safe(text: str) -> str:
     return text if text.isprintable() and not set(text) & {'"', "\\", "{", "}"} else '"age"'
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
-
-
 def tables_of(scorer: Scorer) -> dict[str, Any]:
-    """The tables of a scorer as plain lists, as ``standalone`` reads them."""
+    """The tables of a scorer, as ``_standalone`` reads them."""
     found = scorer.densities
+    if isinstance(found, Forest):
+        # Boxes by the sets of values that they allow; values by group, feature, class, cluster.
+        groups = range(len(found.shares))
+        densities: dict[str, Any] = {
+            "kind": "forest",
+            "sets": [[np.flatnonzero(one) for one in of.allowed] for of in found.sets],
+            "set_of": [of.of_box for of in found.sets],
+            "shares": found.shares,
+            "values": [[value[g] for value in found.values] for g in groups],
+            "weight": found.weight,
+        }
+    else:
+        densities = {"kind": "circuit", "nodes": found.nodes, "roots": found.roots}
     return {
-        "classes": list(scorer.classes),
-        "features": [_input(given) for given in scorer.features],
-        "sensitive": [_input(given) for given in scorer.sensitive],
-        "cells": [list(cell) for cell in scorer.cells],
-        "strata": list(scorer.strata.columns),
-        "sizes": list(scorer.strata.sizes),
-        "rates": scorer.rates.tolist(),
+        "classes": scorer.classes,
+        "features": scorer.features,
+        "sensitive": scorer.sensitive,
+        "cells": scorer.cells,
+        "strata": scorer.strata.columns,
+        "sizes": scorer.strata.sizes,
+        "rates": scorer.rates,
         "rest": scorer.rest,
-        "densities": _forest(found) if isinstance(found, Forest) else _circuit(found),
+        "densities": densities,
     }
 
 
-def _input(given: Input) -> dict[str, Any]:
-    return {
-        "name": given.name,
-        "kind": given.kind,
-        "texts": dict(given.texts),
-        "numbers": [list(pair) for pair in given.numbers.items()],
-        "edges": None if given.edges is None else list(given.edges),
-        "other": given.other,
-        "marks": list(given.marks),
-        "written": None if given.written is None else _writing(given.written),
-    }
+def _json(table: Any) -> str:
+    return json.dumps(table, separators=(",", ":"), allow_nan=False, default=_as_json)
 
 
-def _writing(found: Writing) -> dict[str, str]:
-    return {
-        "pattern": found.pattern,
-        "separators": found.separators,
-        "decimal": found.decimal,
-        "unit": found.unit,
-        "example": found.example,
-    }
-
-
-def _forest(forest: Forest) -> dict[str, Any]:
-    """Boxes by the sets of values that they allow; values by group, feature, class, cluster."""
-    values = [[value[g].tolist() for value in forest.values] for g in range(len(forest.shares))]
-    return {
-        "kind": "forest",
-        "sets": [[np.flatnonzero(one).tolist() for one in of.allowed] for of in forest.sets],
-        "set_of": [of.of_box.tolist() for of in forest.sets],
-        "shares": forest.shares.tolist(),
-        "values": values,
-        "weight": forest.weight.tolist(),
-    }
-
-
-def _circuit(found: Densities) -> dict[str, Any]:
-    return {
-        "kind": "circuit",
-        "nodes": [_node(node) for node in found.nodes],
-        "roots": found.roots.tolist(),
-    }
-
-
-def _node(node: Node) -> list[Any]:
-    if isinstance(node, Leaf):
-        return ["leaf", node.feature, node.table.tolist()]
-    if isinstance(node, Product):
-        return ["product", list(node.children), None]
-    return ["sum", list(node.children), list(node.weights)]
+def _as_json(value: Any) -> Any:
+    """A record or an array as what JSON has."""
+    if isinstance(value, Input):
+        fields = ("name", "kind", "texts", "numbers", "edges", "other", "marks", "written")
+        known = {name: getattr(value, name) for name in fields}
+        return known | {"texts": dict(value.texts), "numbers": list(value.numbers.items())}
+    if isinstance(value, Writing):
+        fields = ("pattern", "separators", "decimal", "unit", "example")
+        return {name: getattr(value, name) for name in fields}
+    if isinstance(value, Leaf):
+        return ["leaf", value.feature, value.table]
+    if isinstance(value, Product):
+        return ["product", value.children, None]
+    if isinstance(value, Sum):
+        return ["sum", value.children, value.weights]
+    return value.tolist()
