@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.circuit import Step
+from fairpc.circuit import EMStep
 from fairpc.comparison._runner import Decided, FittedMethod, Method
 from fairpc.core import Floats
 from fairpc.errors import LearningError
@@ -216,7 +216,7 @@ class _Best:
         self.model, self._rows = start, rows
         self._highest = -np.inf
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: EMStep) -> None:
         model = self.model.with_parameters(step.parameters)
         value = float(log_likelihood(model, self._rows).mean())
         if value > self._highest:

@@ -12,7 +12,7 @@ from cluster.test_fit import SMALL, partitioned
 from cluster.test_table import written
 from decisions import table
 from fairpc import LatNB
-from fairpc.circuit import Step
+from fairpc.circuit import EMStep
 from fairpc.cluster import file_table
 from fairpc.data import find
 from fairpc.errors import LearningError
@@ -26,7 +26,7 @@ class Stop(Exception):
 
 
 def stopping_at(n: int, steps: list[int]) -> Any:
-    def callback(step: Step) -> None:
+    def callback(step: EMStep) -> None:
         steps.append(step.iteration)
         if len(steps) == n:
             raise Stop

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from decisions import table
 from fairpc import FairPC, LatNB
-from fairpc.circuit import Step
+from fairpc.circuit import EMStep
 from fairpc.data._column_summary import MOST
 from fairpc.errors import TableError
 from models.test_strata import table as strata_table
@@ -191,7 +191,7 @@ def test_a_worker_that_dies_costs_time_and_not_the_result(client: Any) -> None:
     pids = client.run(os.getpid)
     steps: list[int] = []
 
-    def kill(step: Step) -> None:
+    def kill(step: EMStep) -> None:
         steps.append(step.iteration)
         if len(steps) == 45:  # in the second run of EM, which is over the parts
             os.kill(next(iter(pids.values())), signal.SIGKILL)

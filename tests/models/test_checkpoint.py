@@ -18,7 +18,7 @@ import pytest
 from sklearn.base import clone
 
 from fairpc import FairPC, LatNB, load
-from fairpc.circuit import Step, em
+from fairpc.circuit import EMStep, em
 from fairpc.errors import FileFormatError, InterruptedWarning, LearningError
 from fairpc.models import _checkpoint as checkpoint
 from killing import Parent, forking
@@ -63,7 +63,7 @@ class Stop(Exception):
 def stopping_at(n: int) -> Any:
     count = iter(range(1, 10**9))
 
-    def callback(step: Step) -> None:
+    def callback(step: EMStep) -> None:
         if next(count) == n:
             raise Stop
 
@@ -99,7 +99,7 @@ def test_an_interrupt_leaves_a_checkpoint_that_goes_on(tmp_path: Path) -> None:
     frame = table(800)
     X, y = frame.drop("label"), frame["label"]
 
-    def interrupt(step: Step) -> None:
+    def interrupt(step: EMStep) -> None:
         if step.iteration == 5:
             signal.raise_signal(signal.SIGINT)
 
@@ -125,7 +125,7 @@ def test_a_run_that_follows_an_interrupted_one_is_done_again(
     given: dict[str, Any] = {"X": tmp_path / "t.parquet", "y": "label", "max_memory": "1MB"}
     whole = clone(model).fit(**given)
 
-    def interrupted(*args: Any, **options: Any) -> Iterator[Step]:
+    def interrupted(*args: Any, **options: Any) -> Iterator[EMStep]:
         for step in em(*args, **options):
             if step.iteration == 3:
                 monkeypatch.undo()

@@ -95,7 +95,7 @@ _NOTHING = _Meeting(0, 0.0, 0.0)
 _Question = Question[_Meeting]
 
 
-class _Side:
+class _PairSide:
     """One circuit of a pair: its nodes as plain lists, weights beside the children."""
 
     def __init__(self, circuit: WeightedGraph) -> None:
@@ -129,8 +129,8 @@ class _Pairs:
     """
 
     def __init__(self, p: WeightedGraph, q: WeightedGraph) -> None:
-        self._p = _Side(p)
-        self._q = _Side(q)
+        self._p = _PairSide(p)
+        self._q = _PairSide(q)
         self._memo: dict[Pair, _Meeting] = {}
 
     def meeting(self, n: int, m: int) -> _Meeting:
@@ -187,7 +187,7 @@ class _Pairs:
 
 def _support_size(circuit: WeightedGraph) -> int:
     """Number of assignments of positive probability: by determinism a sum at the sums."""
-    side = _Side(circuit)
+    side = _PairSide(circuit)
     sizes: list[int] = []
     for n, kind in enumerate(side.kind):
         if kind == SUM:

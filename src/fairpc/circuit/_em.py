@@ -112,7 +112,7 @@ class AnyStep:
 
 
 @dataclass(frozen=True, eq=False)
-class Step(AnyStep):
+class EMStep(AnyStep):
     """One evaluation of a plan: parameters, and their flows."""
 
     parameters: Floats
@@ -126,7 +126,7 @@ def em(
     prior: Floats | None = None,
     bounds: Bounds | None = None,
     first: int = 0,
-) -> Iterator[Step]:
+) -> Iterator[EMStep]:
     """EM as an endless iterator of steps, the start among them; the consumer decides when to stop.
 
     With ``bounds`` the start is brought within them, and so is every point after it. A
@@ -153,10 +153,10 @@ def _prior_of_free(prior: Floats, bounds: Bounds | None) -> Floats:
     return prior if bounds is None else np.where(bounds.upper <= 0, 0.0, prior)
 
 
-def _evaluate(plan: FlowPlan, iteration: int, theta: Floats, prior: Floats | None) -> Step:
+def _evaluate(plan: FlowPlan, iteration: int, theta: Floats, prior: Floats | None) -> EMStep:
     log_likelihood, flows = plan(theta)
     value = objective(log_likelihood, theta, prior)
-    return Step(iteration, log_likelihood, value, theta, flows)
+    return EMStep(iteration, log_likelihood, value, theta, flows)
 
 
 def _refuse_impossible_rows(log_likelihood: float) -> None:
@@ -270,7 +270,7 @@ def fit(
     max_iter: int = 500,
     tol: float = 1e-6,
     min_iter: int = 20,
-    callback: Callable[[Step], object] | None = None,
+    callback: Callable[[EMStep], object] | None = None,
 ) -> Fit:
     """Run EM until it stops (see :class:`Stopping`) and give back the last parameters.
 

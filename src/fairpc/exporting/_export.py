@@ -26,6 +26,8 @@ SUFFIXES: Final = (".onnx", ".sql", ".py")
 TABLE: Final = "applicants"
 """What a query calls the table, unless it is told."""
 
+_COLUMN_FIELDS: Final = ["name", "kind", "texts", "numbers", "edges", "other", "marks", "written"]
+_WRITING_FIELDS: Final = ("pattern", "separators", "decimal", "unit", "example")
 _HEAD: Final = '''"""P(Df = class | row) of a {model} that fairpc {version} exported.
 
     from {module} import CLASSES, predict_proba, predict_proba_rows
@@ -188,12 +190,10 @@ def _json(table: Any) -> str:
 def _as_json(value: Any) -> Any:
     """A record or an array as what JSON has."""
     if isinstance(value, Input):
-        fields = ("name", "kind", "texts", "numbers", "edges", "other", "marks", "written")
-        known = {name: getattr(value, name) for name in fields}
+        known = {name: getattr(value, name) for name in _COLUMN_FIELDS}
         return known | {"texts": dict(value.texts), "numbers": list(value.numbers.items())}
     if isinstance(value, Writing):
-        fields = ("pattern", "separators", "decimal", "unit", "example")
-        return {name: getattr(value, name) for name in fields}
+        return {name: getattr(value, name) for name in _WRITING_FIELDS}
     if isinstance(value, Leaf):
         return ["leaf", value.feature, value.table]
     if isinstance(value, Product):

@@ -115,7 +115,7 @@ def _box_sums(graph: OnnxGraph, forest: Forest, given: Sequence[str], subgroup: 
     return graph.add("ScatterND", zeros, index, products, reduction="add")
 
 
-def _masses(graph: OnnxGraph, bundles: Bundles, block: Block) -> str:
+def _masses(graph: OnnxGraph, bundles: Bundles, block: PatternBlock) -> str:
     """Products of masses for each pattern of missing features: (patterns × groups) × terms.
 
     The file holds the masses of distinct sets of values. A runtime multiplies them out once, when
@@ -139,7 +139,12 @@ def _masses(graph: OnnxGraph, bundles: Bundles, block: Block) -> str:
 
 
 def _pattern_place(
-    graph: OnnxGraph, forest: Forest, block: Block, given: Sequence[str], row: str, bundle: str
+    graph: OnnxGraph,
+    forest: Forest,
+    block: PatternBlock,
+    given: Sequence[str],
+    row: str,
+    bundle: str,
 ) -> str:
     """Where a block has the pattern of what a row lacks, of the features that a bundle cuts.
 
@@ -250,7 +255,7 @@ def _places(graph: OnnxGraph, matrix: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
+class BoxNode:
     """A box of a forest, or two nodes that are a box together.
 
     Attributes:
@@ -265,7 +270,7 @@ class Node:
     size: int = 1
     box: int = -1
     feature: int = -1
-    parts: tuple[Node, ...] = ()
+    parts: tuple[BoxNode, ...] = ()
 
     @property
     def boxes(self) -> list[int]:
@@ -284,19 +289,19 @@ class Node:
             (side[0], self.sides[:i] + self.sides[i + 1 :]): i for i, side in enumerate(self.sides)
         }
 
-    def with_other(self, other: Node, i: int, full: Sequence[int]) -> Node:
+    def with_other(self, other: BoxNode, i: int, full: Sequence[int]) -> BoxNode:
         """The two, which differ in the i-th of their sides."""
         j, bits = self.sides[i]
         bits |= other.sides[i][1]
         side = () if bits == full[j] else ((j, bits),)
         sides = (*self.sides[:i], *side, *self.sides[i + 1 :])
-        return Node(sides, self.size + other.size, feature=j, parts=(self, other))
+        return BoxNode(sides, self.size + other.size, feature=j, parts=(self, other))
 
 
-def joined(leaves: Iterable[Node], full: Sequence[int]) -> list[Node]:
+def joined(leaves: Iterable[BoxNode], full: Sequence[int]) -> list[BoxNode]:
     """What is left of the boxes of a tree when no two of them can be joined."""
     queue = deque(leaves)
-    waiting: dict[tuple[int, Sides], Node] = {}
+    waiting: dict[tuple[int, Sides], BoxNode] = {}
     whole = []
     while queue:
         node = queue.popleft()
@@ -314,7 +319,7 @@ def joined(leaves: Iterable[Node], full: Sequence[int]) -> list[Node]:
     return [*dict.fromkeys(waiting.values()), *whole]
 
 
-def below(roots: Iterable[Node], most: int) -> list[Node]:
+def below(roots: Iterable[BoxNode], most: int) -> list[BoxNode]:
     """The largest nodes of at most so many boxes; those that are near in a tree are neighbours."""
     left, found = list(roots), []
     while left:
@@ -331,7 +336,7 @@ class Bundles:
     """The boxes of a forest, in bundles."""
 
     forest: Forest
-    nodes: tuple[Node, ...]
+    nodes: tuple[BoxNode, ...]
 
     @classmethod
     def of(cls, forest: Forest, most_numbers: int) -> Bundles:
@@ -386,7 +391,7 @@ class Bundles:
         weight = np.repeat(self.forest.weight, self.forest.n_clusters, axis=2)
         return np.concatenate([self._sums(node, weight) for node in self.nodes])
 
-    def _sums(self, node: Node, weight: Floats) -> Floats:
+    def _sums(self, node: BoxNode, weight: Floats) -> Floats:
         if not node.parts:
             return np.stack([np.zeros_like(weight[:, node.box]), weight[:, node.box]])
         low, high = (self._sums(part, weight) for part in node.parts)
@@ -397,25 +402,25 @@ class Bundles:
         both[1:, 1:] = high[1:, None] * share[1] + low[1:] * share[0]
         return both.reshape(-1, *low.shape[1:])
 
-    def _mass(self, node: Node, j: int) -> Floats:
+    def _mass(self, node: BoxNode, j: int) -> Floats:
         """P(x_j in the node | c, f, s), groups × terms."""
         inside = self.forest.allowed[j][node.boxes].any(axis=0)
         mass: Floats = self.forest.values[j][..., inside].sum(axis=3)
         return mass.reshape(len(mass), -1)
 
 
-def _leaves(forest: Forest, full: Sequence[int]) -> list[Node]:
+def _leaves(forest: Forest, full: Sequence[int]) -> list[BoxNode]:
     """Each box of a forest as a node."""
     sides: list[list[tuple[int, int]]] = [[] for _ in forest.tree]
     for j, allowed in enumerate(forest.allowed):
         packed = np.packbits(allowed, axis=1, bitorder="little")
         for i in np.flatnonzero(~allowed.all(axis=1)).tolist():
             sides[i].append((j, int.from_bytes(packed[i].tobytes(), "little")))
-    return [Node(tuple(side), box=i) for i, side in enumerate(sides)]
+    return [BoxNode(tuple(side), box=i) for i, side in enumerate(sides)]
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class PatternBlock:
     """Some of the features that each bundle cuts; each pattern of what is missing has a place.
 
     Attributes:
@@ -447,13 +452,13 @@ class Block:
         return start, step
 
 
-def blocks(bundles: Bundles, most_patterns: int) -> list[Block]:
+def blocks(bundles: Bundles, most_patterns: int) -> list[PatternBlock]:
     """All features that bundles cut, in as few blocks as have so few patterns."""
     cuts = [tuple(j for j, _ in node.sides) for node in bundles.nodes]
     most = max(map(len, cuts))
     for size in range(most, 0, -1):
         starts = range(0, most, size)
-        found = [Block(tuple(cut[i : i + size] for cut in cuts)) for i in starts]
+        found = [PatternBlock(tuple(cut[i : i + size] for cut in cuts)) for i in starts]
         if size == 1 or sum(block.n_patterns for block in found) <= most_patterns:
             return found
     return []

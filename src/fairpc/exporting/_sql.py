@@ -40,9 +40,9 @@ def sql_text(scorer: Scorer, table: str) -> str:
     stages = coding_stages(scorer, table)
     found = scorer.densities
     if isinstance(found, Forest):
-        stages += _Forest(scorer, found).stages()
+        stages += _ForestStages(scorer, found).stages()
     else:
-        stages += _Circuit(scorer, found).stages()
+        stages += _CircuitStages(scorer, found).stages()
     row, classes = free_name(scorer, "fairpc_row"), range(len(scorer.classes))
     total = " + ".join(f"j.j{f}" for f in classes)
     chances = ",\n  ".join(
@@ -73,7 +73,7 @@ def _refuse(what: str, rule: str) -> NotAnsweredError:
     )
 
 
-class _Forest:
+class _ForestStages:
     """Boxes as a table, joined with the rows that they hold."""
 
     def __init__(self, scorer: Scorer, forest: Forest) -> None:
@@ -236,7 +236,7 @@ def _scaled(value: Floats) -> Floats:
     return scaled
 
 
-class _Circuit:
+class _CircuitStages:
     """Sums and products as expressions; what is used more than once is a column of a stage."""
 
     def __init__(self, scorer: Scorer, found: Densities) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.circuit import Circuit, Step
+from fairpc.circuit import Circuit, EMStep
 from fairpc.core import (
     LearningError,
     SameAsLabelWarning,
@@ -431,7 +431,7 @@ def told(
     return tell
 
 
-def step_line(step: Step) -> str:
+def step_line(step: EMStep) -> str:
     return f"EM {step.iteration}, log-likelihood {step.log_likelihood:,.2f}"
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 
-from fairpc.circuit import Step
+from fairpc.circuit import EMStep
 from fairpc.cluster import is_dask
 from fairpc.core import (
     AnyPath,
@@ -66,7 +66,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         fair_labels: Any = None,
         validation_data: Triple | None = None,
         eval_set: Mapping[str, Triple] | None = None,
-        callback: Callable[[Step], object] | None = None,
+        callback: Callable[[EMStep], object] | None = None,
         checkpoint: AnyPath | None = None,
         max_memory: int | str | None = None,
     ) -> Self:

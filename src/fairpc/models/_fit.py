@@ -19,10 +19,10 @@ import numpy as np
 from fairpc.circuit import (
     Bounds,
     Circuit,
+    EMStep,
     FlowPlan,
     Graph,
     RowPlan,
-    Step,
     Stopping,
     em,
     maximize,
@@ -102,7 +102,7 @@ class Options:
 class Observer:
     """Who follows EM: a function that is called with each step, and a checkpoint that keeps it."""
 
-    callback: Callable[[Step], object] = lambda step: None
+    callback: Callable[[EMStep], object] = lambda step: None
     checkpoint: Checkpoint | None = None
 
 
@@ -277,12 +277,12 @@ def _odds(plan: FlowPlan) -> Floats:
     return plan.odds if isinstance(plan, BalancedPlan) else np.empty(0)
 
 
-def _mean(plan: RowPlan, step: Step) -> float:
+def _mean(plan: RowPlan, step: EMStep) -> float:
     """Mean log-likelihood of the rows of a plan."""
     return plan.log_likelihood(step.parameters) / plan.total_weight
 
 
-def _interruptible(steps: Iterator[Step]) -> Iterator[Step]:
+def _interruptible(steps: Iterator[EMStep]) -> Iterator[EMStep]:
     """The steps; an interrupt (Ctrl-C) after the first ends them with a warning."""
     iteration = None
     while True:

@@ -105,7 +105,7 @@ class Skeleton:
     value: Int32s
 
 
-class _Nodes(list[tuple[int, Sequence[tuple[int, int, int]]]]):
+class _SkeletonNodes(list[tuple[int, Sequence[tuple[int, int, int]]]]):
     """The nodes of a skeleton so far: vtree node, and edges as (left, right, value)."""
 
     def add(self, vnode: int, edges: Sequence[tuple[int, int, int]]) -> int:
@@ -134,7 +134,7 @@ def compile_tree(tree: Tree, vtree: Vtree, arities: npt.ArrayLike) -> Skeleton:
             f"the tree has {tree.n_variables} variables, the vtree {n_leaves}, and there are "
             f"{len(sizes)} arities: give the same variables to all"
         )
-    nodes = _Nodes()
+    nodes = _SkeletonNodes()
     start = offsets(sizes)
     leaf_of = {int(x): v for v, x in enumerate(vtree.variable) if x >= 0}
     for x, k in enumerate(sizes.tolist()):
@@ -178,7 +178,7 @@ def tree_circuit(tree: Tree, vtree: Vtree, variables: Mapping[str, int]) -> Circ
 
 
 def _leaves(
-    nodes: _Nodes, vnode: int, start: int, arity: int, copies: int, inner: bool
+    nodes: _SkeletonNodes, vnode: int, start: int, arity: int, copies: int, inner: bool
 ) -> list[int]:
     """Indicators where the variable decides for others, distributions where it does not."""
     if inner:

@@ -18,7 +18,13 @@ import numpy as np
 from fairpc.circuit import Circuit, CircuitBuilder
 from fairpc.core import Floats, Ints, LearningError, check_number
 from fairpc.data import Table
-from fairpc.structure._hidden import MAX_GROUPS, Counts, HiddenTree, clustered_start, marginals
+from fairpc.structure._hidden import (
+    MAX_GROUPS,
+    ExpectedCounts,
+    HiddenTree,
+    clustered_start,
+    marginals,
+)
 from fairpc.structure._trees import check_table
 
 START_ROWS: Final = 20_000
@@ -246,7 +252,7 @@ def _schedule(n_rows: int, passes: int) -> tuple[int, int]:
     return n_batches, min(n_passes, max(most, min(LEAST_PASSES, passes)))
 
 
-def _batch_counts(member: HiddenTree, rows: Table, batch: Ints, copies: Ints) -> Counts:
+def _batch_counts(member: HiddenTree, rows: Table, batch: Ints, copies: Ints) -> ExpectedCounts:
     """Expected counts of a batch of parts of rows, scaled to the weight of all rows."""
     parts = rows.weights[batch] / copies[batch]
     columns = np.ascontiguousarray(rows.codes.T[:, batch])

@@ -54,22 +54,22 @@ LOOSE_VALUES: Final = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
+class ExpectedCounts:
     """Expected counts of a hidden tree, shaped like its parameters."""
 
     transitions: tuple[Floats, ...]
     emissions: tuple[Floats, ...]
 
-    def moved(self, other: Counts, rate: float) -> Counts:
+    def moved(self, other: ExpectedCounts, rate: float) -> ExpectedCounts:
         """The part ``rate`` of the way from these to others."""
         return self._with(other, 1 - rate, rate)
 
-    def plus(self, other: Counts) -> Counts:
+    def plus(self, other: ExpectedCounts) -> ExpectedCounts:
         return self._with(other, 1.0, 1.0)
 
-    def _with(self, other: Counts, own: float, new: float) -> Counts:
+    def _with(self, other: ExpectedCounts, own: float, new: float) -> ExpectedCounts:
         pairs = ((self.transitions, other.transitions), (self.emissions, other.emissions))
-        return Counts(
+        return ExpectedCounts(
             *(tuple(own * a + new * b for a, b in zip(*pair, strict=True)) for pair in pairs)
         )
 
@@ -101,7 +101,7 @@ class HiddenTree:
         parts = [self._inside(columns[:, i : i + step])[0] for i in blocks]
         return np.concatenate(parts) if parts else np.zeros(0)
 
-    def expected_counts(self, columns: Codes, weights: Floats) -> tuple[float, Counts]:
+    def expected_counts(self, columns: Codes, weights: Floats) -> tuple[float, ExpectedCounts]:
         """Log-likelihood of weighted rows, and how often each parameter is used in them.
 
         ``columns`` holds one row per variable. This is the E-step of Baum and
@@ -114,7 +114,7 @@ class HiddenTree:
             total += float(logs @ weights[rows])
             sums = counts if sums is None else sums.plus(counts)
         if sums is None:
-            sums = Counts(
+            sums = ExpectedCounts(
                 tuple(np.zeros_like(t) for t in self.transitions),
                 tuple(np.zeros_like(e) for e in self.emissions),
             )
@@ -122,7 +122,7 @@ class HiddenTree:
 
     def with_counts(
         self,
-        counts: Counts,
+        counts: ExpectedCounts,
         marginals: Sequence[Floats],
         transition_rows: float = TRANSITION_ROWS,
         emission_rows: float = EMISSION_ROWS,
@@ -180,7 +180,7 @@ class HiddenTree:
             logs += np.log(messages[r][:, 0])
         return logs, inside, messages
 
-    def _block_counts(self, columns: Codes, weights: Floats) -> tuple[Floats, Counts]:
+    def _block_counts(self, columns: Codes, weights: Floats) -> tuple[Floats, ExpectedCounts]:
         logs, inside, messages = self._inside(columns)
         posterior: list[Floats] = [logs] * len(inside)
         transitions, emissions = list(self.transitions), list(self.emissions)
@@ -191,7 +191,7 @@ class HiddenTree:
             posterior[v] = inside[v] * (outside @ theta)
             values = np.arange(len(self.emissions[v]))[:, None]
             emissions[v] = (columns[v] == values).astype(np.float64) @ posterior[v]
-        return logs, Counts(tuple(transitions), tuple(emissions))
+        return logs, ExpectedCounts(tuple(transitions), tuple(emissions))
 
 
 def _shares(counts: Floats, before: Floats, axis: int) -> Floats:
