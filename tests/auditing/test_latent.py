@@ -62,6 +62,21 @@ def test_scores_and_decisions_are_those_of_the_model() -> None:
     assert metrics.groups[0].accuracy.value == pytest.approx((chosen == (y == "yes")).mean())
 
 
+def test_draws_that_lack_a_group_are_drawn_again() -> None:
+    """A group of two rows is in no row of one draw of eight."""
+    X, y, s = table(800)
+    places = [np.flatnonzero(y == label)[0] for label in ("no", "yes")]
+    groups = np.where(np.isin(np.arange(len(y)), places), "few", s)
+    model = LatentDecision(TableClassifier("logistic"), cv=3, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y, sensitive_features=groups)
+    record = audit(model, X, y, sensitive_features=groups, **QUICK | {"n_replicates": 40})
+    assert record.mechanism is not None
+    assert record.mechanism.n_replicates == 40
+    assert all(cell.interval is not None for cell in record.mechanism.cells)
+
+
 def test_turned_labels_are_those_of_the_posterior() -> None:
     X, y, s = table(800)
     facts = found().mechanism

@@ -46,6 +46,7 @@ from fairpc.models import FittedDecisions, Report, check_not_dask
 FORMAT: Final = "fairpc audit"
 VERSION: Final = 1
 
+_ABOUT: Final = ("sensitive_features", "sample_weight", "clusters", "fair_labels")
 _CLOSING: Final = ("limits", "provenance")
 """Sections that end the page; the others come in the order of the record."""
 _LEFT_BEHIND: Final = "the audit was read from a file, which does not hold the circuit"
@@ -206,8 +207,8 @@ def audit(
     """
     options = locals()  # first, while it holds the arguments alone
     settings = Settings(**{option.name: options[option.name] for option in fields(Settings)})
-    about = (sensitive_features, sample_weight, clusters, fair_labels)
-    job = _begun(Job(model, settings, progress, STEP_WORDS), X, y, *about)
+    about = {name: options[name] for name in _ABOUT}
+    job = _begun(Job(model, settings, progress, STEP_WORDS), X, y, **about)
     with warnings.catch_warnings():
         # What is odd about the rows was said when they were read.
         warnings.simplefilter("ignore", TableWarning)
@@ -245,8 +246,12 @@ def group_gaps(
         max_memory=max_memory,
     )
     words = {name: STEP_WORDS[name] for name in (_FIRST, "data", "labels", "parity")}
-    about = (sensitive_features, sample_weight, clusters, None)
-    job = _begun(Job(model, settings, progress, words), X, y, *about)
+    about = {
+        "sensitive_features": sensitive_features,
+        "sample_weight": sample_weight,
+        "clusters": clusters,
+    }
+    job = _begun(Job(model, settings, progress, words), X, y, **about)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)
         for step in STEPS:
@@ -258,31 +263,19 @@ def group_gaps(
     return found
 
 
-def _begun(
-    job: Job,
-    X: Any,
-    y: Any,
-    sensitive_features: Any,
-    sample_weight: npt.ArrayLike | None,
-    clusters: npt.ArrayLike | None,
-    fair_labels: Any,
-) -> Job:
-    """The job when the table is read and scored."""
+def _begun(job: Job, X: Any, y: Any, **about: Any) -> Job:
+    """The job when the table is read and scored; ``about`` are arguments of ``read_table``."""
     _check_model(job.model)
     check_not_dask(X)
 
     def read(job: Job) -> ReadTable:
-        return read_table(
-            job.model,
-            X,
-            y,
-            job.settings,
-            sensitive_features=sensitive_features,
-            sample_weight=sample_weight,
-            clusters=clusters,
-            fair_labels=fair_labels,
-            watch=lambda now: job.tell(_FIRST, f": {_read_so_far(now)}"),
-        )
+        def watch(now: ReadingProgress) -> None:
+            done = f"{now.done:,} {now.unit}"
+            if now.total:
+                done = f"{now.done / now.total:.0%} of {now.total / 1e6:,.0f} MB"
+            job.tell(_FIRST, f": {now.stage}, {done}")
+
+        return read_table(job.model, X, y, job.settings, watch=watch, **about)
 
     job.run(Step(_FIRST, STEP_WORDS[_FIRST], read, needed=True))
     return job
@@ -297,12 +290,6 @@ def _check_model(model: object) -> None:
         )
     if not hasattr(model, "coding_"):
         raise AuditError(f"this {type(model).__name__} is not fitted: call fit first")
-
-
-def _read_so_far(now: ReadingProgress) -> str:
-    if now.total:
-        return f"{now.stage}, {now.done / now.total:.0%} of {now.total / 1e6:,.0f} MB"
-    return f"{now.stage}, {now.done:,} {now.unit}"
 
 
 STEPS: Final = (

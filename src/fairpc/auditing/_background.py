@@ -26,7 +26,7 @@ from fairpc.auditing._job import Job
 from fairpc.auditing._overview import DISCLAIMER
 from fairpc.auditing._strata import ARGUED
 from fairpc.circuit import depth, drawn, summary, to_dict
-from fairpc.core import Array, AuditError, counted, serialise
+from fairpc.core import Array, AuditError, serialise
 from fairpc.models import CircuitClassifier, LatentDecision
 
 if TYPE_CHECKING:
@@ -36,6 +36,13 @@ _PACKAGES: Final = ("fairpc", "numpy", "scipy", "scikit-learn", "numba", "polars
 MOST_EDGES: Final = 2**21
 """Of a circuit that a page shows and holds: about 20 MB."""
 _ASK: Final = "model.query answers the same questions"
+_TAGS: Final = {"svg", "g", "polygon", "ellipse", "path", "text"}
+_PLACES: Final = {"width", "height", "viewBox", "x", "y", "cx", "cy", "rx", "ry", "d", "points"}
+_STYLES: Final = {"fill", "stroke", "stroke-dasharray", "text-anchor", "font-family", "font-size"}
+_ATTRIBUTES: Final = {"transform"} | _PLACES | _STYLES
+INDICATOR: Final = 0
+SUM: Final = 2
+_UNSIGNED: Final = (("u1", 1 << 8), ("u2", 1 << 16), ("u4", 1 << 32))
 _LATENT: Final = (
     "The hidden decision Df is independent of the group S.",
     "The observed label D depends on the features X through Df and S only.",
@@ -107,7 +114,7 @@ def _check_size(model: CircuitClassifier, so: str) -> None:
     if n_edges > MOST_EDGES:
         layout = model.distribution_.layout
         raise AuditError(
-            f"as a circuit this model of {counted(layout.n_subgroups, 'group')} and "
+            f"as a circuit this model of {text.counted(layout.n_subgroups, 'group')} and "
             f"{layout.n_classes} classes has {n_edges:,} edges, more than {MOST_EDGES:,}, so {so}"
         )
 
@@ -148,16 +155,13 @@ def circuit_facts(job: Job) -> CircuitFacts:
     )
 
 
-Role = Literal["group", "decision", "label", "feature", "component"]
-
-
 @dataclass(frozen=True)
 class Variable:
     """One column of the circuit."""
 
     name: str  #: in the circuit
     #: what it is; "component" is never known
-    role: Role
+    role: Literal["group", "decision", "label", "feature", "component"]
     column: int  #: its number
     kind: str | None  #: kind of a feature ("category", "number", …); None for other roles
     values: tuple[str, ...]  #: a label per code
@@ -188,20 +192,20 @@ def what_if(job: Job) -> WhatIf:
     layout, coding = model.distribution_.layout, model.coding_
     names = model.circuit_.graph.names
     classes = tuple(str(c) for c in coding.labels.classes)
-    found: list[tuple[Role, int, str | None, tuple[str, ...], tuple[float, ...]]]
-    found = [("group", 0, None, coding.group_names, ())]
+    found = [Variable(names[0], "group", 0, None, coding.group_names)]
     if layout.latent:
-        found.append(("decision", layout.decision, None, classes, ()))
-    found.append(("label", layout.d, None, classes, ()))
-    for column, feature in zip(layout.x, coding.features.columns, strict=True):
-        found.append(("feature", column, feature.kind, feature.labels, feature.edges))
-    if layout.component is not None:
-        numbers = tuple(str(k + 1) for k in range(layout.n_components))
-        found.append(("component", layout.component, None, numbers, ()))
+        decision = layout.decision
+        found.append(Variable(names[decision], "decision", decision, None, classes))
+    found.append(Variable(names[layout.d], "label", layout.d, None, classes))
+    for x, feature in zip(layout.x, coding.features.columns, strict=True):
+        found.append(Variable(names[x], "feature", x, feature.kind, feature.labels, feature.edges))
+    if (k := layout.component) is not None:
+        numbers = tuple(str(i + 1) for i in range(layout.n_components))
+        found.append(Variable(names[k], "component", k, None, numbers))
     return WhatIf(
         model=type(model).__name__,
         circuit=to_dict(model.circuit_),
-        variables=tuple(Variable(names[v[1]], *v) for v in found),
+        variables=tuple(found),
         decision=layout.decision,
         positive=coding.labels.positive,
         thresholds=model.threshold_.values,
@@ -294,25 +298,6 @@ def _setting(value: Any) -> Any:
     return type(value).__name__
 
 
-_NAMES: Final = {
-    "objective": "Objective, prior included",
-    "log_likelihood": "Log-likelihood",
-    "validation_log_likelihood": "Log-likelihood of validation rows",
-}
-_FROM_SCORES: Final = "LatentDecision"
-_LISTED: Final = 12
-_LINES: Final = 6
-
-_TAGS: Final = {"svg", "g", "polygon", "ellipse", "path", "text"}
-_PLACES: Final = {"width", "height", "viewBox", "x", "y", "cx", "cy", "rx", "ry", "d", "points"}
-_STYLES: Final = {"fill", "stroke", "stroke-dasharray", "text-anchor", "font-family", "font-size"}
-_ATTRIBUTES: Final = {"transform"} | _PLACES | _STYLES
-
-INDICATOR: Final = 0
-SUM: Final = 2
-_UNSIGNED: Final = (("u1", 1 << 8), ("u2", 1 << 16), ("u4", 1 << 32))
-
-
 @blocks.section("circuit", "The circuit", lambda _, found: text.counted(found.n_nodes, "node"))
 def show_circuit(_: Audit, found: CircuitFacts) -> Iterator[blocks.Block]:
     """What the model is made of."""
@@ -363,7 +348,9 @@ def show_provenance(audit: Audit, found: Provenance) -> Iterator[blocks.Block]:
     """What would be needed to do the audit again: hashes, versions, settings, date."""
     hashes = "The hashes identify the model and the rows; equal hashes mean equal content."
     yield blocks.Paragraph(hashes)
-    learned = "Map of scores" if found.model == _FROM_SCORES else "Circuit and parameters"
+    learned = (
+        "Map of scores" if found.model == LatentDecision.__name__ else "Circuit and parameters"
+    )
     identity = {
         "Model": found.model,
         learned: found.model_hash,

@@ -198,10 +198,7 @@ def show_means(audit: Audit, found: Disparity, title: str, what: str) -> blocks.
         f"highest in group {text.short(high.group, 40)}, {text.share(high.mean)}."
     )
     head = ["Group", "Rows", "Rate" if found.parity.kind == "rate" else "Mean", "Note"]
-    cells = [
-        (text.short(g.group), text.count(g.n), text.share(g.mean), "few rows" if g.small else "")
-        for g in groups
-    ]
+    cells = [(g.group, g.n, g.mean, "few rows" if g.small else "") for g in groups]
     table = blocks.Table(title, head, cells).without_empty_remarks()
     return blocks.Figure(title, sentence, bars(rows), table)
 
@@ -235,15 +232,10 @@ def show_differences(found: Disparity, title: str) -> blocks.Figure:
         f"{text.size(found.gap_upper)} allowing for chance."
     )
     pairs = sorted(found.parity.pairs, key=lambda p: -abs(p.difference))[:_DRAWN]
-    rows = [
-        Row(
-            _pair(p, text.MINUS),
-            p.difference,
-            p.difference_interval,
-            note=text.points(p.difference),
-        )
-        for p in pairs
-    ]
+    rows = []
+    for p in pairs:
+        name, note = _pair(p, text.MINUS), text.points(p.difference)
+        rows.append(Row(name, p.difference, p.difference_interval, note=note))
     zero = (Mark(0.0, "no gap"),)
     picture = estimates(rows, text.points_tick, marks=zero, axis="percentage points")
     return blocks.Figure(title, sentence, picture, _pair_table(found))

@@ -7,7 +7,7 @@ by race or ethnicity, and by both, and set no threshold for a ratio; none is pri
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from fairpc.auditing import _blocks as blocks
@@ -137,20 +137,15 @@ def _roles(
         else:
             named[answer] = title
     tables: list[tuple[str, tuple[str, ...]]]
-    tables = [(named.get(n) or text.short(n, 40), (n,)) for n in _ordered(sensitive, named)]
+    # Sex and race first; other attributes only where one of the two is not named.
+    alone = list(named) if len(named) == 2 else list(sensitive)
+    tables = [(named.get(n) or text.short(n, 40), (n,)) for n in alone]
     crossed = [p.attributes for p in _first_class(audit) if len(p.attributes) == 2]
     both = [pair for pair in crossed if len(named) < 2 or set(pair) == set(named)]
-    tables += [(_crossed_title(pair, named), pair) for pair in both]
+    for pair in both:
+        names = (named.get(name) or text.short(name, 40) for name in pair)
+        tables.append((" × ".join(names), pair))
     return tables, blanks
-
-
-def _ordered(sensitive: Sequence[str], named: dict[str, str]) -> list[str]:
-    """Sex and race first; other attributes only where neither is named."""
-    return list(named) if len(named) == 2 else list(sensitive)
-
-
-def _crossed_title(pair: Sequence[str], named: dict[str, str]) -> str:
-    return " × ".join(named.get(name) or text.short(name, 40) for name in pair)
 
 
 def _first_class(audit: Audit) -> list[Categories]:
@@ -171,53 +166,38 @@ def impact_ratios(
     part: Categories, left_out: frozenset[str], rate: str = "selection_rate"
 ) -> tuple[float | None, ...]:
     """Each rate over the largest among the categories that are not left out (§ 5-300)."""
-    kept = [c for c in part.categories if _key(part, c) not in left_out]
-    known = [getattr(c, rate) for c in kept if getattr(c, rate) is not None]
-    largest = max(known, default=0.0)
-    return tuple(
-        getattr(c, rate) / largest
-        if largest and getattr(c, rate) is not None and _key(part, c) not in left_out
-        else None
-        for c in part.categories
-    )
+    rates = [None if _key(part, c) in left_out else getattr(c, rate) for c in part.categories]
+    largest = max((r for r in rates if r is not None), default=0.0)
+    return tuple(r / largest if largest and r is not None else None for r in rates)
 
 
 def _selection(part: Categories, left_out: frozenset[str]) -> blocks.Table:
     ratios = impact_ratios(part, left_out)
     rows = [
         (
-            text.short(_name(c)),
-            text.count(c.n),
-            text.count(c.n_selected),
-            text.share(c.selection_rate),
-            text.number(ratio),
+            *(_name(c), c.n, c.n_selected, c.selection_rate, text.number(ratio)),
             _note(c, _key(part, c) in left_out),
         )
         for c, ratio in zip(part.categories, ratios, strict=True)
     ]
     head = ("Category", "Applicants", "Selected", "Selection rate", "Impact ratio", "Note")
-    by = " × ".join(text.short(name, 40) for name in part.attributes)
-    return blocks.Table(
-        f"Selected as {text.quoted(part.label)}, by {by}", head, rows
-    ).without_empty_remarks()
+    caption = f"Selected as {text.quoted(part.label)}, by {_by(part)}"
+    return blocks.Table(caption, head, rows).without_empty_remarks()
 
 
 def _scoring(part: Categories, left_out: frozenset[str]) -> blocks.Table:
     ratios = impact_ratios(part, left_out, "scoring_rate")
     rows = [
-        (
-            text.short(_name(c)),
-            text.count(c.n),
-            text.share(c.scoring_rate),
-            text.number(ratio),
-            _note(c, _key(part, c) in left_out),
-        )
+        (_name(c), c.n, c.scoring_rate, text.number(ratio), _note(c, _key(part, c) in left_out))
         for c, ratio in zip(part.categories, ratios, strict=True)
     ]
     head = ("Category", "Applicants", "Scoring rate", "Impact ratio", "Note")
-    by = " × ".join(text.short(name, 40) for name in part.attributes)
-    above = f"Scored above the median, {text.number(part.median)}, by {by}"
-    return blocks.Table(above, head, rows).without_empty_remarks()
+    caption = f"Scored above the median, {text.number(part.median)}, by {_by(part)}"
+    return blocks.Table(caption, head, rows).without_empty_remarks()
+
+
+def _by(part: Categories) -> str:
+    return " × ".join(text.short(name, 40) for name in part.attributes)
 
 
 def _note(category: CategoryRate, left_out: bool) -> str:
@@ -256,11 +236,7 @@ def _under(audit: Audit, known: Answers, left_out: frozenset[str]) -> Iterator[b
     )
     rows = [
         (
-            text.short(_key(p, c)),
-            text.count(c.n),
-            text.share(c.share, 2),
-            text.share(c.selection_rate),
-            text.share(c.scoring_rate),
+            *(_key(p, c), c.n, text.share(c.share, 2), c.selection_rate, c.scoring_rate),
             "left out" if _key(p, c) in left_out else "kept",
         )
         for p, c in small

@@ -14,6 +14,7 @@ from fairpc.auditing._decidable import refit_cost
 from fairpc.auditing._drawing import flow
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows
+from fairpc.auditing._text import Ends
 from fairpc.core import AuditError, Floats
 from fairpc.evidence import AssumptionTest, StrataTest, TestsByStratum
 from fairpc.models import (
@@ -31,6 +32,10 @@ from fairpc.models import (
 if TYPE_CHECKING:
     from fairpc.auditing._audit import Audit
 
+_LONG: Final = 16  # rows of a table that is not folded
+_SAID: Final = 6  # sentences that are not too many to read
+_DRAWN: Final = 8  # groups in pictures
+_MISFIT: Final = 0.01  # a difference of rates that is worth a word
 REPLICATES: Final = 200
 FEWEST_REPLICATES: Final = 50
 UPDATES: Final = 500
@@ -66,7 +71,7 @@ class MechanismCell:
     decision: str
     label: str
     probability: float  #: as learned
-    interval: tuple[float, float] | None  #: bootstrap interval; None where there is none
+    interval: Ends | None  #: bootstrap interval; None where there is none
     count: float  #: estimated number of audited labels with this decision and label
     training_count: float  #: the same among the training rows
 
@@ -92,19 +97,19 @@ class MechanismFacts:
     decision_rate: tuple[float, ...]  #: P(Df = k), per class
     #: P(Df = k | group) by group where strata let it differ, by their mix; empty without strata
     group_decision_rate: tuple[tuple[float, ...], ...]
-    #: bootstrap intervals of these; empty where there are none
-    decision_rate_intervals: tuple[tuple[float, float], ...]
     #: share of the positive class among the decisions of each group, estimated on the audited rows
     #: from features and labels; NaN where a group has none
     row_decision_rate: tuple[float, ...]
     cells: tuple[MechanismCell, ...]  #: the table, by group, then decision, then label
     turned: tuple[Turned, ...]  #: per group
-    level: float | None  #: of each interval; None where there are none
-    covered: str  #: what the intervals are around, and what they cover; empty without
-    n_replicates: int  #: bootstrap draws behind the intervals
     #: one for each way in which labels of a group were turned; or that the model keeps D = Df
     sentences: tuple[str, ...]
     sentence: str  #: the whole in one
+    #: bootstrap intervals of ``decision_rate``; empty where there are none
+    decision_rate_intervals: tuple[Ends, ...] = ()
+    level: float | None = None  #: of each interval; None where there are none
+    covered: str = ""  #: what the intervals are around, and what they cover; empty without
+    n_replicates: int = 0  #: bootstrap draws behind the intervals
 
     def rate_of(self, label: str) -> float:
         """P(Df = label) as learned."""
@@ -129,41 +134,29 @@ def mechanism_facts(job: Job) -> MechanismFacts:
     turned = tuple(_turned(name, counts[s], rows.positive) for s, name in enumerate(rows.groups))
     account = BiasAccount(rows.groups, rows.classes, mechanism, counts)
     sentences = account.sentences
-    sentence = _sentence(turned, rows.classes[rows.positive], bool((rows.s >= 0).any()))
+    sentence = _sentence(turned, rows.positive_class, bool((rows.s >= 0).any()))
     if account.unturned:
         (sentence,) = sentences
     if isinstance(model, LatentDecision) and model.score_map_.straight:
         sentences, sentence = (_STRAIGHT,), _STRAIGHT
+    by_group: tuple[tuple[float, ...], ...] = ()
+    if job.strata:
+        by_group = tuple(map(tuple, model.group_decision_rate_.tolist()))
+    totals = counts.sum(axis=(1, 2))
+    on_rows = np.full(len(totals), np.nan)
+    np.divide(counts[:, rows.positive].sum(axis=1), totals, out=on_rows, where=totals > 0)
     return MechanismFacts(
         groups=rows.groups,
         classes=rows.classes,
-        positive=rows.classes[rows.positive],
+        positive=rows.positive_class,
         decision_rate=tuple(float(p) for p in model.fair_rate_),
-        group_decision_rate=_by_group(job),
-        decision_rate_intervals=(),
-        row_decision_rate=tuple(_rate_on_rows(counts, rows.positive)),
+        group_decision_rate=by_group,
+        row_decision_rate=tuple(on_rows.tolist()),
         cells=tuple(cells),
         turned=turned,
-        level=None,
-        covered="",
-        n_replicates=0,
         sentences=sentences,
         sentence=sentence,
     )
-
-
-def _rate_on_rows(counts: Floats, positive: int) -> list[float]:
-    totals = counts.sum(axis=(1, 2))
-    found = np.full(len(totals), np.nan)
-    np.divide(counts[:, positive].sum(axis=1), totals, out=found, where=totals > 0)
-    return [float(rate) for rate in found]
-
-
-def _by_group(job: Job) -> tuple[tuple[float, ...], ...]:
-    if not job.strata:
-        return ()
-    rates = job.model.group_decision_rate_
-    return tuple(map(tuple, rates.tolist()))
 
 
 def with_intervals(job: Job) -> MechanismFacts:
@@ -281,12 +274,6 @@ def _sentence(turned: tuple[Turned, ...], positive: str, grouped: bool) -> str:
         parts += f"; no larger share in any of the other {len(turned) - len(named)} groups"
     inferred = "" if grouped else " and with groups that it infers, because they are not known"
     return f"If the assumptions hold{inferred}, the model estimates that {parts}."
-
-
-_LONG: Final = 16
-_SAID: Final = 6
-_DRAWN: Final = 8
-_MISFIT: Final = 0.01
 
 
 def _gist(audit: Audit, found: MechanismFacts) -> str:
@@ -410,10 +397,8 @@ def _turned_table(found: MechanismFacts) -> blocks.Table:
     rows = []
     for t in found.turned:
         ways = (t.up, t.down, t.other) if other else (t.up, t.down)
-        counts = (
-            f"{text.count(way)} ({text.share(way / t.n)})" if t.n else text.NOTHING for way in ways
-        )
-        rows.append([text.short(t.group), text.count(t.n), *counts])
+        counts = (f"{text.count(way)} ({text.share(way / t.n)})" if t.n else None for way in ways)
+        rows.append([t.group, text.count(t.n), *counts])
     return blocks.Table(
         "Estimated number of labels turned either way, on the audited rows", head, rows
     )

@@ -369,9 +369,9 @@ def show_rows(found: TableFacts) -> Iterator[blocks.Block]:
             "The model sums the group out, and equal mean scores are then not guaranteed even "
             "under the model."
         )
-        known = [(text.short(g.name), text.count(g.training_rows)) for g in found.groups]
+        known = [(g.name, g.training_rows) for g in found.groups]
         yield blocks.Table("Groups at fit; not of these rows", ("Group", "Rows at fit"), known)
-    cells = [(text.short(c.name), text.count(c.n), text.share(c.share)) for c in found.classes]
+    cells = [(c.name, c.n, c.share) for c in found.classes]
     hidden = found.n_rows - found.n_labelled
     note = f"{text.counted(hidden, 'row')} have no label and count in no class." if hidden else ""
     caption = "Observed classes, among the rows with a label"
@@ -414,10 +414,7 @@ def _groups(found: TableFacts) -> blocks.Figure:
     )
     if small:
         sentence += f" Under 30 rows, to be read with care: {text.listed(small)}."
-    cells = [
-        (text.short(g.name), text.count(g.n), text.share(g.share), text.count(g.training_rows))
-        for g in groups
-    ]
+    cells = [(g.name, g.n, g.share, g.training_rows) for g in groups]
     table = blocks.Table("Groups", ("Group", "Rows", "Share", "Rows at fit"), cells)
     return blocks.Figure("Who is in the table", sentence, bars(rows), table, "Share of each group")
 
@@ -434,13 +431,8 @@ def show_missing(found: TableFacts) -> blocks.Block:
         f"{text.share(holes[0].share)}, are missing in {text.short(holes[0].column, 40)}. "
         f"{found.missing_words}"
     )
-    cells = [
-        (
-            text.short(c.column) + ("" if c.role == "feature" else f" ({c.role})"),
-            *map(text.share, (c.share, *c.by_group)),
-        )
-        for c in holes
-    ]
+    roles = {"feature": "", "label": " (label)", "group": " (group)"}
+    cells = [(text.short(c.column) + roles[c.role], c.share, *c.by_group) for c in holes]
     head = ("Column", "All", *(text.short(group.name, 30) for group in found.groups))
     folded = len(cells) > _LONG
     table = blocks.Table("Missing values, overall and by group", head, cells, folded=folded)

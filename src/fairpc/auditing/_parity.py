@@ -455,10 +455,7 @@ def show_categories(found: ParityFacts, most: int) -> Iterator[blocks.Table]:
     """Decisions by so many sensitive attributes, crossed, at most."""
     for part in found.categories:
         if len(part.attributes) <= most:
-            rows = [
-                (text.short(", ".join(c.levels)), text.count(c.n), text.share(c.selection_rate))
-                for c in part.categories
-            ]
+            rows = [(", ".join(c.levels), c.n, c.selection_rate) for c in part.categories]
             by = " × ".join(text.short(name, 40) for name in part.attributes)
             caption = f"Share decided {text.quoted(part.label)}, by {by}"
             yield blocks.Table(caption, ("Category", "Rows", "Rate"), rows)
@@ -477,7 +474,7 @@ def _curve(audit: Audit, records: Sequence[Parity]) -> blocks.Figure:
     cells = [
         (
             text.share(record.threshold, 0),
-            *(text.share(mean[name]) for name in names),
+            *(mean[name] for name in names),
             text.points(record.difference),
             text.span(record.difference_interval, text.points),
         )
@@ -500,7 +497,7 @@ def _thresholds(equal: EqualRates) -> blocks.Table:
     for group in equal.groups:
         cut = text.share(group.threshold) if math.isfinite(group.threshold) else "nobody"
         shares = group.rate, group.rate_before, group.accuracy, group.accuracy_before
-        rows.append([text.short(group.group), cut, *map(text.share, shares)][: len(head)])
+        rows.append([group.group, cut, *shares][: len(head)])
     note = ""
     if labelled:
         note = (

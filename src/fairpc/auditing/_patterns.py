@@ -10,8 +10,8 @@ from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _text as text
 from fairpc.auditing._background import of_circuits
 from fairpc.auditing._job import Job
-from fairpc.auditing._rows import AuditedRows
-from fairpc.core import Bools, Floats
+from fairpc.auditing._rows import AuditedRows, taken
+from fairpc.core import Bools, Floats, Record
 from fairpc.data import SMALL
 from fairpc.models import (
     MIN_SHARE,
@@ -19,6 +19,7 @@ from fairpc.models import (
     THRESHOLD,
     CircuitClassifier,
     Outcome,
+    Pattern,
     Patterns,
     Question,
     find_patterns,
@@ -48,16 +49,14 @@ _CAUTIONS: Final = (
 )
 
 
+_FEW: Final = 30
+_IN_ROWS: Final = {True: "yes", False: "no", None: text.NOTHING}
+
+
 @dataclass(frozen=True)
-class FoundPattern:
+class FoundPattern(Pattern):
     """A pattern of the model, and the audited rows that it is about."""
 
-    group: Mapping[str, str]  #: sensitive attribute -> its value
-    features: Mapping[str, str]  #: feature -> its value, a level or a bin
-    difference: float  #: P(positive | group, features) less P(positive | features)
-    rate: float  #: P(positive | group, features) under the model
-    rate_of_all: float  #: P(positive | features) under the model
-    share: float  #: P(group, features) under the model
     n_rows: int  #: audited rows of the group with these values
     n_alike: int  #: audited rows of any known group with these values
     #: of the first: share labelled positive, or mean score of the decision; None without such rows
@@ -68,7 +67,7 @@ class FoundPattern:
 
 
 @dataclass(frozen=True)
-class PatternTable:
+class PatternTable(Record):
     """Patterns of one outcome, and why there are no others."""
 
     of: Outcome  #: "decision" or "label"
@@ -83,7 +82,33 @@ class PatternTable:
     #: of a larger difference is of more
     patterns: tuple[FoundPattern, ...]
     account: str  #: what was searched, and why nothing was missed
-    sentence: str  #: the largest in words
+
+    _computed = ("sentence",)
+
+    @property
+    def sentence(self) -> str:
+        """The largest in words."""
+        what = f"the {self.of} {self.positive!r}"
+        if not self.patterns:
+            return (
+                f"Under the model, naming the group moves the probability of {what} by no more "
+                f"than {text.gap(self.threshold)}, whatever else is known, up to "
+                f"{text.counted(self.size, 'feature')}, where at least {self.min_share:.1%} of the "
+                "people are concerned."
+            )
+        first = self.patterns[0]
+        people = ", ".join(f"{k} {v!r}" for k, v in {**first.group, **first.features}.items())
+        on_rows = ""
+        if first.row_rate is not None:
+            means = "mean scores" if self.of == "decision" else "shares"
+            rates = f"{text.share(first.row_rate)} and {text.share(first.row_rate_of_all)}"
+            on_rows = f" In the audited rows the {means} are {rates}."
+        return (
+            f"Under the model, the largest difference is that of people with {people}: {what} is "
+            f"{text.share(first.rate)} probable for them, and {text.share(first.rate_of_all)} for "
+            f"all people with the same values, {text.gap(abs(first.difference))} "
+            f"{'more' if first.difference > 0 else 'less'}.{on_rows}"
+        )
 
 
 @dataclass(frozen=True)
@@ -111,19 +136,7 @@ def _table(model: CircuitClassifier, rows: AuditedRows, of: Outcome) -> PatternT
     asked = Question(of, rows.positive, size, THRESHOLD, min_share, "pareto", None, MOST_WORK)
     found = find_patterns(model.distribution_, model.coding_, asked)
     each = tuple(_on_rows(rows, found, i) for i in _one_per_point(found))
-    return PatternTable(
-        of=of,
-        positive=found.positive,
-        size=found.size,
-        threshold=found.threshold,
-        min_share=found.min_share,
-        n_found=found.n_found,
-        n_candidates=found.n_candidates,
-        n_evaluated=found.n_evaluated,
-        patterns=each,
-        account=found.account,
-        sentence=_sentence(found, each),
-    )
+    return taken(PatternTable, found, patterns=each)
 
 
 def _one_per_point(found: Patterns) -> list[int]:
@@ -154,12 +167,7 @@ def _on_rows(rows: AuditedRows, found: Patterns, i: int) -> FoundPattern:
         way = 1.0 if pattern.difference > 0 else -1.0
         in_rows = way * (rate - of_all) > found.threshold
     return FoundPattern(
-        group=pattern.group,
-        features=pattern.features,
-        difference=pattern.difference,
-        rate=pattern.rate,
-        rate_of_all=pattern.rate_of_all,
-        share=pattern.share,
+        **vars(pattern),
         n_rows=rows.number(inside),
         n_alike=rows.number(alike),
         row_rate=rate,
@@ -171,44 +179,6 @@ def _on_rows(rows: AuditedRows, found: Patterns, i: int) -> FoundPattern:
 def _mean(values: Floats, weights: Floats, entries: Bools) -> float | None:
     total = float(weights[entries].sum())
     return float(values[entries] @ weights[entries]) / total if total else None
-
-
-_OF: Final = {"decision": "the decision", "label": "the label"}
-
-
-def _sentence(found: Patterns, each: tuple[FoundPattern, ...]) -> str:
-    what = f"{_OF[found.of]} {found.positive!r}"
-    if not each:
-        return (
-            f"Under the model, naming the group moves the probability of {what} by no more than "
-            f"{text.gap(found.threshold)}, whatever else is known, up to "
-            f"{text.counted(found.size, 'feature')}, where at least {found.min_share:.1%} of the "
-            "people are concerned."
-        )
-    first = each[0]
-    way = "more" if first.difference > 0 else "less"
-    on_rows = ""
-    if first.row_rate is not None:
-        what_of_rows = "mean scores" if found.of == "decision" else "shares"
-        on_rows = (
-            f" In the audited rows the {what_of_rows} are {text.share(first.row_rate)} and "
-            f"{text.share(first.row_rate_of_all)}."
-        )
-    return (
-        f"Under the model, the largest difference is that of people with {_people(first)}: "
-        f"{what} is {text.share(first.rate)} probable for them, and "
-        f"{text.share(first.rate_of_all)} for all people with the same values, "
-        f"{text.gap(abs(first.difference))} {way}.{on_rows}"
-    )
-
-
-def _people(pattern: FoundPattern) -> str:
-    parts = {**pattern.group, **pattern.features}
-    return ", ".join(f"{name} {value!r}" for name, value in parts.items())
-
-
-_FEW: Final = 30
-_IN_ROWS: Final = {True: "yes", False: "no", None: text.NOTHING}
 
 
 @blocks.section(
@@ -240,20 +210,14 @@ def show_patterns(audit: Audit, found: PatternFacts) -> Iterator[blocks.Block]:
 def _pattern_table(of: str, part: PatternTable) -> blocks.Table:
     head = ["People", "Share", "Model, them", "Model, all alike", "Difference, points"]
     head += ["Rows", "Rows, them", "Rows, all alike", "In the rows"]
-    rows = []
-    for pattern in part.patterns:
-        shares = pattern.share, pattern.rate, pattern.rate_of_all
-        of_rows = pattern.row_rate, pattern.row_rate_of_all
-        rows.append(
-            [
-                _people_cell(pattern),
-                *map(text.share, shares),
-                text.points(pattern.difference),
-                text.count(pattern.n_rows),
-                *map(text.share, of_rows),
-                _IN_ROWS[pattern.in_rows],
-            ]
-        )
+    rows = [
+        [
+            _people_cell(p),
+            *(p.share, p.rate, p.rate_of_all, text.points(p.difference)),
+            *(p.n_rows, p.row_rate, p.row_rate_of_all, _IN_ROWS[p.in_rows]),
+        ]
+        for p in part.patterns
+    ]
     positive = text.quoted(part.positive)
     few = any(pattern.n_rows < _FEW for pattern in part.patterns)
     on_rows = f"the share labelled {positive}" if part.of == "label" else "mean scores"

@@ -20,6 +20,7 @@ from fairpc.circuit import Bounds, FlowPlan, SetsStep, em_of_sets, prepare
 from fairpc.core import (
     Floats,
     Int32s,
+    Ints,
     LearningError,
     Positions,
     counted,
@@ -53,6 +54,8 @@ from fairpc.models._training import rows_in_order
 Kept = Literal["structure", "classifiers"]
 """What refits of a circuit, and those of a LatentDecision, do not change."""
 
+_REDRAWN: Final = 100
+"""Draws that may lack a group, one after the other."""
 BLOCK: Final = 32
 """Replicates that are fitted together: bounds memory, and each gets its turn at Ctrl-C."""
 
@@ -331,15 +334,28 @@ class ScoredSubject(OfModel):
             )
         return None
 
+    def _drawn_times(self, draws: Draws, rng: np.random.Generator) -> Ints:
+        """How often each row is drawn; again where a group has none, of which nothing is learned."""
+        rows = self.rows
+        known = (rows.s >= 0) & (rows.d >= 0)
+        for _ in range(_REDRAWN):
+            times = draws.weights(np.ones(rows.n_rows), rng).astype(np.int64)
+            if set(rows.s[known]) == set(rows.s[known & (times > 0)]):
+                return times
+        raise LearningError(
+            "groups have so few rows that hardly any draw has rows of all of them: merge groups, "
+            "or leave out rows of the smallest"
+        )
+
     def replicated(
         self, draws: Draws, n_replicates: int, rng: np.random.Generator, report: Report
     ) -> Replicated:
         """What scores give on all rows and on each draw of them."""
-        scored, each = self.scored, np.ones(self.rows.n_rows)
+        scored = self.scored
         centre = self.learned(scored, self.limits)
         found = []
         for k in range(n_replicates):
-            times = draws.weights(each, rng).astype(np.int64)
+            times = self._drawn_times(draws, rng)
             found.append(self.learned(scored.drawn(times), self.limits))
             report(Progress("bootstrap replicates", k + 1, n_replicates))
         sets = Estimates.of_rates(*(one.rates(self.positive) for one in (centre, *found)))
