@@ -335,7 +335,7 @@ class ScoredSubject(OfModel):
         return None
 
     def _drawn_times(self, draws: Draws, rng: np.random.Generator) -> Ints:
-        """How often each row is drawn; again where a group has none, of which nothing is learned."""
+        """How often each row is drawn; drawn again where a group has no row to learn from."""
         rows = self.rows
         known = (rows.s >= 0) & (rows.d >= 0)
         for _ in range(_REDRAWN):
