@@ -8,6 +8,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from fairpc.learners import _boosting as boosting
+from fairpc.learners import one_thread
 from fairpc.learners._boosting import bin_cells, binned, boosted_probabilities
 
 Floats = npt.NDArray[np.float64]
@@ -25,8 +26,9 @@ def by_sklearn(codes: boosting.Bins, counts: Floats) -> Floats:
         early_stopping=False,
     )
     rows = codes.T.astype(np.float64)
-    model.fit(rows[picked], y, sample_weight=counts[picked, y])
-    return np.asarray(model.predict_proba(rows), np.float64)
+    with one_thread():
+        model.fit(rows[picked], y, sample_weight=counts[picked, y])
+        return np.asarray(model.predict_proba(rows), np.float64)
 
 
 def labelled(seed: int, n: int, n_classes: int) -> tuple[Floats, Floats]:
