@@ -36,9 +36,15 @@ from fairpc.models._score_mechanism import STRAIGHT_LEVEL
 from fairpc.models._sensitivity import Bent, Sensitivity, sensitivity
 from fairpc.models._stability import Refit, Stability, stability
 from fairpc.models._strata import Strata
-from fairpc.models._tables import FittedColumns, GivenTable, check_not_apart
+from fairpc.models._tables import (
+    ROW_BYTES,
+    FittedColumns,
+    GivenTable,
+    check_not_apart,
+    memory_bytes,
+    rows_in_order,
+)
 from fairpc.models._top import cells_of
-from fairpc.models._training import ROW_BYTES, memory_bytes, rows_in_order
 from fairpc.models._training_rows import ROWS, digest_name, rows_fingerprint
 
 __all__ = [

@@ -44,9 +44,16 @@ from fairpc.models._restarts import FittedFromStarts
 from fairpc.models._rows import Rows
 from fairpc.models._settings import check_beside, check_settings, plain
 from fairpc.models._strata_columns import small_strata
-from fairpc.models._tables import GivenTable, check_fit_input, listed, note_columns
+from fairpc.models._tables import (
+    GivenTable,
+    RowReader,
+    Training,
+    check_fit_input,
+    listed,
+    memory_bytes,
+    note_columns,
+)
 from fairpc.models._top import Model
-from fairpc.models._training import RowReader, Training, memory_bytes
 from fairpc.models._training_rows import count_anchors, label_counts
 
 

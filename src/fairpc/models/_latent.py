@@ -6,9 +6,8 @@ classifier that predicts D best, and its scores become those of the fair decisio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -20,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairpc.cluster import is_dask
 from fairpc.core import (
     Codes,
+    ColumnWarning,
     ContradictionWarning,
     LearningError,
     NotAnsweredError,
@@ -33,18 +33,21 @@ from fairpc.core import (
     warn_caller,
 )
 from fairpc.data import (
+    IDENTIFIES,
     SMALL,
+    Encoding,
     Frame,
     Options,
     TableCoding,
     fit_coding,
     identifiers,
     is_source,
+    leaving_out,
     read_frame,
     take_rows,
+    warn_of_dropped,
 )
 from fairpc.evidence import LEVEL, LabelBounds, Parity, parity
-from fairpc.learners import CalibrationMethod
 from fairpc.models._classifier_rows import (
     GroupView,
     check_classifier,
@@ -56,17 +59,22 @@ from fairpc.models._classifiers import TableClassifier
 from fairpc.models._cross_fitting import FoldClassifiers, SecondRound, held_out_scores
 from fairpc.models._decisions import FittedDecisions, GivenRows
 from fairpc.models._knowledge import Knowledge, limits_of_coding
-from fairpc.models._latent_findings import findings, warn_of_identifiers
 from fairpc.models._model import fixed
 from fairpc.models._rows import Rows
 from fairpc.models._score_map import ScoreMap
-from fairpc.models._score_map_fit import ScoredRows, Select, calibrated, fit_score_map
+from fairpc.models._score_map_fit import ScoredRows, calibrated, findings, fit_score_map
 from fairpc.models._scored import ScoredModel, TableRows
-from fairpc.models._settings import Sensitive, check_settings, generator, is_whole
-from fairpc.models._strata import UNDIVIDED, Bending, Strata
+from fairpc.models._settings import ScoreSettings, check_settings, generator
+from fairpc.models._strata import UNDIVIDED, Strata
 from fairpc.models._strata_columns import refuse_rate, small_strata, strata_of
-from fairpc.models._tables import GivenTable, check_fit_input, listed, note_columns, warn_of_leaks
-from fairpc.models._training import rows_in_order
+from fairpc.models._tables import (
+    GivenTable,
+    check_fit_input,
+    listed,
+    note_columns,
+    rows_in_order,
+    warn_of_leaks,
+)
 from fairpc.models._training_rows import rows_fingerprint
 
 REFUSED: Final = {
@@ -82,7 +90,13 @@ REFUSED: Final = {
 """What a model of P(D | x, s) alone cannot do."""
 
 
-class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LatentDecision(  # type: ignore[misc]
+    ScoreSettings,
+    FittedDecisions,
+    MetaEstimatorMixin,  # type: ignore[misc]
+    ClassifierMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
     """P(Df | x, s) from any classifier of D that sees X and S, with bounds.
 
     D is a noisy, group-dependent copy of a hidden decision Df, independent of X given (Df, S), and
@@ -130,45 +144,6 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
     _strata: Strata = UNDIVIDED
     _say: Say = staticmethod(lambda text: None)  #: told what a fit is doing
     _needs_table = True  # what a classifier uses is its own affair
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        sensitive: Sensitive = None,
-        positive: Any = None,
-        given: Sequence[str | int] | str | int = (),
-        mechanism: Bending = "shared",
-        cv: int = 5,
-        calibration: CalibrationMethod | None = "isotonic",
-        select: Select = "prior",
-        knowledge: Knowledge | None = None,
-        sensitive_estimator: Any = None,
-        per_group: bool = False,
-        threshold: float = 0.5,
-        missing_values: Sequence[Any] = (),
-        numeric: Sequence[str | int] = (),
-        decimal: Literal[".", ","] | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.sensitive = sensitive
-        self.positive = positive
-        self.given = given
-        self.mechanism = mechanism
-        self.cv = cv
-        self.calibration = calibration
-        self.select = select
-        self.knowledge = knowledge
-        self.sensitive_estimator = sensitive_estimator
-        self.per_group = per_group
-        self.threshold = threshold
-        self.missing_values = missing_values
-        self.numeric = numeric
-        self.decimal = decimal
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def fit(
         self,
@@ -223,7 +198,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         weighted = sample_weight is not None
         self._say("classifiers of the label, fold by fold")
         estimators = cross.of_labels(self.estimator, table, rows, folds, positive, weighted)
-        warn_of_identifiers(coding.features, estimators[0][0])
+        _warn_of_identifiers(coding.features, estimators[0][0])
         scores = held_out_scores(table, rows, folds, estimators, view)
         scored = ScoredRows(rows, scores, folds, positive, who)
         found = fit_score_map(
@@ -240,7 +215,8 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         if self.sensitive_estimator is not False:
             self._say("a classifier of the group, for rows whose group is not known")
             groups = cross.of_groups(self.sensitive_estimator, table, rows)
-        self._store(coding, strata, view, estimators, second, groups, found, scored)
+        fair = ScoredModel(found, estimators, second, groups, view, (), strata, positive)
+        self._store(coding, fair, scored)
         note_columns(self, X)
         self.threshold_ = threshold
         self.data_fingerprint_ = rows_fingerprint(all_rows)
@@ -261,21 +237,13 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
 
     def _check_settings(self) -> None:
         """A LearningError names the first setting that is wrong."""
-        check_settings(self.get_params(deep=False))
+        check_settings(self.get_params(deep=False), ScoreSettings)
         given = {"estimator": self.estimator}
         if self.sensitive_estimator is not False:
             given["sensitive_estimator"] = self.sensitive_estimator
         for name, classifier in given.items():
             if classifier is not None:
                 check_classifier(name, classifier)
-        if not isinstance(self.per_group, bool | np.bool_):
-            raise LearningError(f"per_group is {self.per_group!r}: give True or False")
-        if not (self.n_jobs is None or is_whole(self.n_jobs)):
-            raise LearningError(f"n_jobs is {self.n_jobs!r}: give a whole number, or None")
-        if not (is_whole(self.cv) and 2 <= self.cv <= 100):
-            raise LearningError(f"cv is {self.cv!r}: give a number of folds from 2 to 100")
-        if not (self.knowledge is None or isinstance(self.knowledge, Knowledge)):
-            raise LearningError(f"knowledge is {self.knowledge!r}: give a fairpc.Knowledge")
 
     def _given_table(self, X: Any, y: Any, fair_labels: Any, **given: Any) -> GivenTable:
         return GivenTable.of(
@@ -307,36 +275,22 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
             )
         return coding
 
-    def _store(
-        self,
-        coding: TableCoding,
-        strata: Strata,
-        view: GroupView,
-        estimators: list[tuple[Any, ...]],
-        second: SecondRound | None,
-        groups: tuple[Any, ...],
-        found: ScoreMap,
-        scored: ScoredRows,
-    ) -> None:
+    def _store(self, coding: TableCoding, fair: ScoredModel, scored: ScoredRows) -> None:
         """Set what was learned, all at once: a fit that fails leaves the object as it was."""
         self.coding_ = coding
         self.table_options_ = {}
-        self._strata = strata
-        self.group_view_ = view
-        self.estimators_ = estimators
-        self.second_round_ = second
-        self.group_estimators_ = groups
-        self.score_map_ = found
+        self._strata = fair.strata
+        self.group_view_ = fair.view
+        self.estimators_ = fair.classifiers
+        self.second_round_ = fair.second_round
+        self.group_estimators_ = fair.group_classifiers
+        self.score_map_ = fair.score_map
         self.knowledge_ = self.knowledge or Knowledge()
         self.n_anchors_ = scored.rows.n_anchors
-        self.warnings_ = tuple(findings(found, scored, coding, strata))
+        self.warnings_ = tuple(findings(fair.score_map, scored, coding))
         self.folds_ = scored.folds
         self.fold_rows_ = _name_in_order(scored.rows)
-        at = scored.groups, scored.strata
-        fair = self._fair()
-        q = fair.anchored(found.decision(scored.last[None], *at), scored.rows)
-        counts = found.turned(q, scored.labels, at[0], scored.rows.weights, at[1])
-        self.label_counts_ = fair.in_order(counts)
+        self.label_counts_ = fair.altered_by_scores(scored)
 
     def cross_fitted(
         self,
@@ -565,4 +519,23 @@ def _warn_small(coding: TableCoding, strata: str) -> None:
             f"hardly anything can be learned about groups of under {SMALL} rows: {named}; merge "
             "them with others, or give more rows",
             TableWarning,
+        )
+
+
+def _warn_of_identifiers(features: Encoding, classifier: Any) -> None:
+    """Name identifiers that a classifier learns from, and columns that ours leaves out by itself.
+
+    ``features`` says which columns a circuit would drop; a classifier is given the whole table.
+    """
+    apart = classifier.encoding_.dropped if isinstance(classifier, TableClassifier) else ()
+    warn_of_dropped(apart)
+    unused = {column.name for column in apart}
+    for name, why in identifiers(features).items():
+        if name in unused or why != IDENTIFIES:
+            continue
+        warn_caller(
+            ColumnWarning(
+                f"column {name!r} has a different value in every row, like an identifier, and the "
+                f"classifier is given it: leave it out with {leaving_out([name])}"
+            )
         )

@@ -48,8 +48,8 @@ from fairpc.models._rows import Rows
 from fairpc.models._score_map import ScoreMap
 from fairpc.models._score_map_fit import ScoredRows, fit_score_map
 from fairpc.models._score_mechanism import BinsFitted, binned_model
+from fairpc.models._tables import rows_in_order
 from fairpc.models._top import Limits
-from fairpc.models._training import rows_in_order
 
 Kept = Literal["structure", "classifiers"]
 """What refits of a circuit, and those of a LatentDecision, do not change."""

@@ -21,6 +21,7 @@ from fairpc.models._classifier_rows import GroupView, in_order, positive_scores,
 from fairpc.models._model import over_groups
 from fairpc.models._rows import Rows
 from fairpc.models._score_map import ScoreMap, mean_of
+from fairpc.models._score_map_fit import ScoredRows
 from fairpc.models._strata import Strata
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class ScoredModel:
     """
 
     score_map: ScoreMap
-    classifiers: Sequence[tuple[Any, ...]]
+    classifiers: list[tuple[Any, ...]]
     second_round: SecondRound | None
     group_classifiers: tuple[Any, ...]
     view: GroupView
@@ -183,12 +184,19 @@ class ScoredModel:
             s = np.full(len(at), g, np.int16)
             where = s.astype(np.intp), x.strata_of(at)
             q = self.score_map.decision(self._scores(rows.s, x, at, s), *where)
-            q = self.anchored(q, rows.take(at))
+            q = self._anchored(q, rows.take(at))
             weights = rows.weights[at] * shares[at, g]
             counts += self.score_map.turned(q, labels[at], where[0], weights, where[1])
-        return self.in_order(counts)
+        return self._in_order(counts)
 
-    def anchored(self, q: Floats, rows: Rows) -> Floats:
+    def altered_by_scores(self, scored: ScoredRows) -> Floats:
+        """``altered``, of the training rows by scores of classifiers that had not seen them."""
+        at = scored.groups, scored.strata
+        q = self._anchored(self.score_map.decision(scored.last[None], *at), scored.rows)
+        counts = self.score_map.turned(q, scored.labels, at[0], scored.rows.weights, at[1])
+        return self._in_order(counts)
+
+    def _anchored(self, q: Floats, rows: Rows) -> Floats:
         """P(Df = positive) of rows, or what is known of it."""
         return q if rows.f is None else np.where(rows.f < 0, q, rows.f == self.positive)
 
@@ -197,7 +205,7 @@ class ScoredModel:
         columns = [1 - positive, positive]
         return np.column_stack(columns if self.positive else columns[::-1])
 
-    def in_order(self, counts: Floats) -> Floats:
+    def _in_order(self, counts: Floats) -> Floats:
         """Counts [s, f, d], where 1 is the positive class, by the codes of the classes."""
         return counts if self.positive else counts[:, ::-1, ::-1]
 

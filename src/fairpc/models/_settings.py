@@ -11,6 +11,7 @@ import numpy as np
 
 from fairpc.core import LearningError
 from fairpc.data import DECIMALS, NumberModel
+from fairpc.learners import CalibrationMethod
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._priors import SMOOTHING
 from fairpc.models._strata import Bending
@@ -74,6 +75,8 @@ VALUES: Final = _rule("a list of texts and numbers", lambda v: _is_list(v, _is_v
 DECIMAL: Final = _rule(
     "the mark before decimals, '.' or ',', or None", lambda v: v is None or v in DECIMALS
 )
+FOLDS: Final = _rule("a number of folds from 2 to 100", lambda v: is_whole(v) and 2 <= v <= 100)
+KNOWLEDGE: Final = _rule("a fairpc.Knowledge", lambda v: v is None or isinstance(v, Knowledge))
 SEED: Final = _rule("a whole number from 0 to 2**32 - 1, a generator of numpy, or None", _is_seed)
 
 
@@ -118,6 +121,29 @@ class Settings:
     verbose: int = field(default=0, metadata=LEVEL)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class ScoreSettings:
+    """The parameters of LatentDecision, in their order."""
+
+    estimator: Any = field(default=None, kw_only=False)
+    sensitive: Sensitive = field(default=None, metadata=COLUMNS_OR_NONE)
+    positive: Any = None
+    given: Sequence[str | int] | str | int = field(default=(), metadata=COLUMNS)
+    mechanism: Bending = "shared"
+    cv: int = field(default=5, metadata=FOLDS)
+    calibration: CalibrationMethod | None = "isotonic"
+    select: Literal["prior", "middle"] = "prior"
+    knowledge: Knowledge | None = field(default=None, metadata=KNOWLEDGE)
+    sensitive_estimator: Any = None
+    per_group: bool = field(default=False, metadata=TRUTH)
+    threshold: float = field(default=0.5, metadata=NUMBER)
+    missing_values: Sequence[Any] = field(default=(), metadata=VALUES)
+    numeric: Sequence[str | int] = field(default=(), metadata=COLUMNS)
+    decimal: Literal[".", ","] | None = field(default=None, metadata=DECIMAL)
+    random_state: Any = field(default=None, metadata=SEED)
+    n_jobs: int | None = field(default=None, metadata=WHOLE_OR_NONE)
+
+
 def generator(random_state: Any) -> np.random.Generator:
     """A generator from what scikit-learn allows as a random state."""
     from sklearn.utils import check_random_state
@@ -128,9 +154,11 @@ def generator(random_state: Any) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def check_settings(settings: Mapping[str, Any]) -> None:
+def check_settings(
+    settings: Mapping[str, Any], of: type[Settings | ScoreSettings] = Settings
+) -> None:
     """A LearningError names the first setting whose type is wrong; ranges are checked in use."""
-    rules = {f.name: f.metadata for f in fields(Settings) if f.metadata}
+    rules = {f.name: f.metadata for f in fields(of) if f.metadata}
     for name, value in settings.items():
         if name in rules and not rules[name]["keeps"](value):
             raise LearningError(f"{name} is {value!r}: give {rules[name]['words']}")
