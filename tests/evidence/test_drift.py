@@ -11,7 +11,7 @@ import pytest
 
 from fairpc.evidence import LabelledRows
 from fairpc.evidence._drift import DRIFT_FOLDS as FOLDS
-from fairpc.evidence._drift import dealt, group_rates, label_fit, plain_scores
+from fairpc.evidence._drift import classifier_scores, dealt, group_rates, label_fit
 from fairpc.evidence._drift import drift_bounds as bounds
 
 B0, B1 = (0.1, 0.02), (0.95, 0.6)
@@ -72,7 +72,7 @@ def test_the_truth_is_within_the_bounds(weighted: bool) -> None:
         if weighted:
             weights = np.random.default_rng(seed).choice([1.0, 3.0], 1000)
             rows = replace(rows, weights=weights)
-        found = bounds(rows, plain_scores(rows, np.random.default_rng(0)), 0.95)
+        found = bounds(rows, classifier_scores(rows, np.random.default_rng(0)), 0.95)
         inside = found.lowers[1] <= PI <= found.uppers[1]
         truth = np.array([[1 - b0, b1] for b0, b1 in zip(B0, B1, strict=True)])
         outside += not (inside and (found.tops <= truth).all() and not found.empty)
@@ -82,7 +82,7 @@ def test_the_truth_is_within_the_bounds(weighted: bool) -> None:
 def test_bounds_close_in_on_what_is_possible() -> None:
     """Where a feature tells Df exactly, the tops are the mechanism and P(Df) is known nearly."""
     rows = bent(20_000, clear=1.0)
-    found = bounds(rows, plain_scores(rows, np.random.default_rng(0)), 0.95)
+    found = bounds(rows, classifier_scores(rows, np.random.default_rng(0)), 0.95)
     assert found.tops == pytest.approx(np.array([[0.9, 0.95], [0.98, 0.6]]), abs=0.03)
     assert found.uppers.sum() - 1 < 0.1
 
@@ -90,7 +90,7 @@ def test_bounds_close_in_on_what_is_possible() -> None:
 def test_a_group_without_rows_bounds_nothing() -> None:
     rows = bent(500)
     rows = replace(rows, n_groups=4, groups=np.where(np.arange(500) == 0, 3, rows.groups))
-    found = bounds(rows, plain_scores(rows, np.random.default_rng(0)), 0.95)
+    found = bounds(rows, classifier_scores(rows, np.random.default_rng(0)), 0.95)
     assert found.rates[2].tolist() == [1.0, 1.0]
     assert found.tops[2].tolist() == [0.0, 0.0]
     rates = group_rates(rows, 0.95)
@@ -103,7 +103,7 @@ def test_a_group_without_rows_bounds_nothing() -> None:
 def test_a_row_is_not_predicted_by_its_own_fold() -> None:
     """A feature that is another number in every row tells nothing of rows that were not seen."""
     rows = bent(600, clear=0.0)
-    found = plain_scores(rows, np.random.default_rng(0))
+    found = classifier_scores(rows, np.random.default_rng(0))
     own = found[np.arange(600), rows.labels]
     assert (
         np.log(own).mean() < np.log(group_rates(rows, 0.95).rates[rows.groups, rows.labels]).mean()

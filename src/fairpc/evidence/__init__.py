@@ -20,15 +20,15 @@ from fairpc.evidence._candidate_strata import (
 from fairpc.evidence._crossfit import Watch
 from fairpc.evidence._drift import (
     DRIFT_FOLDS,
-    Bounds,
+    DriftBounds,
     GroupRates,
     LabelFit,
     LabelledRows,
+    classifier_scores,
     dealt,
     drift_bounds,
     group_rates,
     label_fit,
-    plain_scores,
 )
 from fairpc.evidence._gaps import (
     SMALL,

@@ -409,7 +409,7 @@ class TopSets:
             p_value=_smallest_level(lambda a: nothing_possible(each, counted.limits(a, each))),
             level=level,
             groups=tuple(
-                GroupMechanism(name, b0, b1, line_p[s], counted.ends(s))
+                GroupMechanism(name, b0, b1, line_p[s], counted.top_rates(s))
                 for s, (name, (b0, b1)) in enumerate(zip(names, ranges, strict=True))
             ),
             strata=tuple(

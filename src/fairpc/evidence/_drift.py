@@ -56,7 +56,7 @@ def dealt(labels: Positions, groups: Positions, k: int, rng: np.random.Generator
     return deal(groups * (int(labels.max()) + 1) + labels, None, k, rng)
 
 
-def plain_scores(rows: LabelledRows, rng: np.random.Generator) -> Floats:
+def classifier_scores(rows: LabelledRows, rng: np.random.Generator) -> Floats:
     """P(class | x, s) of each row, by a plain classifier that was not shown the row's fold.
 
     Logistic regression or gradient boosting, whichever has the less log-loss on halves of the
@@ -106,7 +106,7 @@ def _in_errors(values: Floats, weights: Floats) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Bounds:
+class DriftBounds:
     """What each group leaves of P(Df) and of the mechanism, [group, class]."""
 
     rates: Floats  #: upper bounds of P(Df = c), all together wrong with probability 1 − level
@@ -129,7 +129,7 @@ class Bounds:
         return bool(self.uppers.sum() < 1)
 
 
-def drift_bounds(rows: LabelledRows, scores: Floats, level: float) -> Bounds:
+def drift_bounds(rows: LabelledRows, scores: Floats, level: float) -> DriftBounds:
     """Bounds of P(Df) and of the mechanism from cross-fitted scores [row, class].
 
     No set of rows of a group has a larger rate of c than P(D = c | Df = c, s), if D = c is at
@@ -144,7 +144,7 @@ def drift_bounds(rows: LabelledRows, scores: Floats, level: float) -> Bounds:
             hits = (group.labels == c).astype(np.float64)
             counted = held_out_rates(hits, found[:, c], group.folds, group.weights)
             rates[s, c], tops[s, c] = joint_bound(counted, tail), top_rate(counted, tail)
-    return Bounds(rates, tops)
+    return DriftBounds(rates, tops)
 
 
 @dataclass(frozen=True, eq=False)

@@ -266,7 +266,7 @@ class CountedStrata:
         """Which strata inform the line of each group but the first, [s − 1, a]."""
         return np.asarray((self.n[0] >= INFORMATIVE) & (self.n[1:] >= INFORMATIVE), np.bool_)
 
-    def ends(self, s: int) -> Interval:
+    def top_rates(self, s: int) -> Interval:
         """Medians of the rates of D = positive in the bottom and in the top set of a group."""
         tops = [
             [r.whole.mean if r.top is None else r.top.mean for r in pair] for pair in self.tops[s]

@@ -25,17 +25,17 @@ from fairpc.core import (
 from fairpc.data import TableCoding
 from fairpc.evidence import (
     DRIFT_FOLDS,
-    Bounds,
+    DriftBounds,
     GroupRates,
     LabelBounds,
     LabelFit,
     LabelledRows,
+    classifier_scores,
     dealt,
     drift_bounds,
     group_rates,
     label_bounds,
     label_fit,
-    plain_scores,
     some_of,
 )
 from fairpc.learners import design, kish
@@ -149,7 +149,7 @@ class Findings:
     decision: Floats
     mechanism: Floats
     labels: LabelFit | None
-    bounds: Bounds
+    bounds: DriftBounds
     rates: GroupRates
     forest: bool = False
     ends: LabelBounds | None = None
@@ -278,7 +278,7 @@ def findings(
     known = _labelled(kept, held, coding, rng)
     if known is None:
         return None
-    scores = plain_scores(known, rng)
+    scores = classifier_scores(known, rng)
     return Findings(
         coding,
         distribution.decision_rate,
