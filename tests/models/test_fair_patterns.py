@@ -16,8 +16,8 @@ import oracle
 from fairpc.circuit import CircuitBuilder
 from fairpc.models import FairDistribution, Question
 from fairpc.models import _forest as forest_module
-from fairpc.models import _pattern_search as patterns
-from fairpc.models._pattern_search import Counts, FoundPatterns, assignments, search
+from fairpc.models import _patterns as patterns
+from fairpc.models._patterns import Counts, FoundPatterns, assignments, search
 from fairpc.models._top import Layout, build
 from models.distributions import distributions, random_distribution
 from models.forests import Sizes, forests, random_forest

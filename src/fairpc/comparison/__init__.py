@@ -11,8 +11,10 @@ from fairpc.comparison._baselines import (
     default_baselines,
 )
 from fairpc.comparison._run import Comparison, FoldScore, compare, default_models
+from fairpc.comparison._runner import typed_columns
 from fairpc.comparison._scores import (
     CalibrationBin,
+    TestResult,
     accuracy,
     auc,
     brier,
@@ -21,12 +23,12 @@ from fairpc.comparison._scores import (
     f1,
     group_means,
     largest_gap,
+    mcnemar,
     mean_log_likelihood,
     rate_f1,
     selection_rates,
+    wilcoxon,
 )
-from fairpc.comparison._significance import TestResult, mcnemar, wilcoxon
-from fairpc.comparison._table import typed_columns
 from fairpc.learners import Fold, folds_of, read_folds, stratified_folds
 
 __all__ = [

@@ -19,8 +19,7 @@ import polars as pl
 from fairpc.cluster import spread
 from fairpc.comparison import _scores as metrics
 from fairpc.comparison._baselines import default_baselines
-from fairpc.comparison._runner import in_threads, run_jobs, run_method
-from fairpc.comparison._table import MethodTable
+from fairpc.comparison._runner import MethodTable, in_threads, run_jobs, run_method
 from fairpc.core import (
     ComparisonError,
     FairpcError,

@@ -1,4 +1,5 @@
-"""How methods are run: one on a fold, with its seconds; and many jobs, what is kept left out.
+"""How methods are run: one on a fold, with its seconds; many jobs, what is kept left out; and a
+table as each method takes it: whole, without the sensitive columns, or without holes.
 
 A method learns from training rows and decides about others. What rows are is for its maker to say:
 numbers of rows of a table here, codes in the reproduction of the paper, frames in the benchmarks.
@@ -6,15 +7,49 @@ numbers of rows of a table here, codes in the reproduction of the paper, frames 
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter, process_time
 from typing import Any, Protocol
 
+import narwhals.stable.v2 as nw
 import numpy as np
+import polars as pl
 
-from fairpc.core import Array, Floats, interruptible_waits
+from fairpc.comparison._baseline import Baseline
+from fairpc.core import (
+    Array,
+    Bools,
+    Codes,
+    ComparisonError,
+    FairpcError,
+    Floats,
+    Ints,
+    LeakWarning,
+    SameAsLabelWarning,
+    interruptible_waits,
+    warn_caller,
+)
+from fairpc.data import (
+    Frame,
+    TableCoding,
+    check_apart,
+    exactly,
+    fit_coding,
+    fit_groups,
+    fit_labels,
+    identifiers,
+    read_frame,
+    read_values,
+    take_rows,
+)
+from fairpc.learners import few_threads
+from fairpc.models import CircuitClassifier, GivenTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,3 +150,220 @@ def run_jobs(
             kept.put(jobs[left[k]], result)
         done(jobs[left[k]])
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class MethodTable:
+    """The table as each method wants it, and codes of label and group to score by."""
+
+    whole: Any  #: X as given
+    features: Any  #: X without the sensitive columns
+    sensitive: Any  #: the groups, as given or as columns of X
+    y: Any  #: the labels as given
+    typed: pl.DataFrame  #: the features as numbers and text, for methods that take no missing cells
+    identifiers: tuple[str, ...]  #: features that are not among them, because fits drop them
+    leaks: tuple[Warning | str, ...]  #: what is to be said of features that give the label away
+    s: Codes  #: of the groups, -1 where missing
+    d: Codes  #: of the labels, -1 where missing
+    classes: tuple[str, ...]  #: of the label, as text
+    positive: int  #: number of the positive class
+
+    @classmethod
+    def of(
+        cls, X: Any, y: Any, sensitive_features: Any, estimators: Sequence[Any], positive: Any
+    ) -> MethodTable:
+        frame = read_frame(X)
+        named = next((_sensitive(e) for e in estimators if _sensitive(e)), ())
+        if sensitive_features is None and not named:
+            raise ComparisonError(
+                "no sensitive attribute was given: give sensitive_features, or models whose "
+                "sensitive=… names columns of X"
+            )
+        if sensitive_features is not None and named:
+            raise ComparisonError(
+                "a model names sensitive columns and sensitive_features is given: use one of them"
+            )
+        names = tuple(n if isinstance(n, str) else frame.names[n] for n in named)
+        lacking = [n for n in names if n not in frame.names]
+        if lacking:
+            raise ComparisonError(
+                f"sensitive column {lacking[0]!r} is not in the table: give a table that has it"
+            )
+        features, sensitive = X, sensitive_features
+        if names:
+            features = _only(X, frame, [n for n in frame.names if n not in names])
+            sensitive = _only(X, frame, names)
+        wanted = (positive, *(getattr(e, "positive", None) for e in estimators))
+        positive = next((p for p in wanted if p is not None), None)
+        sentinels = next((m for e in estimators if (m := getattr(e, "missing_values", ()))), ())
+        labels = fit_labels(y, positive=positive, missing_values=sentinels)
+        groups = fit_groups(sensitive, missing_values=sentinels)
+        s, d = groups.transform(sensitive), labels.transform(y)
+        for what, codes in (("labels", d), ("groups", s)):
+            if len(codes) != frame.n_rows:
+                raise ComparisonError(
+                    f"{frame.n_rows} rows and {len(codes)} {what}: give one per row"
+                )
+        check_apart(groups, labels, s, d)
+        decimal = next((m for e in estimators if (m := getattr(e, "decimal", None))), None)
+        typed = typed_columns(read_frame(features), sentinels, decimal)
+        coding, leaks = _coded(features, y, sensitive, sentinels, decimal)
+        # A fitted model has decided, perhaps on more rows than there are here.
+        coding = next((e.coding_ for e in estimators if hasattr(e, "coding_")), coding)
+        unused = {} if coding is None else identifiers(coding.features)
+        ids = tuple(name for name in typed.columns if name in unused)
+        typed = typed.drop(exactly(ids))
+        classes = tuple(str(c) for c in labels.classes)
+        given = X, features, sensitive, y, typed, ids, leaks
+        return cls(*given, s, d, classes, labels.positive)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.d)
+
+    @property
+    def known(self) -> Bools:
+        """Rows whose label and group are known."""
+        return (self.d >= 0) & (self.s >= 0)
+
+    def warn_of_leaks(self) -> None:
+        """Say which columns give the label away: with them, every method looks good."""
+        for leak in self.leaks:
+            warn_caller(leak)
+
+    @property
+    def labels(self) -> Array:
+        """Classes of the rows, as text."""
+        return np.array(self.classes)[self.d]
+
+    def method(self, estimator: Any) -> Method:
+        """An estimator as a method, which is given numbers of rows."""
+
+        def fit(train: Ints, seed: int) -> FittedMethod:
+            with few_threads(len(train)):
+                model = self.fit(estimator, train)
+            return FittedMethod(partial(self._decided, model, train), model)
+
+        return fit
+
+    def _decided(self, model: Any, train: Ints, test: Ints) -> Decided:
+        """Scores of the positive class, or None where the model never saw it; classes, as text."""
+        classes, wanted = [str(c) for c in model.classes_], self.classes[self.positive]
+        scores = self.call(model, "predict_proba", train, test)
+        decisions = np.array([str(c) for c in self.call(model, "predict", train, test)])
+        likelihood = None
+        if hasattr(model, "score_samples"):
+            likelihood = self.call(model, "score_samples", train, test, take_rows(self.y, test))
+        known = scores[:, classes.index(wanted)] if wanted in classes else None
+        return Decided(known, decisions, likelihood)
+
+    def filled_for(self, estimator: Any) -> bool:
+        """Whether cells must be filled for a method."""
+        return isinstance(estimator, Baseline) and any(self.typed.null_count().row(0))
+
+    def fit(self, estimator: Any, train: Ints) -> Any:
+        """A clone fitted to the training rows; baselines to those with label and group."""
+        from sklearn.base import clone
+
+        # clone would also clone, and so empty, a fitted model whose structure is kept.
+        kept = isinstance(estimator, CircuitClassifier)
+        model = copy(estimator) if kept else clone(estimator)
+        if kept:
+            # Of the folds only the scores are told, and whoever compares tells of the progress.
+            model.guard, model.verbose = False, 0
+        if isinstance(model, Baseline):
+            train = train[self.known[train]]
+            if _sensitive(model):
+                model.set_params(sensitive=None)
+        y = take_rows(self.y, train)
+        X, given = self._inputs(model, train, train)
+        model.fit(X, y, **_accepted(model.fit, given))
+        return model
+
+    def call(self, model: Any, name: str, train: Ints, test: Ints, *more: Any) -> Array:
+        """What a method of the fitted model answers for the test rows."""
+        X, given = self._inputs(model, train, test)
+        call = getattr(model, name)
+        return np.asarray(call(X, *more, **_accepted(call, given)))
+
+    def _inputs(self, model: Any, train: Ints, rows: Ints) -> tuple[Any, dict[str, Any]]:
+        """X and keyword arguments of some rows, as the method takes them."""
+        if _sensitive(model):
+            return take_rows(self.whole, rows), {}
+        groups = {"sensitive_features": take_rows(self.sensitive, rows)}
+        if isinstance(model, Baseline):
+            return _filled(self.typed, train, rows), groups
+        return take_rows(self.features, rows), groups
+
+
+def typed_columns(
+    frame: Frame, missing_values: Iterable[Any] = (), decimal: str | None = None
+) -> pl.DataFrame:
+    """Columns as numbers or text, null = missing: what ordinary classifiers can be given."""
+    columns = {}
+    for name, column in zip(frame.names, frame.columns, strict=True):
+        values = read_values(name, column, missing_values, parse=True, decimal=decimal)
+        if values.type == "text":
+            columns[name] = values.data.cast(pl.String)
+        else:
+            numbers = np.where(values.missing(), np.nan, values.data.astype(np.float64))
+            columns[name] = pl.Series(numbers).fill_nan(None)
+    return pl.DataFrame(columns)
+
+
+def _coded(
+    features: Any, y: Any, sensitive: Any, missing_values: Sequence[Any], decimal: str | None
+) -> tuple[TableCoding | None, tuple[Warning | str, ...]]:
+    """The table as a fit would code it, None where it cannot; and the leaks that it warns of."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            table = GivenTable.of(
+                features,
+                y,
+                sensitive=None,
+                sensitive_features=sensitive,
+                missing_values=missing_values,
+                decimal=decimal,
+            )
+            coding, _ = fit_coding(table.source, table.roles)
+        except FairpcError:
+            return None, ()  # methods that cannot take the table say why
+    kinds = LeakWarning | SameAsLabelWarning
+    return coding, tuple(w.message for w in said if issubclass(w.category, kinds))
+
+
+def _filled(typed: pl.DataFrame, train: Ints, rows: Ints) -> pl.DataFrame:
+    """Rows without holes: a level of its own for text, the mean of the training rows else."""
+    columns = {}
+    for column in typed[rows].iter_columns():
+        # A method of a series asks for its column by name, which may look like a pattern.
+        nameless = column.alias("")
+        if column.dtype == pl.String:
+            columns[column.name] = nameless.fill_null("(missing)")
+        else:
+            mean = typed[column.name][train].mean()
+            columns[column.name] = nameless.fill_null(0.0 if mean is None else mean)
+    return pl.DataFrame(columns)
+
+
+def _sensitive(estimator: Any) -> tuple[str | int, ...]:
+    """Sensitive columns that an estimator names."""
+    named = getattr(estimator, "sensitive", None)
+    if named is None:
+        return ()
+    return (named,) if isinstance(named, str | int) else tuple(named)
+
+
+def _accepted(call: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that a method names; a pipeline's ``**params`` name none."""
+    parameters = inspect.signature(call).parameters
+    return {name: value for name, value in given.items() if name in parameters}
+
+
+def _only(X: Any, frame: Frame, names: Sequence[str]) -> Any:
+    """Some columns of a frame or array, in its own library."""
+    native = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(native, nw.DataFrame):
+        return native[list(names)].to_native()
+    return np.asarray(X)[:, [frame.names.index(n) for n in names]]

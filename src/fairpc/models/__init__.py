@@ -15,8 +15,15 @@ from fairpc.models._knowledge import Knowledge
 from fairpc.models._latent import Distilled, LatentDecision
 from fairpc.models._loading import MODELS, load
 from fairpc.models._model import BiasAccount, Contribution, FairModel
-from fairpc.models._pattern_search import Question
-from fairpc.models._patterns import MIN_SHARE, SIZE, THRESHOLD, Pattern, Patterns, find_patterns
+from fairpc.models._patterns import (
+    MIN_SHARE,
+    SIZE,
+    THRESHOLD,
+    Pattern,
+    Patterns,
+    Question,
+    find_patterns,
+)
 from fairpc.models._plots import (
     COLOURS,
     EDGE,

@@ -26,7 +26,7 @@ from fairpc.core import Bools, Codes, Floats, Ints, LearningError, map_in_order
 from fairpc.data import Table
 from fairpc.learners import additive_scores, softmax
 from fairpc.models._additive import Tilted
-from fairpc.models._box_expectation import leaf_boxes
+from fairpc.models._expectation import leaf_boxes
 from fairpc.models._fit import UNOBSERVED, Fitted, Observer, Options
 from fairpc.models._forest import BoxSets, Forest, ForestDistribution, box_masses
 from fairpc.models._label_scores import (

@@ -1,28 +1,69 @@
-"""Discrimination patterns of a fitted circuit, by the names that its user knows.
+"""Discrimination patterns of a distribution, by a search that misses none.
 
-The search and its bounds are in ``_pattern_search``; here are options, names and words.
+A pattern is a group and values y of some features, such that naming the group moves the
+probability of the positive outcome by more than a threshold:
+
+    Δ(s, y) = P(positive | s, y) - P(positive | y)
+
+(Choi, Farnadi, Babaki and Van den Broeck, "Learning Fair Naive Bayes Classifiers by Discovering
+and Eliminating Discrimination Patterns", AAAI 2020, Definition 1). Selvam, Van den Broeck and Choi,
+"Certifying Fairness of Probabilistic Circuits", AAAI 2023, search circuits for them by branch and
+bound. So does this module, level by level: an assignment y is extended by values of features that
+come after its own, and one pass over the circuit evaluates all extensions of an assignment.
+
+What is left out is left out by two bounds that hold for every extension z of y, whatever the
+circuit is, because probabilities only fall when more is known. With
+a = P(s, positive, y), b = P(s, other, y), a' = P(not s, positive, y), b' = P(not s, other, y)
+and m the least probability P(s, z) that is asked for:
+
+    P(s, z) ≤ a + b
+    Δ(s, z) ≤ min(a, m)/m · b'/(m + b'),    -Δ(s, z) ≤ min(b, m)/m · a'/(m + a')
+
+The second is the largest Δ that any four numbers below a, b, a', b' have: Δ falls in a', grows in
+b' and falls in b, so a' = 0, b' stays and b is what keeps P(s, z) at m; then a = min(a, m).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import combinations
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from fairpc.core import Bools, Codes, LearningError, Record, check_choice, counted, serialise
+from fairpc.core import (
+    Bools,
+    Codes,
+    Floats,
+    Ints,
+    LearningError,
+    Record,
+    check_choice,
+    counted,
+    map_in_order,
+    serialise,
+)
 from fairpc.data import Groups, TableCoding
 from fairpc.models._distribution import FairDistribution, Outcome
-from fairpc.models._pattern_search import FoundPatterns, Kept, Question, search
 from fairpc.models._settings import is_whole
 
 SIZE: Final = 3
 THRESHOLD: Final = 0.05
 TOP: Final = 20
 MIN_SHARE: Final = 0.01
+Kept = Literal["largest", "pareto"]
+"""Which patterns are kept: those of largest |Δ|, or those no other exceeds in |Δ| and P(s, y)."""
+
+CELLS: Final = 1 << 21
+"""Numbers P(s, y, x_j = v) that are evaluated at once."""
+ROUNDING: Final = 1e-9
+"""Relative error that bounds allow for, so that rounding never rules out a pattern."""
+LOST: Final = 1e-14
+"""What rounding may take from a difference of probabilities, at most."""
 
 
 @dataclass(frozen=True)
@@ -244,3 +285,291 @@ def _named(
         difference=difference,
         share=float(found.share[i]),
     )
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is searched for.
+
+    Attributes:
+        of: the outcome: the label D, or the decision Df.
+        positive: its class whose probability is compared.
+        size: most features of a pattern, besides the group.
+        threshold: patterns have |Δ| above this.
+        min_share: patterns have P(s, y) of at least this.
+        kept: which of them are kept.
+        top: how many at most; None for all.
+        most_work: multiplications that a further feature may take; where it would take more, the
+            search ends with patterns of fewer features. None for any number.
+    """
+
+    of: Outcome
+    positive: int
+    size: int
+    threshold: float
+    min_share: float
+    kept: Kept = "largest"
+    top: int | None = None
+    most_work: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class FoundPatterns:
+    """Patterns as codes, the largest |Δ| first; of equal ones those of larger share.
+
+    Attributes:
+        group: number of each pattern's group, a row of the ``members`` that were searched.
+        x: codes of the features, -1 where a pattern does not name one.
+        difference: Δ, signed.
+        rate: P(positive | s, y); P(positive | y) is ``rate`` less ``difference``.
+        share: P(s, y).
+    """
+
+    group: Ints
+    x: Codes
+    difference: Floats
+    rate: Floats
+    share: Floats
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    def taken(self, which: Ints | Bools) -> FoundPatterns:
+        """Some of them."""
+        return FoundPatterns(*(of[which] for of in vars(self).values()))
+
+    def first(self, n: int | None) -> FoundPatterns:
+        """The first so many; None for all."""
+        return self.taken(np.arange(len(self))[:n])
+
+    def joined(self, other: FoundPatterns) -> FoundPatterns:
+        """These and others."""
+        mine, theirs = vars(self), vars(other)
+        return FoundPatterns(*(np.concatenate([mine[name], theirs[name]]) for name in mine))
+
+    def ordered(self) -> FoundPatterns:
+        """The largest |Δ| first, then the largest share; ties by the codes."""
+        keys = (self.group, *self.x.T[::-1], -self.share, -np.abs(self.difference))
+        return self.taken(np.lexsort(keys))
+
+    def undominated(self) -> FoundPatterns:
+        """Of ordered patterns those that are more probable than all of larger |Δ|.
+
+        The Pareto optimal patterns of Selvam et al. (2023).
+        """
+        before = np.maximum.accumulate(np.append(-1.0, self.share))[:-1]
+        return self.taken(self.share > before)
+
+
+class Counts(NamedTuple):
+    """How a search accounts for every candidate, as ``Patterns`` says it."""
+
+    size: int
+    evaluated: int
+    rare: int
+    bounded: int
+    found: int
+
+
+def search(
+    distribution: FairDistribution, members: Bools, question: Question
+) -> tuple[FoundPatterns, Counts]:
+    """The patterns of a distribution, and the account of all candidates.
+
+    ``members`` says which values of S make up each group, groups × values of S.
+    """
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    finder = _Finder(distribution, members, question)
+    steps = [finder.nothing_known()]
+    found, level, size = steps[0].found, steps[0].open, 0
+    while size < question.size and finder.affordable(level):
+        size += 1
+        opened = [level[:0]]
+        blocks = list(finder.blocks(level, size))
+        # Blocks have the cores: threads of linear algebra below them would wait for each other.
+        with threadpool_limits(1, user_api="blas"):
+            for step in map_in_order(finder.extended, blocks):
+                found = finder.kept(found.joined(step.found))
+                opened.append(step.open)
+                steps.append(replace(step, found=found.first(0), open=level[:0]))
+        level = np.concatenate(opened)
+    return found.first(question.top), finder.account(steps, size)
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidates:
+    """Assignments: each row of ``x`` with each of some values more."""
+
+    x: Codes
+    feature: Ints  #: of each value
+    code: Codes  #: the value
+    size: int  #: features that are named, the value among them
+
+    def codes(self, row: Ints, value: Ints) -> Codes:
+        """Some of them, by row and value."""
+        x = self.x[row]
+        if self.size:
+            x[np.arange(len(row)), self.feature[value]] = self.code[value]
+        return x
+
+
+class _Closed(NamedTuple):
+    """A kind of assignments that are not extended."""
+
+    size: int  #: features that are named
+    last: int  #: the last of them; -1 where none is
+    rare: bool  #: whether every group is too rare in them
+
+
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """What was found of some candidates."""
+
+    found: FoundPatterns
+    open: Codes  #: assignments whose extensions may be patterns
+    n_evaluated: int
+    n_found: int
+    closed: Counter[_Closed] = field(default_factory=Counter)  #: assignments that are not extended
+
+
+@dataclass(frozen=True, eq=False)
+class _Finder:
+    """Evaluates candidates for a question."""
+
+    distribution: FairDistribution
+    members: Bools
+    question: Question
+
+    @cached_property
+    def arities(self) -> Ints:
+        return np.array(self.distribution.layout.arities, np.int64)
+
+    def nothing_known(self) -> _Judged:
+        """The groups alone."""
+        distribution, asked = self.distribution, self.question
+        groups = np.arange(distribution.layout.n_groups)
+        nothing = np.full((len(groups), len(self.arities)), -1, np.int16)
+        query = distribution.observed if asked.of == "label" else distribution.decision
+        rate = query(groups, nothing)[:, asked.positive]
+        joint = distribution.group_rate[:, None] * np.stack([np.ones(len(rate)), rate], axis=1)
+        alone = np.array([-1])
+        candidates = _Candidates(nothing[:1], alone, alone.astype(np.int16), 0)
+        return self.judged(candidates, joint[None, :, :, None])
+
+    def blocks(self, x: Codes, size: int) -> Iterator[_Candidates]:
+        """Extensions of assignments by one value of a later feature, few enough at once."""
+        last = ((x >= 0) * np.arange(1, x.shape[1] + 1)).max(axis=1, initial=0) - 1
+        feature = np.repeat(np.arange(len(self.arities)), self.arities)
+        code = np.concatenate([np.arange(a, dtype=np.int16) for a in self.arities])
+        for j in np.unique(last[last < len(self.arities) - 1]).tolist():
+            later = feature > j
+            rows = np.flatnonzero(last == j)
+            n = max(1, CELLS // (2 * np.count_nonzero(later) * max(self.members.shape)))
+            for start in range(0, len(rows), n):
+                yield _Candidates(x[rows[start : start + n]], feature[later], code[later], size)
+
+    def extended(self, candidates: _Candidates) -> _Judged:
+        """Evaluate candidates that name a feature."""
+        first, asked = int(candidates.feature[0]), self.question
+        query = self.distribution.joint_with_values
+        return self.judged(candidates, query(candidates.x, first, asked.of, asked.positive))
+
+    def judged(self, candidates: _Candidates, joint: Floats) -> _Judged:
+        """Patterns among candidates, and which of these to extend.
+
+        ``joint`` is P(s, y) and P(s, positive, y): rows × groups × 2 × values.
+        """
+        asked = self.question
+        either, positive = (
+            np.einsum("rsv,gs->rvg", joint[:, :, o], self.members * 1.0, optimize=True)
+            for o in range(2)
+        )
+        all_either, all_positive = (joint[:, :, o].sum(axis=1)[..., None] for o in range(2))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            rate = positive / either
+            difference = rate - all_positive / all_either
+        frequent = (either >= asked.min_share * (1 - ROUNDING)) & (either > 0)
+        is_found = (np.abs(difference) > asked.threshold) & (either >= asked.min_share)
+        at = np.nonzero(is_found & frequent)
+        x = candidates.codes(*at[:2])
+        found = FoundPatterns(at[2], x, difference[at], rate[at], either[at])
+        sizes = frequent.size, len(found)
+        if candidates.size == asked.size:
+            return _Judged(self.kept(found), x[:0], *sizes)
+        inside = positive, either - positive
+        outside = all_positive - positive, all_either - all_positive - inside[1]
+        bound = _bound(*inside, *outside, least=asked.min_share)
+        is_open = (frequent & (bound * (1 + ROUNDING) > asked.threshold)).any(axis=2)
+        opened = candidates.codes(*np.nonzero(is_open))
+        closed = Counter[_Closed]()
+        for rare, where in ((True, ~frequent.any(axis=2)), (False, frequent.any(axis=2))):
+            for j, n in zip(
+                candidates.feature.tolist(), (~is_open & where).sum(axis=0), strict=True
+            ):
+                closed[_Closed(candidates.size, j, rare)] += int(n)
+        return _Judged(self.kept(found), opened, *sizes, closed)
+
+    def affordable(self, level: Codes) -> bool:
+        """Whether assignments may be extended."""
+        most = self.question.most_work
+        return most is None or len(level) * self.distribution.extension_work <= most
+
+    def account(self, steps: Sequence[_Judged], size: int) -> Counts:
+        """The account of all candidates of up to ``size`` features."""
+        ruled_out = {True: 0, False: 0}
+        closed = Counter[_Closed]()
+        for step in steps:
+            closed.update(step.closed)
+        later = assignments(self.arities.tolist(), size)
+        for (named, j, rare), n in closed.items():
+            longer = later[j + 1][: max(size - named, 0)]
+            ruled_out[rare] += len(self.members) * n * sum(longer)
+        return Counts(
+            size=size,
+            evaluated=sum(step.n_evaluated for step in steps),
+            rare=ruled_out[True],
+            bounded=ruled_out[False],
+            found=sum(step.n_found for step in steps),
+        )
+
+    def kept(self, found: FoundPatterns) -> FoundPatterns:
+        """Those that the question asks for, in order."""
+        top = self.question.top
+        if self.question.kept == "pareto":
+            # A cut would let in again what was dominated by what it cut off: it comes last.
+            return found.ordered().undominated()
+        if top is not None and len(found) > top:
+            size = np.abs(found.difference)
+            found = found.taken(size >= np.partition(size, len(size) - top)[len(size) - top])
+        return found.ordered().first(top)
+
+
+def _bound(a: Floats, b: Floats, a_other: Floats, b_other: Floats, *, least: float) -> Floats:
+    """The largest |Δ| of what is known besides, as long as P(s, y) is at least ``least``.
+
+    See the module. Numbers are differences of probabilities: each may be too small by rounding,
+    and without a least share a rest that was lost so could be all there is.
+    """
+    if least == 0:
+        return np.ones_like(a)
+    a, b, a_other, b_other = (np.maximum(p, 0.0) + LOST for p in (a, b, a_other, b_other))
+    up = np.minimum(a, least) / least * b_other / (least + b_other)
+    down = np.minimum(b, least) / least * a_other / (least + a_other)
+    result: Floats = np.maximum(up, down)
+    return result
+
+
+def assignments(arities: Sequence[int], size: int) -> list[tuple[int, ...]]:
+    """How many ways there are to give values to 1, 2, … up to ``size`` of the last features.
+
+    From the first feature on, from the second on, and so on to none: the elementary symmetric
+    polynomials of their numbers of values.
+    """
+    counts = [1] + [0] * size
+    found = [tuple(counts[1:])]
+    for arity in reversed(arities):
+        for k in range(size, 0, -1):
+            counts[k] += arity * counts[k - 1]
+        found.append(tuple(counts[1:]))
+    return found[::-1]

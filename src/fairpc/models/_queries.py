@@ -25,12 +25,12 @@ from fairpc.models._distribution import (
 )
 from fairpc.models._expectation import N_DRAWS, ExpectedPrediction, Response, expected_prediction
 from fairpc.models._model import Contribution
-from fairpc.models._pattern_search import Kept
 from fairpc.models._patterns import (
     MIN_SHARE,
     SIZE,
     THRESHOLD,
     TOP,
+    Kept,
     Patterns,
     find_patterns,
     question,
