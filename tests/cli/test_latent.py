@@ -267,8 +267,8 @@ REFUSED = {
     ),
     "a query": (
         ("query", "m.fairpc", "Df=yes | age=37"),
-        "m.fairpc holds a LatentDecision, which has no distribution of the features to ask: query "
-        "a model that `fairpc fit --model FairPC` wrote",
+        "m.fairpc holds a LatentDecision, which has no distribution of the features to ask: "
+        "take a model that `fairpc fit --model FairPC` wrote",
     ),
 }
 

@@ -30,6 +30,7 @@ from fairpc.cli._tables import (
     note_absent,
     opened,
     ready,
+    refuse_both,
     target_of,
     unseen_columns,
 )
@@ -39,7 +40,7 @@ from fairpc.data import TableFiles, Warned, format_of, write_table
 if TYPE_CHECKING:
     import polars as pl
 
-    from fairpc.auditing import Answers, Document, Reasons
+    from fairpc.auditing import Answers, Reasons
     from fairpc.models import Answer, FittedModel, Query, Report
 
 BATCH: Final = 50_000
@@ -263,18 +264,10 @@ def query(
 
     Examples: "Df=good | sex=female", "Df | age=37, job=?", "D, Df | S=male"
     """
-    from fairpc.models import LatentDecision, Vocabulary, parse
+    from fairpc.models import parse
 
     asked = parse(question)
-    model = loaded(model_file, then="QUERY")
-    if isinstance(model, LatentDecision):
-        raise NotAnsweredError(
-            f"{model_file} holds a LatentDecision, which has no distribution of the features to "
-            "ask: query a model that `fairpc fit --model FairPC` wrote"
-        )
-    coding = model.coding_
-    words = Vocabulary(model.distribution_, coding.features, coding.labels, coding.groups)
-    answer = words.answer(asked)
+    answer = _circuit_model(model_file, "QUERY")._words().answer(asked)
     if screen.json:
         print_json(_answer_facts(question, asked, answer))
     elif screen.quiet:
@@ -282,6 +275,19 @@ def query(
             print(repr(probability))  # noqa: T201 - the result itself
     else:
         _show_answer(asked, answer)
+
+
+def _circuit_model(path: str, then: str) -> FittedModel:
+    """The model of a file that has a distribution of the features."""
+    from fairpc.models import LatentDecision
+
+    model = loaded(path, then=then)
+    if isinstance(model, LatentDecision):
+        raise NotAnsweredError(
+            f"{path} holds a LatentDecision, which has no distribution of the features to ask: "
+            "take a model that `fairpc fit --model FairPC` wrote"
+        )
+    return model
 
 
 def _answer_facts(text: str, query: Query, answer: Answer) -> dict[str, Any]:
@@ -350,7 +356,6 @@ def explain(
     Example: fairpc explain loans.fairpc "age=37, amount=4000" -o reasons.html
     """
     from fairpc.auditing import reasons, statement_of_reasons
-    from fairpc.models import LatentDecision
 
     if (person is None) == (table is None):
         raise OptionError(
@@ -361,33 +366,19 @@ def explain(
         raise OptionError("--table and --row go together: give both, or neither")
     check_document(output, model_file, table, answers)
     known = answers_of(answers)
-    model = loaded(model_file, then="PERSON")
-    if isinstance(model, LatentDecision):
-        raise NotAnsweredError(
-            f"{model_file} holds a LatentDecision, which cannot sum a value out: explain a model "
-            "that `fairpc fit --model FairPC` wrote"
-        )
+    model = _circuit_model(model_file, "PERSON")
     warned = Warned()
     with warned.watching():
         cells = _said(model, person) if table is None else _taken(model, table, row, text, screen)
         given = evidence(model, cells)
         found = reasons(model, given.pop("X"), **given)
     screen.notes(warned)
-    if output is not None or screen.json:
-        _tell(found, statement_of_reasons(found, known), output, screen)
-    else:
+    if output is None and not screen.json:
         _show(found, known)
-
-
-def _tell(found: Reasons, document: Document, output: str | None, screen: Screen) -> None:
-    if output == STDOUT and screen.json:
-        raise OptionError("-o - and --json both want stdout: give -o a file, or leave out --json")
-    if not screen.json:
-        deliver(document, output, screen)
         return
-    if output is not None:
-        document.save(output)
-    print_json({"output": output} | found.to_dict())
+    if output == STDOUT:
+        refuse_both(screen)
+    deliver(statement_of_reasons(found, known), output, screen, found.to_dict())
 
 
 def _said(model: FittedModel, person: str | None) -> pl.DataFrame:
@@ -397,21 +388,16 @@ def _said(model: FittedModel, person: str | None) -> pl.DataFrame:
     from fairpc.models import parse
 
     query = parse(person or "")
-    coding = model.coding_
-    names = (*coding.features.names, *coding.groups.column_names)
-    cells: dict[str, Any] = {}
-    if query.given:
-        raise OptionError('PERSON has a bar: say only what is known, such as "age=37, sex=F"')
-    for term in query.targets:
-        if term.sign not in ("", "=") or term.also is not None:
-            raise OptionError(f"PERSON says {str(term)!r}: give one value for each name, with =")
-        name = column(names, term.name, "PERSON", "the model")
-        if name in cells:
-            raise OptionError(f"PERSON names {name!r} twice: give it once")
-        cells[name] = term.value
-    return pl.DataFrame({name: [value] for name, value in cells.items()}, strict=False).cast(
-        pl.String
-    )
+    names = (*model.coding_.features.names, *model.coding_.groups.column_names)
+    found = [column(names, term.name, "PERSON", "the model") for term in query.targets]
+    signs = {term.sign if term.also is None else "<" for term in query.targets}
+    if query.given or not signs <= {"", "="} or len({*found}) < len(found):
+        raise OptionError(
+            "PERSON says more than what is known: give one value for each name, with =, such as "
+            '"age=37, sex=F"'
+        )
+    cells = dict(zip(found, ([term.value] for term in query.targets), strict=True))
+    return pl.DataFrame(cells, strict=False).cast(pl.String)
 
 
 def _taken(

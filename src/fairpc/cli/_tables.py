@@ -187,9 +187,14 @@ def target_of(output: str, screen: Screen, *reads: str) -> str | BinaryIO:
         format_of(output)
         check_output(output, *reads)
         return output
+    refuse_both(screen)
+    return sys.stdout.buffer
+
+
+def refuse_both(screen: Screen) -> None:
+    """An OptionError where stdout has JSON, and is wanted for something else."""
     if screen.json:
         raise OptionError("-o - and --json both want stdout: give -o a file, or leave out --json")
-    return sys.stdout.buffer
 
 
 def loaded(path: str, *, then: str = "TABLE") -> FittedModel:
@@ -202,17 +207,11 @@ def loaded(path: str, *, then: str = "TABLE") -> FittedModel:
     except FileNotFoundError:
         raise FileFormatError(f"there is no model {path}: {order}") from None
     except FileFormatError as error:
-        if _is_json(Path(path)):
-            raise
+        if Path(path).is_file():
+            with Path(path).open("rb") as file:
+                if file.read(1) == b"{":  # as models begin: it was altered, or is of another kind
+                    raise
         raise FileFormatError(f"{path} is no model: {order}") from error
-
-
-def _is_json(path: Path) -> bool:
-    """Whether a file begins as models do: such a one was altered, or is of another kind."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(1) == b"{"
 
 
 @contextmanager
@@ -400,14 +399,15 @@ def answers_of(path: str | None) -> Answers:
     return Answers() if path is None else read_answers(path)
 
 
-def deliver(document: Document, output: str | None, screen: Screen) -> None:
-    """Write a document; without a file, as Markdown on stdout."""
-    to_file = output is not None and output != STDOUT
-    if to_file and output is not None:
+def deliver(
+    document: Document, output: str | None, screen: Screen, facts: dict[str, Any] | None = None
+) -> None:
+    """Write a document, without a file as Markdown on stdout; or it or its facts as JSON."""
+    if output is not None and output != STDOUT:
         document.save(output)
     if screen.json:
-        print_json({"output": output} | document.to_dict())
-    elif to_file:
+        print_json({"output": output} | (facts or document.to_dict()))
+    elif output is not None and output != STDOUT:
         screen.note(f"{document.kind}: written to {output}. {document.unfilled}".rstrip())
     else:
         sys.stdout.write(document.to_markdown())
