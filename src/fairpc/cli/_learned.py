@@ -9,7 +9,7 @@ import numpy as np
 
 from fairpc.cli._options import THRESHOLD
 from fairpc.cli._screen import grid, say
-from fairpc.core import counted
+from fairpc.core import Floats, counted
 
 if TYPE_CHECKING:
     from fairpc.cli._labelled import LabelledTable
@@ -118,21 +118,11 @@ def _learned(model: FittedModel) -> Facts:
     """The rates and the mechanism of a fitted model."""
     account = model.explain_bias()
     latent = type(model).__name__ in DECIDING
-    mechanism = [
-        {
-            "group": group,
-            "decision": decision,
-            "label": label,
-            "probability": float(account.mechanism[s, f, d]),
-            "estimated_labels": float(account.counts[s, f, d]),
-        }
-        for s, group in enumerate(account.groups)
-        for f, decision in enumerate(account.classes)
-        for d, label in enumerate(account.classes)
-    ]
+    mechanism = _cells(account.mechanism, account.classes, group=account.groups)
+    for cell, n in zip(mechanism, account.counts.ravel().tolist(), strict=True):
+        cell["estimated_labels"] = n
     possible: Facts = {}
-    from_scores = type(model).__name__ == FROM_SCORES
-    if from_scores:
+    if type(model).__name__ == FROM_SCORES:
         from fairpc.evidence import LEVEL
 
         lower, upper = model.fair_rate_set_
@@ -146,6 +136,16 @@ def _learned(model: FittedModel) -> Facts:
         "sentences": list(account.sentences) if latent and not model.warnings_ else [],
         "strata": strata_facts(model),
     }
+
+
+def _cells(mechanism: Floats, classes: Sequence[str], **of: Sequence[str]) -> list[Facts]:
+    """A record per cell of a mechanism, whose last axes are decision and label."""
+    names = of | {"decision": classes, "label": classes}
+    return [
+        {name: values[i] for (name, values), i in zip(names.items(), at, strict=True)}
+        | {"probability": float(mechanism[at])}
+        for at in np.ndindex(mechanism.shape)
+    ]
 
 
 def show_read(found: Mapping[str, Any]) -> None:
@@ -196,7 +196,11 @@ def show_learned(found: Mapping[str, Any]) -> None:
     cells, classes = facts["mechanism"], found["label"]["classes"]
     if not cells:
         return
-    which = "" if strata is None else alike(strata)
+    which, within, through = "", "", "Df and S"
+    if strata is not None:
+        which, within = ", in all strata alike", " within strata"
+        if strata["mechanism"] == "within":
+            which, through = ", the mean over strata", "Df, S and the stratum"
     say(f"How labels depend on the latent decision Df and the group, P(D | Df, S){which}:\n")
     _show_mechanism(cells, classes, ("group",))
     if strata is not None and strata["stratum_mechanism"]:
@@ -206,10 +210,9 @@ def show_learned(found: Mapping[str, Any]) -> None:
         for sentence in facts["sentences"]:
             say(sentence)
     _show_thresholds(found["thresholds"], found.get("selection_rates", {}), positive)
-    within = "" if strata is None else " within strata"
     say(
         "\nThis is what the model learned under its assumptions: Df does not depend on S"
-        f"{within}, and D depends on the features only through {_through(strata)}.\nOther "
+        f"{within}, and D depends on the features only through {through}.\nOther "
         "mechanisms may fit as well, and the data may contradict the assumptions: `fairpc audit` "
         "checks both."
     )
@@ -233,27 +236,19 @@ def _show_thresholds(
         say(f"In this table it is {positive} for {each}.{why}")
 
 
-def _through(strata: Mapping[str, Any] | None) -> str:
-    own = strata is not None and strata["mechanism"] == "within"
-    return "Df, S and the stratum" if own else "Df and S"
-
-
 def _show_mechanism(
     cells: Sequence[Mapping[str, Any]], classes: Sequence[str], named: Sequence[str]
 ) -> None:
     """Print a row per group and decision, a column per label."""
     rows = [cells[i : i + len(classes)] for i in range(0, len(cells), len(classes))]
-    grid(
-        (*named, "Df", *(f"D = {c}" for c in classes)),
-        [
-            (
-                *(row[0][name] for name in named),
-                row[0]["decision"],
-                *(f"{c['probability']:.3f}" for c in row),
-            )
-            for row in rows
-        ],
-    )
+    lines = [
+        (
+            *(row[0][name] for name in (*named, "decision")),
+            *(f"{c['probability']:.3f}" for c in row),
+        )
+        for row in rows
+    ]
+    grid((*named, "Df", *(f"D = {c}" for c in classes)), lines)
 
 
 def _how_learned(found: Mapping[str, Any]) -> str:
@@ -286,30 +281,17 @@ def strata_facts(model: FittedModel) -> Facts | None:
         for a, name in enumerate(model.strata_)
     ]
     by_group = {g: rates(model.group_decision_rate_[s]) for s, g in enumerate(groups)}
-    own = model.stratum_mechanism_
-    within = [
-        {
-            "stratum": model.strata_[a],
-            "group": groups[s],
-            "decision": classes[f],
-            "label": classes[d],
-            "probability": float(own[s, a, f, d]),
-        }
-        for a, s, f, d in np.ndindex(own.shape[1], own.shape[0], *own.shape[2:])
-    ]
+    within = model.stratum_mechanism_.swapaxes(0, 1)
     features = model.coding_.features.names
     return {
         "columns": [features[j] for j in strata.columns],
         "mechanism": model.mechanism,
         "strata": each,
         "group_decision_rate": by_group,
-        "stratum_mechanism": within if model.mechanism == "within" else [],
+        "stratum_mechanism": _cells(within, classes, stratum=model.strata_, group=groups)
+        if model.mechanism == "within"
+        else [],
     }
-
-
-def alike(strata: Mapping[str, Any]) -> str:
-    """Of which strata a mechanism is."""
-    return ", the mean over strata" if strata["mechanism"] == "within" else ", in all strata alike"
 
 
 def show_strata(strata: Mapping[str, Any], positive: str) -> None:
