@@ -87,7 +87,7 @@ def export(model: FittedModel, path: AnyPath, *, table: str = TABLE) -> Exported
     """Write a fitted model to a file that gives P(Df = class | row) without fairpc.
 
     Columns are given as they are in the table: values become codes inside the file. What is
-    missing is summed out, also the group, and levels that were not seen at fit count as missing.
+    missing is marginalised, also the group, and levels that were not seen at fit count as missing.
     Of models without Df it is P(D = class | row).
 
     Args:

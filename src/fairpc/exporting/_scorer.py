@@ -258,7 +258,7 @@ def _rates(distribution: FairDistribution) -> Floats:
 
 
 def _densities(distribution: FairDistribution) -> Densities:
-    """The circuits below the cells (f, s); what has no feature is summed out, that is 1."""
+    """The circuits below the cells (f, s); what has no feature is marginalised, that is 1."""
     circuit, layout = distribution.circuit, distribution.layout
     graph = circuit.graph
     cells = cells_of(graph, layout)

@@ -205,7 +205,7 @@ class _ForestStages:
         return self._table("fairpc_weight", rows)
 
     def _masses(self) -> list[str]:
-        """The terms of each row and box, with its weight and what is missing summed out."""
+        """The terms of each row and box, with its weight and what is missing marginalised."""
         result, joined = [], [("fairpc_weight", f"b.g * {len(self.forest.tree)} + b.l")]
         for j, k in self.narrowed:
             mass = self.forest.sets[k].mass

@@ -309,7 +309,7 @@ def completed(
 
     A row with holes takes no single way through a deterministic circuit, so a search
     sees one completion of it. That decides on structure and first parameters only:
-    the circuit sums out what is missing exactly. ``counts`` are the pairwise counts of the
+    the circuit marginalises what is missing exactly. ``counts`` are the pairwise counts of the
     tree; each conditional distribution has one prior row spread evenly, so that every
     value can be drawn.
     """
