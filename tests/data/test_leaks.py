@@ -177,5 +177,5 @@ def test_a_set_is_found_as_a_slow_twin_finds_it() -> None:
     target = ((x[:, 1] + x[:, 3] + x[:, 4]) % 2).astype(np.int16)
     (leak,) = set_leaks(x, target, np.ones(500), list("abcdef"))
     assert leak.columns == ("b", "d", "e")
-    assert leak.told == 1.0
+    assert leak.share == 1.0
     assert set_leaks(x, target, np.ones(500), list("abcdef"), least=4) == ()

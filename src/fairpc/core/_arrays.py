@@ -59,11 +59,11 @@ def check_number(name: str, value: float, least: float) -> None:
 def one_number(name: str, value: Any) -> float:
     """One number; NaN and infinity are for the caller to judge."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise MetricError(f"{name} is {_told(value)}: give one number")
+        raise MetricError(f"{name} is {_repr(value)}: give one number")
     try:
         return float(value)
     except (OverflowError, TypeError):  # a duration of NumPy says that it is an integer
-        raise MetricError(f"{name} is {_told(value)}: give a number of 64 bits") from None
+        raise MetricError(f"{name} is {_repr(value)}: give a number of 64 bits") from None
 
 
 def whole_number(name: str, value: Any, least: int, most: int) -> int:
@@ -74,7 +74,7 @@ def whole_number(name: str, value: Any, least: int, most: int) -> int:
         found = None
     if found is None or not least <= found <= most:
         rule = f"give a whole number from {least:,} to {most:,}"
-        raise MetricError(f"{name} is {_told(value)}: {rule}")
+        raise MetricError(f"{name} is {_repr(value)}: {rule}")
     return found
 
 
@@ -87,10 +87,10 @@ def one_of(name: str, value: Any, known: Sequence[Any]) -> int:
         except _ODD:  # an array, or an object that cannot be compared
             continue
     listed = ", ".join(map(repr, known[:5])) + (", …" if len(known) > 5 else "")
-    raise MetricError(f"{name} is {_told(value)}: give one of {listed}")
+    raise MetricError(f"{name} is {_repr(value)}: give one of {listed}")
 
 
-def _told(value: Any) -> str:
+def _repr(value: Any) -> str:
     """A value as a message names it, in a few words."""
     return " ".join(reprlib.repr(value).split())
 
@@ -100,7 +100,7 @@ def two_numbers(name: str, value: Any) -> tuple[float, float]:
     try:
         first, last = value
     except (TypeError, ValueError) as error:
-        raise MetricError(f"{name} is {_told(value)}: give two numbers, lower end first") from error
+        raise MetricError(f"{name} is {_repr(value)}: give two numbers, lower end first") from error
     return one_number(name, first), one_number(name, last)
 
 
@@ -116,7 +116,7 @@ def check_level(value: Any) -> float:
     """A confidence level, such as .95."""
     if not 0.5 <= one_number("level", value) < 1:
         raise MetricError(
-            f"level is {_told(value)}: give the confidence level, at least .5 and below 1, such as "
+            f"level is {_repr(value)}: give the confidence level, at least .5 and below 1, such as "
             ".95"
         )
     return float(value)

@@ -84,13 +84,13 @@ class _NoCache:
             )
 
 
-class _Here(local):
+class _Definitions(local):
     """Whether kernels that are defined in this thread stay Python."""
 
     in_python = False
 
 
-_here = _Here()
+_here = _Definitions()
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What goes by the content of rows: hashes, names of tables, samples that no order can change."""
+"""What goes by the content of rows: hashes, fingerprints, samples that no order can change."""
 
 from __future__ import annotations
 

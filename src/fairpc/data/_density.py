@@ -15,8 +15,8 @@ all mass is on these: a piece is then a run of them, and the density is a mass.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Final
@@ -207,20 +207,20 @@ class _Line:
         start, end, rate = self.start[k], self.end[k], self.rate[k]
         with np.errstate(all="ignore"):
             flat = (x - start) / (end - start)
-            bent = np.expm1(-rate * (x - start)) / np.expm1(-rate * (end - start))
+            sloped = np.expm1(-rate * (x - start)) / np.expm1(-rate * (end - start))
             upper = -np.expm1(-rate * (x - start))
             lower = np.exp(rate * (end - x))
-        return self._by_shape(k, flat, bent, upper, lower)
+        return self._by_shape(k, flat, sloped, upper, lower)
 
     def at(self, k: Integers, fraction: Floats) -> Floats:
         """The number with this share of piece k below it."""
         start, end, rate = self.start[k], self.end[k], self.rate[k]
         with np.errstate(all="ignore"):
             flat = start + fraction * (end - start)
-            bent = start - np.log1p(fraction * np.expm1(-rate * (end - start))) / rate
+            sloped = start - np.log1p(fraction * np.expm1(-rate * (end - start))) / rate
             upper = start - np.log(np.maximum(1.0 - fraction, _LEAST)) / rate
             lower = end - np.log(np.maximum(fraction, _LEAST)) / rate
-        return self._by_shape(k, flat, bent, upper, lower)
+        return self._by_shape(k, flat, sloped, upper, lower)
 
     def log_shape(self, k: Integers, x: Floats, step: float) -> Floats:
         """log of the density of piece k at x; of its mass where values are multiples of a step."""
@@ -228,19 +228,19 @@ class _Line:
         with np.errstate(all="ignore"):
             flat = np.log(step or 1.0) - np.log(end - start)
             steep = np.log(np.abs(np.expm1(-rate * step) if step else rate))
-            bent = steep - rate * (x - start) - np.log(np.abs(np.expm1(-rate * (end - start))))
+            sloped = steep - rate * (x - start) - np.log(np.abs(np.expm1(-rate * (end - start))))
             upper = steep - rate * (x - start)
             # The mass of a value is what lies between it and the next, where the end is nearer.
             falls = np.log(-np.expm1(rate * step)) if step else steep
             lower = falls + rate * (end - x - step)
-        return self._by_shape(k, flat, bent, upper, lower)
+        return self._by_shape(k, flat, sloped, upper, lower)
 
     def _by_shape(
-        self, k: Integers, flat: Floats, bent: Floats, upper: Floats, lower: Floats
+        self, k: Integers, flat: Floats, sloped: Floats, upper: Floats, lower: Floats
     ) -> Floats:
         open_below: Bools = np.isneginf(self.start[k])
         open_above: Bools = np.isposinf(self.end[k])
-        inner = np.where(self.rate[k] == 0, flat, bent)
+        inner = np.where(self.rate[k] == 0, flat, sloped)
         return np.where(open_below, lower, np.where(open_above, upper, inner))
 
 
@@ -258,7 +258,7 @@ _FLAT: Final = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class _Values:
+class _Section:
     """Values of a section with their rows; ``step`` as in ``ColumnDensity``."""
 
     x: Floats
@@ -270,18 +270,18 @@ class _Values:
     def n(self) -> float:
         return float(self.rows.sum())
 
-    def within(self, low: float, high: float) -> _Values:
+    def within(self, low: float, high: float) -> _Section:
         inside = slice(*np.searchsorted(self.x, [low, high]))
-        return _Values(self.x[inside], self.rows[inside], self.step, self.scale)
+        return _Section(self.x[inside], self.rows[inside], self.step, self.scale)
 
-    def mirrored(self) -> _Values:
+    def mirrored(self) -> _Section:
         """The same with the order turned: the first bin is then open as the last one is.
 
         An interval that holds its lower end still does: values move by a step, or by a hair.
         """
         turned = -self.x[::-1]
         turned = turned - self.step if self.step else np.nextafter(turned, -math.inf)
-        return _Values(turned, self.rows[::-1], self.step, self.scale)
+        return _Section(turned, self.rows[::-1], self.step, self.scale)
 
     def size(self, low: float, high: float) -> float:
         """Width of an interval, or its number of whole values."""
@@ -299,12 +299,16 @@ class _Values:
 
 @dataclass(frozen=True)
 class _Pieces:
-    """Pieces of a section: cuts between them, P(piece | section), rates, held-out nats."""
+    """Pieces of a section or a bin: cuts between them, P(piece | section), rates.
+
+    A section has a score, its held-out nats; a bin masses of points.
+    """
 
     cuts: tuple[float, ...]
     weights: tuple[float, ...]
     rates: tuple[float, ...]
     score: float = 0.0
+    points: Mapping[float, float] = field(default_factory=dict)
 
     def mirrored(self) -> _Pieces:
         return _Pieces(
@@ -326,7 +330,7 @@ def fit_density(edges: tuple[float, ...], atoms: Atoms) -> ColumnDensity | None:
         return None
     step = _step(atoms)
     scale = max(span / (len(edges) + 1), step)
-    values = _Values(atoms.values, atoms.weights, step, scale)
+    values = _Section(atoms.values, atoms.weights, step, scale)
     least = max(HEAVY * values.n, _HEAVY_ROWS)
     heavy = atoms.values[(atoms.weights >= least) & (atoms.weights > 0)]
     bounds = (-math.inf, *edges, math.inf)
@@ -352,17 +356,7 @@ def _step(atoms: Atoms) -> float:
     return DAY if whole_days else 0.0
 
 
-@dataclass(frozen=True)
-class _Bin:
-    """Pieces of one bin, and mass of each of its points."""
-
-    cuts: tuple[float, ...]
-    weights: tuple[float, ...]
-    rates: tuple[float, ...]
-    points: dict[float, float]
-
-
-def _fit_bin(column: _Values, heavy: Floats, low: float, high: float) -> _Bin:
+def _fit_bin(column: _Section, heavy: Floats, low: float, high: float) -> _Pieces:
     """Sections between the heavy values of a bin, each with its pieces."""
     values = column.within(low, high)
     points = [float(v) for v in heavy if low <= v < high]
@@ -376,7 +370,7 @@ def _fit_bin(column: _Values, heavy: Floats, low: float, high: float) -> _Bin:
     rest = values
     if not column.step:
         light = ~np.isin(values.x, points)
-        rest = _Values(values.x[light], values.rows[light], 0.0, column.scale)
+        rest = _Section(values.x[light], values.rows[light], 0.0, column.scale)
     sections = [(rest.within(a, b), a, b) for a, b in pairwise(bounds)]
     fitted = [_fit_section(part, a, b) for part, a, b in sections]
     share = _PRIOR / len(sections)
@@ -397,22 +391,21 @@ def _fit_bin(column: _Values, heavy: Floats, low: float, high: float) -> _Bin:
     for (_, a, _), pieces in zip(sections, fitted, strict=True):
         cuts += [*([a] if a != low else []), *pieces.cuts]
     rates = tuple(r for pieces in fitted for r in pieces.rates)
-    return _Bin(tuple(cuts), tuple(weights), rates, {v: n / total for v, n in at.items()})
+    masses = {v: n / total for v, n in at.items()}
+    return _Pieces(tuple(cuts), tuple(weights), rates, points=masses)
 
 
-def _is_point(low: float, high: float, column: _Values) -> bool:
+def _is_point(low: float, high: float, column: _Section) -> bool:
     """Whether an interval of reals holds one number only, or is too narrow for a density."""
     return not column.step and high - low < max(FINEST, 4 * math.ulp(low) if low > -math.inf else 0)
 
 
-def _beyond_zero(values: _Values, low: float, high: float) -> bool:
+def _beyond_zero(values: _Section, low: float, high: float) -> bool:
     """Whether a section is all that lies on the other side of zero, and holds nothing."""
     return not len(values.x) and (low, high) in ((-math.inf, 0.0), (0.0, math.inf))
 
 
-def _fit_section(values: _Values, low: float, high: float) -> _Pieces:
-    if math.isinf(low) and math.isinf(high):
-        raise TableError("a column without edges has no bins: its density needs one edge")
+def _fit_section(values: _Section, low: float, high: float) -> _Pieces:
     if math.isinf(low):
         return _open(values.mirrored(), -high).mirrored()
     if math.isinf(high):
@@ -420,17 +413,17 @@ def _fit_section(values: _Values, low: float, high: float) -> _Pieces:
     return _closed(values, low, high, values.n, _PRIOR)
 
 
-def _closed(values: _Values, low: float, high: float, n: float, prior: float) -> _Pieces:
+def _closed(values: _Section, low: float, high: float, n: float, prior: float) -> _Pieces:
     """Pieces of a section with two ends, out of a bin with ``n`` rows."""
     if _is_point(low, high, values):
         return _Pieces((), (1.0,), (0.0,))
     total = max(n - 1.0 + _PRIOR, _PRIOR)
     steps = _steps(values, low, high, total, prior)
-    bent = _bent(values, low, high, total, prior)
-    return max((steps, *bent), key=lambda pieces: pieces.score)
+    sloped = _sloped(values, low, high, total, prior)
+    return max((steps, *sloped), key=lambda pieces: pieces.score)
 
 
-def _steps(values: _Values, low: float, high: float, total: float, prior: float) -> _Pieces:
+def _steps(values: _Section, low: float, high: float, total: float, prior: float) -> _Pieces:
     """The best steps: leave-one-out over all ways to cut at the lines, by dynamic programming."""
     lines = np.array([low, *_lines(values, low, high), high])
     count = np.append(0.0, np.cumsum(values.rows))[np.searchsorted(values.x, lines)]
@@ -458,7 +451,7 @@ def _steps(values: _Values, low: float, high: float, total: float, prior: float)
     return _Pieces(cuts, tuple(weights.tolist()), (0.0,) * len(weights), float(best[-1]))
 
 
-def _lines(values: _Values, low: float, high: float) -> list[float]:
+def _lines(values: _Section, low: float, high: float) -> list[float]:
     """Where a section may be cut: at equal distances, and where equally many rows lie between."""
     most = min(_LINES, int(values.n / _ROWS_PER_LINE))
     if most < 1 or len(values.x) < 2:
@@ -477,8 +470,8 @@ def _lines(values: _Values, low: float, high: float) -> list[float]:
     return [float(line) for line in lines[apart & inside]]
 
 
-def _bent(
-    values: _Values, low: float, high: float, total: float, prior: float
+def _sloped(
+    values: _Section, low: float, high: float, total: float, prior: float
 ) -> Iterator[_Pieces]:
     """One piece with a rate of its own, the likeliest."""
     n, width = values.n, high - low
@@ -486,7 +479,7 @@ def _bent(
         return
     count = values.size(low, high) if values.step else 0.0
     mean = float(values.rows @ (values.x - low)) / n / width
-    turned = _solved(lambda bend: _mean_of_bent(bend, count), mean)
+    turned = _solved(lambda slope: _mean_of_sloped(slope, count), mean)
     if abs(turned) < _FLAT:
         return
     steep = math.expm1(-turned / count) if count else turned
@@ -495,12 +488,12 @@ def _bent(
     yield _Pieces((), (1.0,), (turned / width,), n * log - 1.0)
 
 
-def _mean_of_bent(bend: float, count: float) -> float:
-    """Mean of exp(−bend · u) on [0, 1), or on ``count`` equally far points of it from 0 on."""
-    if abs(bend) < 1e-6:
-        return (0.5 - 0.5 / count if count else 0.5) - bend / 12.0
-    first = 1.0 / (count * math.expm1(bend / count)) if count else 1.0 / bend
-    return first - 1.0 / math.expm1(bend)
+def _mean_of_sloped(slope: float, count: float) -> float:
+    """Mean of exp(−slope · u) on [0, 1), or on ``count`` equally far points of it from 0 on."""
+    if abs(slope) < 1e-6:
+        return (0.5 - 0.5 / count if count else 0.5) - slope / 12.0
+    first = 1.0 / (count * math.expm1(slope / count)) if count else 1.0 / slope
+    return first - 1.0 / math.expm1(slope)
 
 
 def _solved(falling: Callable[[float], float], wanted: float) -> float:
@@ -512,13 +505,13 @@ def _solved(falling: Callable[[float], float], wanted: float) -> float:
     return (low + high) / 2
 
 
-def _open(values: _Values, low: float) -> _Pieces:
+def _open(values: _Section, low: float) -> _Pieces:
     """Pieces from ``low`` on without end: a closed part, perhaps, then a tail that falls."""
     ends = [low, *_tail_starts(values, low)]
     return max((_with_tail(values, low, end) for end in ends), key=lambda pieces: pieces.score)
 
 
-def _tail_starts(values: _Values, low: float) -> list[float]:
+def _tail_starts(values: _Section, low: float) -> list[float]:
     """Shares of the rows, and beyond the last of them."""
     if not len(values.x):
         return []
@@ -537,7 +530,7 @@ def _tail_starts(values: _Values, low: float) -> list[float]:
     return sorted({start for start in starts if start - low > width})
 
 
-def _with_tail(values: _Values, low: float, end: float) -> _Pieces:
+def _with_tail(values: _Section, low: float, end: float) -> _Pieces:
     n = values.n
     tail = values.within(end, math.inf)
     mean = tail.mean_excess(end)

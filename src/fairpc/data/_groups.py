@@ -1,4 +1,4 @@
-"""Sensitive attributes: one or several columns, crossed into groups."""
+"""The label's classes, and sensitive attributes: one or several columns, crossed into groups."""
 
 from __future__ import annotations
 

@@ -49,14 +49,14 @@ class Leak:
 
     Attributes:
         columns: their names.
-        told: share of rows whose value they tell, each row told by the others that are like it.
+        share: of the rows whose value they tell, each row told by the others that are like it.
         copy: a single column that goes with the other one to one.
         least: the number from which on a single column tells it, as text; empty where it is told
             otherwise.
     """
 
     columns: tuple[str, ...]
-    told: float
+    share: float
     copy: bool = False
     least: str = ""
 
@@ -72,9 +72,9 @@ class Leak:
         why = "unless known before the decision, "
         if group:
             why = "a decision that must not know the group would still know it; "
-        often = f"{self.told:.1%} of rows"
+        often = f"{self.share:.1%} of rows"
         if often.startswith("100"):
-            often = "every row" if self.told == 1 else "nearly every row"
+            often = "every row" if self.share == 1 else "nearly every row"
         how = f" by whether it is at least {self.least}" if self.least else ""
         return f"{what} {of} away{how}, in {often}: {why}{left}"
 
@@ -101,14 +101,14 @@ def label_leaks(
                 table[:, of_label] += weights
         numbers = read.found if isinstance(read.found, Numbers) else None
         # QuantileSketch that stand for several numbers are no value that rows have in common.
-        leak = _told(table, (column.name,)) if numbers is None or numbers.listed else None
+        leak = _leak(table, (column.name,)) if numbers is None or numbers.listed else None
         if leak is None and numbers is not None:
             # Numbers of which each occurs once say what they say by their size.
             leak = _parted(table, column.name, numbers)
         if leak is None and column.binned and read.found is not None:
             bins = np.zeros((column.arity + 1, n_classes))
             np.add.at(bins, np.append(code_values(column, read.found.values), -1), table)
-            leak = _told(bins, (column.name,))
+            leak = _leak(bins, (column.name,))
         if leak is not None:
             leaks.append(leak)
     return tuple(leaks)
@@ -164,20 +164,20 @@ def set_leaks(
 
     columns = [x[known, j].astype(np.int64) + 1 for j in range(x.shape[1])]
     tables = [table(column) for column in columns]
-    alone = [_told(counts, (name,)) for counts, name in zip(tables, names, strict=True)]
+    alone = [_leak(counts, (name,)) for counts, name in zip(tables, names, strict=True)]
     leaks = [leak for leak in alone if leak is not None]
     ranked = np.argsort([_entropy(counts) for counts in tables], kind="stable").tolist()
     partners = [j for j in ranked if alone[j] is None][:PARTNERS]
     sets: list[tuple[int, ...]] = list(combinations(partners, 2))
     while sets and len(sets[0]) <= LARGEST:
         counts = [table(_joined(columns, some)) for some in sets]
-        told = [
-            _told(of_set, tuple(names[j] for j in sorted(some)))
+        each = (
+            _leak(of_set, tuple(names[j] for j in sorted(some)))
             for of_set, some in zip(counts, sets, strict=True)
-        ]
-        found = [leak for leak in told if leak is not None]
+        )
+        found = [leak for leak in each if leak is not None]
         if found:
-            leaks.append(max(found, key=lambda leak: leak.told))
+            leaks.append(max(found, key=lambda leak: leak.share))
             break
         best = np.argsort([_entropy(of_set) for of_set in counts], kind="stable")[:EXTENDED]
         sets = [(*sets[k], j) for k in best.tolist() for j in partners if j not in sets[k]]
@@ -196,7 +196,7 @@ def leaving_out(columns: Sequence[str]) -> str:
     return f"X.drop(columns={list(columns)!r}) or {options}"
 
 
-def _told(table: Floats, columns: tuple[str, ...]) -> Leak | None:
+def _leak(table: Floats, columns: tuple[str, ...]) -> Leak | None:
     """The leak of a table of weights, values × values that are told; None where it is none."""
     total = table.sum()
     share = table.sum(axis=0) / max(total, 1.0)
@@ -219,7 +219,7 @@ def _parted(table: Floats, name: str, found: Numbers) -> Leak | None:
     apart = np.minimum(below.max(axis=1), above.max(axis=1)) >= EACH_SIDE
     apart &= below.argmax(axis=1) != above.argmax(axis=1)
     last = int(np.argmax(np.where(apart, right, 0.0)))
-    leak = _told(np.stack([below[last], above[last], table[-1]]), (name,))
+    leak = _leak(np.stack([below[last], above[last], table[-1]]), (name,))
     if leak is None or not apart[last]:
         return None
     least = value_label(float(found.sketch.values[last + 1]), date=found.type == "date")

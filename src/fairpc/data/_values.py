@@ -490,12 +490,11 @@ def is_integral(numbers: Array) -> bool:
     if numbers.dtype.kind in "iu":
         return True
     # The first ones are asked first: most fractions are seen at once.
-    return _all_integral(numbers[:_HEAD]) and _all_integral(numbers[_HEAD:])
-
-
-def _all_integral(numbers: Array) -> bool:
-    known = numbers[~np.isnan(numbers)]
-    return bool(np.all((known == np.floor(known)) & (np.abs(known) < EXACT)))
+    for some in (numbers[:_HEAD], numbers[_HEAD:]):
+        known = some[~np.isnan(some)]
+        if not np.all((known == np.floor(known)) & (np.abs(known) < EXACT)):
+            return False
+    return True
 
 
 def distinct_numbers(data: Array) -> tuple[Array, Array]:
