@@ -59,7 +59,6 @@ from fairpc.data._groups import (
     same_as_label,
 )
 from fairpc.data._leaks import leaving_out, merged_leaks, set_leaks, warn_leak
-from fairpc.data._record import Record
 from fairpc.data._source import (
     BATCH_ROWS,
     FrameSource,

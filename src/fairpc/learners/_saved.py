@@ -12,7 +12,7 @@ content as a file has it, by ``SavedTrees.from_dict``.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Self
@@ -21,10 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.core import (
+    ALTERED,
     Array,
     Bools,
     Bytes,
     Codes,
+    FileFormatError,
     Floats,
     Int32s,
     Ints,
@@ -32,7 +34,7 @@ from fairpc.core import (
     map_in_order,
     thread_count,
 )
-from fairpc.data import Record, readonly
+from fairpc.data import readonly
 from fairpc.learners._boosting import BoostedOdds, Divisions
 from fairpc.learners._cross_fit import one_thread
 from fairpc.learners._design import LARGEST, Design, standardised
@@ -65,6 +67,28 @@ _TREE_FIELDS: Final = frozenset(
 )
 _ANOTHER_SHAPE: Final = (AttributeError, LookupError, TypeError, ValueError)
 """What reading a private attribute raises that another scikit-learn has in another shape."""
+
+
+@dataclass(frozen=True)
+class _Fields:
+    """An object of a file, which has these fields and no others."""
+
+    data: Mapping[str, Any]
+    what: str
+    names: Collection[str]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.data, dict) or set(self.data) != set(self.names):
+            raise FileFormatError(f"{self.what} has missing or unknown fields: {ALTERED}")
+
+    def error(self, field: str, rule: str) -> FileFormatError:
+        return FileFormatError(f"{field!r} of {self.what} must be {rule}")
+
+    def items(self, field: str) -> list[Any]:
+        items = self.data[field]
+        if not isinstance(items, list):
+            raise self.error(field, "a list")
+        return items
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +147,7 @@ class SavedLinear:
     @classmethod
     def from_dict(cls, data: Any, sizes: Ints) -> Self:
         """The coefficients of a file, for columns of these sizes."""
-        record = Record(data, "the logistic regression", ("intercept", *_NUMBER_FIELDS, "effect"))
+        record = _Fields(data, "the logistic regression", ("intercept", *_NUMBER_FIELDS, "effect"))
         parts = {name: _numbers(record, name, size=len(sizes)) for name in _NUMBER_FIELDS}
         effects = record.items("effect")
         if len(effects) != len(sizes) or not (parts["scale"] > 0).all():
@@ -132,7 +156,7 @@ class SavedLinear:
             _numbers(record, "effect", size=size, items=some)
             for some, size in zip(effects, sizes.tolist(), strict=True)
         )
-        (intercept,) = _numbers(record, "intercept", items=[record.number("intercept")])
+        (intercept,) = _numbers(record, "intercept", items=[record.data["intercept"]])
         return cls(intercept=float(intercept), effect=effect, **parts)
 
 
@@ -204,7 +228,7 @@ class SavedTrees:
     @classmethod
     def from_dict(cls, data: Any, sizes: Ints, *, boosted: bool) -> Self:
         """The trees of a file, over columns of these sizes; kernels do not look where they read."""
-        record = Record(data, "the trees", _TREE_FIELDS)
+        record = _Fields(data, "the trees", _TREE_FIELDS)
         feature = _whole(record, "feature", -1, len(sizes) - 1)
         n_nodes, inner = len(feature), feature >= 0
         start = np.append(0, np.cumsum(_whole(record, "sizes", 1, n_nodes)))
@@ -224,7 +248,7 @@ class SavedTrees:
         least, most = (-_HUGE, _HUGE) if boosted else (0.0, 1.0)
         number[~inner] = _numbers(record, "value", least, most, size=n_nodes - n_inner)
         most = _HUGE if boosted else 0.0
-        (baseline,) = _numbers(record, "baseline", -most, most, items=[record.number("baseline")])
+        (baseline,) = _numbers(record, "baseline", -most, most, items=[record.data["baseline"]])
         goes_left = np.zeros((n_named, int(sizes.max(initial=1))), np.uint8)
         left_levels = record.items("left_levels")
         if len(left_levels) != n_named:
@@ -238,7 +262,7 @@ class SavedTrees:
         return cls(boosted, float(baseline), start, *nodes)
 
 
-def _check_shape(record: Record, start: Ints, inner: Bools, right: Array) -> None:
+def _check_shape(record: _Fields, start: Ints, inner: Bools, right: Array) -> None:
     """Every node but the first of a tree is the child of one node, which stands before it."""
     child = np.concatenate([np.flatnonzero(inner) + 1, right[inner]])
     tree = np.repeat(np.arange(len(start) - 1), np.diff(start))
@@ -251,7 +275,7 @@ def _check_shape(record: Record, start: Ints, inner: Bools, right: Array) -> Non
 
 
 def _numbers(
-    record: Record,
+    record: _Fields,
     field: str,
     least: float | None = None,
     most: float = _HUGE,
@@ -272,7 +296,13 @@ def _numbers(
 
 
 def _whole(
-    record: Record, field: str, least: int, most: int, *, size: int | None = None, items: Any = None
+    record: _Fields,
+    field: str,
+    least: int,
+    most: int,
+    *,
+    size: int | None = None,
+    items: Any = None,
 ) -> Ints:
     """Whole numbers of a file, in their range."""
     found = _numbers(record, field, least, most, size=size, items=items, kinds=frozenset((int,)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final, Literal, Self
+from dataclasses import dataclass
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from fairpc.core import (
+    ALTERED,
     Array,
     FileFormatError,
     Floats,
@@ -21,11 +23,12 @@ from fairpc.core import (
     TableError,
     check_choice,
     is_missing,
+    record,
 )
 from fairpc.data import (
     Encoding,
     Frame,
-    Record,
+    Level,
     Sentinel,
     check_rows,
     check_weights,
@@ -50,7 +53,16 @@ from fairpc.learners import (
 )
 from fairpc.models._settings import check_settings, plain
 
-_FIELDS: Final = ("kind", "random_state", "classes", "encoding", "learned")
+
+@dataclass(frozen=True)
+class _SavedClassifier:
+    """What a file holds of a classifier."""
+
+    kind: ClassifierKind
+    random_state: int | None
+    classes: tuple[Level, ...]
+    encoding: dict[str, Any]
+    learned: dict[str, Any]
 
 
 class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -174,25 +186,21 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def from_dict(cls, data: Any) -> Self:
         """The classifier of ``to_dict``; a FileFormatError names what is wrong in anything else."""
-        record = Record(data, "the classifier", _FIELDS)
-        if record.text("kind") not in CLASSIFIER_KINDS:
-            raise record.error("kind", f"one of {', '.join(CLASSIFIER_KINDS)}")
-        kind: ClassifierKind = record.data["kind"]
-        seed = None if record.data["random_state"] is None else record.whole("random_state")
-        classes = record.levels("classes")
+        saved = record(_SavedClassifier, data, "the classifier", exact=True, repair=ALTERED)
+        kind, classes = saved.kind, saved.classes
         one_type = len(classes) == 2 and type(classes[0]) is type(classes[1])
         if not one_type or not classes[0] < classes[1]:  # type: ignore[operator]  # of one type
-            raise record.error("classes", "two labels of one type, the lower first")
-        encoding = Encoding.from_dict(record.data["encoding"])
+            raise FileFormatError(f"the classes of the classifier are {classes}: {ALTERED}")
+        encoding = Encoding.from_dict(saved.encoding)
         if not encoding.columns:
             raise FileFormatError("the classifier has no columns: give the file as it was saved")
-        state, sizes = record.data["learned"], encoded_sizes(encoding)
+        state, sizes = saved.learned, encoded_sizes(encoding)
         learned: Learned
         if kind == "logistic":
             learned = SavedLinear.from_dict(state, sizes)
         else:
             learned = SavedTrees.from_dict(state, sizes, boosted=kind == "hgb")
-        model = cls(kind, missing_values=encoding.missing_values, random_state=seed)
+        model = cls(kind, missing_values=encoding.missing_values, random_state=saved.random_state)
         model._store(np.array(classes), encoding, learned)
         return model
 

@@ -134,6 +134,24 @@ class SavedCircuits(Saved):
             raise LearningError("the history needs an objective, and as many steps of all it has")
 
 
+@dataclass(frozen=True)
+class SavedView:
+    """How classifiers see the group of a row; levels that are dates are objects."""
+
+    names: tuple[str, ...]
+    levels: tuple[tuple[Any, ...], ...]
+    inside: bool
+    library: str
+
+
+@dataclass(frozen=True)
+class SavedRound:
+    """Classifiers of Df per fold, and the shares of all in the score."""
+
+    shares: tuple[float, ...]
+    classifiers: list[list[Any]]
+
+
 @dataclass(frozen=True, eq=False)
 class SavedScores(Saved):
     """What a file holds of a LatentDecision.
@@ -147,10 +165,10 @@ class SavedScores(Saved):
     """
 
     score_map: dict[str, Any]
-    group_view: dict[str, Any]
+    group_view: SavedView
     classifiers: list[list[Any]]
     group_classifiers: list[Any]
-    second_round: dict[str, Any] | None
+    second_round: SavedRound | None
 
 
 def save(model: Any, path: AnyPath) -> None:

@@ -19,7 +19,7 @@ from fairpc.core import (
     LearningError,
     record,
 )
-from fairpc.data import CODING_FIELDS, Record, TableCoding, resolve
+from fairpc.data import CODING_FIELDS, TableCoding, resolve
 from fairpc.evidence import LabelBounds, read_bounds
 from fairpc.learners import CLASSIFIER_KINDS
 from fairpc.models._classifier_rows import GroupView, group_columns
@@ -34,7 +34,9 @@ from fairpc.models._file import (
     FittedModel,
     Saved,
     SavedCircuits,
+    SavedRound,
     SavedScores,
+    SavedView,
     json_text,
     read_content,
     settings_of,
@@ -53,8 +55,6 @@ from fairpc.models._top import LATENT, Layout, feature_circuits, top_rates
 MODELS: Final = {c.__name__: c for c in (FairPC, LatNB, NLatPC, TwoNB)}
 LATENT_DECISION: Final = LatentDecision.__name__
 _LISTS: Final = ("missing_values", "numeric", "categorical", "monotone", "given")
-_VIEW: Final = ("names", "levels", "inside", "library")
-_SECOND: Final = ("shares", "classifiers")
 OLDER: Final = "an earlier fairpc wrote it; fit the model again"
 _WRONG_TYPE: Final = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
 """What reading a field raises whose content is of another kind."""
@@ -249,15 +249,14 @@ def _scored(saved: SavedScores, coding: TableCoding) -> LatentDecision:
     return model
 
 
-def _view(data: Any, coding: TableCoding) -> GroupView:
-    own = Record(data, "the view of the groups", _VIEW)
-    names, inside = own.texts("names"), own.flag("inside")
-    levels = tuple(tuple(_levels(level)) for level in own.items("levels"))
+def _view(saved: SavedView, coding: TableCoding) -> GroupView:
+    names, inside = saved.names, saved.inside
+    levels = tuple(tuple(_levels(level)) for level in saved.levels)
     sizes = [len(level) for level in levels]
     if (names, inside) != group_columns(coding) or sizes != [len(names)] * len(coding.groups.names):
         raise LearningError("its view of the groups is not of its columns")
     # A file holds no classifiers but ours.
-    return GroupView(names, levels, inside, own.text("library"), coding.features)
+    return GroupView(names, levels, inside, saved.library, coding.features)
 
 
 def _levels(values: Any) -> Iterator[Any]:
@@ -265,15 +264,16 @@ def _levels(values: Any) -> Iterator[Any]:
         if isinstance(value, dict):
             ((name, text),) = value.items()
             yield {"date": date, "datetime": datetime}[name].fromisoformat(text)
+        elif isinstance(value, str | int | float):
+            yield value
         else:
-            yield Record({"level": [value]}, "a group", ("level",)).levels("level")[0]
+            raise LearningError("its view of the groups has a value that is no level")
 
 
-def _second_round(data: Any, n_folds: int) -> SecondRound:
+def _second_round(saved: SavedRound, n_folds: int) -> SecondRound:
     """Classifiers of Df, and the shares of all in the score."""
-    own = Record(data, "the second round", _SECOND)
-    shares = np.array(own.numbers("shares"), np.float64)
-    folds = [tuple(map(TableClassifier.from_dict, fold)) for fold in own.items("classifiers")]
+    shares = np.array(saved.shares, np.float64)
+    folds = [tuple(map(TableClassifier.from_dict, fold)) for fold in saved.classifiers]
     kinds = {tuple(c.kind for c in fold) for fold in folds}
     if len(folds) != n_folds or kinds != {SECOND} or len(shares) != 1 + len(SECOND):
         raise LearningError("its second round is not of its folds")
