@@ -3,7 +3,7 @@
 1. *Scores* of D and the *mechanism* that follows: :mod:`fairpc.models._label_scores`,
    :mod:`fairpc.models._score_mechanism`.
 2. *Sums.* Log odds of Df that features add, each by itself, imitate the mean score of all folds.
-   They tilt the density of the group (:mod:`fairpc.models._additive`).
+   They tilt the density of the group (:class:`Tilted`).
 3. *Trees.* For each fold a regression tree cuts X into boxes in which what the sums leave of the
    fold's score is nearly constant. The tree depends on the labels of other folds only, so the
    labels of the fold's own rows, counted in its leaves, are honest: counts of rows that grew a
@@ -25,7 +25,6 @@ from scipy.special import ndtr
 from fairpc.core import Bools, Codes, Floats, Ints, LearningError, map_in_order
 from fairpc.data import Table
 from fairpc.learners import additive_scores, softmax
-from fairpc.models._additive import Tilted
 from fairpc.models._expectation import leaf_boxes
 from fairpc.models._fit import UNOBSERVED, Fitted, Observer, Options
 from fairpc.models._forest import BoxSets, Forest, ForestDistribution, box_masses
@@ -269,7 +268,55 @@ def _filled(
 
 
 @dataclass(frozen=True, eq=False)
-class Additive:
+class Tilted:
+    """The density of each group, tilted for each class by log odds of Df that add up.
+
+    A product of features stays one when each factor is multiplied by exp(g_j(x_j)). So a mixture of
+    products, tilted for each class, is a density of X under which the log odds of complete rows are
+    the sums of ``additive_scores``, exactly, and what is missing can be marginalised.
+
+    Attributes:
+        odds: of each feature the log odds of Df that its values add, groups × values × classes.
+        shares: P(c | f, s), groups × classes × clusters.
+        values: of each feature P(x_j = v | c, f, s), groups × classes × clusters × values.
+        log_mass: log of the factor by which tilts, before they are scaled to sum to 1, change the
+            mass of the group's density; groups × classes.
+    """
+
+    odds: tuple[Floats, ...]
+    shares: Floats
+    values: tuple[Floats, ...]
+    log_mass: Floats
+
+    @classmethod
+    def of(
+        cls, odds: Sequence[Floats], shares: Floats, values: Sequence[Floats], rates: Floats
+    ) -> Tilted:
+        """P(c | s) and P(x_j | c, s), groups × clusters × values, tilted; ``rates`` are P(f) of
+        each group."""
+        logs = np.repeat(np.log(shares)[:, None], rates.shape[1], axis=1)
+        tilted = []
+        for numbers, value in zip(odds, values, strict=True):
+            # So that the mean over the classes stays near the density of the group.
+            tilt = numbers - np.einsum("gvf,gf->gv", numbers, rates)[:, :, None]
+            heights = value[:, None] * np.exp(tilt).transpose(0, 2, 1)[:, :, None]
+            mass = heights.sum(axis=3, keepdims=True)
+            tilted.append(heights / mass)
+            logs += np.log(mass[..., 0])
+        log_mass = np.logaddexp.reduce(logs, axis=2)
+        return cls(tuple(odds), softmax(logs), tuple(tilted), log_mass)
+
+    def added(self, codes: Codes, groups: Ints | int) -> Floats:
+        """Log odds that the features of complete rows add, rows × classes."""
+        result = np.zeros((len(codes), self.log_mass.shape[1]))
+        for odds, column in zip(self.odds, codes.T, strict=True):
+            if odds.any():
+                result += odds[groups, column]
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class AdditivePart:
     """What sums over features say of Df, to which the leaves of all trees add."""
 
     tilted: Tilted
@@ -280,7 +327,7 @@ class Additive:
 
 def _additive(
     rows: Rows, growing: Growing, scores: Scores, rates: Sequence[tuple[Floats, Floats]]
-) -> Additive:
+) -> AdditivePart:
     """Sums over the features that some fold learned from, which imitate the mean score of all."""
     heard = np.unique(np.concatenate(scores.columns))
     sizes = [value.shape[2] for value in growing.values]
@@ -310,7 +357,7 @@ def _additive(
         [start[g] + tilted.added(growing.drawn, g) for g in range(rows.n_groups)], axis=1
     )
     said = np.einsum("rgf,gfd->rgd", softmax(of_drawn), np.stack([m for _, m in rates]))
-    return Additive(tilted, start[groups] + tilted.added(growing.codes, groups), of_drawn, said)
+    return AdditivePart(tilted, start[groups] + tilted.added(growing.codes, groups), of_drawn, said)
 
 
 def _grown(
@@ -394,7 +441,7 @@ def _leaf_rates(
     scores: Scores,
     fold: int,
     rates: Sequence[tuple[Floats, Floats]],
-    additive: Additive,
+    additive: AdditivePart,
     log_mass: Floats,
 ) -> Floats:
     """P(l | f, s) of a tree, groups × classes × leaves, at a mechanism that is known.
