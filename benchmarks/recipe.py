@@ -22,13 +22,11 @@ from adult_like import needed
 from clock import timed
 from fairpc.metrics import accuracy, discrimination
 from fairpc.models import FairDistribution, Rows
-from fairpc.models._components import TREES, learn_component
-from fairpc.models._distinct_rows import joined
-from fairpc.models._fit import fit
+from fairpc.models._components import TREES, assemble, learn_component
+from fairpc.models._fit import Structure, fit, label_cells, learn_structure
 from fairpc.models._forest_fit import fit_forest
-from fairpc.models._initial import Structure, cells_of, learn_structure
-from fairpc.models._mixture import assemble
-from fairpc.models._recipe import AUTO, Stage, fit_auto
+from fairpc.models._rows import joined
+from fairpc.models._selection import AUTO, Stage, fit_auto
 from fairpc.models._top import TopRates
 from reproduction.distributions import (
     FAIRPC_AUTO,
@@ -95,7 +93,7 @@ def trees_of_the_truth(rows: Rows, true: npt.NDArray[np.int64]) -> FairDistribut
     known = replace(rows, d=true.astype(np.int16))
     rng = np.random.default_rng(0)
     how = PROTOCOL.structure, PROTOCOL.smoothing
-    component = learn_component(TREES, cells_of(known), None, *how, rng)
+    component = learn_component(TREES, label_cells(known), None, *how, rng)
     counts = np.full((2, 2, 2), 0.5)
     np.add.at(counts, (rows.s, true, rows.d), 1.0)
     groups, decisions = counts.sum(axis=(1, 2)), counts.sum(axis=(0, 2))

@@ -28,7 +28,7 @@ from fairpc.data import FrameSource, Roles, RowEncoder, fit_coding, read_frame
 from fairpc.metrics import discrimination, mcnemar, wilcoxon
 from fairpc.models import FairDistribution, Rows
 from fairpc.models._fit import Options, fit
-from fairpc.models._recipe import AUTO, fit_auto
+from fairpc.models._selection import AUTO, fit_auto
 from reproduction.sources import drawn
 from strata_models import BENT, HOURS, STRATUM, stratified
 

@@ -279,7 +279,7 @@ def sampled(rows: int, wide: bool) -> Sample:
     from fairpc.circuit import plan_bytes, plan_once
     from fairpc.data import Distinct, Roles, RowEncoder, add_distinct, fit_coding, open_source
     from fairpc.models import Rows
-    from fairpc.models._initial import Structure, initial_model, learn_structure
+    from fairpc.models._fit import Structure, initial_model, learn_structure
 
     with tempfile.TemporaryDirectory(prefix="fairpc-scale-") as folder:
         make_files(Path(folder), rows, wide)

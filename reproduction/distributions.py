@@ -24,11 +24,17 @@ from fairpc.comparison._runner import Decided, FittedMethod, Method
 from fairpc.core import Floats
 from fairpc.errors import LearningError
 from fairpc.models import FairDistribution, Rows
-from fairpc.models._fit import Fitted, Observer, Options, fit_parameters
-from fairpc.models._initial import initial_model, learn_structure
+from fairpc.models._fit import (
+    Fitted,
+    Observer,
+    Options,
+    aligned,
+    fit_parameters,
+    initial_model,
+    learn_structure,
+)
 from fairpc.models._priors import agreeing_mechanism
-from fairpc.models._recipe import AUTO, fit_auto
-from fairpc.models._restarts import aligned
+from fairpc.models._selection import AUTO, fit_auto
 from fairpc.models._top import Model
 from fairpc.structure import CellCircuits
 

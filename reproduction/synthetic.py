@@ -14,7 +14,7 @@ import numpy as np
 from fairpc.circuit import Circuit, CircuitBuilder
 from fairpc.datasets._synthetic import FAIR_RATE, GROUP_RATE, MECHANISM
 from fairpc.metrics import accuracy, wilcoxon
-from fairpc.models._initial import cells_of
+from fairpc.models._fit import label_cells
 from fairpc.models._top import Layout, build
 from fairpc.structure import learn_cells
 from reproduction import criteria
@@ -127,7 +127,7 @@ def estimated_model(table: PaperTable, fold: int) -> Circuit:
     fit = table.folds[fold].fit
     rows = table.rows.take(fit)
     shown = replace(rows, d=table.decisions[fit].astype(np.int16))
-    cells = learn_cells(cells_of(shown), method="chow-liu", trees="cell")
+    cells = learn_cells(label_cells(shown), method="chow-liu", trees="cell")
 
     def graft(b: CircuitBuilder, f: int, s: int, columns: Sequence[int]) -> int:
         return cells.graft(b, 2 * f + s, columns)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from fairpc.core import Floats
 from fairpc.models import FairDistribution, Rows
-from fairpc.models._initial import Structure
-from fairpc.models._recipe import AUTO
+from fairpc.models._fit import Structure
+from fairpc.models._selection import AUTO
 
 SHORT = replace(AUTO, max_iter=10, min_iter=1, structure=Structure(max_splits=20), random_state=0)
 

@@ -12,11 +12,10 @@ from fairpc.core import record, serialise
 from fairpc.datasets import make_synthetic
 from fairpc.errors import FileFormatError
 from fairpc.models import Rows
-from fairpc.models import _choice as choice
-from fairpc.models._choice import LabelGain, compare_labels
+from fairpc.models import _selection as choice
+from fairpc.models._choices import Choices
 from fairpc.models._fit import Options
-from fairpc.models._recipe import AUTO
-from fairpc.models._recipe_log import Choices
+from fairpc.models._selection import AUTO, LabelGain, compare_labels
 from models.tables import SHORT, biased_rows
 
 

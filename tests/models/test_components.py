@@ -17,10 +17,9 @@ from fairpc.models._components import (
     learn_component,
     soft_cells,
 )
-from fairpc.models._distinct_rows import DistinctRows
-from fairpc.models._fit import Options, fit
-from fairpc.models._initial import Structure, cells_of
-from fairpc.models._recipe import fit_auto
+from fairpc.models._fit import Options, Structure, fit, label_cells
+from fairpc.models._rows import DistinctRows
+from fairpc.models._selection import fit_auto
 from models.tables import (
     SHORT,
     biased_rows,
@@ -33,7 +32,7 @@ from strategies import examples
 
 
 def test_parameters_forget_the_completions_they_came_from() -> None:
-    cells = cells_of(random_rows(6, 300, 2, 2, 0.3))
+    cells = label_cells(random_rows(6, 300, 2, 2, 0.3))
     learned = learn_component(SINGLE, cells, None, Structure(), 5.0, np.random.default_rng(0))
     refined = Counted.of(learned, cells, 5.0).shrunk(5.0)
     for i, table in enumerate(cells):
@@ -47,7 +46,7 @@ def test_parameters_forget_the_completions_they_came_from() -> None:
 
 def test_counts_serve_every_strength() -> None:
     """On complete rows the parameters from counts are those of a search with that strength."""
-    cells = cells_of(biased_rows(0, 200))
+    cells = label_cells(biased_rows(0, 200))
     rng = np.random.default_rng(0)
     counted = Counted.of(learn_component(SINGLE, cells, None, Structure(), 1.0, rng), cells, 1.0)
     for strength in (0.5, 5.0, 20.0):
@@ -62,7 +61,7 @@ def test_counts_serve_every_strength() -> None:
 
 def test_without_rows_a_tree_is_the_product_of_the_marginals() -> None:
     """What parameters are shrunk towards: features independent within the cell."""
-    cells = cells_of(biased_rows(1, 300))
+    cells = label_cells(biased_rows(1, 300))
     trees = learn_component(TREES, cells, None, Structure(), 1.0, np.random.default_rng(0))
     every = np.array(list(np.ndindex((2,) * 5)), np.int16)
     for circuit, table in zip(trees.base.circuits, cells, strict=True):
@@ -91,13 +90,13 @@ def test_soft_cells_of_a_certain_model_are_the_cells() -> None:
     rows = biased_rows(15, 200)
     part = DistinctRows.of(rows)
     hard = np.eye(2)[part.places.d]
-    for soft, cell in zip(soft_cells(part.rows, part.places, hard), cells_of(rows), strict=True):
+    for soft, cell in zip(soft_cells(part.rows, part.places, hard), label_cells(rows), strict=True):
         assert soft.total_weight == cell.total_weight
         np.testing.assert_allclose(soft.weights @ soft.codes, cell.weights @ cell.codes)
 
 
 def test_clusters_share_out_their_cell() -> None:
-    cells = cells_of(biased_rows(5, 400))
+    cells = label_cells(biased_rows(5, 400))
     components, shares = learn_clusters(cells, 3, Structure(), 5.0, np.random.default_rng(0))
     assert len(components) == 3
     assert shares.shape == (4, 3)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fairpc.models import Rows
-from fairpc.models._distinct_rows import hold_out
+from fairpc.models._rows import hold_out
 from models.tables import biased_rows
 
 

@@ -15,10 +15,16 @@ from fairpc.data import Table
 from fairpc.datasets import make_synthetic
 from fairpc.errors import LearningError
 from fairpc.models import FairDistribution, Rows
-from fairpc.models._fit import BalancedPlan, Options, fit
-from fairpc.models._initial import Structure, initial_model, learn_structure
+from fairpc.models._equal_mass import BalancedPlan
+from fairpc.models._fit import (
+    Options,
+    Structure,
+    aligned,
+    fit,
+    initial_model,
+    learn_structure,
+)
 from fairpc.models._priors import agreeing_mechanism
-from fairpc.models._restarts import aligned
 from fairpc.models._top import Layout, Model, Top, build
 from models.tables import random_rows, rows_of_any_kind
 from published import paper_table

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import oracle
 from fairpc.circuit import CircuitBuilder
 from fairpc.models import FairDistribution, Question
-from fairpc.models import _forest as forest_module
+from fairpc.models import _forest_decisions as forest_module
 from fairpc.models import _patterns as patterns
 from fairpc.models._patterns import Counts, FoundPatterns, assignments, search
 from fairpc.models._top import Layout, build

@@ -22,7 +22,7 @@ from fairpc.models import ForestDistribution
 from fairpc.models import _checkpoint as checkpoint
 from fairpc.models import _forest_fit as forest_fit
 from fairpc.models import _score_mechanism as score_mechanism
-from fairpc.models._choice import LabelGain
+from fairpc.models._selection import LabelGain
 from models.test_checkpoint import Stop, same, stopping_at
 from models.test_models import write_signed
 from models.test_sklearn import people

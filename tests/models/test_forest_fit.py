@@ -17,7 +17,7 @@ from fairpc.models import _label_scores as label_scores
 from fairpc.models import _score_mechanism as score_mechanism
 from fairpc.models._forest_fit import fit_forest
 from fairpc.models._label_scores import dealt
-from fairpc.models._recipe import AUTO
+from fairpc.models._selection import AUTO
 from fairpc.models._top import Limits
 from models.tables import largest_dependence, random_rows
 

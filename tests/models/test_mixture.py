@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from fairpc.models import Rows
-from fairpc.models._components import TREES, learn_component
-from fairpc.models._distinct_rows import DistinctRows, hold_out
-from fairpc.models._initial import Structure, cells_of
-from fairpc.models._mixture import choose_strength
-from fairpc.models._recipe import Stage, fit_auto
+from fairpc.models._components import TREES, choose_strength, learn_component
+from fairpc.models._fit import Structure, label_cells
+from fairpc.models._rows import DistinctRows, hold_out
+from fairpc.models._selection import Stage, fit_auto
 from models.tables import SHORT, biased_rows
 
 
@@ -51,9 +50,9 @@ def test_a_search_over_held_out_parts_is_the_definition() -> None:
     train, held = biased_rows(3, 6000), biased_rows(4, 500)
     scores = choose_strength(DistinctRows.of(train), DistinctRows.of(held), 1.0, rng)[1]
     for strength, score in scores.items():
-        trees = learn_component(TREES, cells_of(train), None, Structure(), strength, rng)
+        trees = learn_component(TREES, label_cells(train), None, Structure(), strength, rng)
         total = sum(
             c.log_marginal(t.codes).sum()
-            for c, t in zip(trees.circuits, cells_of(held), strict=True)
+            for c, t in zip(trees.circuits, label_cells(held), strict=True)
         )
         assert score == pytest.approx(total / 500, abs=1e-10)

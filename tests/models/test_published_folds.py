@@ -10,11 +10,9 @@ import pytest
 
 from fairpc.core import Floats
 from fairpc.models import FairDistribution, Rows
-from fairpc.models._components import TREES, learn_component
-from fairpc.models._fit import Options, fit
-from fairpc.models._initial import Structure, cells_of
-from fairpc.models._mixture import assemble
-from fairpc.models._recipe import AUTO, fit_auto
+from fairpc.models._components import TREES, assemble, learn_component
+from fairpc.models._fit import Options, Structure, fit, label_cells
+from fairpc.models._selection import AUTO, fit_auto
 from fairpc.models._top import TopRates
 from models.tables import log_likelihood
 from published import paper_table
@@ -41,7 +39,7 @@ def trees_of_the_truth(rows: Rows, true: npt.NDArray[np.int64], test: Rows) -> f
     """Mean log-likelihood of test rows under a tree for each (Df, S) of the true Df."""
     known = replace(rows, d=true.astype(np.int16))
     rng = np.random.default_rng(0)
-    trees = learn_component(TREES, cells_of(known), None, Structure(), 1.0, rng)
+    trees = learn_component(TREES, label_cells(known), None, Structure(), 1.0, rng)
     counts = np.full((2, 2, 2), 0.5)
     np.add.at(counts, (rows.s, true, rows.d), 1.0)
     groups, decisions = counts.sum(axis=(1, 2)), counts.sum(axis=(0, 2))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fairpc.models._recipe import Stage, fit_auto
-from fairpc.models._recipe_log import paired_gain
+from fairpc.models._choices import paired_gain
+from fairpc.models._selection import Stage, fit_auto
 from models.tables import SHORT, biased_rows
 
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 
 from fairpc.models import Rows
-from fairpc.models._distinct_rows import DistinctRows
-from fairpc.models._fit import Options, fit
-from fairpc.models._initial import Structure
+from fairpc.models._fit import Options, Structure, fit
+from fairpc.models._rows import DistinctRows
 from fairpc.models._top import Places, TopRates, top_em
 from models.tables import log_likelihood, random_rows, rows_of_any_kind
 from strategies import examples

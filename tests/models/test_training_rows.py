@@ -13,7 +13,7 @@ from fairpc.data._distinct import PartWriter
 from fairpc.errors import FileFormatError, LearningError
 from fairpc.models import Rows, rows_fingerprint
 from fairpc.models._fit import Options, fit, fit_parameters
-from fairpc.models._training_rows import PartedRows, label_counts
+from fairpc.models._rows import PartedRows, label_counts
 
 
 def random_codes(n: int, seed: int, packing: Packing) -> list[npt.NDArray[np.int16]]:

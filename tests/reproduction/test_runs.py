@@ -10,7 +10,7 @@ import pytest
 
 from fairpc.errors import FairpcError, FileFormatError, LearningError
 from fairpc.models import Rows
-from fairpc.models._initial import initial_model
+from fairpc.models._fit import initial_model
 from published import paper_folder
 from reproduction import methods
 from reproduction.distributions import (

@@ -10,7 +10,8 @@ from fairpc.models._distribution import FairDistribution, Outcome
 from fairpc.models._estimates import Draws, Progress, Report, progress
 from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
 from fairpc.models._file import FittedModel
-from fairpc.models._forest import BoxSets, Forest, ForestDistribution
+from fairpc.models._forest import BoxSets, Forest
+from fairpc.models._forest_decisions import ForestDistribution
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._latent import Distilled, LatentDecision
 from fairpc.models._loading import MODELS, load
@@ -36,10 +37,10 @@ from fairpc.models._plots import (
 )
 from fairpc.models._queries import FittedQueries
 from fairpc.models._query import PART, UNKNOWN, Answer, Query, Vocabulary, parse
-from fairpc.models._recipe import fit_auto
 from fairpc.models._refits import ScoredSubject, Subject
-from fairpc.models._rows import Rows
+from fairpc.models._rows import ROWS, Rows, digest_name, rows_fingerprint
 from fairpc.models._score_mechanism import STRAIGHT_LEVEL
+from fairpc.models._selection import fit_auto
 from fairpc.models._sensitivity import Bent, Sensitivity, sensitivity
 from fairpc.models._stability import Refit, Stability, stability
 from fairpc.models._strata import Strata
@@ -52,7 +53,6 @@ from fairpc.models._tables import (
     rows_in_order,
 )
 from fairpc.models._top import cells_of
-from fairpc.models._training_rows import ROWS, digest_name, rows_fingerprint
 
 __all__ = [
     "AnchorCell",

@@ -23,23 +23,28 @@ from fairpc.core import (
 from fairpc.data import BINS, Progress, TableCoding, resolve, same_as_label
 from fairpc.data import Options as EncodingOptions
 from fairpc.learners import WIDE
-from fairpc.models._choice import LabelGain, compare_labels
-from fairpc.models._distinct_rows import hold_out, joined, some_rows
+from fairpc.models._choices import Choices
 from fairpc.models._distribution import FairDistribution
-from fairpc.models._fit import UNOBSERVED, VALIDATION, Fitted, Observer, Options, fit_parameters
+from fairpc.models._fit import (
+    UNOBSERVED,
+    VALIDATION,
+    Fitted,
+    Observer,
+    Options,
+    Structure,
+    fit_parameters,
+    fit_starts,
+)
 from fairpc.models._forest_fit import ForestFitted, fit_forest
 from fairpc.models._guard import Checked, check_fit
-from fairpc.models._initial import Structure
 from fairpc.models._knowledge import limits_of_coding
 from fairpc.models._label_scores import DRAWS
 from fairpc.models._priors import MECHANISM, RECIPE_MECHANISM
 from fairpc.models._queries import FittedQueries
-from fairpc.models._recipe import AutoFitted, fit_auto
-from fairpc.models._recipe_log import Choices
-from fairpc.models._restarts import fit_starts
-from fairpc.models._rows import Rows
+from fairpc.models._rows import Rows, hold_out, joined, some_rows
 from fairpc.models._score_map_fit import within_limits
 from fairpc.models._score_mechanism import held_limits
+from fairpc.models._selection import AutoFitted, LabelGain, compare_labels, fit_auto
 from fairpc.models._settings import Settings, generator
 from fairpc.models._strata import Strata
 from fairpc.models._strata_columns import refuse_rate, strata_of

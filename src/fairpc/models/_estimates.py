@@ -19,9 +19,8 @@ from fairpc.core import (
     showing_progress,
     terminal,
 )
-from fairpc.models._distinct_rows import effective_size
 from fairpc.models._distribution import FairDistribution
-from fairpc.models._rows import Rows
+from fairpc.models._rows import Rows, effective_size
 from fairpc.models._top import TopRates
 
 

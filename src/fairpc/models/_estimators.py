@@ -34,14 +34,13 @@ from fairpc.models._circuit_fit import (
     told,
 )
 from fairpc.models._distribution import FairDistribution
-from fairpc.models._fit import Fitted, Observer
+from fairpc.models._fit import Fitted, FittedFromStarts, Observer
 from fairpc.models._guard import Checked
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._model import fixed
 from fairpc.models._queries import FittedQueries
-from fairpc.models._recipe import AutoFitted
-from fairpc.models._restarts import FittedFromStarts
-from fairpc.models._rows import Rows
+from fairpc.models._rows import Rows, count_anchors, label_counts
+from fairpc.models._selection import AutoFitted
 from fairpc.models._settings import check_beside, check_settings, plain
 from fairpc.models._strata_columns import small_strata
 from fairpc.models._tables import (
@@ -54,7 +53,6 @@ from fairpc.models._tables import (
     note_columns,
 )
 from fairpc.models._top import Model
-from fairpc.models._training_rows import count_anchors, label_counts
 
 
 class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -33,10 +33,10 @@ from fairpc.core import (
     serialise,
     write_atomically,
 )
+from fairpc.models._choices import Choices
 from fairpc.models._classifiers import TableClassifier
-from fairpc.models._forest import ForestDistribution
+from fairpc.models._forest_decisions import ForestDistribution
 from fairpc.models._model import Threshold
-from fairpc.models._recipe_log import Choices
 from fairpc.models._settings import plain
 from fairpc.models._top import TopRates, feature_circuits
 

@@ -1,14 +1,21 @@
-"""Fitting a model to rows of codes: structure, then EM with shared parameters.
+"""Fitting a model to rows of codes: where EM starts, EM with shared parameters, several starts.
 
-The defaults are the paper's protocol: structure learned with D in place of Df
-on the training rows, the iterate with the best validation likelihood kept;
-then EM on the training rows, the last iterate. Validation rows never enter
-parameters.
+The defaults are the paper's protocol: structure learned with D in place of Df on the training rows,
+the iterate with the best validation likelihood kept; then EM on the training rows, the last
+iterate. Validation rows never enter parameters.
+
+EM starts with Df near D (Section "Initial parameters using prior knowledge"). Exact equality is a
+fixed point of EM, so the start is P(D = f | Df = f, S) = .9.
+
+Permuting the values of Df in all groups at once changes no likelihood, so a random start may end
+with them in any order (label switching). One global permutation puts them back next to the
+observed classes. A permutation inside one group only is another model, and often as likely: it is
+reported, never repaired.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
@@ -19,36 +26,72 @@ import numpy as np
 from fairpc.circuit import (
     Bounds,
     Circuit,
+    CircuitBuilder,
     EMStep,
     FlowPlan,
-    Graph,
     RowPlan,
     Stopping,
     em,
     maximize,
-    prepare,
 )
 from fairpc.core import (
-    Codes,
     Floats,
-    Int32s,
     InterruptedWarning,
     Ints,
     LearningError,
+    check_choice,
     fingerprint,
     warn_caller,
 )
 from fairpc.data import Table
 from fairpc.models._checkpoint import Checkpoint, EMState
 from fairpc.models._distribution import FairDistribution
-from fairpc.models._initial import Structure, initial_model, learn_structure
-from fairpc.models._priors import MECHANISM, SMOOTHING, parameter_prior
-from fairpc.models._rows import Rows
-from fairpc.models._top import Layout, Limits, Model, Places, S, Top
-from fairpc.models._training_rows import TrainingRows
+from fairpc.models._equal_mass import BalancedPlan
+from fairpc.models._priors import (
+    LEAST,
+    MECHANISM,
+    SMOOTHING,
+    agreeing_mechanism,
+    parameter_prior,
+    smoothed,
+)
+from fairpc.models._rows import Rows, TrainingRows
+from fairpc.models._top import Layout, Limits, Model, build, feature_circuits
+from fairpc.structure import (
+    HELD_OUT,
+    METHODS,
+    MODEL_METHODS,
+    CellCircuits,
+    ModelMethod,
+    Stop,
+    Strudel,
+    learn_cells,
+)
 
 VALIDATION: Final = "validation_log_likelihood"
 """Name of the validation rows in a history."""
+
+
+@dataclass(frozen=True)
+class Structure:
+    """How P(x | f, s) is learned.
+
+    Attributes:
+        method: "strudel", as in the paper; "chow-liu", one tree for all cells.
+        max_splits, patience: bounds of the search.
+    """
+
+    method: ModelMethod = "strudel"
+    max_splits: int = 1000
+    patience: int = 100
+
+    def __post_init__(self) -> None:
+        check_choice("structure", self.method, MODEL_METHODS)
+
+    @property
+    def stop(self) -> Stop:
+        """When Strudel stops."""
+        return Stop(self.max_splits, self.patience)
 
 
 @dataclass(frozen=True)
@@ -319,119 +362,173 @@ def _bounds(
     return options.limits.bounds(circuit.graph, layout)
 
 
-@dataclass(eq=False)
-class BalancedPlan:
-    """A plan whose flows have equal mass of Df in all groups: an option, not in the paper.
+def label_cells(rows: Rows) -> list[Table]:
+    """The rows of each cell (d, s), with d as the slow index; with strata s is the subgroup."""
+    own = rows.by_subgroup()
+    return [own.cell(d, s) for d in range(own.n_classes) for s in range(own.n_groups)]
 
-    EM balances the pooled posterior of Df only. With a rich P(x | f, s) the mean of
-    P(Df | x, s, d) over the rows of a group may drift from P(Df), which is the same for all
-    groups. Here each E-step shifts the log-odds of Df in each group so that its mass in the
-    group's rows is P(Df) times their number, with strata within each of them. The MAP objective may
-    then fall.
 
-    The log-odds are shifted by giving each group weights of its own in the sum over
-    Df, in a copy of the graph where these are not shared. They are found from P(f, row | s) of
-    every row, which the shifts do not change. The shifts of one call are where the next one
-    starts.
+def learn_structure(
+    rows: Rows,
+    validation: Rows | None,
+    structure: Structure,
+    smoothing: float,
+    random_state: int | np.random.Generator | None = None,
+) -> CellCircuits:
+    """P(x | d, s) for every cell, as in the paper: with D in place of Df.
+
+    Chance enters only where features are missing, which the search fills in by draws.
+    """
+    watched = validation if structure.method in HELD_OUT else None
+    return learn_cells(
+        label_cells(rows),
+        validation=None if watched is None else label_cells(watched),
+        method=(METHODS | {"strudel": Strudel(stop=structure.stop)})[structure.method],
+        smoothing=smoothing,
+        random_state=random_state,
+    )
+
+
+def initial_model(
+    model: Model, rows: Rows, cells: CellCircuits | None, smoothing: float
+) -> FairDistribution:
+    """The model with parameters from the rows; ``cells`` None means naive Bayes."""
+    layout, own = Layout.of(model, rows), rows.by_subgroup()
+    # Weight of the rows in each [s, d]; rows that lack either are left out.
+    known = (own.s >= 0) & (own.d >= 0)
+    counts = np.zeros((own.n_groups, own.n_classes))
+    np.add.at(counts, (own.s[known], own.d[known]), own.weights[known])
+    group_rate = smoothed(counts.sum(axis=1), smoothing)
+    if layout.tied:
+        of_strata = counts.reshape(layout.n_groups, layout.strata.n, -1).sum(axis=0)
+        decision_rate = np.stack([smoothed(row, smoothing) for row in of_strata])
+        decision_rate = np.tile(decision_rate, (layout.n_groups, 1))
+    else:
+        decision_rate = np.stack([smoothed(row, smoothing) for row in counts])
+    mechanism = agreeing_mechanism(layout) if layout.latent else None
+
+    def graft(b: CircuitBuilder, f: int, s: int, columns: Sequence[int]) -> int:
+        if cells is not None:
+            return cells.graft(b, f * own.n_groups + s, columns)
+        return _naive(b, own.cell(f, s), columns, smoothing, (f, s))
+
+    circuit = build(layout, graft, group_rate, decision_rate, mechanism)
+    return FairDistribution(model, layout, circuit)
+
+
+def _naive(
+    b: CircuitBuilder, table: Table, columns: Sequence[int], smoothing: float, key: Hashable
+) -> int:
+    """∏ P(x_j | cell)."""
+    leaves = []
+    for j, (column, arity) in enumerate(zip(columns, table.arities.tolist(), strict=True)):
+        codes = table.codes[:, j]
+        seen = codes >= 0
+        counts = np.bincount(codes[seen], table.weights[seen], arity)
+        weights = smoothed(np.asarray(counts, np.float64), max(smoothing, LEAST))
+        leaves.append(b.categorical(column, weights.tolist(), tie=("naive", key, j)))
+    return b.product(*leaves)
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where one start ended.
 
     Attributes:
-        graph, plan: of the model itself.
-        apart: the same rows in the copy of the graph.
-        source: for each parameter of the copy, the one that it is a copy of.
-        decision, shared: parameters of P(f) in the copy and in the model, [s, f].
-        places: every row once for each subgroup that it may be from.
-        placed: plan of the rows of the places; ``at`` gives the distinct row of each.
-        odds: by which P(f) was last multiplied, [s, f]; 1 before the first call.
+        objective: what EM reached.
+        mechanism: P(D = d | Df = f, S = s), [s, f, d], after one permutation of Df for all groups.
+        switched: groups in which Df still has another order than D.
     """
 
-    graph: Graph
-    plan: RowPlan
-    apart: RowPlan
-    source: Ints
-    decision: Ints
-    shared: Ints
-    places: Places
-    placed: RowPlan
-    at: Int32s
-    odds: Floats = field(repr=False)
-
-    @classmethod
-    def of(cls, plan: RowPlan, layout: Layout) -> BalancedPlan:
-        """The plan of the same rows with balanced flows."""
-        graph = plan.graph
-        top = Top.of(graph, layout)
-        untied, source = _untie(graph, top)
-        apart, decision = prepare(untied, plan.table), Top.of(untied, layout).decision
-        places, codes = _places(plan.table, layout)
-        placed, at = plan, np.arange(plan.n_distinct, dtype=np.int32)
-        if len(codes) > plan.n_distinct:
-            placed = prepare(graph, Table.of(codes, arities=graph.arities))
-            at = placed.row_of
-        odds = np.ones(top.decision.shape)
-        return cls(graph, plan, apart, source, decision, top.decision, places, placed, at, odds)
-
-    @property
-    def n_rows(self) -> int:
-        return self.plan.n_rows
-
-    @property
-    def total_weight(self) -> float:
-        return self.plan.total_weight
-
-    def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
-        """Log-likelihood of the model itself, and balanced flows."""
-        log_likelihood = self.plan.log_likelihood(parameters, weights)
-        places = replace(self.places, weights=self.plan.distinct_weights(weights))
-        rate = parameters[self.shared]
-        joint, rates = self._log_joint(parameters), rate[: places.strata.n]
-        _, self.odds = places.equalised(joint, rates, self.odds)
-        shifted = rate * self.odds
-        theta = parameters[self.source]
-        theta[self.decision] = shifted / shifted.sum(axis=1, keepdims=True)
-        flows = self.apart(theta, weights)[1]
-        summed = np.bincount(self.source, flows, self.graph.n_parameters)
-        return log_likelihood, np.asarray(summed, np.float64)
-
-    def _log_joint(self, parameters: Floats) -> Floats:
-        """log P(s, f, row), places × classes: P(row) with all the mass of Df on f, times P(f)."""
-        certain = parameters.copy()
-        joint = np.empty((len(self.places.row), self.shared.shape[1]))
-        for f in range(joint.shape[1]):
-            certain[self.shared] = 0.0
-            certain[self.shared[:, f]] = 1.0
-            joint[:, f] = self.placed.row_logs(certain)[self.at]
-        with np.errstate(divide="ignore"):
-            joint += np.log(parameters[self.shared])[self.places.s]
-        return joint
-
-    def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
-        """One parameter set after the other."""
-        sets = len(parameters)
-        rows = [None] * sets if weights is None else np.broadcast_to(weights, (sets, self.n_rows))
-        results = [self(theta, w) for theta, w in zip(parameters, rows, strict=True)]
-        return np.array([r[0] for r in results]), np.stack([r[1] for r in results])
+    objective: float
+    mechanism: Floats
+    switched: tuple[int, ...]
 
 
-def _places(table: Table, layout: Layout) -> tuple[Places, Codes]:
-    """Every row of a table of the circuit in each subgroup that it may be from; and its codes."""
-    codes, x = table.codes, slice(layout.x.start, layout.x.stop)
-    columns = codes[:, S], codes[:, layout.d], codes[:, x], table.weights
-    sizes = layout.n_groups, layout.n_classes, np.array(layout.arities), layout.names
-    places = Places.of(Rows(*columns, *sizes, strata=layout.strata))
-    placed = np.asfortranarray(codes[places.row])
-    placed[:, S] = places.s // layout.strata.n
-    placed[:, x] = layout.strata.placed(placed[:, x], places.stratum)
-    return places, placed
+@dataclass(frozen=True, eq=False)
+class FittedFromStarts(Fitted):
+    """The chosen fit, and where every start ended."""
+
+    starts: tuple[Start, ...]
 
 
-def _untie(graph: Graph, top: Top) -> tuple[Graph, Ints]:
-    """The graph with weights of its own for each group's sum over Df; and whose copy each is."""
-    block, block_ptr = graph.block.copy(), graph.block_ptr
-    source = np.arange(graph.n_parameters)
-    for first in np.unique(graph.parameter_block[top.decision[:, 0]]).tolist():
-        own = np.arange(block_ptr[first], block_ptr[first + 1])
-        for node in np.flatnonzero(graph.block == first)[1:]:
-            block[node] = len(block_ptr) - 1
-            block_ptr = np.append(block_ptr, block_ptr[-1] + len(own))
-            source = np.concatenate([source, own])
-    return replace(graph, block=block, block_ptr=block_ptr), source
+def fit_starts(
+    model: Model,
+    rows: Rows,
+    *,
+    validation: Rows | None = None,
+    evaluation: Mapping[str, Rows] | None = None,
+    options: Options | None = None,
+    n_init: int = 1,
+    observer: Observer = UNOBSERVED,
+) -> FittedFromStarts:
+    """The fit of ``n_init`` starts with the best objective among those with fewest switched groups.
+
+    A start that swaps Df in one group is often as likely as one that does not,
+    and means something else: likelihood cannot choose between them.
+    """
+    if n_init < 1:
+        raise LearningError(f"n_init is {n_init}: give a number of starts from 1 on")
+    chosen = options or Options()
+    if n_init > 1 and chosen.init != "random":
+        raise LearningError("several starts from the prior are one and the same: set init='random'")
+    rng = np.random.default_rng(chosen.random_state)
+    again = partial(fit, validation=validation, evaluation=evaluation, observer=observer)
+    fits, starts = [], []
+    for _ in range(n_init):
+        fitted = again(model, rows, options=replace(chosen, random_state=rng))
+        distribution = fitted.distribution
+        # Df is named by the classes that it agrees with, unless prior knowledge names it.
+        named, limits = aligned(distribution), chosen.limits
+        rates = named.top_rates
+        allowed = limits is None or limits.spread(named.layout).allow(
+            rates.decision_rate, rates.mechanism
+        )
+        if rows.f is None and allowed:
+            distribution = named
+        fits.append(replace(fitted, distribution=distribution))
+        end = float(fitted.history["objective"][-1])
+        starts.append(Start(end, distribution.mechanism, switched_groups(distribution)))
+    best = min(range(n_init), key=lambda i: (len(starts[i].switched), -starts[i].objective))
+    return FittedFromStarts(**vars(fits[best]), starts=tuple(starts))
+
+
+def _agreement(distribution: FairDistribution) -> Floats:
+    """P(Df = f, D = d | S = s), [s, f, d]: how often each pair of them occurs."""
+    result: Floats = distribution.decision_rate[:, :, None] * distribution.mechanism
+    return result
+
+
+def _best_permutation(joint: Floats) -> Ints:
+    """For each value of Df the class that it should be called, for the largest total agreement."""
+    from scipy.optimize import linear_sum_assignment
+
+    return np.asarray(linear_sum_assignment(joint, maximize=True)[1], np.int64)
+
+
+def aligned(distribution: FairDistribution) -> FairDistribution:
+    """The same distribution with the values of Df named by the classes they agree with most."""
+    if not distribution.layout.latent:
+        return distribution
+    joint = np.tensordot(distribution.group_rate, _agreement(distribution), axes=1)
+    order = _best_permutation(joint)
+    if (order == np.arange(len(order))).all():
+        return distribution
+    named = np.argsort(order)
+    layout, rates = distribution.layout, distribution.top_rates
+    swapped = replace(
+        rates,
+        decision_rate=rates.decision_rate[..., named],
+        mechanism=rates.mechanism[:, named],
+    )
+    features = feature_circuits(distribution.circuit, layout, named)
+    return FairDistribution.of_parts(distribution.model, layout, swapped, features)
+
+
+def switched_groups(distribution: FairDistribution) -> tuple[int, ...]:
+    """Groups in which another order of Df would agree better with the observed labels."""
+    if not distribution.layout.latent:
+        return ()
+    joint = _agreement(distribution)
+    same = np.arange(distribution.layout.n_classes)
+    return tuple(s for s in range(len(joint)) if (_best_permutation(joint[s]) != same).any())

@@ -27,7 +27,8 @@ from fairpc.data import Table
 from fairpc.learners import additive_scores, softmax
 from fairpc.models._expectation import leaf_boxes
 from fairpc.models._fit import UNOBSERVED, Fitted, Observer, Options
-from fairpc.models._forest import BoxSets, Forest, ForestDistribution, box_masses
+from fairpc.models._forest import BoxSets, Forest, box_masses
+from fairpc.models._forest_decisions import ForestDistribution
 from fairpc.models._label_scores import (
     DRAWS,
     N_FOLDS,

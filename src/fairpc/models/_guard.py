@@ -39,13 +39,11 @@ from fairpc.evidence import (
     some_of,
 )
 from fairpc.learners import design, kish
-from fairpc.models._distinct_rows import hold_out, joined, some_rows
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fit import Options, fit_parameters
 from fairpc.models._forest_fit import fit_forest
-from fairpc.models._rows import Rows
+from fairpc.models._rows import Rows, TrainingRows, hold_out, joined, some_rows
 from fairpc.models._strata import UNDIVIDED, Strata
-from fairpc.models._training_rows import TrainingRows
 
 MAX_ROWS: Final = 20_000
 """Rows that are looked at, of longer tables a random sample."""

@@ -7,7 +7,7 @@ shares in the score are those under which the labels are likeliest.
 
 The mechanism follows from the scores (``_score_mechanism``), forests are grown from
 them (:mod:`fairpc.models._forest_fit`), and circuits are compared with them
-(:mod:`fairpc.models._choice`).
+(:mod:`fairpc.models._selection`).
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ from fairpc.models._cross_fitting import FoldClassifiers, SecondRound, held_out_
 from fairpc.models._decisions import FittedDecisions, GivenRows
 from fairpc.models._knowledge import Knowledge, limits_of_coding
 from fairpc.models._model import fixed
-from fairpc.models._rows import Rows
+from fairpc.models._rows import Rows, rows_fingerprint
 from fairpc.models._score_map import ScoreMap
 from fairpc.models._score_map_fit import ScoredRows, calibrated, findings, fit_score_map
 from fairpc.models._scored import ScoredModel, TableRows
@@ -75,7 +75,6 @@ from fairpc.models._tables import (
     rows_in_order,
     warn_of_leaks,
 )
-from fairpc.models._training_rows import rows_fingerprint
 
 REFUSED: Final = {
     "sample": "draw rows",

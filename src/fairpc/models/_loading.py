@@ -41,7 +41,8 @@ from fairpc.models._file import (
     read_content,
     settings_of,
 )
-from fairpc.models._forest import Forest, ForestDistribution
+from fairpc.models._forest import Forest
+from fairpc.models._forest_decisions import ForestDistribution
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._latent import LatentDecision
 from fairpc.models._model import fixed

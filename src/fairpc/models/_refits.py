@@ -29,6 +29,7 @@ from fairpc.data import Table
 from fairpc.learners import LEAST
 from fairpc.models._decisions import FittedDecisions
 from fairpc.models._distribution import FairDistribution
+from fairpc.models._equal_mass import BalancedPlan
 from fairpc.models._estimates import (
     Assumed,
     Draws,
@@ -40,7 +41,6 @@ from fairpc.models._estimates import (
     steps_of,
 )
 from fairpc.models._estimators import CircuitClassifier
-from fairpc.models._fit import BalancedPlan
 from fairpc.models._knowledge import limits_of_coding
 from fairpc.models._latent import LatentDecision
 from fairpc.models._priors import parameter_prior

@@ -1,20 +1,48 @@
-"""Training rows as codes: groups, labels, features, weights. -1 = missing, anywhere."""
+"""Training rows as codes: groups, labels, features, weights; -1 = missing, anywhere.
+
+They are in memory (:class:`Rows`), merged where they are equal (:class:`DistinctRows`), or in parts
+elsewhere (:class:`PartedRows`): on disk, or on the workers of a cluster.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.circuit import Circuit, RowPlan, prepare
-from fairpc.core import Array, Codes, Floats, Ints, LearningError, Words, row_digest
-from fairpc.data import CodedRows, Packing, Table, check_codes, check_weights
+from fairpc.circuit import Circuit, FlowPlan, Graph, PartPlan, RowPlan, prepare
+from fairpc.core import (
+    Array,
+    Codes,
+    Floats,
+    Ints,
+    LearningError,
+    Words,
+    fingerprint,
+    row_digest,
+    row_uniform,
+)
+from fairpc.data import (
+    CodedRows,
+    Distinct,
+    Packing,
+    RowParts,
+    Table,
+    add_distinct,
+    check_codes,
+    check_weights,
+    distinct_rows,
+)
 from fairpc.models._strata import UNDIVIDED, Strata
+from fairpc.models._top import Layout, Places
 
 if TYPE_CHECKING:
+    from fairpc.models._distribution import FairDistribution
     from fairpc.models._top import Layout
 
 T = TypeVar("T")
@@ -249,3 +277,278 @@ def _column(values: npt.ArrayLike, name: str, size: int | None) -> tuple[Codes, 
             f"column {name!r} has {len(seen)} distinct value in the rows: it needs at least two"
         )
     return codes, size
+
+
+_MANY: Final = 1e8
+
+
+@dataclass(frozen=True, eq=False)
+class DistinctRows:
+    """Distinct rows with summed weights."""
+
+    rows: Rows  #: the distinct rows
+    places: Places  #: the groups that each of them may be from
+    n_rows: int  #: rows of the table; a row of whole weight n is n rows
+    effective: float  #: rows of equal weight that say as much (Kish's effective sample size)
+
+    @classmethod
+    def of(cls, rows: Rows) -> DistinctRows:
+        merged = _merged(rows)
+        total, each = float(rows.weights.sum()), rows.each
+        count, effective = float(each.sum()), total
+        if rows.copies is not None or not rows.whole:
+            effective = effective_size(rows.weights, each)
+        if rows.copies is None and not rows.whole:
+            count = rows.n_rows
+        return cls(merged, Places.of(merged), round(count), effective)
+
+    def mean(self, values: Floats) -> float:
+        """Weighted mean of one value per distinct row."""
+        used = self.rows.weights > 0
+        weights = self.rows.weights[used]
+        return float((weights * values[used]).sum() / weights.sum())
+
+
+def effective_size(weights: Floats, each: Floats) -> float:
+    """Rows of equal weight that say as much (Kish), of rows that are ``each`` so many rows."""
+    unit = np.divide(weights, each, out=np.zeros(len(each)), where=each > 0)
+    squares = float(np.dot(each * unit, unit))
+    return float(weights.sum()) ** 2 / squares if squares > 0 else 0.0
+
+
+def check_alike(rows: Rows, others: Rows) -> Rows:
+    """The other rows, if they have the same groups, classes and features."""
+    if Layout.of("FairPC", rows) != Layout.of("FairPC", others):
+        raise LearningError(
+            "training and validation rows differ in groups, classes or features: encode them alike"
+        )
+    return others
+
+
+def joined(one: Rows, two: Rows) -> Rows:
+    """The rows of both."""
+    decisions = [np.full(r.n_rows, -1, np.int16) if r.f is None else r.f for r in (one, two)]
+    s, d, x, weights = (
+        np.concatenate([getattr(one, name), getattr(two, name)])
+        for name in ("s", "d", "x", "weights")
+    )
+    copies = None if one.copies is None else np.concatenate([one.copies, two.each])
+    rows = replace(one, s=s, d=d, x=np.asfortranarray(x), weights=weights, f=None, copies=copies)
+    return rows.with_fair_decisions(np.concatenate(decisions))
+
+
+def hold_out(rows: Rows, fraction: float, rng: np.random.Generator) -> tuple[Rows, Rows]:
+    """Rows to fit to and rows held out: the same share of every (d, s), at random.
+
+    With strata s is the subgroup.
+    Rows of the table are drawn, of which one here may be several.
+    """
+    if not 0 < fraction < 1:
+        raise LearningError(f"validation_fraction is {fraction}: give a number between 0 and 1")
+    cell = rows.subgroups.astype(np.int64) * (rows.n_classes + 1) + rows.d
+    cells = [np.flatnonzero(cell == k) for k in np.unique(cell)]
+    each = rows.each
+    held = np.zeros(rows.n_rows)
+    for here in cells:
+        held[here] = _drawn(each[here], fraction, rng)
+    if not held.any():
+        largest = max(cells, key=lambda here: float(each[here].sum()))
+        held[rng.choice(largest[each[largest] > 0])] = 1.0
+    kept = each - held
+    if not kept.any():
+        raise LearningError(
+            f"there is {rows.n_rows} row: if one is held out, none is left to fit to; "
+            "give validation rows"
+        )
+    return _copied(rows, kept), _copied(rows, held)
+
+
+def some_rows(rows: Rows, most: int, rng: np.random.Generator) -> Rows:
+    """All rows, or about so many of the table's rows where there are more."""
+    each = rows.each
+    total = float(each.sum())
+    if total <= most:
+        return rows
+    if total < _MANY:
+        return hold_out(rows, most / total, rng)[1]
+    # Weights that stand for people of a population: too many to draw without putting back.
+    share = each / each.max()
+    return _copied(rows, rng.multinomial(most, share / share.sum()).astype(np.float64))
+
+
+def _drawn(weights: Floats, fraction: float, rng: np.random.Generator) -> Floats:
+    """How many of each row's copies are drawn, of all copies the nearest number to a fraction."""
+    copies = weights.astype(np.int64)
+    total = int(copies.sum())
+    if not total:
+        return np.zeros(len(copies))
+    n = round(fraction * total)
+    drawn = rng.multivariate_hypergeometric(copies, n, method="marginals")
+    return np.asarray(drawn, np.float64)
+
+
+def _copied(rows: Rows, copies: Floats) -> Rows:
+    """The rows of which there are some, that many times."""
+    used = np.flatnonzero(copies > 0)
+    some, copies = rows.take(used), copies[used]
+    if some.copies is not None:
+        return some.with_weights(some.weights / some.copies * copies, copies)
+    return some.with_weights(copies if rows.whole else some.weights)
+
+
+def _merged(rows: Rows) -> Rows:
+    arities = np.concatenate([[rows.n_groups, rows.n_classes], rows.arities])
+    columns = [rows.s[:, None], rows.d[:, None], rows.x]
+    if rows.f is not None:
+        arities, columns = np.append(arities, rows.n_classes), [*columns, rows.f[:, None]]
+    codes: Codes = np.asfortranarray(np.concatenate(columns, axis=1))
+    ids, first = distinct_rows(codes, arities)
+    weights = np.asarray(np.bincount(ids, rows.weights), np.float64)
+    copies = None if rows.copies is None else np.bincount(ids, rows.copies).astype(np.float64)
+    return rows.take(first.astype(np.int64)).with_weights(weights, copies)
+
+
+ROWS: Final = "rows-"
+"""Begins the name of rows that does not depend on their order; older files have another."""
+
+
+class TrainingRows(Protocol):
+    """Rows that a model is fitted to: in memory, on disk, or on the workers of a cluster."""
+
+    def map(self, work: Callable[[Rows], T]) -> Iterator[T]:
+        """What ``work`` makes of the rows, of one part after the other."""
+        ...
+
+    def with_strata(self, strata: Strata) -> TrainingRows:
+        """The same rows with these strata."""
+        ...
+
+    def sample(self, n: int, rng: np.random.Generator) -> Rows:
+        """The rows to learn structure from: about ``n``, or all where they are in memory."""
+        ...
+
+    def plan(self, circuit: Circuit, layout: Layout) -> FlowPlan:
+        """The plan of all rows for the circuit of a model."""
+        ...
+
+
+@runtime_checkable
+class PlannedParts(RowParts, Protocol):
+    """Parts that make a plan of their own, where they are."""
+
+    def plan(self, graph: Graph, table_of: Callable[[CodedRows], Table]) -> FlowPlan: ...
+
+
+@dataclass(frozen=True, eq=False)
+class PartedRows:
+    """Weighted rows (s, d, x), and known fair decisions, in parts."""
+
+    parts: RowParts  #: their codes: S, D, the features, and Df if ``fair``
+    names: tuple[str, ...]  #: name of each feature
+    fair: bool = False  #: whether some fair decisions are known
+    kept_bytes: int = 0  #: what of parts on disk may stay in memory while EM runs
+    strata: Strata = UNDIVIDED
+
+    def with_strata(self, strata: Strata) -> PartedRows:
+        """The same rows with these strata."""
+        return replace(self, strata=strata)
+
+    def map(self, work: Callable[[Rows], T]) -> Iterator[T]:
+        return self.parts.map(partial(_worked, work=work, form=self._form))
+
+    def sample(self, n: int, rng: np.random.Generator) -> Rows:
+        """About ``n`` of the rows, each as likely as any other, equal ones merged.
+
+        Chance goes by what a row is: where each row is in one part, the sample is the same
+        whatever the parts.
+        """
+        share = min(1.0, n / self.parts.n_copies)
+        packing = self.parts.packing
+        seed = int(rng.integers(1 << 62))
+        draw = partial(_sampled, packing=packing, share=share, seed=seed, apart=self.parts.repeats)
+        total = add_distinct(list(self.parts.map(draw)))
+        return self._form(packing.rows(total))
+
+    def plan(self, circuit: Circuit, layout: Layout) -> FlowPlan:
+        """The plan of all rows for the circuit of a model."""
+        parts = self.parts
+        given = layout, circuit.arities, circuit.names
+        table_of = partial(_table, form=self._form, given=given)
+        if isinstance(parts, PlannedParts):
+            return parts.plan(circuit.graph, table_of)
+        return PartPlan(
+            circuit.graph,
+            parts.n_rows,
+            parts.total_weight,
+            len(parts),
+            lambda k: table_of(parts.read(k)),
+            self.kept_bytes,
+        )
+
+    @property
+    def _form(self) -> Callable[[CodedRows], Rows]:
+        """What codes mean; sent to workers instead of the parts."""
+        arities = self.parts.packing.arities
+        return partial(
+            Rows.coded, arities=arities, names=self.names, fair=self.fair, strata=self.strata
+        )
+
+
+def rows_fingerprint(rows: TrainingRows) -> str:
+    """A name for rows: the same wherever they lie, and in whatever order."""
+    return digest_name(sum(rows.map(Rows.digest), np.zeros(4, np.uint64)))
+
+
+def digest_name(digest: Words) -> str:
+    """The name of rows with this digest."""
+    return ROWS + fingerprint(digest)
+
+
+def label_counts(rows: TrainingRows, distribution: FairDistribution) -> tuple[Floats, float]:
+    """Expected weight with Df = f and D = d in group s, [s, f, d]; see ``FairModel.altered``.
+
+    And the mean log P of a row of the table, of those too that were held out to choose a structure.
+    """
+    found = list(rows.map(partial(_counted, distribution)))
+    counts: Floats = sum((some for some, _, _ in found), np.zeros(()))
+    return counts, sum(logs for _, logs, _ in found) / sum(weight for _, _, weight in found)
+
+
+def _counted(distribution: FairDistribution, rows: Rows) -> tuple[Floats, float, float]:
+    return *distribution.turned(rows), float(rows.weights.sum())
+
+
+def count_anchors(rows: TrainingRows) -> int:
+    """Rows of the table whose fair decision is known."""
+    return sum(rows.map(attrgetter("n_anchors")))
+
+
+def _worked(
+    k: int, coded: CodedRows, *, work: Callable[[Rows], T], form: Callable[[CodedRows], Rows]
+) -> T:
+    return work(form(coded))
+
+
+def _table(coded: CodedRows, *, form: Callable[[CodedRows], Rows], given: Any) -> Table:
+    return form(coded).table(*given)
+
+
+def _sampled(
+    k: int, coded: CodedRows, *, packing: Packing, share: float, seed: int, apart: bool
+) -> Distinct:
+    """Rows of part ``k``, each as often as it is drawn.
+
+    Where a row may be in several parts, they draw ``apart``, or its copies would come together.
+    """
+    words = packing.pack(list(coded.codes.T))
+    if coded.copies is not None:
+        words = np.vstack([words, (coded.weights / coded.copies).view(np.uint64)])
+    chance = row_uniform(words, seed + (k + 1 if apart else 0))
+    drawn = (chance < share).astype(np.float64)
+    several = coded.each != 1
+    if several.any():
+        from scipy import stats
+
+        drawn[several] = stats.binom.ppf(chance[several], coded.each[several], share)
+    used = np.flatnonzero(drawn)
+    return Distinct(np.ascontiguousarray(words[:, used]), drawn[used])

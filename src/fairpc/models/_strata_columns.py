@@ -9,10 +9,9 @@ import numpy as np
 from fairpc.core import Floats, LearningError, counted
 from fairpc.data import TableCoding, resolve
 from fairpc.models._knowledge import Knowledge
-from fairpc.models._rows import Rows
+from fairpc.models._rows import Rows, TrainingRows
 from fairpc.models._strata import Bending, Strata
 from fairpc.models._tables import listed
-from fairpc.models._training_rows import TrainingRows
 
 SMALL: Final = 30
 """Rows of a group in a stratum under which the stratum is named."""

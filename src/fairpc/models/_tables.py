@@ -47,8 +47,7 @@ from fairpc.data import (
     set_leaks,
     warn_leak,
 )
-from fairpc.models._rows import Rows
-from fairpc.models._training_rows import PartedRows, TrainingRows, rows_fingerprint
+from fairpc.models._rows import PartedRows, Rows, TrainingRows, rows_fingerprint
 
 Columns = str | int | Sequence[str | int] | None
 """Columns of a table by name or position."""

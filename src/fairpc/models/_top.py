@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -41,8 +41,10 @@ from fairpc.circuit import (
     log_prior,
 )
 from fairpc.core import CircuitError, Codes, Floats, Ints, LearningError, counted
-from fairpc.models._rows import Rows
 from fairpc.models._strata import UNDIVIDED, Strata
+
+if TYPE_CHECKING:
+    from fairpc.models._rows import Rows
 
 Model = Literal["FairPC", "NLatPC", "LatNB", "TwoNB"]
 
