@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import time
 from functools import partial
 from itertools import pairwise
 from sys import getsizeof
@@ -108,6 +109,7 @@ def test_nothing_but_parameters_and_sums_travels_once_parts_are_ready(
     client: Any, packing: Packing, pieces: list[Distinct], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many more calls than it takes Dask to see the tasks of all of them as one group."""
+    forget_earlier_plans(client)
     circuit = naive_bayes(packing.arities)
     table_of = partial(table_of_rows, circuit=circuit)
     plan = parts_of(client, packing, pieces, monkeypatch).plan(circuit.graph, table_of)
@@ -120,6 +122,13 @@ def test_nothing_but_parameters_and_sums_travels_once_parts_are_ready(
     for log_likelihood, flows in sums:
         assert log_likelihood == first[0]
         assert np.array_equal(flows, first[1])
+
+
+def forget_earlier_plans(client: Any) -> None:
+    """Wait until workers have dropped what tests before held: a release takes a moment."""
+    deadline = time.monotonic() + 30
+    while any(client.run(ready_plans).values()) and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def ready_plans(dask_worker: Any) -> list[int]:
@@ -163,6 +172,7 @@ def test_a_group_of_parts_stays_where_it_is_while_there_is_a_thread_for_it() -> 
 def test_a_group_that_fell_to_a_busy_worker_goes_to_a_free_one(
     client: Any, packing: Packing, pieces: list[Distinct], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    forget_earlier_plans(client)
     circuit = naive_bayes(packing.arities)
     table_of = partial(table_of_rows, circuit=circuit)
     parts = parts_of(client, packing, pieces, monkeypatch)
