@@ -45,9 +45,8 @@ from fairpc.models._rows import Rows, hold_out, joined, some_rows
 from fairpc.models._score_map_fit import within_limits
 from fairpc.models._score_mechanism import held_limits
 from fairpc.models._selection import AutoFitted, LabelGain, compare_labels, fit_auto
-from fairpc.models._settings import Settings, generator
+from fairpc.models._settings import Settings, generator, refuse_rate, strata_of
 from fairpc.models._strata import Strata
-from fairpc.models._strata_columns import refuse_rate, strata_of
 from fairpc.models._tables import GivenTable, RowReader, Training, coded_rows, listed, warn_of_leaks
 from fairpc.models._top import LATENT, Layout, Limits, Model, feature_circuits, top_rates
 from fairpc.structure import HELD_OUT, MODEL_METHODS, ModelMethod

@@ -43,8 +43,8 @@ from fairpc.models._file import save
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._model import BiasAccount, FairModel, Threshold, equalised, fixed, for_rate
 from fairpc.models._rows import Rows
+from fairpc.models._settings import stratum_names
 from fairpc.models._strata import Strata
-from fairpc.models._strata_columns import stratum_names
 from fairpc.models._tables import FittedColumns, check_not_apart
 
 P = ParamSpec("P")

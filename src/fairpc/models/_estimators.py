@@ -41,8 +41,7 @@ from fairpc.models._model import fixed
 from fairpc.models._queries import FittedQueries
 from fairpc.models._rows import Rows, count_anchors, label_counts
 from fairpc.models._selection import AutoFitted
-from fairpc.models._settings import check_beside, check_settings, plain
-from fairpc.models._strata_columns import small_strata
+from fairpc.models._settings import check_beside, check_settings, plain, small_strata
 from fairpc.models._tables import (
     GivenTable,
     RowReader,

@@ -64,9 +64,15 @@ from fairpc.models._rows import Rows, rows_fingerprint
 from fairpc.models._score_map import ScoreMap
 from fairpc.models._score_map_fit import ScoredRows, calibrated, findings, fit_score_map
 from fairpc.models._scored import ScoredModel, TableRows
-from fairpc.models._settings import ScoreSettings, check_settings, generator
+from fairpc.models._settings import (
+    ScoreSettings,
+    check_settings,
+    generator,
+    refuse_rate,
+    small_strata,
+    strata_of,
+)
 from fairpc.models._strata import UNDIVIDED, Strata
-from fairpc.models._strata_columns import refuse_rate, small_strata, strata_of
 from fairpc.models._tables import (
     GivenTable,
     check_fit_input,

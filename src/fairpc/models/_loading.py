@@ -47,9 +47,8 @@ from fairpc.models._knowledge import Knowledge
 from fairpc.models._latent import LatentDecision
 from fairpc.models._model import fixed
 from fairpc.models._score_map import ScoreMap
-from fairpc.models._settings import check_settings
+from fairpc.models._settings import check_settings, strata_of
 from fairpc.models._strata import Strata
-from fairpc.models._strata_columns import strata_of
 from fairpc.models._tables import listed
 from fairpc.models._top import LATENT, Layout, feature_circuits, top_rates
 

@@ -59,11 +59,11 @@ class ModelPlots:
         return self._model.coding_.group_names, [str(c) for c in self._model.classes_]
 
     def mechanism(self, ax: Axes | None = None) -> Axes:
-        """P(D | Df, S): a bar per group and hidden decision, cut by the observed label."""
+        """P(D | Df, S): a bar per group and latent decision, cut by the observed label."""
         model = self._model
         if not model.distribution_.layout.latent:
             raise PlotError(
-                f"{type(model).__name__} has no hidden decision, so no mechanism to draw: use "
+                f"{type(model).__name__} has no latent decision, so no mechanism to draw: use "
                 "FairPC or LatNB"
             )
         groups, classes = self._names
@@ -85,14 +85,14 @@ class ModelPlots:
             left += width
         ax.set_yticks(places, [f"S = {groups[s]}, Df = {classes[f]}" for s, f in rows])
         ax.set(xlim=(0, 1), xlabel="P(D | Df, S)")
-        ax.set_title("Observed label by hidden decision and group", loc="left", fontsize=11)
+        ax.set_title("Observed label by latent decision and group", loc="left", fontsize=11)
         # The legend starts half an inch under the axes, as a share of their height.
         below = -0.5 / max(ax.get_window_extent().height / ax.figure.dpi, 0.5)
         ax.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, below), frameon=False)
         return ax
 
     def curves(self, axes: Sequence[Axes] | None = None) -> Sequence[Axes]:
-        """The fit, iteration by iteration: likelihoods and, with a hidden decision, mechanism.
+        """The fit, iteration by iteration: likelihoods and, with a latent decision, mechanism.
 
         The mechanism is drawn as P(D = f | Df = f, S = s).
         """

@@ -29,8 +29,8 @@ from fairpc.models._priors import RECIPE_MECHANISM, STRATUM_ROWS
 from fairpc.models._rows import Rows
 from fairpc.models._score_map import ScoreMap, StrataMap, shifted
 from fairpc.models._score_mechanism import fit_mechanism, score_bins
+from fairpc.models._settings import NAMED, stratum_names
 from fairpc.models._strata import Strata
-from fairpc.models._strata_columns import NAMED, stratum_names
 from fairpc.models._top import Limits, TopRates
 
 Select = Literal["prior", "middle"]
