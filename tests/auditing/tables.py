@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 
 from fairpc.auditing import Audit
-from fairpc.auditing._job import Job, Settings
-from fairpc.auditing._reading import ReadTable
+from fairpc.auditing._job import Job, ReadTable, Settings
 from fairpc.auditing._rows import audited_rows
 from fairpc.models import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
 

@@ -15,8 +15,8 @@ import pytest
 from auditing.tables import QUICK, fitted, plain_json, settings, table
 from closeness import assert_close
 from fairpc.auditing import Audit, audit
-from fairpc.auditing import _reading as reading_module
-from fairpc.auditing._reading import read_table
+from fairpc.auditing import _job as reading_module
+from fairpc.auditing._job import read_table
 from fairpc.datasets import load_adult, load_german
 from fairpc.errors import AuditError, CodesError, FileFormatError, TableError, TableWarning
 from fairpc.models import CircuitClassifier, FairPC, LatNB

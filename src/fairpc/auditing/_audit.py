@@ -28,8 +28,16 @@ from fairpc.auditing import _patterns as patterns
 from fairpc.auditing import _strata as strata
 from fairpc.auditing import _text as text
 from fairpc.auditing._blocks import shown
-from fairpc.auditing._job import MAX_ROWS, MAX_TEST_ROWS, Classifier, Job, Settings, Step
-from fairpc.auditing._reading import ReadTable, read_table
+from fairpc.auditing._job import (
+    MAX_ROWS,
+    MAX_TEST_ROWS,
+    Classifier,
+    Job,
+    ReadTable,
+    Settings,
+    Step,
+    read_table,
+)
 from fairpc.auditing._writing import page
 from fairpc.core import (
     AnyPath,

@@ -1,21 +1,70 @@
-"""An audit while it is made: its settings, its rows, what was found and what was left out."""
+"""An audit while it is made: its settings, its table, what was found and what was left out.
+
+The table is read in one pass: all rows, equal ones merged, and some as they are, at random. What is
+a sum over rows is taken over the merged ones, each with its count. What fits models to rows, or
+ranks them by features that are not coded, takes the random ones. Of a table in memory both are its
+rows, one by one; so are they for a model that needs rows as they came, as many of them as memory
+holds.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from fairpc.auditing._rows import AuditedRows
-from fairpc.core import AuditError, FairpcError
+import numpy as np
+
+from fairpc.auditing._rows import AuditedRows, asked, audited_rows, same_rows
+from fairpc.core import (
+    AuditError,
+    Codes,
+    FairpcError,
+    Floats,
+    RowSample,
+    TableError,
+    Words,
+    row_hash,
+)
+from fairpc.data import (
+    Distinct,
+    DistinctSum,
+    Frame,
+    Packing,
+    Warned,
+    Watcher,
+    check_some_weights,
+    is_source,
+    open_source,
+)
 from fairpc.evidence import AssumptionTest, StrataTest, TestsByStratum
-from fairpc.models import FittedDecisions, Progress, Report, Strata
+from fairpc.models import (
+    ROW_BYTES,
+    FittedColumns,
+    FittedDecisions,
+    GivenRows,
+    Progress,
+    Report,
+    Rows,
+    Strata,
+    check_not_apart,
+    digest_name,
+    memory_bytes,
+    rows_in_order,
+)
 
 if TYPE_CHECKING:
     from fairpc.auditing._assumptions import Tested
 
+DRAWN: Final = 100_000
+"""Rows that are kept as they are in the table, at least."""
+
+CODED: Final = 1_000_000
+"""Rows that are audited where more differ than memory holds; fewer where that is small."""
+
+LEAST: Final = 1000
 Classifier = Literal["logistic", "boosting", "best"]
 
 MAX_ROWS: Final = 3000
@@ -72,6 +121,194 @@ class Settings:
                     "random sample, or read the table into memory"
                 )
         return max(self.max_rows or 0, self.max_test_rows or 0)
+
+
+@dataclass(frozen=True, eq=False)
+class ReadTable:
+    """What an audit knows of a table."""
+
+    rows: AuditedRows  #: all rows of the table, equal ones merged; a sample where too many differ
+    drawn: AuditedRows  #: rows as they are in the table: all of them, or as many at random
+
+
+def read_table(
+    model: FittedDecisions,
+    X: Any,
+    y: Any,
+    settings: Settings,
+    *,
+    sensitive_features: Any = None,
+    sample_weight: Any = None,
+    clusters: Any = None,
+    fair_labels: Any = None,
+    watch: Watcher | None = None,
+) -> ReadTable:
+    """Encode a table as the model does, and ask the model about its rows.
+
+    Of a table that is read in batches all but X are names of columns.
+    """
+    if not is_source(X):
+        rows = audited_rows(model, X, y, sensitive_features, sample_weight, clusters, fair_labels)
+        return ReadTable(rows, rows)
+    most = memory_bytes(settings.max_memory) // ROW_BYTES
+    n_drawn = max(settings.n_drawn, DRAWN)
+    if model._needs_table:
+        n_drawn = max(most, LEAST)
+    drawn = RowSample(n_drawn, settings.random_state)
+    check_not_apart(sensitive_features=sensitive_features)
+    source = open_source(X)
+    columns = FittedColumns.of(
+        source,
+        model.coding_,
+        label=y,
+        weight=sample_weight,
+        clusters=clusters,
+        fair_labels=fair_labels,
+        unused=True,
+    )
+    coder = _Coder(columns)
+    coded = RowSample(max(min(CODED, most // 2), LEAST), settings.random_state)
+    sums, warned = _Sums(drawn, coded, DistinctSum(most, lambda part: None)), Warned()
+    with warned.watching():
+        for batch in source.map(columns.columns, coder, stage="rows", watch=watch):
+            if batch is not None:
+                sums.push(batch)
+    if not drawn.n_seen:
+        raise TableError(
+            "the table is empty: it has no rows, or none with weight, give at least one"
+        )
+    warned.warn()
+    return _asked(model, coder, sums)
+
+
+def _asked(model: FittedDecisions, coder: _Coder, sums: _Sums) -> ReadTable:
+    """What the model says of the rows that were kept."""
+    columns, drawn = coder.columns, sums.drawn
+    name = digest_name(sums.digest)
+    facts: dict[str, Any] = {
+        "fingerprint": name,
+        "same_rows_as_fit": same_rows(model, name),
+        "n_table": drawn.n_seen,
+    }
+    with Warned().watching():  # it was said of all rows
+        frame = drawn.rows()
+        kept = audited_rows(model, **columns.given(frame))
+    merged = columns.clusters is None
+    whole = not merged and len(frame) == drawn.n_seen
+    rows = kept if whole or model._needs_table else coder.asked(model, sums.total(merged=merged))
+    return ReadTable(replace(rows, **facts), replace(kept, **facts))
+
+
+@dataclass(frozen=True, eq=False)
+class _Batch:
+    """Rows of a batch, those without weight left out."""
+
+    frame: Frame  #: as they are
+    keys: Words  #: packed codes; then the weight and the person, where there are such
+    #: hash of the person of each row; None where rows are about different ones
+    persons: Words | None
+    #: distinct keys, and how many rows each is; None where persons keep rows apart
+    entries: Distinct | None
+    digest: Words  #: of the rows, as the fit makes it
+
+
+@dataclass(frozen=True, eq=False)
+class _Coder:
+    """Batches to packed rows: group, label, features, known fair decision."""
+
+    columns: FittedColumns
+
+    @property
+    def packing(self) -> Packing:
+        coding = self.columns.coding
+        n_classes = len(coding.labels.classes)
+        sizes = (len(coding.groups.names), n_classes, *coding.features.arities, n_classes)
+        return Packing(sizes, unit=self.columns.weight is not None)
+
+    def rows(self, codes: Codes) -> Rows:
+        """Unpacked rows, which count alike."""
+        coding = self.columns.coding
+        return Rows(
+            codes[:, 0],
+            codes[:, 1],
+            codes[:, 2:-1],
+            np.ones(len(codes)),
+            len(coding.groups.names),
+            len(coding.labels.classes),
+            np.array(coding.features.arities, np.int64),
+            coding.features.names,
+        )
+
+    def __call__(self, frame: Frame) -> _Batch | None:
+        """The packed rows of a batch; None where none has weight."""
+        columns = self.columns
+        if columns.weight is not None:
+            weights = check_some_weights(np.asarray(frame.column(columns.weight)), frame.n_rows)
+            if not weights.any():
+                return None
+            if not weights.all():
+                frame = frame.taken(np.flatnonzero(weights))
+        given = columns.given(frame)
+        people = given.pop("clusters")
+        rows = rows_in_order(columns.coding, **given)
+        known = np.full(rows.n_rows, -1, np.int16) if rows.f is None else rows.f
+        codes = [rows.s, rows.d, *rows.x.T, known]
+        keys = self.packing.pack(codes)
+        if columns.weight is not None:
+            keys = np.vstack([keys, rows.weights.view(np.uint64)])
+        if people is None:
+            entries = self.packing.distinct(codes, rows.weights)
+            return _Batch(frame, keys, None, entries, rows.digest())
+        series = people.to_native()
+        if series.null_count():
+            row = int(series.is_null().arg_max())
+            raise AuditError(f"clusters is missing in row {row}: give every row a person")
+        persons = row_hash(np.asarray(series.hash(0).to_numpy(), np.uint64)[None])
+        return _Batch(frame, np.vstack([keys, persons]), persons, None, rows.digest())
+
+    def asked(self, model: FittedDecisions, entries: Distinct) -> AuditedRows:
+        """Distinct keys, or rows at random, as rows with counts or persons."""
+        words, persons = entries.words, None
+        counts: Floats | None = entries.weights
+        if self.columns.clusters is not None:
+            _, persons = np.unique(words[-1], return_inverse=True)
+            words, counts = words[:-1], None
+        weights = None
+        if self.columns.weight is not None:
+            each = words[-1].view(np.float64)
+            weights = None if np.ptp(each) == 0 else each
+        codes = self.packing.unpack(np.ascontiguousarray(words))
+        known = codes[:, -1] if (codes[:, -1] >= 0).any() else None
+        rows = asked(model, GivenRows(self.rows(codes)))
+        return replace(rows, weights=weights, counts=counts, persons=persons, f=known)
+
+
+@dataclass
+class _Sums:
+    """What is kept of the batches that went by."""
+
+    drawn: RowSample  #: rows at random, as they are
+    coded: RowSample  #: rows at random, as keys
+    entries: DistinctSum  #: distinct keys of all batches, as many as may be in memory
+    digest: Words = field(default_factory=lambda: np.zeros(4, np.uint64))  #: of all rows
+
+    def push(self, batch: _Batch) -> None:
+        import polars as pl
+
+        if batch.entries is not None:
+            self.entries.push(batch.entries)
+        self.drawn.push(batch.frame.to_polars(), batch.persons)
+        keys = pl.DataFrame({str(k): word for k, word in enumerate(batch.keys)})
+        self.coded.push(keys, batch.persons)
+        self.digest = self.digest + batch.digest
+
+    def total(self, *, merged: bool) -> Distinct:
+        """Distinct keys, if they are ``merged`` and not too many; else those of rows at random."""
+        entries = self.entries.total() if merged else None
+        if entries is not None:
+            return entries
+        words = np.stack([column.to_numpy() for column in self.coded.rows().iter_columns()])
+        return Distinct(words, np.ones(words.shape[1]))
 
 
 @dataclass(frozen=True)
