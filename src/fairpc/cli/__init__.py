@@ -55,7 +55,8 @@ def app(names: Iterable[str] = COMMANDS) -> typer.Typer:
         help="Learn decisions from biased labels: fit a table, score it, audit it, query it.\n\n"
         "Start with: fairpc demo",
         epilog="Exit codes: 0 done, 1 audit --fail-over failed, 2 bad input, "
-        "130 interrupted (Ctrl-C), 143 ended (SIGTERM), 129 (SIGHUP).",
+        "130 interrupted (Ctrl-C), 143 ended (SIGTERM), 129 (SIGHUP).\n\n"
+        "Messages name settings as Python does: structure='forest' is --structure forest.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
