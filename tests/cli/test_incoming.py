@@ -177,7 +177,7 @@ def test_the_columns_are_shown_before_the_fit(
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(CircuitClassifier, "_fit_checked", stopped)
+    monkeypatch.setattr(CircuitClassifier, "_limits", stopped)
     ended = called(capsys, "fit", "t.csv", *FIT, "-o", "m.fairpc")
     assert ended.code == 130
     assert "what was done" in ended.out
