@@ -15,6 +15,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fairpc.core import Floats, Ints
 from fairpc.data import read_frame
@@ -452,3 +453,19 @@ def test_clone_and_parameters() -> None:
     assert clone(model).get_params() == model.get_params()
     assert model.set_params(kind="hgb").kind == "hgb"
     assert isinstance(fitted("logistic").set_params(kind="hgb").learned_, SavedLinear)
+
+
+def _weights_are_not_rows(estimator: TableClassifier) -> dict[str, str]:
+    if estimator.kind == "logistic":
+        return {}
+    reason = "leaves count rows, and bootstrap and early stopping draw them"
+    return {"check_sample_weight_equivalence_on_dense_data": reason}
+
+
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    [TableClassifier("logistic"), TableClassifier("hgb")],
+    expected_failed_checks=_weights_are_not_rows,
+)
+def test_common_checks(estimator: Any, check: Any) -> None:
+    check(estimator)

@@ -52,6 +52,7 @@ from fairpc.learners import (
     learn_linear,
 )
 from fairpc.models._settings import check_settings, plain
+from fairpc.models._tables import check_fit_input
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_choice("kind", self.kind, CLASSIFIER_KINDS, OptionError)
         check_settings(self.get_params(deep=False))
+        check_fit_input(self, X, y)
         frame = read_frame(X)
         classes, codes, weights = _labels(X, frame, y, sample_weight)
         used = np.flatnonzero(weights > 0)
@@ -238,15 +240,16 @@ def _labels(X: Any, frame: Frame, y: Any, sample_weight: Any) -> tuple[Array, In
     weights = check_weights(sample_weight, frame.n_rows)
     labels = fit_labels(y, sample_weight=weights)
     if len(labels.classes) > 2:
+        # The words in brackets, here and below, are those that scikit-learn's tools look for.
         raise TableError(
             f"label {labels.name!r} has {len(labels.classes)} classes, and a TableClassifier tells "
-            "two apart: merge classes"
+            "two apart (Only binary classification is supported): merge classes"
         )
     codes = labels.transform(y).astype(np.int64)
     hidden = (codes < 0) & (weights > 0)
     if hidden.any():
         raise TableError(
-            f"label {labels.name!r} is missing in row {int(np.argmax(hidden))}: leave out rows "
-            "without a label"
+            f"label {labels.name!r} is missing in row {int(np.argmax(hidden))} (it contains NaN): "
+            "leave out rows without a label"
         )
     return labels.classes_array(), codes, weights
