@@ -33,7 +33,7 @@ import fairpc
 from clock import timed
 from fairpc import FairPC
 from fairpc.datasets import load_adult, load_german
-from fairpc.exporting._scorer import Scorer
+from fairpc.exporting._scorer import ScorerProgram
 from fairpc.models import CircuitClassifier
 
 TABLES = {"german": load_german, "adult": load_adult}
@@ -63,7 +63,7 @@ def by_onnx(model: CircuitClassifier, folder: Path) -> Run:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(folder / "m.onnx", options)
-    inputs = Scorer.of(model).inputs
+    inputs = ScorerProgram.of(model).inputs
 
     def run(rows: pl.DataFrame) -> Any:
         parts = []

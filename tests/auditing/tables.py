@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from fairpc.auditing import Audit
-from fairpc.auditing._job import Job, ReadTable, Settings
+from fairpc.auditing._job import AuditSettings, Job, ReadTable
 from fairpc.auditing._rows import audited_rows
 from fairpc.models import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
 
@@ -47,9 +47,9 @@ def fitted(name: str = "FairPC", n_groups: int = 2, n_classes: int = 2) -> Circu
 
 def settings(
     *, n_seeds: int | None = None, max_rows: int | None = None, max_test_rows: int | None = None
-) -> Settings:
+) -> AuditSettings:
     """Options of an audit: as they are by default, but for samples."""
-    return Settings(
+    return AuditSettings(
         level=0.95,
         random_state=0,
         n_seeds=n_seeds,

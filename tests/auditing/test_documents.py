@@ -33,7 +33,7 @@ MARKDOWN = MarkdownIt("commonmark", {"html": True, "linkify": False}).enable("ta
 
 def cells(document: Document) -> list[str]:
     """Every cell of every table."""
-    tables = (b for s in document.sections for b in s.blocks if isinstance(b, view.Table))
+    tables = (b for s in document.sections for b in s.blocks if isinstance(b, view.TableBlock))
     return [cell for table in tables for row in table.rows for cell in row]
 
 
@@ -184,7 +184,7 @@ def test_no_name_is_markup(nasty_document: Document) -> None:
 
 def test_tables_keep_their_width(nasty_document: Document) -> None:
     document = nasty_document
-    tables = [b for s in document.sections for b in s.blocks if isinstance(b, view.Table)]
+    tables = [b for s in document.sections for b in s.blocks if isinstance(b, view.TableBlock)]
     rendered = MARKDOWN.render(document.to_markdown())
     found = re.findall(r"<table>.*?</table>", rendered, re.DOTALL)
     assert len(found) == len(tables) + n_entries(document)

@@ -14,7 +14,7 @@ import pytest
 from auditing.tables import QUICK, plain_json, table
 from fairpc import FairPC, LatentDecision
 from fairpc.auditing import Audit, audit
-from fairpc.auditing._learning import ScoreLearning
+from fairpc.auditing._learning import ScoreLearningFacts
 from fairpc.errors import AuditError
 from fairpc.evidence import ParityMonitor
 from fairpc.models import TableClassifier
@@ -117,7 +117,7 @@ def test_the_range_of_the_fit_is_told_beside_that_of_the_audit() -> None:
 
 def test_how_it_was_learned() -> None:
     facts = found().learning
-    assert isinstance(facts, ScoreLearning)
+    assert isinstance(facts, ScoreLearningFacts)
     assert (facts.classifier, facts.n_folds) == ("logistic regression", 3)
     assert (facts.calibration, facts.select) == ("isotonic", "prior")
     assert not facts.straight
@@ -209,7 +209,7 @@ def test_columns_that_the_fit_did_not_have_are_not_given_to_the_classifier() -> 
     assert plain.parity is not None
     assert more.parity is not None
     assert plain.parity.gap == more.parity.gap
-    assert isinstance(plain.learning, ScoreLearning)
+    assert isinstance(plain.learning, ScoreLearningFacts)
     assert plain.learning.classifier == "LogisticRegression"
 
 

@@ -26,7 +26,7 @@ def headings(document: Document) -> list[str]:
 
 
 def table(document: Document, caption: str) -> dict[str, tuple[str, ...]]:
-    found = [b for s in document.sections for b in s.blocks if isinstance(b, view.Table)]
+    found = [b for s in document.sections for b in s.blocks if isinstance(b, view.TableBlock)]
     (one,) = [b for b in found if b.caption.startswith(caption)]
     return {row[0]: tuple(row[1:]) for row in one.rows}
 

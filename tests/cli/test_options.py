@@ -15,7 +15,7 @@ import typer
 import fairpc
 from fairpc import FairPC
 from fairpc.cli import app
-from fairpc.cli._options import OF_THE_FIT, Keeping, Learner, Roles, TextFormat, flag
+from fairpc.cli._options import OF_THE_FIT, ColumnOptions, Keeping, ModelOptions, TextFormat, flag
 from fairpc.cli._tables import about
 from fairpc.errors import LearningError, OptionError, TableError
 
@@ -49,14 +49,14 @@ def test_an_error_names_the_table_once() -> None:
         raise LearningError("positive is 'x': choose")
 
 
-@pytest.mark.parametrize("record", [Roles, Learner, TextFormat, Keeping])
+@pytest.mark.parametrize("record", [ColumnOptions, ModelOptions, TextFormat, Keeping])
 def test_every_field_of_a_record_is_an_option(record: type) -> None:
     assert {flag(record, field.name) for field in fields(record)} <= options("fit")
 
 
 def test_a_learner_sets_arguments_of_models() -> None:
     arguments = signature(FairPC).parameters
-    assert {field.name for field in fields(Learner)} - set(arguments) == set(OF_THE_FIT)
-    assert Learner(n_bins=5).settings(arguments)["n_bins"] == 5
+    assert {field.name for field in fields(ModelOptions)} - set(arguments) == set(OF_THE_FIT)
+    assert ModelOptions(n_bins=5).settings(arguments)["n_bins"] == 5
     with pytest.raises(OptionError, match=r"^--bins is not for --model FairPC"):
-        Learner(n_bins=5).settings(())
+        ModelOptions(n_bins=5).settings(())

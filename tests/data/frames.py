@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from fairpc.data import (
     Encoding,
+    EncodingOptions,
     FrameSource,
-    Options,
     Roles,
     apart_name,
     check_weights,
@@ -128,7 +128,7 @@ def fit_encoding(
     apart = {role: apart_name(role, role) for role in given}
     source = FrameSource.of(table.with_columns({apart[role]: v for role, v in given.items()}))
     features = tuple(name for name in table.names if name not in left_out)
-    chosen = Options(**options)
+    chosen = EncodingOptions(**options)
     roles = Roles(
         apart["label"],
         (),

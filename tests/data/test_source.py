@@ -18,11 +18,11 @@ from data import frames
 from fairpc.data import (
     Distinct,
     DistinctSum,
+    EncodingOptions,
     FrameSource,
     LazySource,
-    Options,
     Packing,
-    Progress,
+    ReadingProgress,
     Roles,
     RowEncoder,
     Source,
@@ -235,7 +235,7 @@ def test_bins_of_many_numbers_are_off_by_less_than_a_thousandth_of_rank(
         tree.push(summed(batch, roles))
     total = tree.total()
     monkeypatch.setattr(summary_module, "FEW_ROWS", 1)
-    coding = coded(Cut(batches), roles, options=Options(binning="quantile"))
+    coding = coded(Cut(batches), roles, options=EncodingOptions(binning="quantile"))
     monkeypatch.undo()
     exact = frames.fit_encoding(frame.select("x", "z"), binning="quantile")
     for name in ("x", "z"):
@@ -356,7 +356,7 @@ def test_two_passes_over_a_table_merge_its_rows(
     source = open_source(write(frame, tmp_path, kind))
     features = tuple(n for n in source.names if n not in ("sex", "label", "weight"))
     roles = Roles("label", ("sex",), features, "weight", missing_values=("?",))
-    told: list[Progress] = []
+    told: list[ReadingProgress] = []
     coding = coded(source, roles, watch=told.append)
     encoder = RowEncoder(coding, roles)
     found = source.distinct(encoder, watch=told.append)

@@ -16,7 +16,7 @@ from scipy.stats import chi2
 import oracle
 from fairpc.errors import MetricError
 from fairpc.evidence import StrataTest, TopSets, test_assumptions
-from fairpc.evidence._lines import Limits, lines, looked_at, region
+from fairpc.evidence._lines import LineLimits, lines, looked_at, region
 
 Floats = npt.NDArray[np.float64]
 BENT = np.array([[0.10, 0.95], [0.05, 0.60]])
@@ -62,9 +62,9 @@ def test_the_set_is_that_of_a_search(seed: int, n_strata: int) -> None:
     first, last, best = oracle.possible_mechanisms(rates, variances, b0, b1, 9.0, 9)
     line = lines(rates, variances)
 
-    def limits(largest: float) -> Limits:
+    def limits(largest: float) -> LineLimits:
         excess = np.full(len(line.slope), largest - line.misfit)
-        return Limits(b0, b1, (excess,), np.array([np.inf]))
+        return LineLimits(b0, b1, (excess,), np.array([np.inf]))
 
     if not (best <= 1).any():
         return

@@ -21,7 +21,7 @@ from fairpc import FairPC, LatNB, NLatPC, TwoNB
 from fairpc.circuit import CircuitBuilder
 from fairpc.core import Floats
 from fairpc.data import Column, Encoding, Groups, Labels, TableCoding
-from fairpc.exporting._scorer import Scorer
+from fairpc.exporting._scorer import ScorerProgram
 from fairpc.models import CircuitClassifier, FairDistribution, ForestDistribution, Strata
 from fairpc.models._top import Layout, TopRates, build
 from models.distributions import distributions
@@ -271,7 +271,7 @@ def by_python(model: CircuitClassifier, table: pl.DataFrame, folder: Path) -> Fl
 def feeds(model: CircuitClassifier, table: pl.DataFrame) -> dict[str, Any]:
     """Columns as ONNX Runtime takes them: text, and numbers of 64 bits."""
     result = {}
-    for given in Scorer.of(model).inputs:
+    for given in ScorerProgram.of(model).inputs:
         column = table[given.name]
         if given.kind == "text":
             text = column.cast(pl.String).fill_null(given.missing_text)

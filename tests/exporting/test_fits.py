@@ -16,7 +16,7 @@ from exporting.scored import by_duckdb, by_onnx, by_python, by_sqlite, expected
 from fairpc import FairPC, LatNB, NLatPC, TwoNB
 from fairpc.datasets import load_german
 from fairpc.errors import NotAnsweredError
-from fairpc.exporting._scorer import Scorer
+from fairpc.exporting._scorer import ScorerProgram
 from fairpc.models import CircuitClassifier, ForestDistribution
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -94,7 +94,7 @@ def test_models_of_every_version_are_exported(name: str, tmp_path: Path) -> None
         with pytest.raises(NotAnsweredError, match="scores with classifiers"):
             fairpc.export(model, tmp_path / "m.py")
         return
-    given = [i.name for i in Scorer.of(model).inputs]
+    given = [i.name for i in ScorerProgram.of(model).inputs]
     rows = pl.read_csv(OLDER / "applications.csv")
     rows = rows.with_columns(pl.lit(None).alias(n) for n in given if n not in rows.columns)
     table = rows.select(given).head(40)

@@ -20,7 +20,7 @@ from exporting.scored import Fitted, by_onnx, by_python, expected, model_of, nai
 from fairpc.data import Column, Writing
 from fairpc.errors import MissingExtraError, NotAnsweredError, OptionError
 from fairpc.exporting import _export as formats
-from fairpc.exporting._scorer import TINIEST, Densities, Scorer
+from fairpc.exporting._scorer import TINIEST, Densities, ScorerProgram
 from models.forests import Sizes, random_forest
 
 SMALL = (Column("age", "number", edges=(30.0, 40.0)), Column("job", "category", levels=("a", "b")))
@@ -126,7 +126,7 @@ def wide(n: int) -> Fitted:
 
 def test_wide_models_are_scored_in_logarithms(tmp_path: Path) -> None:
     case = wide(700)
-    densities = Scorer.of(case.model).densities
+    densities = ScorerProgram.of(case.model).densities
     assert isinstance(densities, Densities)
     assert densities.least < math.log(sys.float_info.min) < TINIEST
     s, x = case.model._evidence(case.table, case.table["group"])

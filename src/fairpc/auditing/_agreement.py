@@ -376,7 +376,7 @@ def _name(group: GroupMetric) -> str:
     return _ALL if group.group is None else group.group
 
 
-def show_metrics(found: GroupMetrics) -> blocks.Table:
+def show_metrics(found: GroupMetrics) -> blocks.TableBlock:
     """Metrics by group: groups across where they are few, below each other where they are many."""
     note = (
         f"In brackets: {text.share(found.level, 0)} intervals, each by itself. Positive means "
@@ -393,14 +393,14 @@ def show_metrics(found: GroupMetrics) -> blocks.Table:
         head = ["Metric", *(text.short(_name(g), 30) for g in groups)]
         rows: list[tuple[Any, ...]] = [("Labelled rows", *(g.n for g in groups))]
         rows += [(title, *(cell(g, key, form) for g in groups)) for key, title, form in _METRICS]
-        return blocks.Table(caption, head, rows, note=note)
+        return blocks.TableBlock(caption, head, rows, note=note)
     cells = [
         (_name(g), title, cell(g, key, form), getattr(g, key).n)
         for g in groups
         for key, title, form in _METRICS
     ]
     head = ["Group", "Metric", "Estimate", "Rows"]
-    return blocks.Table(caption, head, cells, words={1}, note=note, folded=True)
+    return blocks.TableBlock(caption, head, cells, words={1}, note=note, folded=True)
 
 
 @blocks.section(
@@ -462,7 +462,7 @@ def _around(value: float, spread: float | None) -> Ends | None:
     return None if spread is None else (max(value - spread, 0.0), value + spread)
 
 
-def _methods_table(found: TradeOff) -> blocks.Table:
+def _methods_table(found: TradeOff) -> blocks.TableBlock:
     head = ["Method", "Accuracy", "F1", "AUC", "Gap of scores, points", "Gap of decisions, points"]
     keys = ("accuracy", "f1", "auc", "discrimination", "selection_gap")
     rows = [
@@ -470,7 +470,7 @@ def _methods_table(found: TradeOff) -> blocks.Table:
         for m in found.methods
     ]
     caption = f"Means over {found.n_folds} folds of {text.count(found.n_rows)} rows, all × 100"
-    return blocks.Table(caption, head, rows, note="± is the standard deviation over folds.")
+    return blocks.TableBlock(caption, head, rows, note="± is the standard deviation over folds.")
 
 
 def _with_spread(value: float | None, spread: float | None) -> str:
@@ -523,7 +523,7 @@ def _show_roc(audit: Audit, found: ScoreCurves) -> blocks.Figure:
     head = ("Group", "False positive rate", "True positive rate")
     plane = Plane("false positive rate", "true positive rate")
     picture = curves(plane, series, diagonal="scores at random")
-    numbers = blocks.Table(caption, head, cells, folded=True)
+    numbers = blocks.TableBlock(caption, head, cells, folded=True)
     return blocks.Figure("ROC curve", sentence, picture, numbers, "ROC curve by group")
 
 
@@ -542,7 +542,7 @@ def _show_calibration(
         for p in points
     ]
     head = ("Group", "Scores", "Rows", "Mean score", "Labelled positive")
-    numbers = blocks.Table(title, head, cells, words={1}, folded=True)
+    numbers = blocks.TableBlock(title, head, cells, words={1}, folded=True)
     plane = Plane("mean score", "share labelled positive")
     picture = curves(plane, series, diagonal="score equals share", marked=True)
     return blocks.Figure(title, sentence, picture, numbers)

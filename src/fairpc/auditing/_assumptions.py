@@ -309,7 +309,7 @@ def show_test(audit: Audit, test: AssumptionFacts) -> Iterator[blocks.Block]:
     )
 
 
-def _bending(test: AssumptionFacts) -> blocks.Table:
+def _bending(test: AssumptionFacts) -> blocks.TableBlock:
     """What is left where the label depends on features otherwise than through Df."""
     cells = []
     for bent in test.bending:
@@ -317,7 +317,7 @@ def _bending(test: AssumptionFacts) -> blocks.Table:
         ends = ("none", "none") if low > high else (low, high)
         cells.append((text.number(bent.gamma, 2), *ends))
     head = ("Factor", f"Lowest P(Df = {text.short(test.sets[0].label, 40)})", "Highest")
-    return blocks.Table("Possible rates where features bend labels too", head, cells)
+    return blocks.TableBlock("Possible rates where features bend labels too", head, cells)
 
 
 def _confidence_set(audit: Audit, one: ConfidenceSet, test: AssumptionFacts) -> blocks.Figure:
@@ -350,4 +350,4 @@ def _confidence_set(audit: Audit, one: ConfidenceSet, test: AssumptionFacts) -> 
     overlap = None if one.empty else (one.lower, one.upper)
     picture = ranges(rows, overlap, marks=marks, axis=f"P(Df = {label})")
     title = f"Possible rates of {text.quoted(one.label)}"
-    return blocks.Figure(title, explained, picture, blocks.Table(caption, head, cells))
+    return blocks.Figure(title, explained, picture, blocks.TableBlock(caption, head, cells))

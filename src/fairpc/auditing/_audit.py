@@ -31,11 +31,11 @@ from fairpc.auditing._blocks import shown
 from fairpc.auditing._job import (
     MAX_ROWS,
     MAX_TEST_ROWS,
+    AuditSettings,
+    AuditStep,
     Classifier,
     Job,
     ReadTable,
-    Settings,
-    Step,
     read_table,
 )
 from fairpc.auditing._writing import page
@@ -48,7 +48,7 @@ from fairpc.core import (
     serialise,
     write_atomically,
 )
-from fairpc.data import Progress as ReadingProgress
+from fairpc.data import ReadingProgress
 from fairpc.models import FittedDecisions, Report, check_not_dask
 
 FORMAT: Final = "fairpc audit"
@@ -98,10 +98,10 @@ class Audit:
     group_metrics: agreement.GroupMetrics | None
     trade_off: agreement.TradeOff | None
     curves: agreement.ScoreCurves | None
-    learning: learning.Learning | learning.ScoreLearning
+    learning: learning.Learning | learning.ScoreLearningFacts
     circuit: background.CircuitFacts | None
-    limits: background.Limits
-    provenance: background.Provenance
+    limits: background.Caveats
+    provenance: background.AuditProvenance
     what_if: background.WhatIf | None
     left_out: Mapping[str, str]
 
@@ -214,7 +214,9 @@ def audit(
         progress: called with a :class:`fairpc.refits.Progress` before each step.
     """
     options = locals()  # first, while it holds the arguments alone
-    settings = Settings(**{option.name: options[option.name] for option in fields(Settings)})
+    settings = AuditSettings(
+        **{option.name: options[option.name] for option in fields(AuditSettings)}
+    )
     about = {name: options[name] for name in _ABOUT}
     job = _begun(Job(model, settings, progress, STEP_WORDS), X, y, **about)
     with warnings.catch_warnings():
@@ -244,7 +246,7 @@ def group_gaps(
 
     The arguments are those of :func:`audit`. An AuditError says why groups cannot be compared.
     """
-    settings = Settings(
+    settings = AuditSettings(
         level,
         random_state,
         cv=2,
@@ -285,7 +287,7 @@ def _begun(job: Job, X: Any, y: Any, **about: Any) -> Job:
 
         return read_table(job.model, X, y, job.settings, watch=watch, **about)
 
-    job.run(Step(_FIRST, STEP_WORDS[_FIRST], read, needed=True))
+    job.run(AuditStep(_FIRST, STEP_WORDS[_FIRST], read, needed=True))
     return job
 
 
@@ -301,24 +303,24 @@ def _check_model(model: object) -> None:
 
 
 STEPS: Final = (
-    Step("data", "rows and groups", overview.table_facts, needed=True),
-    Step("labels", "gaps in labels", gaps.label_disparity),
-    Step("decidable.test", "test of the assumptions", assumptions.assumption_test),
-    Step("strata.test", "test within strata", assumptions.test_within_strata),
-    Step("mechanism", "mechanism", mechanism.mechanism_facts),
-    Step("mechanism.intervals", "intervals of the mechanism", mechanism.with_intervals),
-    Step("decidable.identified", "what the labels leave possible", decidable.identified_facts),
-    Step("decidable.stability", "fits from random starts", decidable.spread_over_starts),
-    Step("strata.gaps", "gaps within strata", strata.gap_parts),
-    Step("strata.candidates", "columns as strata", strata.candidates),
-    Step("strata", "strata", strata.strata_facts),
-    Step("parity", "gaps in scores and decisions", parity.parity_facts),
-    Step("patterns", "who is hit", patterns.pattern_facts),
-    Step("group_metrics", "agreement with labels", agreement.group_metrics),
-    Step("trade_off", "other methods", agreement.trade_off),
-    Step("curves", "curves of the scores", agreement.score_curves),
-    Step("circuit", "drawing of the circuit", background.circuit_facts),
-    Step("what_if", "form of the page", background.what_if),
+    AuditStep("data", "rows and groups", overview.table_facts, needed=True),
+    AuditStep("labels", "gaps in labels", gaps.label_disparity),
+    AuditStep("decidable.test", "test of the assumptions", assumptions.assumption_test),
+    AuditStep("strata.test", "test within strata", assumptions.test_within_strata),
+    AuditStep("mechanism", "mechanism", mechanism.mechanism_facts),
+    AuditStep("mechanism.intervals", "intervals of the mechanism", mechanism.with_intervals),
+    AuditStep("decidable.identified", "what the labels leave possible", decidable.identified_facts),
+    AuditStep("decidable.stability", "fits from random starts", decidable.spread_over_starts),
+    AuditStep("strata.gaps", "gaps within strata", strata.gap_parts),
+    AuditStep("strata.candidates", "columns as strata", strata.candidates),
+    AuditStep("strata", "strata", strata.strata_facts),
+    AuditStep("parity", "gaps in scores and decisions", parity.parity_facts),
+    AuditStep("patterns", "who is hit", patterns.pattern_facts),
+    AuditStep("group_metrics", "agreement with labels", agreement.group_metrics),
+    AuditStep("trade_off", "other methods", agreement.trade_off),
+    AuditStep("curves", "curves of the scores", agreement.score_curves),
+    AuditStep("circuit", "drawing of the circuit", background.circuit_facts),
+    AuditStep("what_if", "form of the page", background.what_if),
 )
 """What takes time or may have no answer, in order."""
 

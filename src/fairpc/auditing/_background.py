@@ -214,7 +214,7 @@ def what_if(job: Job) -> WhatIf:
 
 
 @dataclass(frozen=True)
-class Limits:
+class Caveats:
     """Assumptions and limits in words."""
 
     assumptions: tuple[str, ...]  #: of the model
@@ -222,17 +222,17 @@ class Limits:
     limits: tuple[str, ...]  #: what does not follow
 
 
-def limits(job: Job) -> Limits:
+def limits(job: Job) -> Caveats:
     """The words for a model of this kind, and for what it was told beforehand."""
     model = job.model
     if isinstance(model, LatentDecision):
-        return Limits((*_LATENT, _CALIBRATED, *_told(job)), _BY_SCORES, (*_OF_SCORES, *_LIMITS))
+        return Caveats((*_LATENT, _CALIBRATED, *_told(job)), _BY_SCORES, (*_OF_SCORES, *_LIMITS))
     layout = cast(CircuitClassifier, model).distribution_.layout
     if not layout.tied:
-        return Limits(_FREE, (), _LIMITS)
+        return Caveats(_FREE, (), _LIMITS)
     if job.strata:
-        return Limits((*_assumed_within(job), *_told(job)), _BY_STRATUM, _LIMITS)
-    return Limits((*(_LATENT if layout.latent else _TIED), *_told(job)), _BY_CIRCUIT, _LIMITS)
+        return Caveats((*_assumed_within(job), *_told(job)), _BY_STRATUM, _LIMITS)
+    return Caveats((*(_LATENT if layout.latent else _TIED), *_told(job)), _BY_CIRCUIT, _LIMITS)
 
 
 def _assumed_within(job: Job) -> list[str]:
@@ -253,7 +253,7 @@ def _told(job: Job) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Provenance:
+class AuditProvenance:
     """What would be needed to do the audit again."""
 
     model: str  #: class of the model
@@ -269,13 +269,13 @@ class Provenance:
     seconds: Mapping[str, float]  #: time each part of the audit took
 
 
-def provenance(job: Job) -> Provenance:
+def provenance(job: Job) -> AuditProvenance:
     """Hashes, versions and settings as they are now."""
     model, installed = job.model, {}
     for package in _PACKAGES:
         with suppress(PackageNotFoundError):
             installed[package] = version(package)
-    return Provenance(
+    return AuditProvenance(
         model=type(model).__name__,
         model_hash=model._fingerprint(),
         training_hash=model.data_fingerprint_,
@@ -331,7 +331,7 @@ def _copied(part: ET.Element) -> Markup:
 @blocks.section(
     "limits", "Assumptions and limits", lambda *_: "What is assumed, what follows, what does not"
 )
-def show_limits(_: Audit, found: Limits) -> Iterator[blocks.Block]:
+def show_limits(_: Audit, found: Caveats) -> Iterator[blocks.Block]:
     """What is assumed, what follows, what does not."""
     for title, sentences in (
         ("What the model assumes", found.assumptions),
@@ -344,7 +344,7 @@ def show_limits(_: Audit, found: Limits) -> Iterator[blocks.Block]:
 
 
 @blocks.section("provenance", "Provenance", lambda *_: "Hashes, versions, settings, date")
-def show_provenance(audit: Audit, found: Provenance) -> Iterator[blocks.Block]:
+def show_provenance(audit: Audit, found: AuditProvenance) -> Iterator[blocks.Block]:
     """What would be needed to do the audit again: hashes, versions, settings, date."""
     hashes = "The hashes identify the model and the rows; equal hashes mean equal content."
     yield blocks.Paragraph(hashes)
@@ -367,12 +367,12 @@ def show_provenance(audit: Audit, found: Provenance) -> Iterator[blocks.Block]:
     yield _pairs("Time of each part", times, folded=True)
 
 
-def _pairs(caption: str, values: Mapping[str, Any], *, folded: bool = False) -> blocks.Table:
+def _pairs(caption: str, values: Mapping[str, Any], *, folded: bool = False) -> blocks.TableBlock:
     def shown(value: Any) -> str:
         return text.name(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
     cells = [(name, shown(value)) for name, value in values.items()]
-    return blocks.Table(caption, ("What", "Value"), cells, words={1}, folded=folded)
+    return blocks.TableBlock(caption, ("What", "Value"), cells, words={1}, folded=folded)
 
 
 @blocks.section(

@@ -27,7 +27,7 @@ class Block:
 
     @property
     def kind(self) -> str:
-        return type(self).__name__
+        return type(self).__name__.removesuffix("Block")
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class KeyNumbers(Block):
 
 
 @dataclass(frozen=True)
-class Table(Block):
+class TableBlock(Block):
     """A table whose first column names the rows."""
 
     caption: str
@@ -98,7 +98,7 @@ class Table(Block):
         widths = (max(map(len, column)) for column in zip(*self.rows, strict=True))
         return len(self.head) >= WIDE or (len(self.head) > 2 and sum(widths) > _LETTERS)
 
-    def without_empty_remarks(self) -> Table:
+    def without_empty_remarks(self) -> TableBlock:
         """The table without its last column where no row has a remark there."""
         last = len(self.head) - 1
         if any(row[last] for row in self.rows):
@@ -119,7 +119,7 @@ class Figure(Block):
     title: str
     sentence: str
     picture: Picture
-    table: Table | None = None
+    table: TableBlock | None = None
     name: str = ""  #: of the picture by itself, for those who do not see it; the title if empty
 
     @property
@@ -222,7 +222,7 @@ def shown(audit: Audit, name: str) -> Section:
 def printed(blocks: Iterable[Block]) -> Iterator[Block]:
     """Blocks as a document has them: of a picture its numbers, every table open."""
     for block in blocks:
-        if isinstance(block, Table):
+        if isinstance(block, TableBlock):
             yield replace(block, folded=False)
         elif isinstance(block, Side):
             yield from printed(block.figures)

@@ -442,14 +442,14 @@ def _show_bands(found: IdentifiedFacts, order: dict[str, int]) -> blocks.Figure:
     ]
     head = ("Group", "Model's score", "Rows", "Mean score", "Lowest", "Highest")
     caption = "Bounds of a person's score, by tenth of the model's score"
-    numbers = blocks.Table(caption, head, cells, words={1}, folded=True)
+    numbers = blocks.TableBlock(caption, head, cells, words={1}, folded=True)
     plane = Plane("score of the model", "possible scores")
     picture = curves(plane, series, marked=True, joined=False)
     title, alone = "How far a person's score can vary", "Bounds of a person's score"
     return blocks.Figure(title, explained, picture, numbers, alone)
 
 
-def _ranges(audit: Audit, found: IdentifiedFacts) -> blocks.Table:
+def _ranges(audit: Audit, found: IdentifiedFacts) -> blocks.TableBlock:
     """What each group leaves possible, beside what the model learned and its interval."""
     label = text.short(found.positive, 30)
     learned = _learned(audit, found.positive)
@@ -470,7 +470,7 @@ def _ranges(audit: Audit, found: IdentifiedFacts) -> blocks.Table:
         f"{audit.decidable.possible} Learned: the model's value, with its bootstrap interval where "
         "there is one."
     )
-    return blocks.Table("Identified set of the mechanism", head, rows, words={1}, note=note)
+    return blocks.TableBlock("Identified set of the mechanism", head, rows, words={1}, note=note)
 
 
 def _span(group: Mapping[str, Any], key: str) -> str:
@@ -523,6 +523,6 @@ def _starts(found: Stability, positive: int) -> blocks.Figure:
         explained += f" The first {_DRAWN} of {len(rows)} are drawn."
     title = "The mechanism over random starts"
     head = ("Group and latent decision", "From the model", "Lowest", "Highest")
-    numbers = blocks.Table(title, head, cells, folded=len(cells) > _DRAWN)
+    numbers = blocks.TableBlock(title, head, cells, folded=len(cells) > _DRAWN)
     picture = estimates(rows[:_DRAWN], text.share_tick, ends=(0.0, 1.0))
     return blocks.Figure(title, explained, picture, numbers)

@@ -199,7 +199,7 @@ def show_means(audit: Audit, found: Disparity, title: str, what: str) -> blocks.
     )
     head = ["Group", "Rows", "Rate" if found.parity.kind == "rate" else "Mean", "Note"]
     cells = [(g.group, g.n, g.mean, "few rows" if g.small else "") for g in groups]
-    table = blocks.Table(title, head, cells).without_empty_remarks()
+    table = blocks.TableBlock(title, head, cells).without_empty_remarks()
     return blocks.Figure(title, sentence, bars(rows), table)
 
 
@@ -241,7 +241,7 @@ def show_differences(found: Disparity, title: str) -> blocks.Figure:
     return blocks.Figure(title, sentence, picture, _pair_table(found))
 
 
-def _pair_table(disparity: Disparity) -> blocks.Table:
+def _pair_table(disparity: Disparity) -> blocks.TableBlock:
     """Every pair: difference, ratio, their intervals, and the test where there is one."""
     found, tests = disparity.parity, disparity.significance
     head = ["Pair", "Difference, points", "Impact ratio", "Four fifths"]
@@ -267,7 +267,7 @@ def _pair_table(disparity: Disparity) -> blocks.Table:
     if disparity.too_small:
         note += f" Too few rows to compare: {text.listed(disparity.too_small)}."
     caption, folded = "Differences and ratios between groups", len(rows) > _LONG
-    return blocks.Table(caption, head, rows, words={3}, note=note, folded=folded)
+    return blocks.TableBlock(caption, head, rows, words={3}, note=note, folded=folded)
 
 
 def _pair(pair: PairGap, between: str = "and") -> str:

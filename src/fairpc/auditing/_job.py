@@ -82,7 +82,7 @@ _LEAST: Final = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class AuditSettings:
     """Options of an audit; see :func:`fairpc.audit`."""
 
     level: float = 0.95
@@ -135,7 +135,7 @@ def read_table(
     model: FittedDecisions,
     X: Any,
     y: Any,
-    settings: Settings,
+    settings: AuditSettings,
     *,
     sensitive_features: Any = None,
     sample_weight: Any = None,
@@ -312,7 +312,7 @@ class _Sums:
 
 
 @dataclass(frozen=True)
-class Step:
+class AuditStep:
     """One step of an audit."""
 
     name: str  #: of a section, or "section.part"
@@ -327,7 +327,7 @@ class Job:
     """An audit while it is made."""
 
     model: FittedDecisions
-    settings: Settings
+    settings: AuditSettings
     progress: Report | None = None
     steps: Mapping[str, str] = field(default_factory=dict)  #: names of all steps, in order -> words
     #: step -> what it computed; None where it has no answer
@@ -372,7 +372,7 @@ class Job:
         """The test of what the model assumes: the plain one, or that within its strata."""
         return self.found.get("strata.test") if self.strata else self.test
 
-    def run(self, step: Step) -> None:
+    def run(self, step: AuditStep) -> None:
         """Compute a step; where it has no answer, keep the reason and leave out its parts too."""
         if step.name.partition(".")[0] in self.left_out:
             return

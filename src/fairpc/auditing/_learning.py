@@ -106,7 +106,7 @@ class CalibrationCurve:
 
 
 @dataclass(frozen=True)
-class ScoreLearning:
+class ScoreLearningFacts:
     """How scores of a classifier became those of Df."""
 
     classifier: str  #: in words
@@ -122,16 +122,16 @@ class ScoreLearning:
     sentences: tuple[str, ...]  #: in words
 
 
-def learning(job: Job) -> Learning | ScoreLearning:
+def learning(job: Job) -> Learning | ScoreLearningFacts:
     """What there is to say of the fit."""
     return _of_scores(job.model) if isinstance(job.model, LatentDecision) else _of_circuit(job)
 
 
-def _of_scores(model: LatentDecision) -> ScoreLearning:
+def _of_scores(model: LatentDecision) -> ScoreLearningFacts:
     found, names = model.score_map_, model.coding_.group_names
     curves = tuple(_curve(*each) for each in zip(names, found.calibrations, strict=True))
     groups = model.group_estimators_
-    return ScoreLearning(
+    return ScoreLearningFacts(
         classifier=_words(model.estimators_[0][0]),
         n_folds=len(model.estimators_),
         per_group=bool(model.per_group),
@@ -204,16 +204,16 @@ def _words(classifier: Any) -> str:
     return f"{name} at the end of a pipeline" if steps else name
 
 
-def _learned(_: Audit, found: Learning | ScoreLearning) -> str:
-    if isinstance(found, ScoreLearning):
+def _learned(_: Audit, found: Learning | ScoreLearningFacts) -> str:
+    if isinstance(found, ScoreLearningFacts):
         return f"From scores of {found.classifier}"
     return f"EM with {text.counted(found.n_iter, 'update')}"
 
 
 @blocks.section("learning", "How the model was learned", _learned)
-def show_learning(audit: Audit, found: Learning | ScoreLearning) -> Iterator[blocks.Block]:
+def show_learning(audit: Audit, found: Learning | ScoreLearningFacts) -> Iterator[blocks.Block]:
     """The course of EM, or how scores of a classifier became those of Df."""
-    if isinstance(found, ScoreLearning):
+    if isinstance(found, ScoreLearningFacts):
         yield blocks.Points(found.sentences)
         yield _calibration(found)
         return
@@ -233,7 +233,7 @@ def show_learning(audit: Audit, found: Learning | ScoreLearning) -> Iterator[blo
         yield blocks.Paragraph("There is only one iteration, so there is no curve.")
 
 
-def _calibration(found: ScoreLearning) -> blocks.Figure:
+def _calibration(found: ScoreLearningFacts) -> blocks.Figure:
     """P(D = positive) as each group's calibration reads the scores."""
     label = text.short(found.positive, 20)
     sentence = (
@@ -247,7 +247,7 @@ def _calibration(found: ScoreLearning) -> blocks.Figure:
         (one.group, one.scores[i], one.rates[i]) for one in found.curves for i in _few(one.scores)
     ]
     title, head = "Calibration within groups", ("Group", "Score", f"P(D = {label})")
-    numbers = blocks.Table("Rate of the label by score", head, cells, folded=True)
+    numbers = blocks.TableBlock("Rate of the label by score", head, cells, folded=True)
     plane = Plane("score of the classifier", f"P(D = {label})")
     picture = curves(plane, drawn, diagonal="the score as it is")
     return blocks.Figure(title, sentence, picture, numbers)
@@ -267,7 +267,7 @@ def _objective(found: Learning, shown: list[str]) -> blocks.Figure:
         for i in _few(steps)
     ]
     caption = "Likelihood and objective, nats a row"
-    numbers = blocks.Table(caption, ["Iteration", *names], cells, folded=True)
+    numbers = blocks.TableBlock(caption, ["Iteration", *names], cells, folded=True)
     x_ends, y_ends = (steps[0], max(steps[-1], 1)), limits([*chain(*gains)])
     what, tick = "nats a row since the start", text.number_tick
     plane = Plane("iteration", what, x_ends, y_ends, x_form=tick, y_form=tick)
@@ -295,7 +295,7 @@ def _show_mechanism(found: MechanismFacts, course: Learning) -> blocks.Figure:
         sentence += f" The first {_LINES} of {len(lines)} are drawn."
     cells = [(text.count(steps[i]), *(text.share(one.y[i]) for one in lines)) for i in _few(steps)]
     head = ["Iteration", *(one.name for one in lines)]
-    numbers = blocks.Table("The mechanism over iterations", head, cells, folded=True)
+    numbers = blocks.TableBlock("The mechanism over iterations", head, cells, folded=True)
     what = f"P(D = {text.short(found.positive, 20)} | Df, S)"
     plane = Plane("iteration", what, (steps[0], max(steps[-1], 1)), x_form=text.number_tick)
     title, alone = "The mechanism while it was learned", "Mechanism over iterations"

@@ -171,7 +171,7 @@ def impact_ratios(
     return tuple(r / largest if largest and r is not None else None for r in rates)
 
 
-def _selection(part: Categories, left_out: frozenset[str]) -> blocks.Table:
+def _selection(part: Categories, left_out: frozenset[str]) -> blocks.TableBlock:
     ratios = impact_ratios(part, left_out)
     rows = [
         (
@@ -182,10 +182,10 @@ def _selection(part: Categories, left_out: frozenset[str]) -> blocks.Table:
     ]
     head = ("Category", "Applicants", "Selected", "Selection rate", "Impact ratio", "Note")
     caption = f"Selected as {text.quoted(part.label)}, by {_by(part)}"
-    return blocks.Table(caption, head, rows).without_empty_remarks()
+    return blocks.TableBlock(caption, head, rows).without_empty_remarks()
 
 
-def _scoring(part: Categories, left_out: frozenset[str]) -> blocks.Table:
+def _scoring(part: Categories, left_out: frozenset[str]) -> blocks.TableBlock:
     ratios = impact_ratios(part, left_out, "scoring_rate")
     rows = [
         (_name(c), c.n, c.scoring_rate, text.number(ratio), _note(c, _key(part, c) in left_out))
@@ -193,7 +193,7 @@ def _scoring(part: Categories, left_out: frozenset[str]) -> blocks.Table:
     ]
     head = ("Category", "Applicants", "Scoring rate", "Impact ratio", "Note")
     caption = f"Scored above the median, {text.number(part.median)}, by {_by(part)}"
-    return blocks.Table(caption, head, rows).without_empty_remarks()
+    return blocks.TableBlock(caption, head, rows).without_empty_remarks()
 
 
 def _by(part: Categories) -> str:
@@ -242,7 +242,7 @@ def _under(audit: Audit, known: Answers, left_out: frozenset[str]) -> Iterator[b
         for p, c in small
     ]
     head = ("Category", "Applicants", "Share", "Selection rate", "Scoring rate", "Impact ratio")
-    yield blocks.Table("Categories with less than 2% of the rows", head, rows, words={5})
+    yield blocks.TableBlock("Categories with less than 2% of the rows", head, rows, words={5})
     if left_out:
         yield blocks.Heading("Why they are left out")
         yield from known.blocks("ll144.justification")

@@ -389,7 +389,7 @@ def _flows(found: MechanismFacts) -> blocks.Side:
     return blocks.Side(figures)
 
 
-def _turned_table(found: MechanismFacts) -> blocks.Table:
+def _turned_table(found: MechanismFacts) -> blocks.TableBlock:
     positive = text.quoted(found.positive)
     other = any(t.other >= 0.5 for t in found.turned)
     head = ["Group", "Labels", f"Turned to {positive}", f"Turned away from {positive}"]
@@ -399,12 +399,12 @@ def _turned_table(found: MechanismFacts) -> blocks.Table:
         ways = (t.up, t.down, t.other) if other else (t.up, t.down)
         counts = (f"{text.count(way)} ({text.share(way / t.n)})" if t.n else None for way in ways)
         rows.append([t.group, text.count(t.n), *counts])
-    return blocks.Table(
+    return blocks.TableBlock(
         "Estimated number of labels turned either way, on the audited rows", head, rows
     )
 
 
-def _probabilities(audit: Audit, found: MechanismFacts) -> blocks.Table:
+def _probabilities(audit: Audit, found: MechanismFacts) -> blocks.TableBlock:
     """A row per group and decision, a column per label."""
     if found.level is not None:
         note = (
@@ -426,7 +426,7 @@ def _matrix(
     note: str = "",
     *,
     folded: bool = False,
-) -> blocks.Table:
+) -> blocks.TableBlock:
     head = ["Group", "Latent decision"]
     head += [f"Labelled {text.quoted(label)}" for label in found.classes]
     cells = {(c.group, c.decision, c.label): c for c in found.cells}
@@ -439,6 +439,6 @@ def _matrix(
         for group in found.groups
         for decision in found.classes
     ]
-    return blocks.Table(
+    return blocks.TableBlock(
         caption, head, rows, words={1}, note=note, folded=folded or len(rows) > _LONG
     )

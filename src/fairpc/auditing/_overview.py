@@ -370,12 +370,12 @@ def show_rows(found: TableFacts) -> Iterator[blocks.Block]:
             "under the model."
         )
         known = [(g.name, g.training_rows) for g in found.groups]
-        yield blocks.Table("Groups at fit; not of these rows", ("Group", "Rows at fit"), known)
+        yield blocks.TableBlock("Groups at fit; not of these rows", ("Group", "Rows at fit"), known)
     cells = [(c.name, c.n, c.share) for c in found.classes]
     hidden = found.n_rows - found.n_labelled
     note = f"{text.counted(hidden, 'row')} have no label and count in no class." if hidden else ""
     caption = "Observed classes, among the rows with a label"
-    yield blocks.Table(caption, ("Class", "Rows", "Share"), cells, note=note)
+    yield blocks.TableBlock(caption, ("Class", "Rows", "Share"), cells, note=note)
 
 
 def _rows(found: TableFacts) -> str:
@@ -415,7 +415,7 @@ def _groups(found: TableFacts) -> blocks.Figure:
     if small:
         sentence += f" Under 30 rows, to be read with care: {text.listed(small)}."
     cells = [(g.name, g.n, g.share, g.training_rows) for g in groups]
-    table = blocks.Table("Groups", ("Group", "Rows", "Share", "Rows at fit"), cells)
+    table = blocks.TableBlock("Groups", ("Group", "Rows", "Share", "Rows at fit"), cells)
     return blocks.Figure("Who is in the table", sentence, bars(rows), table, "Share of each group")
 
 
@@ -435,7 +435,7 @@ def show_missing(found: TableFacts) -> blocks.Block:
     cells = [(text.short(c.column) + roles[c.role], c.share, *c.by_group) for c in holes]
     head = ("Column", "All", *(text.short(group.name, 30) for group in found.groups))
     folded = len(cells) > _LONG
-    table = blocks.Table("Missing values, overall and by group", head, cells, folded=folded)
+    table = blocks.TableBlock("Missing values, overall and by group", head, cells, folded=folded)
     picture = bars([Row(c.column, c.share, series=5) for c in holes[:_LONG]])
     return blocks.Figure("What is missing", sentence, picture, table, "Share of missing values")
 
@@ -446,4 +446,4 @@ def show_columns(found: TableFacts) -> blocks.Block:
         return blocks.Paragraph("The classifier takes the columns as they are.")
     cells = [(c["column"], c["done"]) for c in found.columns]
     caption = "What was done with each column"
-    return blocks.Table(caption, ("Column", "Treatment"), cells, words={1}, folded=True)
+    return blocks.TableBlock(caption, ("Column", "Treatment"), cells, words={1}, folded=True)

@@ -451,14 +451,14 @@ def show_decisions(audit: Audit, found: ParityFacts) -> Iterator[blocks.Figure]:
         yield show_ratios(one, f"Impact ratio of the decision {label}")
 
 
-def show_categories(found: ParityFacts, most: int) -> Iterator[blocks.Table]:
+def show_categories(found: ParityFacts, most: int) -> Iterator[blocks.TableBlock]:
     """Decisions by so many sensitive attributes, crossed, at most."""
     for part in found.categories:
         if len(part.attributes) <= most:
             rows = [(", ".join(c.levels), c.n, c.selection_rate) for c in part.categories]
             by = " × ".join(text.short(name, 40) for name in part.attributes)
             caption = f"Share decided {text.quoted(part.label)}, by {by}"
-            yield blocks.Table(caption, ("Category", "Rows", "Rate"), rows)
+            yield blocks.TableBlock(caption, ("Category", "Rows", "Rate"), rows)
 
 
 def _curve(audit: Audit, records: Sequence[Parity]) -> blocks.Figure:
@@ -482,13 +482,13 @@ def _curve(audit: Audit, records: Sequence[Parity]) -> blocks.Figure:
     ]
     note = f"All intervals hold together at the {text.share(records[0].level, 0)} level."
     caption = "Selection rates over common thresholds"
-    table = blocks.Table(caption, head, cells, folded=True, note=note)
+    table = blocks.TableBlock(caption, head, cells, folded=True, note=note)
     series = [Series(name, cuts, [mean[name] for mean in means]) for name in names]
     picture = curves(Plane("threshold", "share selected"), series, marked=True)
     return blocks.Figure("Selection rates over thresholds", sentence, picture, table)
 
 
-def _thresholds(equal: EqualRates) -> blocks.Table:
+def _thresholds(equal: EqualRates) -> blocks.TableBlock:
     """Thresholds of the groups that would equalise rates, and their price."""
     labelled = equal.accuracy is not None
     head = ["Group", "Own threshold", "Rate", "Rate at common threshold"]
@@ -505,4 +505,4 @@ def _thresholds(equal: EqualRates) -> blocks.Table:
             f"{text.share(equal.accuracy_before)} to {text.share(equal.accuracy)}."
         )
     caption = f"Thresholds per group that would select {text.share(equal.rate)} of each group"
-    return blocks.Table(caption, head, rows, note=note)
+    return blocks.TableBlock(caption, head, rows, note=note)

@@ -207,7 +207,7 @@ def show_patterns(audit: Audit, found: PatternFacts) -> Iterator[blocks.Block]:
     yield blocks.Points(found.cautions)
 
 
-def _pattern_table(of: str, part: PatternTable) -> blocks.Table:
+def _pattern_table(of: str, part: PatternTable) -> blocks.TableBlock:
     head = ["People", "Share", "Model, them", "Model, all alike", "Difference, points"]
     head += ["Rows", "Rows, them", "Rows, all alike", "In the rows"]
     rows = [
@@ -231,7 +231,7 @@ def _pattern_table(of: str, part: PatternTable) -> blocks.Table:
     )
     if few:
         note += f" Where there are fewer than {_FEW} rows, they say little."
-    return blocks.Table(
+    return blocks.TableBlock(
         f"Patterns in {of}: {positive}", head, rows, words={8}, note=note, longest=400
     )
 

@@ -292,7 +292,7 @@ def _all(found: Reasons, words: Mapping[str, str]) -> Iterator[blocks.Block]:
         yield blocks.Paragraph(f"Not known, and summed out: {text.listed(found.unknown)}.")
 
 
-def _table(caption: str, reasons: Sequence[Reason], words: Mapping[str, str]) -> blocks.Table:
+def _table(caption: str, reasons: Sequence[Reason], words: Mapping[str, str]) -> blocks.TableBlock:
     rows = [
         (
             words.get(r.column) or text.short(r.column),
@@ -303,7 +303,7 @@ def _table(caption: str, reasons: Sequence[Reason], words: Mapping[str, str]) ->
         for r in reasons
     ]
     head = ("Column", "Value", "Change, points", "Score without it")
-    return blocks.Table(caption, head, rows, words={1})
+    return blocks.TableBlock(caption, head, rows, words={1})
 
 
 def _group(found: Reasons) -> Iterator[blocks.Block]:

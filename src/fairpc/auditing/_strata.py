@@ -477,12 +477,12 @@ def _show_parts(own: OwnStrata) -> blocks.Figure:
     )
     head = ("Gap", "Whole", "Mix of strata", "Within strata", "Rows left out")
     note = f"Computed on {text.counted(own.n_rows, 'row')}; scores are the model's own."
-    table = blocks.Table("Gaps between groups, in points, cut in two", head, cells, note=note)
+    table = blocks.TableBlock("Gaps between groups, in points, cut in two", head, cells, note=note)
     picture = estimates(rows[:_DRAWN], text.points_tick, marks=(Mark(0.0, "no gap"),))
     return blocks.Figure("How much of the gap is the mix of strata?", explained, picture, table)
 
 
-def _rates_table(audit: Audit, own: OwnStrata) -> blocks.Table:
+def _rates_table(audit: Audit, own: OwnStrata) -> blocks.TableBlock:
     label = text.quoted(own.positive)
     head = ["Stratum", f"Fair decision {label}, learned", "Possible"]
     for name in own.names:
@@ -501,10 +501,10 @@ def _rates_table(audit: Audit, own: OwnStrata) -> blocks.Table:
     if any(one.small for one in own.strata):
         note += " Strata with under 30 rows of some group are to be read with care."
     caption = "Rates in each stratum: fair decisions as learned, labels as recorded"
-    return blocks.Table(caption, head, rows, words={2}, note=note, folded=len(rows) > _LONG)
+    return blocks.TableBlock(caption, head, rows, words={2}, note=note, folded=len(rows) > _LONG)
 
 
-def _groups_table(own: OwnStrata) -> blocks.Table:
+def _groups_table(own: OwnStrata) -> blocks.TableBlock:
     label = text.quoted(own.positive)
     shared = own.mechanism == "shared"
     head = ["Group", f"Fair decision {label}, whole table"]
@@ -524,10 +524,10 @@ def _groups_table(own: OwnStrata) -> blocks.Table:
         if own.test.rejected:
             note += " It is empty: nothing fits the labels of every group."
     caption = "Rates and mechanism of each group as learned, beside what labels leave possible"
-    return blocks.Table(caption, head, rows, words={3, 5} if shared else (), note=note)
+    return blocks.TableBlock(caption, head, rows, words={3, 5} if shared else (), note=note)
 
 
-def _subgroups_table(audit: Audit, own: OwnStrata) -> blocks.Table:
+def _subgroups_table(audit: Audit, own: OwnStrata) -> blocks.TableBlock:
     label = text.quoted(own.positive)
     head = ["Stratum", "Group", f"Labelled {label} although fair decision is not", "Possible"]
     head += [f"Labelled {label} as fair decision is", "Possible"]
@@ -544,7 +544,7 @@ def _subgroups_table(audit: Audit, own: OwnStrata) -> blocks.Table:
         note += _NONE
     caption = "Mechanism of each group in each stratum as learned, beside what is possible"
     folded = len(rows) > 2 * _LONG
-    return blocks.Table(caption, head, rows, words={1, 3, 5}, note=note, folded=folded)
+    return blocks.TableBlock(caption, head, rows, words={1, 3, 5}, note=note, folded=folded)
 
 
 def _show_joint(own: OwnStrata, joint: JointSet) -> blocks.Figure:
@@ -569,7 +569,7 @@ def _show_joint(own: OwnStrata, joint: JointSet) -> blocks.Figure:
         ("within strata", text.number(joint.area)),
     ]
     caption = "Area of the possible mechanisms; all that are conceivable have 0.5"
-    table = blocks.Table(caption, ("Parity", "Area"), cells)
+    table = blocks.TableBlock(caption, ("Parity", "Area"), cells)
     title = f"Mechanisms that labels leave possible, group {name}"
     return blocks.Figure(title, explained, picture, table)
 
@@ -599,5 +599,5 @@ def _show_candidates(found: Candidates) -> Iterator[blocks.Block]:
             "fairpc.evidence.compare_strata tries any."
         )
     caption, folded = "Each column taken as strata", len(rows) > 2 * _LONG
-    table = blocks.Table(caption, head, rows, words={3}, note=note, folded=folded)
+    table = blocks.TableBlock(caption, head, rows, words={3}, note=note, folded=folded)
     yield table.without_empty_remarks()

@@ -27,6 +27,7 @@ from fairpc.circuit._em import (
     log_prior,
     maximize,
 )
+from fairpc.circuit._em import EMStep as Step
 from fairpc.circuit._file import from_dict, load_circuit, save_circuit, to_dict
 from fairpc.circuit._flows import (
     FlowPlan,

@@ -17,7 +17,7 @@ from fairpc.cli._compare import show as show_comparison
 from fairpc.cli._fit import estimator
 from fairpc.cli._labelled import LabelledTable
 from fairpc.cli._learned import facts, show_learned
-from fairpc.cli._options import Learner, Roles
+from fairpc.cli._options import ColumnOptions, ModelOptions
 from fairpc.cli._screen import Screen, grid, print_json, say
 from fairpc.cli._tables import N_ROWS, STDOUT, target_of
 from fairpc.core import FairpcError, check_writable, counted
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # What ``fairpc fit`` chooses on such a table, without the comparison that leads to it.
 STRUCTURE: Final = "forest"
 # A sampling weight, and a copy of another column: facts about the table, not about a person.
-ROLES: Final = Roles(["target"], ["sex"], positive=">50K", drop=["fnlwgt", "education-num"])
+ROLES: Final = ColumnOptions(["target"], ["sex"], positive=">50K", drop=["fnlwgt", "education-num"])
 SOURCE: Final = "UCI Adult"
 
 DATASETS: Final = {
@@ -93,7 +93,7 @@ def demonstrate(seed: int, screen: Screen) -> Demo:
     train, test = _table("train"), _table("test")
     with progress(screen.shows_progress, None) as step:
         other = _compared({"LR": LR()}, train, test, step)
-    learner = Learner(structure=STRUCTURE, random_state=seed)
+    learner = ModelOptions(structure=STRUCTURE, random_state=seed)
     model: Any = estimator(learner, ROLES, verbose=screen.shows_progress)
     began = perf_counter()
     model.fit(train.X, train.y)

@@ -10,7 +10,7 @@ import fairpc.cli._options as opt
 from fairpc.cli._fit import estimator, refusing_copies
 from fairpc.cli._labelled import labelled
 from fairpc.cli._learned import FROM_SCORES
-from fairpc.cli._options import LATENT, Learner, Roles
+from fairpc.cli._options import LATENT, ColumnOptions, ModelOptions
 from fairpc.cli._screen import Screen, grid, print_json, say
 from fairpc.cli._tables import about, check_output, client_of, opened
 from fairpc.core import FairpcError, counted
@@ -46,7 +46,7 @@ def compare(
     ] = None,
     output: Annotated[str | None, opt.output("The numbers as a table file.")] = None,
     *,
-    roles: opt.Roles,
+    roles: opt.ColumnOptions,
     structure: opt.Structure = "auto",
     bins: opt.Bins = None,
     seed: opt.Seed = 0,
@@ -66,7 +66,7 @@ def compare(
         check_output(output, table)
     names, learner = (
         methods or DEFAULT,
-        Learner(structure=structure, n_bins=bins, random_state=seed),
+        ModelOptions(structure=structure, n_bins=bins, random_state=seed),
     )
     _estimators(names, learner, roles)  # a wrong name is refused before the table is read
     with opened(table, text) as files, about(files.source):
@@ -96,7 +96,9 @@ def compare(
             say(f"The numbers are in {output}.")
 
 
-def _estimators(methods: Sequence[str], learner: Learner, roles: Roles) -> dict[str, Any]:
+def _estimators(
+    methods: Sequence[str], learner: ModelOptions, roles: ColumnOptions
+) -> dict[str, Any]:
     """The methods by name, not yet fitted."""
     from fairpc.comparison import default_baselines
 
@@ -113,7 +115,9 @@ def _estimators(methods: Sequence[str], learner: Learner, roles: Roles) -> dict[
         elif name in CIRCUITS:
             made[name] = estimator(replace(learner, model=name, structure="auto"), roles)
         elif name == FROM_SCORES:
-            made[name] = estimator(Learner(model=LATENT, random_state=learner.random_state), roles)
+            made[name] = estimator(
+                ModelOptions(model=LATENT, random_state=learner.random_state), roles
+            )
         else:
             made[name] = baselines[name].set_params(sensitive=roles.sensitive)
     return made

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import fairpc.cli._options as opt
 from fairpc.cli._labelled import LabelledTable, labelled, streamed, under_types
 from fairpc.cli._learned import DECIDING, Facts, facts, read_facts, show_learned, show_read
-from fairpc.cli._options import LATENT, Engine, Keeping, Learner, Roles, TextFormat
+from fairpc.cli._options import LATENT, ColumnOptions, Engine, Keeping, ModelOptions, TextFormat
 from fairpc.cli._screen import Screen, print_json, say
 from fairpc.cli._tables import about, check_output, client_of, is_large, opened
 from fairpc.core import (
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 def fit(
     table: opt.Table,
-    roles: Roles,
+    roles: ColumnOptions,
     output: Annotated[str, opt.output("The model file to write.")],
-    learner: Learner,
+    learner: ModelOptions,
     text: TextFormat,
     keeping: Keeping,
     engine: Engine,
@@ -127,7 +127,7 @@ def _equalised(model: FittedModel, rows: LabelledTable, in_memory: bool) -> dict
     return {name: float(decided[groups == s].mean()) for s, name in enumerate(names)}
 
 
-def estimator(learner: Learner, roles: Roles, *, verbose: bool = False) -> FittedModel:
+def estimator(learner: ModelOptions, roles: ColumnOptions, *, verbose: bool = False) -> FittedModel:
     """The model that is asked for, not yet fitted; what it has no use for is refused."""
     from fairpc.models import MODELS, LatentDecision, TableClassifier
 

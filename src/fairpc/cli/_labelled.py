@@ -10,7 +10,7 @@ from math import floor
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
-from fairpc.cli._options import Learner, Roles
+from fairpc.cli._options import ColumnOptions, ModelOptions
 from fairpc.cli._tables import N_ROWS, column, listed, ready
 from fairpc.core import TableError
 from fairpc.data import EXACT, PLAIN, TableFiles, exactly, read_values, source_of, to_numbers
@@ -42,7 +42,7 @@ class LabelledTable:
     """A table by its roles, in memory or to be streamed."""
 
     source: str
-    roles: Roles
+    roles: ColumnOptions
     X: Any  #: features, the sensitive columns among them; or a source
     y: Any  #: the label; or its name
     labels: pl.DataFrame  #: the raw labels, and how many rows have each
@@ -65,9 +65,11 @@ class LabelledTable:
         return counts
 
 
-def labelled(files: TableFiles, given: Roles, learner: Learner | None = None) -> LabelledTable:
+def labelled(
+    files: TableFiles, given: ColumnOptions, learner: ModelOptions | None = None
+) -> LabelledTable:
     """Read a table whole, and cut it by its roles."""
-    roles, strata, weight = _resolved(given, learner or Learner(), files)
+    roles, strata, weight = _resolved(given, learner or ModelOptions(), files)
     frame = _typed(ready(files.read(), files).drop(exactly(roles.drop)), roles)
     label = exactly([roles.label])
     rest, y = frame.drop(label), frame[roles.label]
@@ -100,7 +102,9 @@ def under_types(rows: LabelledTable) -> pl.DataFrame:
     return features
 
 
-def streamed(files: TableFiles, given: Roles, client: Any, learner: Learner) -> LabelledTable:
+def streamed(
+    files: TableFiles, given: ColumnOptions, client: Any, learner: ModelOptions
+) -> LabelledTable:
     """A table by its roles, without reading it whole; workers read it where there is a client."""
     roles, strata, weight = _resolved(given, learner, files)
     apart, label = (roles.label, *roles.sensitive), exactly([roles.label])
@@ -127,8 +131,8 @@ def streamed(files: TableFiles, given: Roles, client: Any, learner: Learner) -> 
 
 
 def _resolved(
-    roles: Roles, learner: Learner, files: TableFiles
-) -> tuple[Roles, list[str], str | None]:
+    roles: ColumnOptions, learner: ModelOptions, files: TableFiles
+) -> tuple[ColumnOptions, list[str], str | None]:
     """Roles, strata and weight under the names of the table; an error where two contradict."""
     names, source = files.names(), files.source
     wanted = {
@@ -155,7 +159,7 @@ def _resolved(
     return replace(roles, **lists), strata, weights[0] if weights else None
 
 
-def _column(series: pl.Series, roles: Roles) -> pl.Series:
+def _column(series: pl.Series, roles: ColumnOptions) -> pl.Series:
     """A column under its type: text that is nothing but numbers or dates as such, missing as null.
 
     What is said to be categorical keeps its values; a sensitive column is declared so.
@@ -186,11 +190,11 @@ def _column(series: pl.Series, roles: Roles) -> pl.Series:
     return (numbers.cast(pl.Int64) if exact else numbers).alias(name)
 
 
-def _typed(frame: pl.DataFrame, roles: Roles) -> pl.DataFrame:
+def _typed(frame: pl.DataFrame, roles: ColumnOptions) -> pl.DataFrame:
     return frame.with_columns(_column(series, roles) for series in frame)
 
 
-def _type_of(seen: pl.Series, roles: Roles) -> pl.Expr:
+def _type_of(seen: pl.Series, roles: ColumnOptions) -> pl.Expr:
     """A column that is streamed, under the type of the values that it has."""
     import polars as pl
 
@@ -204,7 +208,7 @@ def _type_of(seen: pl.Series, roles: Roles) -> pl.Expr:
     return read.alias(seen.name)
 
 
-def _hints(frame: pl.DataFrame, roles: Roles) -> Iterator[str]:
+def _hints(frame: pl.DataFrame, roles: ColumnOptions) -> Iterator[str]:
     """Texts that look like "missing" and are read as values."""
     import polars as pl
 

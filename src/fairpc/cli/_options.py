@@ -92,7 +92,7 @@ THRESHOLD: Final = 0.5
 LATENT: Final = "latent"
 """The model that has a classifier."""
 OF_THE_FIT: Final = ("model", "classifier", "weight", "equal_rates")
-"""Fields of ``Learner`` that are no settings of a model."""
+"""Fields of ``ModelOptions`` that are no settings of a model."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class TextFormat:
 
 
 @dataclass(frozen=True)
-class Roles:
+class ColumnOptions:
     """Which column is what, and what its values mean; of ``labels`` there is one."""
 
     labels: Annotated[
@@ -179,7 +179,7 @@ class Roles:
 
 
 @dataclass(frozen=True)
-class Learner:
+class ModelOptions:
     """Which model is fitted, and how.
 
     A field that has the name of an argument of a model sets it, if the model has one.
@@ -298,8 +298,8 @@ class Learner:
         for name, value in chosen.items():
             if name not in known and value != usual[name]:
                 raise OptionError(
-                    f"{flag(Learner, name)} is not for --model {self.model}: leave it out, or take "
-                    "--model FairPC"
+                    f"{flag(ModelOptions, name)} is not for --model {self.model}: leave it out, or "
+                    "take --model FairPC"
                 )
         return {name: value for name, value in chosen.items() if name in known}
 

@@ -25,8 +25,8 @@ from fairpc.data import (
     Distinct,
     Frame,
     LazySource,
-    Progress,
-    Reading,
+    ReadErrors,
+    ReadingProgress,
     RowEncoder,
     RowParts,
     TableFiles,
@@ -159,7 +159,7 @@ class DaskTable(LazySource):
         for k, (future, where) in enumerate(zip(futures, self.places, strict=True)):
             _ended(self.client, future, where)
             if watch is not None:
-                watch(Progress(stage, k + 1, None, f"of {len(futures)} partitions"))
+                watch(ReadingProgress(stage, k + 1, None, f"of {len(futures)} partitions"))
             yield future
 
 
@@ -347,7 +347,7 @@ def of_partition(
 
 def of_lazy_frame(work: Callable[[Frame], T], rows: Any, where: str) -> T | None:
     """What ``work`` makes of some rows of a file."""
-    with Reading(where):
+    with ReadErrors(where):
         frame = rows.collect(engine="streaming")
     return of_rows(work, frame, where) if len(frame) else None
 

@@ -38,7 +38,7 @@ from fairpc.data._distinct import (
     add_distinct,
 )
 from fairpc.data._files import (
-    Reading,
+    ReadErrors,
     TableFiles,
     find,
     format_of,
@@ -47,7 +47,7 @@ from fairpc.data._files import (
     write_table,
 )
 from fairpc.data._fit_coding import fit_coding, resolve, warn_of_dropped
-from fairpc.data._fit_column import BINS, IDENTIFIES, NumberModel, Options, identifies
+from fairpc.data._fit_column import BINS, IDENTIFIES, EncodingOptions, NumberModel, identifies
 from fairpc.data._frame import Frame, exactly, read_columns, read_frame, take_rows
 from fairpc.data._groups import (
     SMALL,
@@ -63,7 +63,7 @@ from fairpc.data._source import (
     BATCH_ROWS,
     FrameSource,
     LazySource,
-    Progress,
+    ReadingProgress,
     Roles,
     Source,
     Warned,

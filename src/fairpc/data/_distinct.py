@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 import numpy as np
 
 from fairpc.core import Codes, FileFormatError, Floats, Integers, Words
-from fairpc.data._files import Reading
+from fairpc.data._files import ReadErrors
 from fairpc.data._table import distinct_columns
 
 BUFFERED: Final = 1 << 19
@@ -278,7 +278,7 @@ class Parts(RowParts):
 
         path, arities = _path(self.folder, k), self.packing.arities
         try:
-            with path.open("rb") as file, Reading(str(path)):
+            with path.open("rb") as file, ReadErrors(str(path)):
                 frame = pl.read_ipc(file)
         except (OSError, FileFormatError) as error:
             raise FileFormatError(f"{path} is gone or damaged ({error}): fit again") from error

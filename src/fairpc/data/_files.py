@@ -135,13 +135,13 @@ class TableFiles:
         what = "a header" if self.format == "text" else "columns"
         return TableError(f"{self.source} has {what} and no rows: give at least one row")
 
-    def reading(self) -> Reading:
+    def reading(self) -> ReadErrors:
         """A block in which what polars cannot read is said to be this table's fault."""
-        return Reading(self.source)
+        return ReadErrors(self.source)
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadErrors:
     source: str
 
     def __enter__(self) -> None:
@@ -270,7 +270,7 @@ def _sheet(path: Path, name: str | None, called: str) -> pl.DataFrame:
     """The rows of a sheet, of the only one where none is named."""
     import polars as pl
 
-    with Reading(called):
+    with ReadErrors(called):
         with zipfile.ZipFile(path) as archive:
             size = sum(part.file_size for part in archive.infolist())
         if size > MOST_BYTES:
@@ -307,7 +307,7 @@ def _types(paths: tuple[Path, ...], kind: Format) -> Types | None:
 
     found: list[Types] = []
     for path in paths:
-        with Reading(str(path)):
+        with ReadErrors(str(path)):
             found.append(_scan((path,), kind).collect_schema())
     if all(list(each.items()) == list(found[0].items()) for each in found):
         return None

@@ -24,7 +24,7 @@ from fairpc.data._binning import value_label
 from fairpc.data._coding import Encoding, TableCoding
 from fairpc.data._column import Column, Dropped, code_values, numbers_of, unmarked
 from fairpc.data._column_summary import ColumnSummary, Numbers
-from fairpc.data._fit_column import Options, fit_column
+from fairpc.data._fit_column import EncodingOptions, fit_column
 from fairpc.data._frame import Frame
 from fairpc.data._groups import groups_of, labels_of, warn_of_classes, warn_of_groups
 from fairpc.data._leaks import label_leaks, warn_leak
@@ -48,7 +48,7 @@ def fit_coding(
     roles: Roles,
     *,
     positive: Any = None,
-    options: Options | None = None,
+    options: EncodingOptions | None = None,
     watch: Watcher | None = None,
     again: bool = False,
     given_whole: bool = False,
@@ -72,7 +72,7 @@ def fit_coding(
     found, known = values_at(summary.labels, np.arange(n_labels)), summary.label_weights[:n_labels]
     labels = labels_of(shown_name(roles.label), found, known, positive, sentinels)
     classes, n_classes = labels.codes_of(summary.labels), len(labels.classes)
-    given = options or Options(), classes, n_classes, labels.positive
+    given = options or EncodingOptions(), classes, n_classes, labels.positive
     features = fit_features(source, roles, summary, *given)
     if not again:
         _warn_of_columns(features, summary)
@@ -156,7 +156,7 @@ def fit_features(
     source: Source,
     roles: Roles,
     summary: Summary,
-    options: Options,
+    options: EncodingOptions,
     classes: Codes,
     n_classes: int,
     positive: int = -1,

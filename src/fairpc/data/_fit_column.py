@@ -43,7 +43,7 @@ BINS: Final = 8
 
 
 @dataclass(frozen=True)
-class Options:
+class EncodingOptions:
     """How columns are encoded.
 
     Attributes:
@@ -68,14 +68,14 @@ class Options:
     binning: Binning = "label"
     numbers: NumberModel = "bins"
     monotone: frozenset[str] = frozenset()
-    apart: tuple[frozenset[str], Options] | None = None
+    apart: tuple[frozenset[str], EncodingOptions] | None = None
 
     @property
     def least(self) -> float:
         """What the largest value of a column of names must have of the rows."""
         return self.rare if self.useful is None else self.useful
 
-    def of_column(self, name: str) -> Options:
+    def of_column(self, name: str) -> EncodingOptions:
         """How one column is encoded."""
         return self.apart[1] if self.apart is not None and name in self.apart[0] else self
 
@@ -127,7 +127,7 @@ class ListedColumn:
         by_class = None if classes is None else _by_class(found.weights, scale, classes)
         return cls(name, found, weights, by_class, once, summary.declared, positive)
 
-    def identifies(self, options: Options) -> bool:
+    def identifies(self, options: EncodingOptions) -> bool:
         """Whether each row has a text or whole number of its own, unless somebody says what it is.
 
         In a few rows that may be chance.
@@ -148,7 +148,7 @@ class ListedColumn:
 def fit_column(
     name: str,
     summary: ColumnSummary,
-    options: Options,
+    options: EncodingOptions,
     scale: float = 1.0,
     classes: Ints | None = None,
     positive: int = -1,
@@ -198,7 +198,7 @@ def identifies(name: str, values: Values) -> bool:
     summary = ColumnSummary.of(values, rows).read
     if summary.found is None:
         return False
-    return ListedColumn.of(name, summary, summary.found).identifies(Options())
+    return ListedColumn.of(name, summary, summary.found).identifies(EncodingOptions())
 
 
 def _by_class(weights: Floats, scale: float, classes: Ints) -> Floats | None:
@@ -211,7 +211,7 @@ def _by_class(weights: Floats, scale: float, classes: Ints) -> Floats | None:
     return table if (table.sum(axis=0) > 0).sum() > 1 else None
 
 
-def _is_named(column: ListedColumn, options: Options) -> bool:
+def _is_named(column: ListedColumn, options: EncodingOptions) -> bool:
     """Whether values are names and not quantities; whole numbers beyond 2^53 are keys."""
     found, name = column.found, column.name
     if isinstance(found, Texts) or found.type == "boolean":
@@ -235,7 +235,7 @@ def _check_monotone(column: ListedColumn, named: bool) -> None:
         )
 
 
-def _fit_levels(column: ListedColumn, options: Options) -> Column | Dropped:
+def _fit_levels(column: ListedColumn, options: EncodingOptions) -> Column | Dropped:
     name, found = column.name, column.found
     if isinstance(found, Texts) and found.rest is not None:
         return _fit_heavy(name, found, options)
@@ -270,7 +270,7 @@ def _levels(name: str, levels: Sequence[Level], kept: list[int], merged: list[in
     )
 
 
-def _fit_heavy(name: str, found: Texts, options: Options) -> Column | Dropped:
+def _fit_heavy(name: str, found: Texts, options: EncodingOptions) -> Column | Dropped:
     """Texts of which only the heavy ones are listed; all others are "other"."""
     mass = found.weights.sum(axis=1)
     known = float(mass.sum()) + (0.0 if found.rest is None else float(found.rest.sum()))
@@ -283,7 +283,7 @@ def _fit_heavy(name: str, found: Texts, options: Options) -> Column | Dropped:
     return Column(name, "category", levels=levels, open=True, done=done)
 
 
-def _fit_numbers(column: ListedColumn, options: Options) -> Column | Dropped:
+def _fit_numbers(column: ListedColumn, options: EncodingOptions) -> Column | Dropped:
     name, found = column.name, column.found
     atoms = _atoms(column)
     if len(atoms.values) == 1:
@@ -305,7 +305,7 @@ def _fit_numbers(column: ListedColumn, options: Options) -> Column | Dropped:
 
 
 def _choose(
-    atoms: Atoms, options: Options, n_present: int, monotone: bool
+    atoms: Atoms, options: EncodingOptions, n_present: int, monotone: bool
 ) -> tuple[tuple[float, ...], str]:
     n_bins = min(options.n_bins, max(2, n_present // ROWS_PER_BIN))
     if len(atoms.values) <= n_bins and not monotone:
@@ -330,7 +330,7 @@ def _largest(data: Array) -> float:
     return max(abs(float(data.min())), abs(float(data.max())))
 
 
-def _spread(name: str, n_values: str, options: Options) -> Dropped:
+def _spread(name: str, n_values: str, options: EncodingOptions) -> Dropped:
     return Dropped(name, f"{FEW_ROWS}{n_values} values holds {options.least:.2%} of rows")
 
 

@@ -34,7 +34,7 @@ from fairpc.data._column import (
     decoded_levels,
 )
 from fairpc.data._column_summary import ColumnSummary, RowClasses
-from fairpc.data._fit_column import Options, fit_column
+from fairpc.data._fit_column import EncodingOptions, fit_column
 from fairpc.data._frame import Frame, read_columns
 from fairpc.data._table import MISSING, check_weights
 from fairpc.data._values import MIXED, Level, Sentinel, Values, is_integral, levels_of, read_values
@@ -265,7 +265,7 @@ def _column(name: str, values: Values, weights: Floats, scale: float) -> Column:
             "groups in the training rows"
         )
     numeric = values.type == "date" or (values.type == "number" and _many(values))
-    options = Options(
+    options = EncodingOptions(
         n_bins=min(4, max(2, n_present // SMALL)),
         rare=0.0,
         max_levels=MAX_GROUPS + 1,

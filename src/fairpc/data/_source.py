@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from fairpc.core import FairpcError, TableWarning, counted, need_threads, thread_count, warn_caller
 from fairpc.data._column_summary import FAN_IN
 from fairpc.data._distinct import UNBOUNDED, Distinct, DistinctSum, PartWriter, RowParts
-from fairpc.data._files import Reading, TableFiles, find, in_batches
+from fairpc.data._files import ReadErrors, TableFiles, find, in_batches
 from fairpc.data._frame import Frame, exactly, read_frame
 from fairpc.data._values import Sentinel
 
@@ -33,11 +33,11 @@ READ_ROWS: Final = 1 << 19
 """Rows that are read at once: to read half as many takes a quarter more time for each."""
 
 _HEAD: Final = 1 << 20
-_LAZY: Final = Reading("the lazy frame")
+_LAZY: Final = ReadErrors("the lazy frame")
 
 
 @dataclass(frozen=True)
-class Progress:
+class ReadingProgress:
     """How far a pass over a table has come.
 
     Attributes:
@@ -53,7 +53,7 @@ class Progress:
     unit: str
 
 
-Watcher = Callable[[Progress], object]
+Watcher = Callable[[ReadingProgress], object]
 Work = Callable[[Frame], T]
 """What is made of a batch."""
 
@@ -225,7 +225,7 @@ class LazySource(Source):
     pieces: tuple[tuple[Any, int], ...] = ()
     n_bytes: int | None = None
     bytes_per_row: float = 0.0
-    reading: Reading = _LAZY
+    reading: ReadErrors = _LAZY
     paths: tuple[Path, ...] = ()
 
     @property
@@ -244,7 +244,7 @@ class LazySource(Source):
     ) -> Iterator[T]:
         """As said; no more than ``READ_ROWS`` are in memory per thread."""
 
-        def task(part: _Rows) -> tuple[int, list[T]]:
+        def task(part: _RowRange) -> tuple[int, list[T]]:
             with self.reading:
                 rows = part.load()
             batches = rows.iter_slices(BATCH_ROWS) if len(rows) else ()
@@ -258,26 +258,26 @@ class LazySource(Source):
             if watch is not None:
                 watch(self._progress(stage, done))
         if watch is not None and self.n_bytes is not None:
-            watch(Progress(stage, self.n_bytes, self.n_bytes, "bytes"))
+            watch(ReadingProgress(stage, self.n_bytes, self.n_bytes, "bytes"))
 
-    def _readings(self, columns: list[str]) -> Iterator[_Rows]:
+    def _readings(self, columns: list[str]) -> Iterator[_RowRange]:
         """Rows to be read, each time by whoever calls for them."""
         # Polars reads far ahead of a slow consumer: where rows can be read from the middle,
         # they are asked for a few at a time, which bounds memory.
         for (frame, n_rows), path in zip(self.pieces, self.paths, strict=False):
             for start in range(0, n_rows, READ_ROWS):
                 piece = frame.select(exactly(columns)).slice(start, READ_ROWS)
-                yield _Rows(partial(piece.collect, engine="streaming"), str(path), start)
+                yield _RowRange(partial(piece.collect, engine="streaming"), str(path), start)
         if not self.pieces:
             with self.reading:
                 for batch in in_batches(self.frame.select(exactly(columns)), BATCH_ROWS):
-                    yield _Rows(batch.clone)
+                    yield _RowRange(batch.clone)
 
-    def _progress(self, stage: str, rows: int) -> Progress:
+    def _progress(self, stage: str, rows: int) -> ReadingProgress:
         if self.n_bytes is None:
-            return Progress(stage, rows, None, "rows")
+            return ReadingProgress(stage, rows, None, "rows")
         done = min(int(rows * self.bytes_per_row), self.n_bytes)
-        return Progress(stage, done, self.n_bytes, "bytes")
+        return ReadingProgress(stage, done, self.n_bytes, "bytes")
 
 
 def is_source(table: Any) -> bool:
@@ -347,7 +347,7 @@ class SumTree:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _RowRange:
     """Rows to be read, by ``load``."""
 
     load: Callable[[], Any]
@@ -366,7 +366,9 @@ class _Rows:
             raise type(error)(f"{where}: {error}") from error
 
 
-def _in_order(task: Callable[[_Rows], T], parts: Iterator[_Rows], n_threads: int) -> Iterator[T]:
+def _in_order(
+    task: Callable[[_RowRange], T], parts: Iterator[_RowRange], n_threads: int
+) -> Iterator[T]:
     if n_threads <= 1:
         yield from map(task, parts)
         return

@@ -32,8 +32,8 @@ from fairpc.evidence._lines import (
     INFORMATIVE,
     Box,
     CountedStrata,
-    Limits,
     Line,
+    LineLimits,
     looked_at,
     reference_ranges,
     region,
@@ -497,7 +497,7 @@ class SharedBounds(_Bounds):
         """Of each group but the largest; None where no stratum informs it."""
         return tuple(self._counted.line(s) for s in range(1, len(self.groups)))
 
-    def _limited(self, level: float) -> tuple[tuple[Line, ...], Limits, list[int]]:
+    def _limited(self, level: float) -> tuple[tuple[Line, ...], LineLimits, list[int]]:
         """Lines that are informed, their limits, and the places of their groups in the order."""
         at = [0, *(s for s, line in enumerate(self._lines, start=1) if line is not None)]
         each = tuple(line for line in self._lines if line is not None)
@@ -582,7 +582,7 @@ def _meeting(range_: Interval) -> Interval:
 
 
 def _on_line(
-    line: Line, limits: Limits, s: int, first: Sequence[float], wanted: Floats
+    line: Line, limits: LineLimits, s: int, first: Sequence[float], wanted: Floats
 ) -> tuple[float, float]:
     """b0 and b1 of a group on a possible line at the reference's, nearest to those wanted."""
     b00, b10 = first

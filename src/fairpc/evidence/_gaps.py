@@ -345,7 +345,7 @@ def parity(
         cut = check_threshold(threshold)
         values = (values >= cut).astype(np.float64)
     kind: Kind = "rate" if np.isin(values, (0.0, 1.0)).all() else "mean score"
-    rows = _Rows(values, ids, weights, persons, times, kind)
+    rows = _Samples(values, ids, weights, persons, times, kind)
     pairs = list(combinations(range(len(names)), 2))
     tail = (1 - check_level(level)) / (2 * len(pairs))
     means = tuple(rows.group(g, name) for g, name in enumerate(names))
@@ -379,7 +379,7 @@ def parity_curve(
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class _Samples:
     """Checked arrays, of which each group is a sample."""
 
     values: Floats
@@ -440,7 +440,7 @@ class _Rows:
 
 
 def _pair_within(
-    rows: _Rows,
+    rows: _Samples,
     where: Positions,
     pair: tuple[int, int],
     names: tuple[Any, ...],
@@ -477,7 +477,7 @@ def _pair_within(
     )
 
 
-def _stratum_gap(rows: _Rows, here: Bools, stratum: Any, level: float) -> StratumGap:
+def _stratum_gap(rows: _Samples, here: Bools, stratum: Any, level: float) -> StratumGap:
     """The gap of two groups in one stratum, as if its rows were all."""
     weighing = {
         "clusters": some_of(rows.persons, here),

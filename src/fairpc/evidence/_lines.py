@@ -236,7 +236,7 @@ class Region:
 
 
 @dataclass(frozen=True, eq=False)
-class Limits:
+class LineLimits:
     """What bounds a mechanism at some level."""
 
     b0: Floats  #: the largest b0 of each group
@@ -274,7 +274,7 @@ class CountedStrata:
         other, positive = np.median(tops, axis=0).tolist()
         return 1 - other, positive
 
-    def limits(self, alpha: float, each: tuple[Line, ...]) -> Limits:
+    def limits(self, alpha: float, each: tuple[Line, ...]) -> LineLimits:
         """Bounds that are all right together with probability 1 − alpha."""
         from scipy.stats import chi2
 
@@ -292,23 +292,25 @@ class CountedStrata:
             excess.append(line.limit((1 - FOR_ENDS) * share - fit))
             if fit:
                 misfit[i] = chi2.isf(fit, line.n_strata - 2)
-        return Limits(b0, b1, tuple(excess), misfit)
+        return LineLimits(b0, b1, tuple(excess), misfit)
 
 
-def region(each: tuple[Line, ...], limits: Limits) -> Region:
+def region(each: tuple[Line, ...], limits: LineLimits) -> Region:
     """The possible mechanisms, looked at again where something is possible or nearest to it."""
     each, limits = _possible_slopes(each, limits)
     *_, (grid, distance, found) = _looks(each, limits, POINTS)
     return _described(each, limits, grid, distance, found)
 
 
-def nothing_possible(each: tuple[Line, ...], limits: Limits) -> bool:
+def nothing_possible(each: tuple[Line, ...], limits: LineLimits) -> bool:
     """Whether no mechanism is possible, as far as a few points tell."""
     looks = _looks(*_possible_slopes(each, limits), FEW_POINTS)
     return not any((distance <= 1).any() for _, distance, _ in looks)
 
 
-def _possible_slopes(each: tuple[Line, ...], limits: Limits) -> tuple[tuple[Line, ...], Limits]:
+def _possible_slopes(
+    each: tuple[Line, ...], limits: LineLimits
+) -> tuple[tuple[Line, ...], LineLimits]:
     """The slopes that are possible with some α: no mechanism is with any other."""
     some, kept = [], []
     for line, excess in zip(each, limits.excess, strict=True):
@@ -323,7 +325,7 @@ _Found = list[tuple[Floats, Floats, Floats]]
 
 
 def _looks(
-    each: tuple[Line, ...], limits: Limits, points: int
+    each: tuple[Line, ...], limits: LineLimits, points: int
 ) -> Iterator[tuple[_Grid, Floats, _Found]]:
     """Values of b00 and b10, and how far each pair is from being possible: of all values, then of
     those around what is possible or nearest to it."""
@@ -345,13 +347,13 @@ def _zoomed(values: Floats, at: Positions) -> Floats:
     return np.linspace(values[start], values[stop], len(values))
 
 
-def looked_at(each: tuple[Line, ...], limits: Limits, b00: Floats, b10: Floats) -> Region:
+def looked_at(each: tuple[Line, ...], limits: LineLimits, b00: Floats, b10: Floats) -> Region:
     """Which pairs of these values are possible."""
     return _described(each, limits, (b00, b10), *_distances(each, limits, b00, b10))
 
 
 def _distances(
-    each: tuple[Line, ...], limits: Limits, b00: Floats, b10: Floats
+    each: tuple[Line, ...], limits: LineLimits, b00: Floats, b10: Floats
 ) -> tuple[Floats, _Found]:
     """How far pairs of these values are from being possible, up to 1 where they are.
 
@@ -375,7 +377,7 @@ def _distances(
 
 
 def _described(
-    each: tuple[Line, ...], limits: Limits, grid: _Grid, distance: Floats, found: _Found
+    each: tuple[Line, ...], limits: LineLimits, grid: _Grid, distance: Floats, found: _Found
 ) -> Region:
     """The region of pairs that are possible, and what it leaves of every group's mechanism."""
     b00, b10 = grid

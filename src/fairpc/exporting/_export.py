@@ -16,7 +16,7 @@ import numpy as np
 
 from fairpc.core import AnyPath, MissingExtraError, OptionError, write_atomically
 from fairpc.data import Writing
-from fairpc.exporting._scorer import Input, Leaf, Product, Scorer, Sum
+from fairpc.exporting._scorer import Input, Leaf, Product, ScorerProgram, Sum
 from fairpc.models import Forest
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def export(model: FittedModel, path: AnyPath, *, table: str = TABLE) -> Exported
         table: what a query calls the table that it scores.
     """
     suffix = check_suffix(path)
-    scorer = Scorer.of(model)
+    scorer = ScorerProgram.of(model)
     if suffix == ".onnx":
         if find_spec("onnx") is None:
             raise MissingExtraError("an ONNX file is made with onnx: pip install 'fairpc[onnx]'")
@@ -128,7 +128,7 @@ def check_suffix(path: AnyPath) -> str:
     return suffix
 
 
-def python_text(scorer: Scorer, module: str) -> str:
+def python_text(scorer: ScorerProgram, module: str) -> str:
     """The text of the file, to be imported by this name."""
     from fairpc import __version__
 
@@ -154,7 +154,7 @@ def _docstring_safe(text: str) -> str:
     return text if text.isprintable() and not set(text) & {'"', "\\", "{", "}"} else '"age"'
 
 
-def tables_of(scorer: Scorer) -> dict[str, Any]:
+def tables_of(scorer: ScorerProgram) -> dict[str, Any]:
     """The tables of a scorer, as ``_standalone`` reads them."""
     found = scorer.densities
     if isinstance(found, Forest):

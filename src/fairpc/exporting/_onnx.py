@@ -18,7 +18,7 @@ from onnx import TensorProto, helper
 
 from fairpc.exporting._onnx_forest import LOWEST, forest_joint
 from fairpc.exporting._onnx_graph import ML, OnnxGraph, allowed_subgroups, feature_codes, value_info
-from fairpc.exporting._scorer import TINIEST, Densities, Leaf, Product, Scorer, Sum
+from fairpc.exporting._scorer import TINIEST, Densities, Leaf, Product, ScorerProgram, Sum
 from fairpc.models import Forest
 
 OUTPUT: Final = "probabilities"
@@ -30,7 +30,7 @@ FEW: Final = 4
 """Children of a sum that is joined with others of its level, unless it shares them."""
 
 
-def onnx_bytes(scorer: Scorer) -> bytes:
+def onnx_bytes(scorer: ScorerProgram) -> bytes:
     """The file."""
     from fairpc import __version__
 
@@ -61,7 +61,7 @@ def onnx_bytes(scorer: Scorer) -> bytes:
     return data
 
 
-def _described(scorer: Scorer) -> dict[str, object]:
+def _described(scorer: ScorerProgram) -> dict[str, object]:
     """What a program that loads the graph may want to know."""
     return {
         "model": scorer.model,
@@ -77,7 +77,9 @@ def _described(scorer: Scorer) -> dict[str, object]:
     }
 
 
-def circuit_joint(graph: OnnxGraph, scorer: Scorer, found: Densities, codes: Sequence[str]) -> str:
+def circuit_joint(
+    graph: OnnxGraph, scorer: ScorerProgram, found: Densities, codes: Sequence[str]
+) -> str:
     """P(f, x, s) but for a factor of each row, rows × classes."""
     logs = found.least < TINIEST
     levels = _Levels(graph, found, [codes[j] for j in scorer.rest], codes[0], logs)

@@ -27,7 +27,7 @@ from onnx import TensorProto
 
 from fairpc.core import Array, Bytes, Floats, Ints
 from fairpc.exporting._onnx_graph import OnnxGraph, allowed_subgroups
-from fairpc.exporting._scorer import Scorer
+from fairpc.exporting._scorer import ScorerProgram
 from fairpc.models import BoxSets, Forest
 
 MOST_BYTES: Final = 2**24
@@ -45,7 +45,9 @@ BITS: Final = 8
 Sides = tuple[tuple[int, int], ...]
 
 
-def forest_joint(graph: OnnxGraph, scorer: Scorer, forest: Forest, codes: Sequence[str]) -> str:
+def forest_joint(
+    graph: OnnxGraph, scorer: ScorerProgram, forest: Forest, codes: Sequence[str]
+) -> str:
     """P(f, x, s) but for a factor of each row, rows × classes."""
     allowed = allowed_subgroups(graph, scorer, codes)
     row, subgroup = _places(graph, allowed)

@@ -9,7 +9,7 @@ import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from fairpc.core import Array, Ints, NotAnsweredError
-from fairpc.exporting._scorer import Input, Scorer
+from fairpc.exporting._scorer import Input, ScorerProgram
 
 ML: Final = "ai.onnx.ml"
 _BLANK: Final = r"[\s\x0b\x1c-\x1f\x{85}\pZ]*"
@@ -85,12 +85,12 @@ def value_info(given: Input) -> ValueInfoProto:
     return helper.make_tensor_value_info(given.name, kind, ["rows", 1], doc_string=said)
 
 
-def feature_codes(graph: OnnxGraph, scorer: Scorer) -> list[str]:
+def feature_codes(graph: OnnxGraph, scorer: ScorerProgram) -> list[str]:
     """Codes of each feature, a vector of rows; what is missing has the number of codes."""
     return [_codes(graph, given) for given in scorer.features]
 
 
-def group_codes(graph: OnnxGraph, scorer: Scorer) -> str:
+def group_codes(graph: OnnxGraph, scorer: ScorerProgram) -> str:
     """Group of each row; the number of groups where it is not known."""
     arities = [given.arity for given in scorer.sensitive]
     known = scorer.group_place.reshape(arities)
@@ -103,7 +103,7 @@ def group_codes(graph: OnnxGraph, scorer: Scorer) -> str:
     return graph.gather(graph.whole(place.ravel()), number)
 
 
-def allowed_subgroups(graph: OnnxGraph, scorer: Scorer, codes: Sequence[str]) -> str:
+def allowed_subgroups(graph: OnnxGraph, scorer: ScorerProgram, codes: Sequence[str]) -> str:
     """Whether what is known of each row allows each subgroup, rows × subgroups."""
     strata = scorer.strata
     subgroup = np.arange(len(scorer.rates))

@@ -162,7 +162,7 @@ class Densities:
 
 
 @dataclass(frozen=True, eq=False)
-class Scorer:
+class ScorerProgram:
     """P(Df = f | row), as tables.
 
     Attributes:
@@ -190,7 +190,7 @@ class Scorer:
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, model: Any) -> Scorer:
+    def of(cls, model: Any) -> ScorerProgram:
         """The tables of a fitted model."""
         if not isinstance(model, CircuitClassifier):
             raise NotAnsweredError(

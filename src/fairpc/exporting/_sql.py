@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.core import Floats, NotAnsweredError
-from fairpc.exporting._scorer import TINIEST, Densities, Leaf, Product, Scorer
+from fairpc.exporting._scorer import TINIEST, Densities, Leaf, Product, ScorerProgram
 from fairpc.exporting._sql_columns import (
     allows,
     coding_stages,
@@ -33,7 +33,7 @@ WORD: Final = 62
 PREFIX: Final = "p_df_"
 
 
-def sql_text(scorer: Scorer, table: str) -> str:
+def sql_text(scorer: ScorerProgram, table: str) -> str:
     """The query."""
     from fairpc import __version__
 
@@ -76,7 +76,7 @@ def _refuse(what: str, rule: str) -> NotAnsweredError:
 class _ForestStages:
     """Boxes as a table, joined with the rows that they hold."""
 
-    def __init__(self, scorer: Scorer, forest: Forest) -> None:
+    def __init__(self, scorer: ScorerProgram, forest: Forest) -> None:
         self.scorer, self.forest = scorer, forest
         self.n_groups, self.n_classes, n_clusters = forest.shares.shape
         self.n_terms = self.n_classes * n_clusters
@@ -239,7 +239,7 @@ def _scaled(value: Floats) -> Floats:
 class _CircuitStages:
     """Sums and products as expressions; what is used more than once is a column of a stage."""
 
-    def __init__(self, scorer: Scorer, found: Densities) -> None:
+    def __init__(self, scorer: ScorerProgram, found: Densities) -> None:
         if found.least < TINIEST:
             raise _refuse("so many features", "has no numbers as small as their products")
         self.scorer, self.found = scorer, found

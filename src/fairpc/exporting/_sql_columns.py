@@ -15,7 +15,7 @@ from typing import Final
 
 from fairpc.core import NotAnsweredError, OptionError
 from fairpc.data import Writing
-from fairpc.exporting._scorer import Input, Scorer
+from fairpc.exporting._scorer import Input, ScorerProgram
 
 
 def quoted(name: str) -> str:
@@ -107,7 +107,7 @@ _GROUPS: Final = 6
 _LIKE_NUMBER: Final = re.compile(r"[+-]?\.?\d")
 
 
-def free_name(scorer: Scorer, name: str) -> str:
+def free_name(scorer: ScorerProgram, name: str) -> str:
     """A name that no column has, in capitals or not."""
     taken = {other.lower() for other in scorer.names}
     while name in taken:
@@ -115,7 +115,7 @@ def free_name(scorer: Scorer, name: str) -> str:
     return name
 
 
-def coding_stages(scorer: Scorer, table: str) -> list[str]:
+def coding_stages(scorer: ScorerProgram, table: str) -> list[str]:
     """The rows, numbered; their values; codes x0, x1 … of the features, and the group s."""
     _refuse_twins(scorer)
     columns = {f"x{j}": given for j, given in enumerate(scorer.features)}
@@ -150,7 +150,7 @@ def coding_stages(scorer: Scorer, table: str) -> list[str]:
     ]
 
 
-def _refuse_twins(scorer: Scorer) -> None:
+def _refuse_twins(scorer: ScorerProgram) -> None:
     """A NotAnsweredError where SQL would take the name of another column for that of an input."""
     for given in scorer.inputs:
         for other in scorer.names:
@@ -400,7 +400,7 @@ def _iso(edge: float) -> str:
     return (_EPOCH + timedelta(microseconds=math.ceil(edge))).isoformat(" ", "microseconds")
 
 
-def allows(scorer: Scorer, subgroup: int) -> list[tuple[str, int]]:
+def allows(scorer: ScorerProgram, subgroup: int) -> list[tuple[str, int]]:
     """Columns of codes, and what each must be, if it is known, in a subgroup."""
     s, a = divmod(subgroup, scorer.strata.n)
     pairs = zip(scorer.strata.columns, scorer.strata.values(a), strict=True)

@@ -20,8 +20,7 @@ from fairpc.core import (
     check_choice,
     warn_caller,
 )
-from fairpc.data import BINS, Progress, TableCoding, resolve, same_as_label
-from fairpc.data import Options as EncodingOptions
+from fairpc.data import BINS, EncodingOptions, ReadingProgress, TableCoding, resolve, same_as_label
 from fairpc.learners import WIDE
 from fairpc.models._choices import Choices
 from fairpc.models._distribution import FairDistribution
@@ -438,7 +437,7 @@ def step_line(step: EMStep) -> str:
     return f"EM {step.iteration}, log-likelihood {step.log_likelihood:,.2f}"
 
 
-def _reading_line(progress: Progress) -> str:
+def _reading_line(progress: ReadingProgress) -> str:
     done = f"{progress.done:,} {progress.unit}"
     if progress.total:
         done = f"{progress.done / progress.total:.0%} of {progress.total / 1e6:,.0f} MB"

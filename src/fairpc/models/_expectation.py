@@ -90,7 +90,7 @@ class Additive:
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class ClassifierResponse:
     """What a classifier says of rows of codes: a probability of one class, or its score."""
 
     classifier: Any
@@ -146,7 +146,7 @@ def expected_prediction(
     """The expectation for each row of evidence, one per group; ``inputs`` are f's variables."""
     check_choice("response", response, ("probability", "score"))
     check_number("n_draws", n_draws, 2)
-    answers = Answers(classifier, response, positive)
+    answers = ClassifierResponse(classifier, response, positive)
     sizes = [int(circuit.arities[j]) for j in inputs]
     read = read_function(answers, sizes)
     nothing = np.zeros(len(evidence))
@@ -167,7 +167,7 @@ def expected_prediction(
     return ExpectedPrediction(groups, means, errors, False, how)
 
 
-def read_function(answers: Answers, sizes: Sequence[int]) -> Boxes | Additive | None:
+def read_function(answers: ClassifierResponse, sizes: Sequence[int]) -> Boxes | Additive | None:
     """What a classifier says as a sum over boxes or columns; None where it is neither.
 
     What is read off is compared with the classifier on random rows, and given up if it differs.
@@ -189,7 +189,7 @@ def read_function(answers: Answers, sizes: Sequence[int]) -> Boxes | Additive | 
     return found if np.abs(found(some) - said).max() <= _AGREEMENT * scale else None
 
 
-def _boxes_of(answers: Answers, sizes: Sequence[int]) -> Boxes | None:
+def _boxes_of(answers: ClassifierResponse, sizes: Sequence[int]) -> Boxes | None:
     """The boxes of trees whose sum the answers are, up to a constant."""
     model = answers.classifier
     # A probability of boosting is a bent sum of trees: no sum itself.
@@ -215,7 +215,7 @@ def _boxes_of(answers: Answers, sizes: Sequence[int]) -> Boxes | None:
     return Boxes(allowed, sign * np.concatenate([part.value for part in parts]))
 
 
-def _plain_boxes(tree: Any, answers: Answers, sizes: Sequence[int]) -> Boxes:
+def _plain_boxes(tree: Any, answers: ClassifierResponse, sizes: Sequence[int]) -> Boxes:
     """A single tree, or one of a forest: shares of the class, or means."""
     value = np.asarray(tree.tree_.value)[:, 0, :]
     if hasattr(answers.classifier, "classes_"):
@@ -267,7 +267,7 @@ def _leaves(
     return Boxes(tuple(allowed), np.array([float(value[leaf]) for leaf in leaves]))
 
 
-def _additive_of(answers: Answers, sizes: Sequence[int]) -> Additive | None:
+def _additive_of(answers: ClassifierResponse, sizes: Sequence[int]) -> Additive | None:
     """A linear score as a table per column: what one value changes, all others being the first."""
     steps = [step for _, step in getattr(answers.classifier, "steps", [])]
     last = steps.pop() if steps else answers.classifier

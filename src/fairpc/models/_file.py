@@ -57,7 +57,7 @@ ESTIMATORS: Final = ("estimator", "sensitive_estimator")
 
 
 @dataclass(frozen=True)
-class Provenance:
+class FileProvenance:
     """Which fairpc wrote the file, and the fingerprint of the training rows."""
 
     fairpc: str
@@ -87,7 +87,7 @@ class Saved:
     counts: Floats
     n_features_in: int
     feature_names_in: tuple[str, ...] | None
-    provenance: Provenance
+    provenance: FileProvenance
     anchors: int
     table: dict[str, str]
     warnings: tuple[str, ...]
@@ -190,7 +190,7 @@ def _saved(model: Any) -> Saved:
         "counts": model.label_counts_,
         "n_features_in": int(model.n_features_in_),
         "feature_names_in": None if names is None else tuple(map(str, names)),
-        "provenance": Provenance(__version__, model.data_fingerprint_),
+        "provenance": FileProvenance(__version__, model.data_fingerprint_),
         "anchors": int(model.n_anchors_),
         "table": dict(model.table_options_),
         "warnings": tuple(model.warnings_),

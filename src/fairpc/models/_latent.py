@@ -36,8 +36,8 @@ from fairpc.data import (
     IDENTIFIES,
     SMALL,
     Encoding,
+    EncodingOptions,
     Frame,
-    Options,
     TableCoding,
     fit_coding,
     identifiers,
@@ -268,7 +268,7 @@ class LatentDecision(  # type: ignore[misc]
             table.source,
             table.roles,
             positive=self.positive,
-            options=Options(numeric=table.roles.numeric),
+            options=EncodingOptions(numeric=table.roles.numeric),
             given_whole=True,
         )
         classes = coding.labels.classes
