@@ -146,20 +146,23 @@ COLUMNS = {
     ),
     "label is sensitive": Bad(
         "fit t.csv --label sex --sensitive sex -o m",
-        ("'sex' is given as --sens",),
+        ("column 'sex' is given as --sensitive and as --label: it can be one of the two",),
     ),
     "label equals sensitive": Bad(
         "fit bad.csv --label hired --sensitive copy -o m",
         ("bad.csv", "'copy' says the same as the label 'hired'"),
         table([f"{r},{'ab'[r.endswith('yes')]}" for r in ROWS], HEADER + ",copy"),
     ),
-    "label dropped": Bad("fit t.csv FIT -o m --drop hired", ("'hired' is given as --drop",)),
+    "label dropped": Bad(
+        "fit t.csv FIT -o m --drop hired",
+        ("column 'hired' is given as --drop and as --label: it can be one of the two",),
+    ),
     "sensitive numeric": Bad(
         "fit t.csv FIT -o m --numeric sex", ("'sex' is given as --numeric and as --sensitive",)
     ),
     "numeric and categorical": Bad(
         "fit t.csv FIT -o m --numeric age --categorical age",
-        ("'age' is given as --cat",),
+        ("column 'age' is given as --categorical and as --numeric", "take the other away"),
     ),
     "label with one value": Bad(
         "fit bad.csv FIT -o m",
@@ -214,7 +217,10 @@ CALLS = {
     "unknown structure": Bad(
         "fit t.csv --label hired --sensitive sex -o m --structure x", ("structure", "chow-liu")
     ),
-    "structure of LatNB": Bad("fit t.csv FIT -o m --model LatNB", ("--structure is not for",)),
+    "structure of LatNB": Bad(
+        "fit t.csv FIT -o m --model LatNB",
+        ("--structure is not for --model LatNB", "leave it out, or take --model FairPC"),
+    ),
     "no folder to write to": Bad("fit t.csv FIT -o no/m", ("no/m", "check the folder")),
     "output is a folder": Bad("fit t.csv FIT -o .", ("it is a folder",)),
     "output is a device": Bad("fit t.csv FIT -o /dev/full", ("/dev/full", "not a regular file")),
@@ -384,12 +390,6 @@ def test_a_refusal_to_write_is_one_sentence(
         assert ended.err.startswith(expected)
 
 
-def test_debug_shows_the_traceback(folder: Path) -> None:
-    ended = outside(folder, "fit", "none.csv", *FIT, "-o", "m", "--debug")
-    assert ended.returncode == 2
-    assert "Traceback" in ended.stderr
-
-
 def arrow_columns() -> dict[str, pa.Array]:
     """Columns that Arrow has and polars has not, 20 rows each."""
     places = pa.array([k // 2 for k in range(20)], pa.int32())
@@ -403,7 +403,13 @@ def arrow_columns() -> dict[str, pa.Array]:
 
 
 @pytest.mark.parametrize("kind", ["twice", "union", "runs", "interval"])
-def test_a_panic_of_polars_is_a_sentence(kind: str, tmp_path: Path) -> None:
+def test_a_panic_of_polars_is_a_sentence(
+    kind: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
     columns = [pa.array([0, 1] * 10), pa.array(["f", "m", "m", "f"] * 5), arrow_columns()[kind]]
     names = ["hired", "sex", "x"]
     if kind == "twice":
@@ -411,9 +417,9 @@ def test_a_panic_of_polars_is_a_sentence(kind: str, tmp_path: Path) -> None:
     table = pa.Table.from_arrays(columns, names=names)
     with ipc.new_file(tmp_path / "bad.arrow", table.schema) as file:
         file.write_table(table)
-    ended = outside(tmp_path, "fit", "bad.arrow", *FIT, "-o", "m")
-    assert ended.returncode == 2
-    assert ended.stderr.splitlines()[-1].startswith("fairpc: bad.arrow cannot be read")
+    ended = called(capsys, "fit", "bad.arrow", *FIT, "-o", "m")
+    assert ended.code == 2
+    assert ended.err.splitlines()[-1].startswith("fairpc: bad.arrow cannot be read")
 
 
 @pytest.mark.parametrize(
@@ -424,43 +430,49 @@ def test_a_panic_of_polars_is_a_sentence(kind: str, tmp_path: Path) -> None:
     ],
     ids=["time zone", "decimal"],
 )
-def test_a_type_of_parquet_that_polars_lacks_is_a_sentence(column: pa.Array, folder: Path) -> None:
+def test_a_type_of_parquet_that_polars_lacks_is_a_sentence(
+    column: pa.Array, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = pl.read_csv(folder / "t.csv").head(20).to_arrow().append_column("odd", column)
     parquet.write_table(rows, folder / "bad.parquet")
     for command in (("fit", "bad.parquet", *FIT), ("predict", "m.fairpc", "bad.parquet")):
-        ended = outside(folder, *command, "-o", "out.parquet")
-        assert ended.returncode == 2
-        assert ended.stderr.splitlines()[-1].startswith("fairpc: bad.parquet cannot be read")
+        ended = called(capsys, *command, "-o", "out.parquet")
+        assert ended.code == 2
+        assert ended.err.splitlines()[-1].startswith("fairpc: bad.parquet cannot be read")
 
 
-def test_a_date_that_has_no_text_is_a_sentence(folder: Path) -> None:
+def test_a_date_that_has_no_text_is_a_sentence(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     far = pa.array([2**30] * 20, pa.int32()).cast(pa.date32())
     rows = pl.read_csv(folder / "t.csv").head(20).to_arrow().append_column("far", far)
     parquet.write_table(rows, folder / "far.parquet")
-    ended = outside(folder, "predict", "m.fairpc", "far.parquet", "-o", "far.csv")
-    assert ended.returncode == 2
-    assert ended.stderr.splitlines()[-1].startswith("fairpc: far.csv cannot be written")
+    ended = called(capsys, "predict", "m.fairpc", "far.parquet", "-o", "far.csv")
+    assert ended.code == 2
+    assert ended.err.splitlines()[-1].startswith("fairpc: far.csv cannot be written")
     assert not (folder / "far.csv").exists()
-    assert not outside(folder, "predict", "m.fairpc", "far.parquet", "-o", "o.parquet").returncode
+    assert called(capsys, "predict", "m.fairpc", "far.parquet", "-o", "o.parquet").code == 0
 
 
-def test_a_constant_beyond_the_calendar_is_dropped_as_any_other(folder: Path) -> None:
+def test_a_constant_beyond_the_calendar_is_dropped_as_any_other(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     far = pa.array([2**63 - 1] * 20, pa.timestamp("us"))
     rows = pl.read_csv(folder / "t.csv").head(20).to_arrow().append_column("far", far)
     parquet.write_table(rows, folder / "far.parquet")
-    ended = outside(folder, "fit", "far.parquet", *FIT, "-o", "far.fairpc")
-    assert ended.returncode == 0
-    assert "dropped: it has one value" in ended.stdout
+    ended = called(capsys, "fit", "far.parquet", *FIT, "-o", "far.fairpc")
+    assert ended.code == 0
+    assert "dropped: it has one value" in ended.out
 
 
-def test_any_other_panic_has_not_the_code_of_a_gap(tmp_path: Path) -> None:
-    prelude = """
-import fairpc.cli._bundled, polars as pl
-def panic(*_, **__):
-    raise pl.exceptions.PanicException("entered unreachable code")
-fairpc.cli._bundled._load = panic
-"""
-    ended = outside(tmp_path, "data", "german", "-o", "g.csv", prelude=prelude)
-    assert ended.returncode == 2
-    assert "entered unreachable code" in ended.stderr
-    assert ended.stderr.count("\n") == 1
+def test_any_other_panic_has_not_the_code_of_a_gap(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def panic(*_: object, **__: object) -> None:
+        raise pl.exceptions.PanicException("entered unreachable code")
+
+    monkeypatch.setattr("fairpc.cli._bundled._load", panic)
+    ended = called(capsys, "data", "german", "-o", "g.csv")
+    assert ended.code == 2
+    assert "entered unreachable code" in ended.err
+    assert ended.err.count("\n") == 1

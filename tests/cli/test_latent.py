@@ -227,7 +227,7 @@ REFUSED = {
     ),
     "an unknown classifier": (
         ("fit", "t.csv", *ROLES, "--model", "latent", "--classifier", "svm", "-o", "n"),
-        "'svm' is not one of 'hgb', 'logistic', 'forest'",
+        "Invalid value for '--classifier': ",
     ),
     "a structure": (
         ("fit", "t.csv", *QUICK, "--structure", "strudel", "-o", "n"),
@@ -239,7 +239,7 @@ REFUSED = {
     ),
     "bins": (
         ("fit", "t.csv", *QUICK, "--bins", "4", "-o", "n"),
-        "--bins is not for --model",
+        "--bins is not for --model latent",
     ),
     "a checkpoint": (
         ("fit", "t.csv", *QUICK, "--checkpoint", "kept", "-o", "n"),

@@ -113,7 +113,7 @@ def test_queries_and_scores_of_such_models(
         (("--mechanism", "within"), "give their columns with --given"),
         (
             ("--given", "hours", "--model", "NLatPC"),
-            "--given is for models with a latent",
+            "--given is for models with a latent fair decision, and NLatPC has none",
         ),
     ],
 )

@@ -18,6 +18,7 @@ from fairpc.datasets import load_german
 from fairpc.errors import NotAnsweredError
 from fairpc.exporting._scorer import ScorerProgram
 from fairpc.models import CircuitClassifier, ForestDistribution
+from models.test_files import FILES, READ
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -84,18 +85,15 @@ def test_three_classes_and_no_group_at_all(name: str, tmp_path: Path) -> None:
             np.testing.assert_allclose(score(model, hidden, tmp_path), truth, rtol=0, atol=1e-12)
 
 
-OLDER = Path(__file__).parents[1] / "models" / "files"
-
-
-@pytest.mark.parametrize("name", sorted(p.stem for p in OLDER.glob("v*.json")))
-def test_models_of_every_version_are_exported(name: str, tmp_path: Path) -> None:
-    model = fairpc.load(OLDER / f"{name}.json")
+@pytest.mark.parametrize("path", READ, ids=lambda path: path.stem)
+def test_models_of_every_version_are_exported(path: Path, tmp_path: Path) -> None:
+    model = fairpc.load(path)
     if isinstance(model, fairpc.LatentDecision):
         with pytest.raises(NotAnsweredError, match="scores with classifiers"):
             fairpc.export(model, tmp_path / "m.py")
         return
     given = [i.name for i in ScorerProgram.of(model).inputs]
-    rows = pl.read_csv(OLDER / "applications.csv")
+    rows = pl.read_csv(FILES / "applications.csv")
     rows = rows.with_columns(pl.lit(None).alias(n) for n in given if n not in rows.columns)
     table = rows.select(given).head(40)
     np.testing.assert_allclose(by_python(model, table, tmp_path), expected(model, table), atol=1e-9)

@@ -125,7 +125,7 @@ def wide(n: int) -> Fitted:
 
 
 def test_wide_models_are_scored_in_logarithms(tmp_path: Path) -> None:
-    case = wide(700)
+    case = wide(450)
     densities = ScorerProgram.of(case.model).densities
     assert isinstance(densities, Densities)
     assert densities.least < math.log(sys.float_info.min) < TINIEST
