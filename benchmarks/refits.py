@@ -241,7 +241,7 @@ def _widths(rate: float, bent: npt.NDArray[np.float64], seed: int) -> tuple[floa
 
     def width(fitted: LatentDecision) -> float:
         r = fitted.predict_observed_proba(x, sensitive_features=s)[:, 1]
-        low, high = fitted._ends().score_bounds(r, r, s.astype(np.intp), 0.95)
+        low, high = fitted._unstratified_bounds().score_bounds(r, r, s.astype(np.intp), 0.95)
         return float((high - low).mean())
 
     plain = model([])

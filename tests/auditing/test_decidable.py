@@ -17,8 +17,8 @@ def test_many_rows_are_split_in_fewer_ways(
     n_distinct: int, n_seeds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(AuditedRows, "n_distinct", n_distinct)
-    assert assumption_test(job_of_table(n_seeds=None)).plain.n_seeds == n_seeds
-    assert assumption_test(job_of_table(n_seeds=2)).plain.n_seeds == 2
+    assert assumption_test(job_of_table(n_seeds=None)).unstratified.n_seeds == n_seeds
+    assert assumption_test(job_of_table(n_seeds=2)).unstratified.n_seeds == 2
 
 
 def test_many_groups_are_split_in_fewer_ways(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,7 +26,7 @@ def test_many_groups_are_split_in_fewer_ways(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(AuditedRows, "n_distinct", 7000)
     for n_groups, n_seeds in ((10, 7), (12, 7), (82, 3)):
         monkeypatch.setattr(AuditedRows, "groups_in", lambda *_, n=n_groups: tuple(range(n)))
-        assert assumption_test(job_of_table(n_seeds=None)).plain.n_seeds == n_seeds
+        assert assumption_test(job_of_table(n_seeds=None)).unstratified.n_seeds == n_seeds
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

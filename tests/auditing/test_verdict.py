@@ -126,7 +126,7 @@ def test_what_decisions_do_to_a_gap(
 def test_a_rate_that_the_rows_exclude_is_said_and_withdraws_the_mechanism() -> None:
     job = job_of_table(1)
     tested = assumption_test(job)
-    test = assumption_facts(tested.plain, tested.rows)
+    test = assumption_facts(tested.unstratified, tested.rows)
     (one,) = test.sets
     rate = float(fitted().fair_rate_[list(fitted().classes_).index(one.label)])
     inside = learned_rate(job, test)
@@ -155,7 +155,7 @@ def test_what_is_said_of_an_excluded_rate_is_as_strong_as_the_evidence(
     job = job_of_table(1)
     tested = assumption_test(job)
     job.found["decidable.test"] = tested
-    test = assumption_facts(tested.plain, tested.rows)
+    test = assumption_facts(tested.unstratified, tested.rows)
     (one,) = test.sets
     assert learned_rate(job, test).p_value is None  # type: ignore[union-attr] # it is inside
     rates: list[float] = []

@@ -37,7 +37,7 @@ def width(model: LatentDecision) -> float:
     """Mean width of the bounds of scores, without what is not known of P(D | x, s)."""
     x, _, s, _ = people()
     r = model.predict_observed_proba(x, sensitive_features=s)[:, 1]
-    low, high = model._ends().score_bounds(r, r, s.astype(np.intp), 0.95)
+    low, high = model._unstratified_bounds().score_bounds(r, r, s.astype(np.intp), 0.95)
     return float((high - low).mean())
 
 

@@ -21,7 +21,7 @@ from fairpc.datasets._synthetic import FAIR_RATE, MECHANISM
 from fairpc.errors import FairpcError
 from fairpc.evidence import test_assumptions
 from fairpc.models import Draws
-from fairpc.models._bootstrap import _around_mean, farther_ends
+from fairpc.models._bootstrap import _around_mean, farther_limits
 from fairpc.refits import Progress
 from models.refits_tables import drawn, mixed, naive, not_rejected
 
@@ -121,7 +121,7 @@ def slow_ends(centre: float, sd: float, rows: float) -> tuple[float, float]:
 @pytest.mark.parametrize("sd", [0.0, 0.001, 0.03, 0.2])
 @pytest.mark.parametrize("rows", [12.0, 300.0, 20_000.0])
 def test_ends_are_those_of_the_definition(centre: float, sd: float, rows: float) -> None:
-    low, high = farther_ends(np.array(centre), np.array(sd), np.array(rows), 0.95)
+    low, high = farther_limits(np.array(centre), np.array(sd), np.array(rows), 0.95)
     assert (low, high) == pytest.approx(slow_ends(centre, sd, rows), abs=1e-9)
 
 
@@ -130,7 +130,7 @@ def test_draws_that_never_turn_a_label_leave_it_open_how_many_are() -> None:
 
     The farthest share b has b = z √(b(1 - b) / 100): b = .038415 / 1.038415 = .036993.
     """
-    low, high = farther_ends(np.zeros(1), np.zeros(1), np.full(1, 96.0), 0.95)
+    low, high = farther_limits(np.zeros(1), np.zeros(1), np.full(1, 96.0), 0.95)
     assert low[0] == 0
     assert high[0] == pytest.approx(0.036993, abs=1e-6)
 

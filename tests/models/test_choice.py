@@ -42,19 +42,19 @@ def compared(rows: Rows, seed: int = 0, options: Options = AUTO) -> LabelGain:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_circuits_are_taken_where_rows_were_drawn_from_circuits(seed: int) -> None:
-    assert not compared(synthetic(seed, 1000), options=SHORT).ahead
+    assert not compared(synthetic(seed, 1000), options=SHORT).better
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_circuits_are_taken_of_longer_tables_too(seed: int) -> None:
     gain = compared(synthetic(seed, 6000))
-    assert not gain.ahead, gain
+    assert not gain.better, gain
 
 
 def test_a_forest_is_taken_where_em_leaves_the_label() -> None:
     gain = compared(drifting(0, 1500))
-    assert gain.ahead, gain
+    assert gain.better, gain
     assert gain.gain > 0.02
 
 
@@ -100,13 +100,13 @@ def test_no_more_folds_than_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_ahead_and_what_is_clear() -> None:
     assert LabelGain(-0.5, 0.05, 0.01).clear
-    assert LabelGain(-0.5, 0.05, 0.01).ahead
+    assert LabelGain(-0.5, 0.05, 0.01).better
     assert not LabelGain(-0.5, 0.010, 0.001).clear  # certain, and small
-    assert LabelGain(-0.5, 0.010, 0.001).ahead
-    assert not LabelGain(-0.5, 0.05, 0.03).ahead  # large, and uncertain
-    assert not LabelGain(-0.5, 0.001, 0.0001).ahead
-    assert not LabelGain(-0.5, -0.05, 0.01).ahead
-    assert not LabelGain(-0.5, 0.0, 0.0).ahead
+    assert LabelGain(-0.5, 0.010, 0.001).better
+    assert not LabelGain(-0.5, 0.05, 0.03).better  # large, and uncertain
+    assert not LabelGain(-0.5, 0.001, 0.0001).better
+    assert not LabelGain(-0.5, -0.05, 0.01).better
+    assert not LabelGain(-0.5, 0.0, 0.0).better
 
 
 def test_a_gain_is_a_weighted_mean() -> None:

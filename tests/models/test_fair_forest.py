@@ -129,7 +129,7 @@ def check_turned(m: ForestDistribution, plain: FairDistribution, twin: Twin, row
         np.add.at(counts, tuple(twin.rows[:, :3].T), p)
         total += rows.weights[i] * twin.log(*evidence[i])
     for one in (m, plain):
-        found, likelihood = one.turned(rows.take(possible))
+        found, likelihood = one.altered_and_likelihood(rows.take(possible))
         oracle.agree(found, counts)
         oracle.agree(likelihood, total)
 

@@ -121,7 +121,10 @@ def test_both_independencies_hold_in_a_forest_whose_queries_are_those_of_its_cir
         for of in ("label", "decision"):
             found, same = (k.joint_with_values(x, first, of, 1) for k in (m, plain))
             np.testing.assert_allclose(found, same, atol=1e-10)
-    (counts, logs), (others, also) = m.turned(some), plain.turned(some)
+    (counts, logs), (others, also) = (
+        m.altered_and_likelihood(some),
+        plain.altered_and_likelihood(some),
+    )
     np.testing.assert_allclose(counts, others, atol=1e-8)
     assert logs == pytest.approx(also, abs=1e-8)
 

@@ -16,12 +16,11 @@ from fairpc.auditing import _text as text
 from fairpc.auditing._drawing import Plane, Point, Row, Series, curves, estimates, limits, scatter
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows
-from fairpc.auditing._text import Ends
 from fairpc.comparison import CalibrationBin as CalibrationBin
 from fairpc.comparison import Comparison, Rand, auc, calibration, compare, default_baselines
 from fairpc.core import AuditError, Bools, Floats, LeakWarning, SameAsLabelWarning, serialise
 from fairpc.data import Groups, code_values, decode, read_frame, read_values
-from fairpc.evidence import mean_sample, quantile, rate_sample, wilson
+from fairpc.evidence import Interval, mean_sample, quantile, rate_sample, wilson
 from fairpc.learners import kish
 from fairpc.models import series_of
 
@@ -445,20 +444,20 @@ def _plane(found: TradeOff, key: str, what: str) -> blocks.Figure:
     shown = [p for p in points if p.name != found.guessing] or points
     xs = [x for p in shown for x in (p.x, *(p.x_interval or ()))]
     ys = [y for p in shown for y in (p.y, *(p.y_interval or ()))]
-    ends = limits(ys)
+    y_limits = limits(ys)
     for p in points:
-        if p not in shown and not ends[0] <= p.y <= ends[1]:
+        if p not in shown and not y_limits[0] <= p.y <= y_limits[1]:
             sentence += (
                 f" Not drawn: {text.name(p.name)}, which guesses, with a gap of "
                 f"{text.size(p.x)} points and {text.share(p.y)} agreement."
             )
             points = shown
-    x_ends = (0.0, max(limits(xs)[1], 0.01))
-    plane = Plane(f"gap of {what}, points", "accuracy", x_ends, ends, text.points_tick)
+    x_limits = (0.0, max(limits(xs)[1], 0.01))
+    plane = Plane(f"gap of {what}, points", "accuracy", x_limits, y_limits, text.points_tick)
     return blocks.Figure(f"Accuracy against the gap of {what}", sentence, scatter(plane, points))
 
 
-def _around(value: float, spread: float | None) -> Ends | None:
+def _around(value: float, spread: float | None) -> Interval | None:
     return None if spread is None else (max(value - spread, 0.0), value + spread)
 
 

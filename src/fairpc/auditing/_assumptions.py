@@ -123,7 +123,7 @@ class Tested:
     kept: Bools  #: those of them that were tested: label, group and stratum are known
     table: Array  #: the features of these as they came
     asked: dict[str, Any]  #: what the test was told besides the rows
-    plain: AssumptionTest
+    unstratified: AssumptionTest
     fit: TopSets | None  #: the splits; None for more than two classes
 
     @property
@@ -200,7 +200,7 @@ test_within_strata.__test__ = False  # type: ignore[attr-defined]
 
 
 def _splits_of(job: Job, step: str) -> Watch:
-    return lambda done, total: job.tell(step, f": split {done + 1} of {total}")
+    return lambda done, total: job.report_step(step, f": split {done + 1} of {total}")
 
 
 def assumption_facts(test: AssumptionTest, rows: AuditedRows) -> AssumptionFacts:
@@ -219,12 +219,12 @@ def assumption_facts(test: AssumptionTest, rows: AuditedRows) -> AssumptionFacts
 
 
 def _sets(test: AssumptionTest) -> Iterator[ConfidenceSet]:
-    def end(ends: float | tuple[float, ...], k: int) -> float:
-        return ends[k] if isinstance(ends, tuple) else ends
+    def bound(bounds: float | tuple[float, ...], k: int) -> float:
+        return bounds[k] if isinstance(bounds, tuple) else bounds
 
     for k, label in enumerate(test.classes if test.positive is None else (test.positive,)):
-        lower, upper = end(test.lower, k), end(test.upper, k)
-        bars = tuple(Bar(g.group, g.n, end(g.lower, k), end(g.upper, k)) for g in test.groups)
+        lower, upper = bound(test.lower, k), bound(test.upper, k)
+        bars = tuple(Bar(g.group, g.n, bound(g.lower, k), bound(g.upper, k)) for g in test.groups)
         yield ConfidenceSet(label, lower, upper, lower > upper, bars)
 
 
@@ -312,22 +312,22 @@ def show_test(audit: Audit, test: AssumptionFacts) -> Iterator[blocks.Block]:
 def _bending(test: AssumptionFacts) -> blocks.TableBlock:
     """What is left where the label depends on features otherwise than through Df."""
     cells = []
-    for bent in test.bending:
-        low, high = float(bent.lower), float(bent.upper)  # type: ignore[arg-type]
-        ends = ("none", "none") if low > high else (low, high)
-        cells.append((text.number(bent.gamma, 2), *ends))
+    for altered in test.bending:
+        low, high = float(altered.lower), float(altered.upper)  # type: ignore[arg-type]
+        bounds = ("none", "none") if low > high else (low, high)
+        cells.append((text.number(altered.gamma, 2), *bounds))
     head = ("Factor", f"Lowest P(Df = {text.short(test.sets[0].label, 40)})", "Highest")
     return blocks.TableBlock("Possible rates where features bend labels too", head, cells)
 
 
 def _confidence_set(audit: Audit, one: ConfidenceSet, test: AssumptionFacts) -> blocks.Figure:
     order = blocks.group_order(audit)
-    label, ends = text.short(one.label, 40), (text.share(one.lower), text.share(one.upper))
+    label, bounds = text.short(one.label, 40), (text.share(one.lower), text.share(one.upper))
     seen = "The bars do not overlap: no single rate fits every group."
     if not one.empty:
         seen = (
-            f"The bars overlap from {ends[0]} to {ends[1]} (shaded): any rate in there fits every "
-            "group."
+            f"The bars overlap from {bounds[0]} to {bounds[1]} (shaded): any rate in there fits "
+            "every group."
         )
     explained = (
         f"Each bar is the range of P(Df = {label}) that one group alone leaves possible, at the "
@@ -339,7 +339,7 @@ def _confidence_set(audit: Audit, one: ConfidenceSet, test: AssumptionFacts) -> 
         span = (bar.lower, bar.upper)
         rows.append(Row(bar.group, None, span, order[bar.group], note=text.span(span)))
         cells.append((bar.group, bar.n, *span))
-    whole = ("none", "none") if one.empty else ends
+    whole = ("none", "none") if one.empty else bounds
     cells.append(("Overlap of all groups", "", *whole))
     caption, head = f"Confidence set of P(Df = {label})", ("Group", "Rows", "Lowest", "Highest")
     rate = None if audit.mechanism is None else audit.mechanism.rate_of(one.label)

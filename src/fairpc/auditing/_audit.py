@@ -132,8 +132,8 @@ class Audit:
         write_atomically(path, render(self).encode())
 
     def __str__(self) -> str:
-        told = self.verdict
-        return "\n".join((*told.sentences, *told.to_do, told.disclaimer))
+        verdict = self.verdict
+        return "\n".join((*verdict.sentences, *verdict.to_do, verdict.disclaimer))
 
     def _repr_html_(self) -> str:
         """The page in a frame of its own, so that its style stays out of a notebook."""
@@ -224,7 +224,7 @@ def audit(
         warnings.simplefilter("ignore", TableWarning)
         for step in STEPS:
             job.run(step)
-        job.tell(_LAST)
+        job.report_step(_LAST)
         found = job.found | {name: compute(job) for name, compute in AT_ONCE.items()}
         return Audit(**{section.name: found[section.name] for section in fields(Audit)})
 
@@ -283,7 +283,7 @@ def _begun(job: Job, X: Any, y: Any, **about: Any) -> Job:
             done = f"{now.done:,} {now.unit}"
             if now.total:
                 done = f"{now.done / now.total:.0%} of {now.total / 1e6:,.0f} MB"
-            job.tell(_FIRST, f": {now.stage}, {done}")
+            job.report_step(_FIRST, f": {now.stage}, {done}")
 
         return read_table(job.model, X, y, job.settings, watch=watch, **about)
 

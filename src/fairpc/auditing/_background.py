@@ -226,13 +226,13 @@ def limits(job: Job) -> Caveats:
     """The words for a model of this kind, and for what it was told beforehand."""
     model = job.model
     if isinstance(model, LatentDecision):
-        return Caveats((*_LATENT, _CALIBRATED, *_told(job)), _BY_SCORES, (*_OF_SCORES, *_LIMITS))
+        return Caveats((*_LATENT, _CALIBRATED, *_stated(job)), _BY_SCORES, (*_OF_SCORES, *_LIMITS))
     layout = cast(CircuitClassifier, model).distribution_.layout
     if not layout.tied:
         return Caveats(_FREE, (), _LIMITS)
     if job.strata:
-        return Caveats((*_assumed_within(job), *_told(job)), _BY_STRATUM, _LIMITS)
-    return Caveats((*(_LATENT if layout.latent else _TIED), *_told(job)), _BY_CIRCUIT, _LIMITS)
+        return Caveats((*_assumed_within(job), *_stated(job)), _BY_STRATUM, _LIMITS)
+    return Caveats((*(_LATENT if layout.latent else _TIED), *_stated(job)), _BY_CIRCUIT, _LIMITS)
 
 
 def _assumed_within(job: Job) -> list[str]:
@@ -244,12 +244,12 @@ def _assumed_within(job: Job) -> list[str]:
     return [sentence.format(columns=columns, **words) for sentence in _WITHIN]
 
 
-def _told(job: Job) -> list[str]:
+def _stated(job: Job) -> list[str]:
     model = job.model
-    told = [f"Stated beforehand: {model.knowledge_}."] if model.knowledge_ else []
+    stated = [f"Stated beforehand: {model.knowledge_}."] if model.knowledge_ else []
     if model.n_anchors_:
-        told.append(f"The fair decision of {model.n_anchors_:,} training rows is known.")
-    return told
+        stated.append(f"The fair decision of {model.n_anchors_:,} training rows is known.")
+    return stated
 
 
 @dataclass(frozen=True)

@@ -266,10 +266,12 @@ def _identified_within(job: Job) -> IdentifiedFacts:
         found = together = identified_set(scores, groups, **given)
         each = [StratumRange(names[s.stratum], s.pi) for s in together.strata]
         table = list(together.table())
-    told = tuple({**row, "group": rows.groups[row["group"]]} for row in table)
+    by_group = tuple({**row, "group": rows.groups[row["group"]]} for row in table)
     room = _room(job, found.score_lower, found.score_upper, kept)
     ends = math.nan, math.nan
-    return IdentifiedFacts(rows.positive_class, level, *ends, found.empty, told, tuple(each), *room)
+    return IdentifiedFacts(
+        rows.positive_class, level, *ends, found.empty, by_group, tuple(each), *room
+    )
 
 
 def _bands(rows: AuditedRows, lower: Floats, upper: Floats, kept: Bools) -> tuple[ScoreBand, ...]:
@@ -524,5 +526,5 @@ def _starts(found: Stability, positive: int) -> blocks.Figure:
     title = "The mechanism over random starts"
     head = ("Group and latent decision", "From the model", "Lowest", "Highest")
     numbers = blocks.TableBlock(title, head, cells, folded=len(cells) > _DRAWN)
-    picture = estimates(rows[:_DRAWN], text.share_tick, ends=(0.0, 1.0))
+    picture = estimates(rows[:_DRAWN], text.share_tick, extent=(0.0, 1.0))
     return blocks.Figure(title, explained, picture, numbers)

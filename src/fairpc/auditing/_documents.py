@@ -122,13 +122,13 @@ def _metrics(audit: Audit) -> Iterator[Block]:
         ]
     )
     level = audit.provenance.audit_settings.get("level")
-    told = text.share(level, 0) if isinstance(level, float) else "not said"
+    level_text = text.share(level, 0) if isinstance(level, float) else "not said"
     yield Entries(
         "How decisions are made",
         [
             ("Favourable class", text.short(audit.data.positive)),
             ("Decided so", thresholds(audit)),
-            ("Level of intervals", told),
+            ("Level of intervals", level_text),
         ],
     )
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from fairpc.auditing import _text as text
-from fairpc.auditing._text import Ends
+from fairpc.evidence import Interval
 
 WIDTH: Final = 360.0
 """Units across a picture: the width of a phone, so that letters stay readable there."""
@@ -162,7 +162,7 @@ def round_numbers(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def limits(values: Sequence[float]) -> tuple[float, float]:
-    """Ends of an axis that holds these numbers with some room."""
+    """Interval of an axis that holds these numbers with some room."""
     finite = [value for value in values if math.isfinite(value)]
     if not finite:
         return 0.0, 1.0
@@ -177,7 +177,7 @@ class Row:
 
     name: str
     value: float | None
-    interval: Ends | None = None
+    interval: Interval | None = None
     series: int = 0
     note: str = ""
 
@@ -208,12 +208,12 @@ def estimates(
     form: Form,
     *,
     marks: Sequence[Mark] = (),
-    ends: Ends | None = None,
+    extent: Interval | None = None,
     axis: str = "",
 ) -> Picture:
     """A point with its interval per row, against the numbers that matter."""
     numbers = [n for row in rows for n in (row.value, *(row.interval or ())) if n is not None]
-    low, high = ends or limits([*numbers, *(mark.value for mark in marks)])
+    low, high = extent or limits([*numbers, *(mark.value for mark in marks)])
     scale = Scale(low, high, _LEFT + 8, _RIGHT - 8)
     stack = _Stack(rows, scale, marks, axis)
 
@@ -228,7 +228,7 @@ def estimates(
 
 
 def ranges(
-    rows: Sequence[Row], overlap: Ends | None, *, marks: Sequence[Mark] = (), axis: str = ""
+    rows: Sequence[Row], overlap: Interval | None, *, marks: Sequence[Mark] = (), axis: str = ""
 ) -> Picture:
     """A range from 0 to 1 per row, and what all of them share, as a band and as a last row."""
     shared = "none" if overlap is None else text.span(overlap)
@@ -305,7 +305,7 @@ class _Stack:
                 yield line(x, low - 2, x, high + 2, "reference")
             yield words(centre, self.top - 7, mark.name, "tick", "middle")
 
-    def _strips(self) -> list[Ends]:
+    def _strips(self) -> list[Interval]:
         tops = (self.top + _ROW * i for i in range(len(self.rows)))
         return [(top + _STRIP[0], top + _STRIP[1]) for top in tops]
 
@@ -317,7 +317,7 @@ class Series:
     name: str
     x: Sequence[float]
     y: Sequence[float]
-    spreads: Sequence[Ends] = ()
+    spreads: Sequence[Interval] = ()
 
 
 @dataclass(frozen=True)
@@ -327,8 +327,8 @@ class Point:
     name: str
     x: float
     y: float
-    x_interval: Ends | None = None
-    y_interval: Ends | None = None
+    x_interval: Interval | None = None
+    y_interval: Interval | None = None
 
 
 @dataclass(frozen=True)
@@ -337,16 +337,16 @@ class Plane:
 
     x_title: str
     y_title: str
-    x_ends: Ends = (0.0, 1.0)
-    y_ends: Ends = (0.0, 1.0)
+    x_limits: Interval = (0.0, 1.0)
+    y_limits: Interval = (0.0, 1.0)
     x_form: Form = text.share_tick
     y_form: Form = text.share_tick
 
     def frame(self, key_lines: int) -> tuple[Scale, Scale, list[Markup]]:
         """Scales along and up, below so many lines of a key; and the axes."""
         top = _KEY * key_lines + 26
-        x = Scale(*self.x_ends, _AXIS, WIDTH - 16)
-        y = Scale(*self.y_ends, top + _PLANE, top)
+        x = Scale(*self.x_limits, _AXIS, WIDTH - 16)
+        y = Scale(*self.y_limits, top + _PLANE, top)
         axes = []
         for tick in round_numbers(y.low, y.high):
             axes.append(line(x.start, y(tick), x.end, y(tick), "grid"))
@@ -407,7 +407,7 @@ class Area:
     """A polygon and its name; without corners it is empty."""
 
     name: str
-    corners: Sequence[Ends]
+    corners: Sequence[Interval]
 
 
 def areas(plane: Plane, sets: Sequence[Area], mark: Point) -> Picture:
@@ -433,7 +433,7 @@ def _curve(i: int, one: Series, x: Scale, y: Scale, marked: bool, joined: bool) 
         yield from (marker(i, x(a), y(b), 3.6) for a, b in points)
 
 
-def _places(x: Scale, y: Scale, points: Iterable[Ends]) -> str:
+def _places(x: Scale, y: Scale, points: Iterable[Interval]) -> str:
     return " ".join(f"{number(x(a))},{number(y(b))}" for a, b in points)
 
 

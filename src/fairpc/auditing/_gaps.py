@@ -18,9 +18,8 @@ from fairpc.auditing import _text as text
 from fairpc.auditing._drawing import Mark, Row, bars, estimates
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows
-from fairpc.auditing._text import Ends
 from fairpc.core import Bools, Codes, Floats, Positions, Record
-from fairpc.evidence import PairGap, Parity, parity
+from fairpc.evidence import Interval, PairGap, Parity, parity
 
 if TYPE_CHECKING:
     from fairpc.auditing._audit import Audit
@@ -220,8 +219,8 @@ def show_ratios(found: Disparity, title: str) -> blocks.Figure:
     # Around four fifths and equality, and as far as the intervals go.
     numbers = [n for row in rows for n in (row.value, *(row.interval or ())) if n is not None]
     known = [n for n in numbers if math.isfinite(n)]
-    ends = max(min([0.7, *known]) - 0.05, 0.0), max([1.05, *known]) + 0.05
-    picture = estimates(rows, text.number_tick, marks=marks, ends=ends)
+    extent = max(min([0.7, *known]) - 0.05, 0.0), max([1.05, *known]) + 0.05
+    picture = estimates(rows, text.number_tick, marks=marks, extent=extent)
     return blocks.Figure(title, sentence, picture, _pair_table(found))
 
 
@@ -274,7 +273,7 @@ def _pair(pair: PairGap, between: str = "and") -> str:
     return f"{text.short(pair.last, 40)} {between} {text.short(pair.first, 40)}"
 
 
-def _ratio_interval(pair: PairGap) -> Ends | None:
+def _ratio_interval(pair: PairGap) -> Interval | None:
     """Interval of the smaller mean over the larger."""
     low, high = pair.impact_interval
     return (low, high) if math.isfinite(pair.ratio) and math.isfinite(low) else None

@@ -365,7 +365,7 @@ class Job:
     @property
     def test(self) -> AssumptionTest | None:
         """The plain test: Df is independent of S in the whole table."""
-        return None if self.tested is None else self.tested.plain
+        return None if self.tested is None else self.tested.unstratified
 
     @property
     def own_test(self) -> AssumptionTest | StrataTest | TestsByStratum | None:
@@ -376,7 +376,7 @@ class Job:
         """Compute a step; where it has no answer, keep the reason and leave out its parts too."""
         if step.name.partition(".")[0] in self.left_out:
             return
-        self.tell(step.name)
+        self.report_step(step.name)
         began = perf_counter()
         try:
             self.found[step.name] = step.compute(self)
@@ -387,11 +387,11 @@ class Job:
             self.found[step.name] = None
             self.left_out[step.name] = str(error)
 
-    def tell(self, step: str, inner: str = "") -> None:
+    def report_step(self, step: str, inner: str = "") -> None:
         if self.progress is not None:
             done = list(self.steps).index(step)
             self.progress(Progress(self.steps[step] + inner, done, len(self.steps), "step"))
 
     def within(self, step: str) -> Report:
         """What tells of progress inside a step; updates of EM are not counted aloud."""
-        return lambda now: self.tell(step, f": {now.line if now.unit else now.what}")
+        return lambda now: self.report_step(step, f": {now.line if now.unit else now.what}")

@@ -268,9 +268,9 @@ def _objective(found: Learning, shown: list[str]) -> blocks.Figure:
     ]
     caption = "Likelihood and objective, nats a row"
     numbers = blocks.TableBlock(caption, ["Iteration", *names], cells, folded=True)
-    x_ends, y_ends = (steps[0], max(steps[-1], 1)), limits([*chain(*gains)])
+    x_limits, y_limits = (steps[0], max(steps[-1], 1)), limits([*chain(*gains)])
     what, tick = "nats a row since the start", text.number_tick
-    plane = Plane("iteration", what, x_ends, y_ends, x_form=tick, y_form=tick)
+    plane = Plane("iteration", what, x_limits, y_limits, x_form=tick, y_form=tick)
     series = [Series(name, steps, values) for name, values in zip(names, gains, strict=True)]
     title, alone = "Objective and likelihood", "Objective over iterations"
     return blocks.Figure(title, sentence, curves(plane, series), numbers, alone)

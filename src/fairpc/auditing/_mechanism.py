@@ -14,9 +14,8 @@ from fairpc.auditing._decidable import refit_cost
 from fairpc.auditing._drawing import flow
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows
-from fairpc.auditing._text import Ends
 from fairpc.core import AuditError, Floats
-from fairpc.evidence import AssumptionTest, StrataTest, TestsByStratum
+from fairpc.evidence import AssumptionTest, Interval, StrataTest, TestsByStratum
 from fairpc.models import (
     STRAIGHT_LEVEL,
     BiasAccount,
@@ -71,13 +70,13 @@ class MechanismCell:
     decision: str
     label: str
     probability: float  #: as learned
-    interval: Ends | None  #: bootstrap interval; None where there is none
+    interval: Interval | None  #: bootstrap interval; None where there is none
     count: float  #: estimated number of audited labels with this decision and label
     training_count: float  #: the same among the training rows
 
 
 @dataclass(frozen=True)
-class Turned:
+class AlteredLabels:
     """Labels of one group that differ from the latent decision, estimated on the audited rows."""
 
     group: str
@@ -101,12 +100,12 @@ class MechanismFacts:
     #: from features and labels; NaN where a group has none
     row_decision_rate: tuple[float, ...]
     cells: tuple[MechanismCell, ...]  #: the table, by group, then decision, then label
-    turned: tuple[Turned, ...]  #: per group
+    turned: tuple[AlteredLabels, ...]  #: per group
     #: one for each way in which labels of a group were turned; or that the model keeps D = Df
     sentences: tuple[str, ...]
     sentence: str  #: the whole in one
     #: bootstrap intervals of ``decision_rate``; empty where there are none
-    decision_rate_intervals: tuple[Ends, ...] = ()
+    decision_rate_intervals: tuple[Interval, ...] = ()
     level: float | None = None  #: of each interval; None where there are none
     covered: str = ""  #: what the intervals are around, and what they cover; empty without
     n_replicates: int = 0  #: bootstrap draws behind the intervals
@@ -125,17 +124,19 @@ def mechanism_facts(job: Job) -> MechanismFacts:
             "label"
         )
     mechanism, training = model.bias_mechanism_, model.label_counts_
-    counts = model._turned(rows.given())
+    counts = model._altered_counts(rows.given())
     cells = []
     for s, f, d in np.ndindex(mechanism.shape):
         names = rows.groups[s], rows.classes[f], rows.classes[d]
         share, here, at_fit = (float(of[s, f, d]) for of in (mechanism, counts, training))
         cells.append(MechanismCell(*names, share, None, here, at_fit))
-    turned = tuple(_turned(name, counts[s], rows.positive) for s, name in enumerate(rows.groups))
+    altered = tuple(
+        _altered_labels(name, counts[s], rows.positive) for s, name in enumerate(rows.groups)
+    )
     account = BiasAccount(rows.groups, rows.classes, mechanism, counts)
     sentences = account.sentences
-    sentence = _sentence(turned, rows.positive_class, bool((rows.s >= 0).any()))
-    if account.unturned:
+    sentence = _sentence(altered, rows.positive_class, bool((rows.s >= 0).any()))
+    if account.unaltered:
         (sentence,) = sentences
     if isinstance(model, LatentDecision) and model.score_map_.straight:
         sentences, sentence = (_STRAIGHT,), _STRAIGHT
@@ -153,7 +154,7 @@ def mechanism_facts(job: Job) -> MechanismFacts:
         group_decision_rate=by_group,
         row_decision_rate=tuple(on_rows.tolist()),
         cells=tuple(cells),
-        turned=turned,
+        turned=altered,
         sentences=sentences,
         sentence=sentence,
     )
@@ -255,23 +256,25 @@ def _check_drawable(
         )
 
 
-def _turned(group: str, counts: Floats, positive: int) -> Turned:
+def _altered_labels(group: str, counts: Floats, positive: int) -> AlteredLabels:
     off = counts - np.diag(np.diag(counts))
     up, down = float(off[:, positive].sum()), float(off[positive].sum())
-    return Turned(group, float(counts.sum()), up, down, max(float(off.sum()) - up - down, 0.0))
+    return AlteredLabels(
+        group, float(counts.sum()), up, down, max(float(off.sum()) - up - down, 0.0)
+    )
 
 
-def _sentence(turned: tuple[Turned, ...], positive: str, grouped: bool) -> str:
-    named = turned
-    if len(turned) > NAMED:
-        named = tuple(sorted(turned, key=lambda t: -(t.up + t.down) / max(t.n, 1.0))[: NAMED - 1])
+def _sentence(altered: tuple[AlteredLabels, ...], positive: str, grouped: bool) -> str:
+    named = altered
+    if len(altered) > NAMED:
+        named = tuple(sorted(altered, key=lambda t: -(t.up + t.down) / max(t.n, 1.0))[: NAMED - 1])
     parts = "; ".join(
         f"in group {t.group!r} {text.number_or_none(t.up)} of {t.n:,.0f} labels were turned to "
         f"{positive!r} and {text.number_or_none(t.down)} away from it"
         for t in named
     )
-    if len(named) < len(turned):
-        parts += f"; no larger share in any of the other {len(turned) - len(named)} groups"
+    if len(named) < len(altered):
+        parts += f"; no larger share in any of the other {len(altered) - len(named)} groups"
     inferred = "" if grouped else " and with groups that it infers, because they are not known"
     return f"If the assumptions hold{inferred}, the model estimates that {parts}."
 
@@ -279,9 +282,9 @@ def _sentence(turned: tuple[Turned, ...], positive: str, grouped: bool) -> str:
 def _gist(audit: Audit, found: MechanismFacts) -> str:
     if audit.verdict.withdrawn:
         return "Learned by the model, not a finding"
-    turned = sum(t.up + t.down + t.other for t in found.turned)
+    altered = sum(t.up + t.down + t.other for t in found.turned)
     total = sum(t.n for t in found.turned)
-    return f"{_estimated(turned)} of {text.count(total)} labels were turned"
+    return f"{_estimated(altered)} of {text.count(total)} labels were turned"
 
 
 def _estimated(n: float) -> str:
@@ -323,7 +326,7 @@ def show_mechanism(audit: Audit, found: MechanismFacts) -> Iterator[blocks.Block
     yield _flows(found)
     if len(found.groups) > _DRAWN:
         yield blocks.Paragraph(f"The {_DRAWN} largest groups are drawn.", "note")
-    yield _turned_table(found)
+    yield _altered_table(found)
     yield _probabilities(audit, found)
     caption = "Estimated number of audited labels"
     yield _matrix(found, caption, lambda cell: text.count(cell.count), folded=True)
@@ -389,7 +392,7 @@ def _flows(found: MechanismFacts) -> blocks.Side:
     return blocks.Side(figures)
 
 
-def _turned_table(found: MechanismFacts) -> blocks.TableBlock:
+def _altered_table(found: MechanismFacts) -> blocks.TableBlock:
     positive = text.quoted(found.positive)
     other = any(t.other >= 0.5 for t in found.turned)
     head = ["Group", "Labels", f"Turned to {positive}", f"Turned away from {positive}"]

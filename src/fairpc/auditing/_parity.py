@@ -28,10 +28,9 @@ from fairpc.auditing._gaps import (
 )
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows
-from fairpc.auditing._text import Ends
 from fairpc.core import Bools, Floats, Record
 from fairpc.data import SMALL, Groups
-from fairpc.evidence import EqualRates, Parity, equal_rates, parity_curve
+from fairpc.evidence import EqualRates, Interval, Parity, equal_rates, parity_curve
 
 if TYPE_CHECKING:
     from fairpc.auditing._audit import Audit
@@ -55,11 +54,11 @@ class GapChange(Record):
     label: str  #: the class
     first: str  #: one group
     last: str  #: the other
-    label_rates: Ends  #: share of the class among the labels of each
-    decision_rates: Ends  #: share of the class among the decisions on each
+    label_rates: Interval  #: share of the class among the labels of each
+    decision_rates: Interval  #: share of the class among the decisions on each
     #: (last − first) in decisions less (last − first) in labels; its interval holds for all pairs
     change: float
-    interval: Ends
+    interval: Interval
     n_rows: int  #: rows that were compared
     #: what decisions do to the gap; "reversed": the other group is ahead, by more than chance;
     #: "unclear": chance may explain the change; "one class": hardly anybody, or hardly anybody
@@ -297,7 +296,9 @@ def _one_class(labelled: float, decided: float) -> bool:
     return decided < _HARDLY * labelled or 1 - decided < _HARDLY * (1 - labelled)
 
 
-def outcome(labels: Ends, decisions: Ends, change: Ends, of_decisions: Ends) -> Outcome:
+def outcome(
+    labels: Interval, decisions: Interval, change: Interval, of_decisions: Interval
+) -> Outcome:
     """What decisions do to the gap in labels; the last two are intervals of last − first."""
     low, high = change
     if low <= 0 <= high:

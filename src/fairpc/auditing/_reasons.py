@@ -109,8 +109,8 @@ def reasons(model: FittedQueries, row: Any, *, sensitive_features: Any = None) -
     groups = model._groups(row, sensitive_features)
     proba = model.predict_proba(row, sensitive_features=sensitive_features)
     score = float(proba[0, coding.labels.positive])
-    told = [_reason(part, score, frame, coding.groups.column_names) for part in parts]
-    moved = [r for r, part in zip(told, parts, strict=True) if not part.sensitive]
+    reasons = [_reason(part, score, frame, coding.groups.column_names) for part in parts]
+    moved = [r for r, part in zip(reasons, parts, strict=True) if not part.sensitive]
     known = {part.feature for part in parts if not part.sensitive}
     bounds, no_bounds = _bounds(model, row, sensitive_features)
     return Reasons(
@@ -127,7 +127,7 @@ def reasons(model: FittedQueries, row: Any, *, sensitive_features: Any = None) -
         lowered=tuple(r for r in moved if r.change < 0),
         raised=tuple(r for r in moved if r.change > 0),
         unmoved=tuple(r for r in moved if r.change == 0),
-        group=next((r for r, part in zip(told, parts, strict=True) if part.sensitive), None),
+        group=next((r for r, part in zip(reasons, parts, strict=True) if part.sensitive), None),
         sensitive=coding.groups.column_names,
         unknown=tuple(name for name in coding.features.names if name not in known),
         drift=model.warnings_,

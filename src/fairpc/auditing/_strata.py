@@ -17,9 +17,16 @@ from fairpc.auditing import _text as text
 from fairpc.auditing._drawing import Area, Mark, Plane, Point, Row, areas, estimates
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows, taken
-from fairpc.auditing._text import Ends
 from fairpc.core import AuditError, Bools, FairpcError, Floats, Positions, Record
-from fairpc.evidence import SMALL, CandidateStrata, StrataTest, TestsByStratum, compared, parity
+from fairpc.evidence import (
+    SMALL,
+    CandidateStrata,
+    Interval,
+    StrataTest,
+    TestsByStratum,
+    compared,
+    parity,
+)
 from fairpc.models import CircuitClassifier
 
 if TYPE_CHECKING:
@@ -69,9 +76,9 @@ class GapParts:
     last: str  #: the other; gaps are last − first
     raw: float  #: the gap over the strata that both have: within + mix
     within: float  #: mean gap within strata
-    within_interval: Ends
+    within_interval: Interval
     mix: float  #: part of the mix of strata
-    mix_interval: Ends
+    mix_interval: Interval
     n_left_out: int  #: rows in strata that only one of the groups has
 
 
@@ -85,7 +92,7 @@ class StratumFacts:
     decision_rate: float  #: P(Df = positive | stratum) as learned, the same in every group
     #: P(Df = positive | stratum) that fits the same P(D | X, S); None where nothing does, or not
     #: known
-    possible: Ends | None
+    possible: Interval | None
     small: bool  #: a group has under 30 rows here
 
 
@@ -98,8 +105,8 @@ class GroupFacts:
     b0: float  #: P(D = positive | Df otherwise) as learned; a mean where strata have their own
     b1: float  #: P(D = positive | Df = positive) as learned
     #: what the test within strata leaves of b0; None where nothing, or untested
-    b0_set: Ends | None
-    b1_set: Ends | None
+    b0_set: Interval | None
+    b1_set: Interval | None
 
 
 @dataclass(frozen=True)
@@ -110,8 +117,10 @@ class SubgroupFacts:
     group: str
     b0: float  #: P(D = positive | Df otherwise) as learned
     b1: float  #: P(D = positive | Df = positive) as learned
-    b0_possible: Ends | None  #: what fits the same P(D | X, S); None where nothing, or not known
-    b1_possible: Ends | None
+    b0_possible: (
+        Interval | None
+    )  #: what fits the same P(D | X, S); None where nothing, or not known
+    b1_possible: Interval | None
 
 
 @dataclass(frozen=True)
@@ -119,8 +128,8 @@ class JointSet:
     """Mechanisms of the largest group that the labels leave possible, as polygons of (b0, b1)."""
 
     group: str
-    within: tuple[Ends, ...]  #: within strata; none where nothing is possible
-    plain: tuple[Ends, ...]  #: without strata
+    within: tuple[Interval, ...]  #: within strata; none where nothing is possible
+    plain: tuple[Interval, ...]  #: without strata
     area: float  #: of the first
     plain_area: float
 
@@ -153,22 +162,23 @@ class OwnStrata(Record):
     def headline(self) -> str:
         """Whether these rows contradict what the model assumes, in a sentence of the verdict."""
         own = self.mechanism == "within"
-        bent = "in each of them in its own way" if own else "alike in all of them"
-        claim = (
+        alteration = "in each of them in its own way" if own else "alike in all of them"
+        assumed = (
             "behind a hidden fair decision that is independent of the group within strata of "
-            f"{' × '.join(map(repr, self.columns))}, and labels that are bent {bent}"
+            f"{' × '.join(map(repr, self.columns))}, and labels that are bent {alteration}"
         )
         test = self.test
         if test is None:
             why = self.untested.rstrip(".")
-            return f"The assumptions {claim} were not tested on these rows: {why}."
+            return f"The assumptions {assumed} were not tested on these rows: {why}."
         if test.rejected:
             return (
-                f"These rows contradict the assumptions {claim} (p {test.p_words}): {test.outcome},"
-                " so a mechanism learned under them must not be read as what happened."
+                f"These rows contradict the assumptions {assumed} (p {test.p_words}): "
+                f"{test.outcome}, so a mechanism learned under them must not be read as what "
+                "happened."
             )
         return (
-            f"These rows do not contradict the assumptions {claim} (p {test.p_words}); that does "
+            f"These rows do not contradict the assumptions {assumed} (p {test.p_words}); that does "
             "not show that they hold."
         )
 
@@ -196,8 +206,8 @@ class OwnStrata(Record):
         )
 
 
-def _points(value: float, ends: Ends, way: int) -> str:
-    low, high = sorted(way * end for end in ends)
+def _points(value: float, interval: Interval, way: int) -> str:
+    low, high = sorted(way * end for end in interval)
     return "{} ({} to {}) points".format(*(text.share(v)[:-1] for v in (value, low, high)))
 
 
@@ -226,7 +236,7 @@ class StrataFacts:
 def candidates(job: Job) -> Candidates | None:
     """Columns as strata, on the splits of the plain test; None where that rejects nothing."""
     tested = job.tested
-    if tested is None or not tested.plain.rejected:
+    if tested is None or not tested.unstratified.rejected:
         return None
     if tested.fit is None:
         raise AuditError("the label has more than two classes: columns as strata need two")
@@ -236,7 +246,7 @@ def candidates(job: Job) -> Candidates | None:
         tested.fit,
         tried,
         job.settings.level,
-        watch=lambda name: job.tell("strata.candidates", f": {name}"),
+        watch=lambda name: job.report_step("strata.candidates", f": {name}"),
     )
     n_tested = sum(c.rejected is not None for c in found.columns)
     listed = f"these remove the rejection: {', '.join(map(repr, found.silent))}"
@@ -337,12 +347,12 @@ def _groups(job: Job, test: StrataTest | None) -> Iterator[GroupFacts]:
     sets = {} if test is None else {rows.groups[g.group]: (g.b0, g.b1) for g in test.groups}
     for s, name in enumerate(rows.groups):
         rates = model.group_decision_rate_[s]
-        learned = _ends(model.bias_mechanism_[s], rates, rows.positive)
+        learned = _rates_of_labels(model.bias_mechanism_[s], rates, rows.positive)
         left = sets.get(name, (None, None))
         yield GroupFacts(name, float(rates[rows.positive]), *learned, *left)
 
 
-def _ends(mechanism: Floats, rates: Floats, positive: int) -> Ends:
+def _rates_of_labels(mechanism: Floats, rates: Floats, positive: int) -> Interval:
     """b0 and b1 of P(D | Df), [f, d]: of more than two classes b0 is over the others' rates."""
     own = mechanism[:, positive]
     others = np.delete(own, positive), np.delete(rates, positive)
@@ -355,13 +365,15 @@ def _subgroups(job: Job) -> Iterator[SubgroupFacts]:
     identified = job.found["decidable.identified"]
     possible = {}
     for row in () if identified is None else identified.groups:
-        ends = [(row[f"{b}_lower"], row[f"{b}_upper"]) for b in ("b0", "b1")]
-        possible[row["stratum"], row["group"]] = [e if np.isfinite(e).all() else None for e in ends]
+        bounds = [(row[f"{b}_lower"], row[f"{b}_upper"]) for b in ("b0", "b1")]
+        possible[row["stratum"], row["group"]] = [
+            e if np.isfinite(e).all() else None for e in bounds
+        ]
     for a, stratum in enumerate(circuits.strata_):
         for s, group in enumerate(rows.groups):
             rates, own = circuits.stratum_rate_[a], circuits.stratum_mechanism_[s, a]
             sets = possible.get((stratum, group), (None, None))
-            yield SubgroupFacts(stratum, group, *_ends(own, rates, rows.positive), *sets)
+            yield SubgroupFacts(stratum, group, *_rates_of_labels(own, rates, rows.positive), *sets)
 
 
 def _joint(test: StrataTest, rows: AuditedRows) -> JointSet:
@@ -384,8 +396,8 @@ def _within_test(job: Job, test: StrataTest | TestsByStratum) -> WithinTest:
             f"in {'; '.join(contradicted)} no rate of fair decisions fits every group, even with "
             "a mechanism of its own"
         )
-    told = test.rejected, test.p_value, text.p_words(test.p_value), test.level, n_rows
-    return WithinTest(*told, contradicted, untested, outcome if test.rejected else "")
+    facts = test.rejected, test.p_value, text.p_words(test.p_value), test.level, n_rows
+    return WithinTest(*facts, contradicted, untested, outcome if test.rejected else "")
 
 
 def _gist(_: Audit, found: StrataFacts) -> str:
@@ -408,14 +420,14 @@ def show_strata(audit: Audit, found: StrataFacts) -> Iterator[blocks.Block]:
 
 def _show_own(audit: Audit, own: OwnStrata) -> Iterator[blocks.Block]:
     columns = " × ".join(text.short(name, 40) for name in own.columns)
-    bent = "In all strata of a group labels are bent alike."
+    alteration = "In all strata of a group labels are bent alike."
     if own.mechanism == "within":
-        bent = "In each stratum labels may be bent in their own way."
+        alteration = "In each stratum labels may be bent in their own way."
     yield blocks.Paragraph(
         f"This model lets the fair decision depend on {columns}. People with the same value are a "
         "stratum. Within a stratum the fair decision has the same rate in every group, by "
         "construction. In the whole table the rates of the groups may differ, because the groups "
-        f"are spread differently over the strata. {bent}",
+        f"are spread differently over the strata. {alteration}",
         "lead",
     )
     yield blocks.Notice("These strata must be argued for.", (own.argued,))
@@ -464,8 +476,8 @@ def _show_parts(own: OwnStrata) -> blocks.Figure:
         for one in parts:
             pair = f"{text.short(one.last, 20)} − {text.short(one.first, 20)}"
             both = (one.mix, one.mix_interval), (one.within, one.within_interval)
-            for name, (value, ends) in zip(("mix of strata", "within strata"), both, strict=True):
-                drawn = f"{of}, {name}: {pair}", value, ends, series, text.points(value)
+            for name, (value, bounds) in zip(("mix of strata", "within strata"), both, strict=True):
+                drawn = f"{of}, {name}: {pair}", value, bounds, series, text.points(value)
                 rows.append(Row(*drawn))
             middle = (text.bracketed(*each, text.points) for each in both)
             cells.append((f"{of}: {pair}", text.points(one.raw), *middle, one.n_left_out))
@@ -512,8 +524,8 @@ def _groups_table(own: OwnStrata) -> blocks.TableBlock:
         head += [f"Labelled {label} {given}", *(["Possible"] if shared else [])]
     rows = []
     for g in own.groups:
-        ends = [text.span(g.b0_set)], [text.span(g.b1_set)]
-        first, last = ends if shared else ([], [])
+        bounds = [text.span(g.b0_set)], [text.span(g.b1_set)]
+        first, last = bounds if shared else ([], [])
         rows.append([g.group, g.decision_rate, g.b0, *first, g.b1, *last])
     note = "The rates of the groups in the whole table differ by their mix of strata alone."
     if not shared:

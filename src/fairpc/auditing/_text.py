@@ -12,7 +12,6 @@ from fairpc.core import NONE as NONE
 from fairpc.core import counted as counted
 
 Form = Callable[[float | None], str]
-Ends = tuple[float, float]
 
 MINUS: Final = "−"
 NOTHING: Final = "–"
@@ -159,17 +158,19 @@ def gap(value: float) -> str:
     return f"{size(value)} percentage points"
 
 
-def span(ends: Sequence[float | None] | None, form: Form = share) -> str:
+def span(bounds: Sequence[float | None] | None, form: Form = share) -> str:
     """An interval: 30.9% to 31.6%."""
-    if ends is None or any(map(missing, ends)):
+    if bounds is None or any(map(missing, bounds)):
         return NOTHING
-    low, high = map(form, ends)
+    low, high = map(form, bounds)
     return f"{low} to {high}"
 
 
-def bracketed(value: float | None, ends: Sequence[float | None] | None, form: Form = share) -> str:
+def bracketed(
+    value: float | None, bounds: Sequence[float | None] | None, form: Form = share
+) -> str:
     """A number and its interval: 31.2% (30.9% to 31.6%)."""
-    interval = _joined(span(ends, form))
+    interval = _joined(span(bounds, form))
     return form(value) if interval == NOTHING else f"{form(value)} ({interval})"
 
 

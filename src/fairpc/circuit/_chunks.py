@@ -118,12 +118,12 @@ class Projection:
 
     def row_logs(self, theta: Floats, work: Workspace) -> Floats:
         """log P of each row; with extended range where one is very small."""
-        logs = self.plain_logs(theta, work)
+        logs = self.unscaled_logs(theta, work)
         if logs is None:
             logs = self.upward_scaled(Scaled.of(theta)).log(self.root)[self.root_ids]
         return logs
 
-    def plain_logs(self, theta: Floats, work: Workspace) -> Floats | None:
+    def unscaled_logs(self, theta: Floats, work: Workspace) -> Floats | None:
         """log P of each row; None where one is so small that digits may have been lost."""
         val = work.take(self.n_values)
         self.upward(theta, val)

@@ -123,7 +123,7 @@ class Circuit(WeightedGraph):
         def task(span: slice) -> None:
             some = chunks(own, rows, span.start, span.stop, rows=most, values=values)
             for start, stop, chunk in some:
-                logs = chunk.plain_logs(weights, work) if fewer else chunk.row_logs(theta, work)
+                logs = chunk.unscaled_logs(weights, work) if fewer else chunk.row_logs(theta, work)
                 if logs is None:
                     logs = project(program, rows, start, stop).row_logs(theta, work)
                 result[start:stop] = logs

@@ -330,12 +330,12 @@ class PartPlan:
 
     def _plans(self, n_sets: int) -> Iterator[FlowPlan]:
         """The plan of each part in turn; a thread makes the next one ready."""
-        with ThreadPoolExecutor(1) as ahead:
-            coming = ahead.submit(self._plan, 0, n_sets)
+        with ThreadPoolExecutor(1) as loader:
+            coming = loader.submit(self._plan, 0, n_sets)
             for k in range(self.n_parts):
                 plan = coming.result()
                 if k + 1 < self.n_parts:
-                    coming = ahead.submit(self._plan, k + 1, n_sets)
+                    coming = loader.submit(self._plan, k + 1, n_sets)
                 yield plan
 
     def _plan(self, k: int, n_sets: int) -> FlowPlan:

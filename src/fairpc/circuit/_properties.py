@@ -198,7 +198,7 @@ class NestedScopes:
 def _deterministic(graph: Graph, exact: bool) -> Property:
     overlap = _Overlap(graph, exact)
     for n, children in _inner(graph, SUM):
-        if overlap.told_apart(children):
+        if overlap.separated(children):
             continue
         for a, b in combinations(children, 2):
             try:
@@ -322,7 +322,7 @@ class _Overlap:
         """Whether the box has no value left for some variable of the scope."""
         return (box + self._ones) & scope != scope
 
-    def told_apart(self, nodes: list[int]) -> bool:
+    def separated(self, nodes: list[int]) -> bool:
         """Whether one variable alone tells all the nodes apart: linear, and the usual case."""
         seen = twice = 0
         scope = self._scope[nodes[0]]

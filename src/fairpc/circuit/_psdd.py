@@ -189,18 +189,18 @@ class _Nodes:
         self._log.extend(map(float, tokens[2::3]))
         return self._pairs.setdefault(sides.pop(), len(self._pairs))
 
-    def check_count(self, claimed: int) -> None:
+    def check_count(self, declared: int) -> None:
         """The header counts the lines; Juice.jl counts the elements as well, more or less.
 
         So a larger count is believed if everything is below the last node: a file
         that was cut before its root has loose ends.
         """
         found = len(self._at)
-        juice = 0 < found <= claimed <= found + len(self._log) and self._no_loose_ends()
-        if not juice and (claimed != found or not found):
+        juice = 0 < found <= declared <= found + len(self._log) and self._all_needed()
+        if not juice and (declared != found or not found):
             _fail(
                 self.path,
-                f"the header declares {claimed:,} nodes and the file has {found:,}: "
+                f"the header declares {declared:,} nodes and the file has {found:,}: "
                 "the file is truncated or its header is wrong",
             )
 
@@ -217,7 +217,7 @@ class _Nodes:
             stop = start
         return found
 
-    def _no_loose_ends(self) -> bool:
+    def _all_needed(self) -> bool:
         """Whether the last line needs all others; literals may be needed by a T alone."""
         lines = list(zip(self._needed(), self.letter, self.number, strict=True))
         literals = {number for used, _, number in lines if used}

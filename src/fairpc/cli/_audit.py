@@ -122,7 +122,7 @@ def audit(
         with warned.watching():
             given, cells = _given(model, files, unseen, label, weight, max_memory, screen)
             by = None if by is None else column(files.names(), by, "--by", files.source)
-            if limit.fail_over is not None and not (screen.talks or screen.json or output):
+            if limit.fail_over is not None and not (screen.prints_text or screen.json or output):
                 # Nothing is shown: the gap is all that is needed.
                 _judge(_gaps_alone(model, given, seed), limit, screen)
                 return
@@ -139,7 +139,7 @@ def audit(
         shown = {k: v for k, v in found.to_dict().items() if k not in _PAGE_ONLY}
         facts = {"report": output, "by": levels, "fail_over": limit.fail_over}
         print_json(facts | _gate(found.parity, limit) | shown)
-    elif screen.talks:
+    elif screen.prints_text:
         show_verdict(found.verdict)
         if levels is not None:
             show_levels(levels)

@@ -76,7 +76,7 @@ def demo(
         parts = {name: audit[name] for name in ("verdict", "labels", "decidable", "parity")}
         said = {"fit": found.fit, "comparison": found.comparison.to_dict(), "audit": parts}
         print_json(said | {"report": output, "seconds": seconds})
-    elif screen.talks:
+    elif screen.prints_text:
         show(found)
         say(f"\nThe whole report is in {output} ({seconds:.0f} s in all).", "bold")
     screen.notes(warned)
@@ -191,7 +191,7 @@ def data(
     }
     if screen.json:
         print_json(about)
-    elif screen.talks:
+    elif screen.prints_text:
         print(_words(about), file=sys.stderr if output == STDOUT else sys.stdout)
 
 

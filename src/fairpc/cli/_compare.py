@@ -88,7 +88,7 @@ def compare(
         write_table([found.frame], found.frame.schema, output)
     if screen.json:
         print_json(found.to_dict() | {"table": rows.source, "output": output})
-    elif screen.talks:
+    elif screen.prints_text:
         size = f"{counted(found.n_rows, 'row')}, {counted(found.n_folds, 'fold')}"
         say(f"{rows.source}: {size}", "bold")
         show(found)

@@ -78,7 +78,7 @@ def fit(
             else:
                 if not screen.json:  # the table that follows says what is not used
                     warnings.simplefilter("ignore", DroppedWarning)
-                if screen.talks:
+                if screen.prints_text:
                     model._on_coding = partial(_show_read, rows, read)
                 model.fit(rows.X, rows.y, sample_weight=rows.weights, **vars(keeping))
             rates = _equalised(model, rows, in_memory) if learner.equal_rates else {}
@@ -89,7 +89,7 @@ def fit(
     found = facts(model, rows, seconds) | {"model_file": output, "selection_rates": rates}
     if screen.json:
         print_json(found)
-    elif screen.talks:
+    elif screen.prints_text:
         if in_memory:
             show_read(found)
         show_learned(found)

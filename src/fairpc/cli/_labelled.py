@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fairpc.cli._options import ColumnOptions, ModelOptions
 from fairpc.cli._tables import N_ROWS, column, listed, ready
 from fairpc.core import TableError
-from fairpc.data import EXACT, PLAIN, TableFiles, exactly, read_values, source_of, to_numbers
+from fairpc.data import EXACT, STANDARD, TableFiles, exactly, read_values, source_of, to_numbers
 
 if TYPE_CHECKING:
     import polars as pl
@@ -93,7 +93,7 @@ def under_types(rows: LabelledTable) -> pl.DataFrame:
     for name in roles.numeric:
         wrapped = nw.from_native(rows.X[name], series_only=True)
         values = read_values(name, wrapped, roles.sentinels, decimal=roles.decimal)
-        if values.parsed().written != PLAIN:
+        if values.parsed().written != STANDARD:
             continue  # the model reads it
         values = to_numbers(name, values)
         if values.type == "number":
@@ -179,7 +179,7 @@ def _column(series: pl.Series, roles: ColumnOptions) -> pl.Series:
     if series.dtype != pl.String or name in roles.categorical:
         return series
     values = values.parsed()
-    if values.type == "text" or values.written != PLAIN:
+    if values.type == "text" or values.written != STANDARD:
         # The model keeps how numbers are written, for the next table.
         return series
     numbers = pl.Series(values.data, nan_to_null=True)

@@ -467,7 +467,7 @@ def export(
     written = exporting.export(model, output, table=exporting.TABLE if table is None else table)
     if screen.json:
         print_json({"model_file": model_file, **asdict(written)})
-    elif screen.talks:
+    elif screen.prints_text:
         say(
             f"{output} gives P(Df = class | row) for {', '.join(written.classes)}, from "
             f"{counted(len(written.inputs), 'column')}: {', '.join(written.inputs)}."

@@ -32,7 +32,7 @@ class Screen:
     quiet: Annotated[bool, _QUIET] = False
 
     @property
-    def talks(self) -> bool:
+    def prints_text(self) -> bool:
         """Whether text for people is wanted on stdout."""
         return not (self.json or self.quiet)
 
@@ -102,14 +102,14 @@ def grid(head: Sequence[str], lines: Iterable[Sequence[str | Text]], *, right: b
     from rich.text import Text
 
     out = console()
-    plain = not out.is_terminal
-    table = Table(box=None if plain else box.SIMPLE_HEAD, pad_edge=False)
+    piped = not out.is_terminal
+    table = Table(box=None if piped else box.SIMPLE_HEAD, pad_edge=False)
     for i, name in enumerate(head):
         side: Any = "right" if i and right else "left"
-        table.add_column(Text(shown(name)), justify=side, no_wrap=plain)
+        table.add_column(Text(shown(name)), justify=side, no_wrap=piped)
     for line in lines:
         table.add_row(*(Text(shown(cell)) if isinstance(cell, str) else cell for cell in line))
-    out.print(table, soft_wrap=plain)
+    out.print(table, soft_wrap=piped)
     out.print()
 
 

@@ -154,8 +154,8 @@ def calibration(
     for i in np.flatnonzero(total).tolist():
         g, place = divmod(i, n_bins)
         means = float(score[i] / total[i]), float(rate[i] / total[i])
-        ends = place / n_bins, (place + 1) / n_bins
-        bins.append(CalibrationBin(names[g], *ends, float(total[i]), *means))
+        edges = place / n_bins, (place + 1) / n_bins
+        bins.append(CalibrationBin(names[g], *edges, float(total[i]), *means))
     return tuple(bins)
 
 

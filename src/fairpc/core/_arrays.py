@@ -123,7 +123,7 @@ def check_level(value: Any) -> float:
 
 
 _NEVER_MISSING: Final = frozenset({str, int, bool})
-_PLAIN_NUMBERS: Final = frozenset({int, float, bool, type(None)})
+_BARE_NUMBERS: Final = frozenset({int, float, bool, type(None)})
 
 
 def is_missing(value: Any) -> bool:
@@ -240,7 +240,7 @@ def as_numbers(values: Array) -> Floats | None:
     kind = values.dtype.kind
     if kind == "O":
         each = values.ravel().tolist()
-        if not set(map(type, each)) <= _PLAIN_NUMBERS:
+        if not set(map(type, each)) <= _BARE_NUMBERS:
             if not all(v is None or is_missing(v) or isinstance(v, Real | Decimal) for v in each):
                 return None
             each = [np.nan if is_missing(v) else v for v in each]

@@ -143,7 +143,7 @@ def ending_on_signals(*, last: bool = False) -> Iterator[None]:
     def ask_again(lost: sys.UnraisableHookArgs) -> None:
         # What compilers and other foreign code call back can raise nothing: the exit is lost there.
         if not (came and isinstance(lost.exc_value, SystemExit)):
-            told(lost)
+            hook(lost)
             return
         timer = threading.Timer(_LATER, os.kill, (os.getpid(), came[0]))
         timer.daemon = True
@@ -158,7 +158,7 @@ def ending_on_signals(*, last: bool = False) -> Iterator[None]:
         # nohup has it ignored, and means it.
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             before[number] = signal.signal(number, end)
-    told, sys.unraisablehook = sys.unraisablehook, ask_again
+    hook, sys.unraisablehook = sys.unraisablehook, ask_again
     try:
         yield
     except BaseException:
@@ -166,7 +166,7 @@ def ending_on_signals(*, last: bool = False) -> Iterator[None]:
             raise SystemExit(128 + came[0]) from None
         raise
     finally:
-        sys.unraisablehook = told
+        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, signal.SIG_IGN if last else handler)
 

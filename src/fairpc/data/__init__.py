@@ -97,6 +97,6 @@ from fairpc.data._values import (
     read_values,
     to_numbers,
 )
-from fairpc.data._writing import DECIMALS, PLAIN, Writing
+from fairpc.data._writing import DECIMALS, STANDARD, Writing
 
 __all__ = ["MISSING", "Table", "distinct_rows"]

@@ -42,7 +42,7 @@ from fairpc.data._values import (
     to_dates,
     to_numbers,
 )
-from fairpc.data._writing import PLAIN, Writing
+from fairpc.data._writing import STANDARD, Writing
 
 Kind = Literal["category", "number", "boolean", "date"]
 
@@ -267,7 +267,7 @@ def unmarked(column: Column, values: Values) -> Values:
     named = column.textual or column.kind == "boolean"
     if values.type != "text" or named or not marks_of(kind, values.sentinels):
         return values
-    written = column.written or PLAIN
+    written = column.written or STANDARD
     texts = values.data
     read = to_dates(texts) if kind == "date" else parsed_numbers(texts, written).to_numpy()
     marked = pl.Series(replace(values, type=kind, data=read).marked())
@@ -320,7 +320,7 @@ def numbers_of(column: Column, values: Values) -> Array:
 
 def _numbers(column: Column, values: Values) -> Array:
     """Numbers, or text in which they are written as at fit; a TableError names what is neither."""
-    written = column.written or PLAIN
+    written = column.written or STANDARD
     like = f", written like {written.example}" if column.written else ""
     rule = f"it held numbers at fit{like}; give a number there, or leave the cell empty if it is "
     return np.asarray(

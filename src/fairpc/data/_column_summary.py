@@ -16,12 +16,12 @@ import numpy as np
 
 from fairpc.core import Array, Bools, Floats, Integers, Ints, need_threads
 from fairpc.data._values import Sentinel, Values, ValueType, is_integral, number_texts
-from fairpc.data._writing import PERCENT, PLAIN, Writing, likeliest
+from fairpc.data._writing import PERCENT, STANDARD, Writing, likeliest
 
 Marks = tuple[ValueType, str, str]
 """A way to read text: as dates, or as numbers with a decimal mark and a thousands separator."""
 
-_AS_PROGRAMS: Final[Marks] = ("number", *PLAIN.marks)
+_AS_PROGRAMS: Final[Marks] = ("number", *STANDARD.marks)
 _HOW: Final = ("decimal", "numeric", "sentinels")
 """What is said of how text is to be read."""
 _KEPT_HASHES: Final = 1024
@@ -110,7 +110,7 @@ class Numbers:
     sketch: QuantileSketch
     whole: bool
     remark: str = ""
-    written: Writing = PLAIN
+    written: Writing = STANDARD
     lost: Floats | None = None
 
     @property
@@ -184,10 +184,10 @@ class Texts:
         for values in self.values.readings():
             whole = values.type == "number" and is_integral(values.data)
             missing = values.missing()
-            points = QuantileSketch.of(values.data[~missing], self.weights[~missing], most)
+            sketch = QuantileSketch.of(values.data[~missing], self.weights[~missing], most)
             lost = self.weights[missing].sum(axis=0) if missing.any() else None
             marks = values.type, *values.written.marks
-            found[marks] = Numbers(values.type, points, whole, values.remark, values.written, lost)
+            found[marks] = Numbers(values.type, sketch, whole, values.remark, values.written, lost)
         return found
 
     def renamed(self, column: Ints, n_classes: int) -> Texts:
@@ -245,11 +245,11 @@ class ColumnSummary:
         data = values.data
         if holes:
             data, rows = data[~missing], rows.some(~missing)
-        points = QuantileSketch.count(data, rows.classes, rows.n_classes, rows.weights, rows.most)
+        sketch = QuantileSketch.count(data, rows.classes, rows.n_classes, rows.weights, rows.most)
         whole = values.type == "number" and is_integral(data)
-        told = whole and (points.error or not rows.whole)
-        repeats = Repeats.of(_keys(data)) if told else None
-        found = Numbers(values.type, points, whole, values.remark)
+        counted = whole and (sketch.error or not rows.whole)
+        repeats = Repeats.of(_keys(data)) if counted else None
+        found = Numbers(values.type, sketch, whole, values.remark)
         return cls(lost, found, values.declared, repeats)
 
     @classmethod
@@ -306,8 +306,8 @@ def add_columns(parts: Sequence[ColumnSummary], most: int | None = None) -> Colu
         found = _add_texts([f for _, f in known if isinstance(f, Texts)], most, declared)
     else:
         found = _add_numbers([f for _, f in known if isinstance(f, Numbers)], most)
-    told = not found.listed or any(part.repeats is not None for part, _ in known)
-    each = [part.repeats or f.repeats() for part, f in known] if told else []
+    counted = not found.listed or any(part.repeats is not None for part, _ in known)
+    each = [part.repeats or f.repeats() for part, f in known] if counted else []
     counts = [repeats for repeats in each if repeats is not None]
     repeats = None
     if counts and len(counts) == len(known):
@@ -389,12 +389,12 @@ def _add_readings(parts: Sequence[Texts], most: int | None) -> Mapping[Marks, Nu
 
 def _under(marks: Marks, ways: Mapping[Marks, Numbers]) -> Numbers | None:
     """A batch read in one way; what programs write means the same in others, if it fits them."""
-    plain = ways.get(_AS_PROGRAMS)
-    if marks in ways or plain is None or marks[0] != "number":
+    as_programs = ways.get(_AS_PROGRAMS)
+    if marks in ways or as_programs is None or marks[0] != "number":
         return ways.get(marks)
     _, decimal, thousands = marks
-    apart = bool(thousands) and bool((np.abs(plain.sketch.values) >= 1000).any())
-    return plain if (plain.whole or decimal == PLAIN.decimal) and not apart else None
+    apart = bool(thousands) and bool((np.abs(as_programs.sketch.values) >= 1000).any())
+    return as_programs if (as_programs.whole or decimal == STANDARD.decimal) and not apart else None
 
 
 def _repeats(values: Any, weights: Floats) -> Repeats:
@@ -454,10 +454,10 @@ class QuantileSketch:
         for k in range(n_classes):
             here = np.flatnonzero(classes == k) if n_classes > 1 else slice(None)
             some = None if weights is None else weights[here]
-            points, mass, error = _counted(values[here], some, most or MOST)
-            table = np.zeros((len(points), n_classes))
+            distinct, mass, error = _counted(values[here], some, most or MOST)
+            table = np.zeros((len(distinct), n_classes))
             table[:, k] = mass
-            parts.append(cls(points, table, error).joined(most))
+            parts.append(cls(distinct, table, error).joined(most))
         return add_sketches(parts, most)
 
     @classmethod

@@ -279,9 +279,9 @@ class _Section:
 
         An interval that holds its lower end still does: values move by a step, or by a hair.
         """
-        turned = -self.x[::-1]
-        turned = turned - self.step if self.step else np.nextafter(turned, -math.inf)
-        return _Section(turned, self.rows[::-1], self.step, self.scale)
+        mirrored = -self.x[::-1]
+        mirrored = mirrored - self.step if self.step else np.nextafter(mirrored, -math.inf)
+        return _Section(mirrored, self.rows[::-1], self.step, self.scale)
 
     def size(self, low: float, high: float) -> float:
         """Width of an interval, or its number of whole values."""

@@ -255,9 +255,9 @@ def _unmapped(path: Path) -> str:
     Whoever cuts a file that is mapped ends the process (SIGBUS). An escape in an address is mapped
     again, but means the file that it says.
     """
-    plain = path.resolve().as_posix()
-    bare = os.name == "posix" and plain.isprintable() and "%" not in plain
-    return f"file://{plain}" if bare else path.resolve().as_uri()
+    address = path.resolve().as_posix()
+    bare = os.name == "posix" and address.isprintable() and "%" not in address
+    return f"file://{address}" if bare else path.resolve().as_uri()
 
 
 def _split(given: str) -> tuple[str, str | None]:

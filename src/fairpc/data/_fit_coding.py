@@ -120,9 +120,9 @@ def _likely_codes(values: Array) -> Iterator[tuple[str, str, str]]:
     """A first or last number of nines that is far from all others, and the ends of these."""
     for code, others in ((values[-1], values[:-1]), (values[0], values[1:])):
         if abs(code) >= 99 and set(str(int(abs(code)))) == {"9"} and len(others):
-            ends = float(others[0]), float(others[-1])
-            if _CODE_FAR * max(map(abs, ends)) <= abs(code):
-                low, high = (value_label(end, date=False) for end in ends)
+            extremes = float(others[0]), float(others[-1])
+            if _CODE_FAR * max(map(abs, extremes)) <= abs(code):
+                low, high = (value_label(end, date=False) for end in extremes)
                 yield repr(code.item()), low, high
 
 

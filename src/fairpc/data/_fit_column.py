@@ -15,7 +15,7 @@ from fairpc.data._column_summary import MOST, ColumnSummary, Numbers, RowClasses
 from fairpc.data._density import fit_density
 from fairpc.data._table import MAX_ARITY
 from fairpc.data._values import EXACT, Level, Values, levels_of
-from fairpc.data._writing import PLAIN
+from fairpc.data._writing import STANDARD
 
 Binning = Literal["label", "quantile"]
 NumberModel = Literal["density", "bins"]
@@ -188,7 +188,7 @@ def fit_column(
     rest = 0.0 if not isinstance(found, Texts) or found.rest is None else float(found.rest.sum())
     share = lost / (float(found.weights.sum()) + rest + lost) if lost else 0.0
     remark = f" ({found.remark})" if found.remark else ""
-    written = found.written if isinstance(found, Numbers) and found.written != PLAIN else None
+    written = found.written if isinstance(found, Numbers) and found.written != STANDARD else None
     return replace(fitted, missing_share=share, done=fitted.done + remark, written=written)
 
 

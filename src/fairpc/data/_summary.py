@@ -131,10 +131,10 @@ def add_summaries(parts: Sequence[Summary]) -> Summary:
         return parts[0]
     ids, labels = numbered(_joined([part.labels for part in parts]))
     n, missing = len(labels.data) + 1, len(labels.data)
-    ends = np.cumsum([len(part.labels.data) for part in parts])
+    stops = np.cumsum([len(part.labels.data) for part in parts])
     renamed = [
         (part, np.append(ids[end - len(part.labels.data) : end], missing))
-        for part, end in zip(parts, ends, strict=True)
+        for part, end in zip(parts, stops, strict=True)
     ]
     columns = {
         name: add_columns([p.columns[name].renamed(column, n) for p, column in renamed], p0.most)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.core import Array, Bools, Floats, TableError, is_missing, need_threads
-from fairpc.data._writing import PLAIN, Writing, likeliest, writings
+from fairpc.data._writing import STANDARD, Writing, likeliest, writings
 
 Sentinel = str | int | float
 Level = str | int | float | bool
@@ -65,7 +65,7 @@ class Values:
     data: Any
     declared: bool = False
     remark: str = ""
-    written: Writing = PLAIN
+    written: Writing = STANDARD
     decimal: str | None = None
     numeric: bool = False
     sentinels: tuple[Sentinel, ...] = ()
@@ -155,7 +155,7 @@ def to_numbers(
     values: Values,
     *,
     rule: str = NAMED_NUMERIC,
-    written: Writing = PLAIN,
+    written: Writing = STANDARD,
 ) -> Values:
     """Text as numbers; a TableError names the first value that is none, rule and repair."""
     if values.type == "boolean":
@@ -202,11 +202,11 @@ def _date(text: str) -> str:
         return "NaT"
 
 
-def parsed_numbers(texts: Any, written: Writing = PLAIN) -> Any:
+def parsed_numbers(texts: Any, written: Writing = STANDARD) -> Any:
     """A polars series of numbers as float64; null where a text is no number."""
     import polars as pl
 
-    if written != PLAIN:
+    if written != STANDARD:
         return written.numbers(texts)
     found = texts.cast(pl.Float64, strict=False)
     odd = found.is_null() & texts.is_not_null()
@@ -372,12 +372,12 @@ def _numbers(name: str, items: list[Any]) -> Array:
 
 
 def _instants(items: list[Any]) -> Array:
-    def plain(value: Any) -> Any:
+    def naive(value: Any) -> Any:
         if isinstance(value, dt.datetime) and value.tzinfo is not None:
             return value.astimezone(dt.UTC).replace(tzinfo=None)
         return np.datetime64("NaT") if value is None else value
 
-    return np.array([plain(v) for v in items], dtype="datetime64[us]")
+    return np.array([naive(v) for v in items], dtype="datetime64[us]")
 
 
 def _without_texts(values: Values, texts: set[str]) -> Values:
@@ -401,9 +401,11 @@ def _read_text(values: Values) -> Iterator[Values]:
     need_threads("to tell numbers from text")
     # The first rows are asked first: most text is seen to be no number at once.
     head = present.head(100)
-    if values.decimal in (None, PLAIN.decimal) and _are_plain(head, present, values.numeric):
+    if values.decimal in (None, STANDARD.decimal) and _as_programs_write(
+        head, present, values.numeric
+    ):
         numbers = parsed_numbers(data)
-        if values.numeric or _exact(present, PLAIN):
+        if values.numeric or _exact(present, STANDARD):
             yield Values("number", numbers.to_numpy(), remark=AS_NUMBERS)
         return  # or a float would not hold the digits: names, not quantities
     if head.str.contains(f"^{_DATED}$").all():
@@ -419,7 +421,7 @@ def _read_text(values: Values) -> Iterator[Values]:
             yield Values("number", written.numbers(data).to_numpy(), remark=remark, written=written)
 
 
-def _are_plain(head: Any, texts: Any, numeric: bool) -> bool:
+def _as_programs_write(head: Any, texts: Any, numeric: bool) -> bool:
     """Whether texts are numbers as programs write them; if ``numeric``, leading zeros are none."""
     if numeric:
         return not parsed_numbers(texts).null_count()

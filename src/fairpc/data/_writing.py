@@ -118,7 +118,7 @@ class Writing:
         return rf"^[+-]?({whole})({re.escape(self.decimal)}\d+)?{_EXPONENT}$"
 
 
-PLAIN: Final = Writing()
+STANDARD: Final = Writing()
 """As programs write numbers."""
 
 

@@ -530,8 +530,8 @@ class SharedBounds(_Bounds):
         b00, b10 = map(_meeting, reference_ranges(lines, self._limits_in_order()))
         if b00[1] >= b10[0]:
             return None
-        ends = np.clip(lines[:, :1] + lines[:, 1:] * np.array([*b00, *b10]), 0.0, 1.0)
-        back = ends[np.argsort(self._order)].tolist()
+        bounds = np.clip(lines[:, :1] + lines[:, 1:] * np.array([*b00, *b10]), 0.0, 1.0)
+        back = bounds[np.argsort(self._order)].tolist()
         return tuple(((a, b), (c, d)) for a, b, c, d in back)
 
     def _limits_in_order(self) -> Floats:

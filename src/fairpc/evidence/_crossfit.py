@@ -110,10 +110,10 @@ def all_splits(
     with one_thread() if ours else few_threads(len(groups[names[0]].distinct)):
         # A user's own classifier may not bear threads.
         n_threads = min(thread_count(), max(AT_ONCE // longest, 1)) if ours else 1
-        told = map_in_order(split, tasks, n_threads)
+        learned = map_in_order(split, tasks, n_threads)
         if watch is not None:
             watch(0, len(tasks))
-        for i, ((name, _), rates) in enumerate(zip(tasks, told, strict=True), start=1):
+        for i, ((name, _), rates) in enumerate(zip(tasks, learned, strict=True), start=1):
             found[name].append(rates)
             if watch is not None and i < len(tasks):
                 watch(i, len(tasks))

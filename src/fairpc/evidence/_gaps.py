@@ -532,5 +532,5 @@ def _normal_interval(
     return max(-1.0, estimate - half), min(1.0, estimate + half)
 
 
-def _interval(ends: Interval) -> str:
-    return f"[{ends[0]:.4f}, {ends[1]:.4f}]"
+def _interval(interval: Interval) -> str:
+    return f"[{interval[0]:.4f}, {interval[1]:.4f}]"

@@ -451,22 +451,22 @@ class _Scored:
         """Some of the rows, of every group."""
         return _Scored(self.values[rows], self.names, self.ids[rows], some_of(self.counts, rows))
 
-    def ranges(self, ends: Any) -> tuple[GroupRange, ...]:
+    def ranges(self, bounds: Any) -> tuple[GroupRange, ...]:
         """Each group by its scores, or by the ends that are known of it."""
         return tuple(
-            _score_range(name, self.values[self.ids == g], self.each[self.ids == g], ends)
+            _score_range(name, self.values[self.ids == g], self.each[self.ids == g], bounds)
             for g, name in enumerate(self.names)
         )
 
 
-def _score_range(name: Any, scores: Floats, counts: Floats, ends: Any) -> GroupRange:
+def _score_range(name: Any, scores: Floats, counts: Floats, bounds: Any) -> GroupRange:
     low, high = float(scores.min()), float(scores.max())
     # The mean of equal scores may miss them by rounding.
     rate = min(max(float(np.average(scores, weights=counts)), low), high)
-    if ends is not None:
-        if not isinstance(ends, Mapping) or name not in ends:
+    if bounds is not None:
+        if not isinstance(bounds, Mapping) or name not in bounds:
             raise MetricError(f"ends has no group {name!r}: give a pair for every group")
-        low, high = two_numbers(f"ends of group {name!r}", ends[name])
+        low, high = two_numbers(f"ends of group {name!r}", bounds[name])
         if not 0 <= low <= high <= 1:
             raise MetricError(
                 f"ends of group {name!r} are {low:.4f} and {high:.4f}: give the lower one first, "
@@ -475,9 +475,9 @@ def _score_range(name: Any, scores: Floats, counts: Floats, ends: Any) -> GroupR
     return GroupRange.of(name, int(counts.sum()), rate, (low, high))
 
 
-def _identified(rows: _Scored, ends: Any, pi: Interval, n_points: int) -> IdentifiedSet:
+def _identified(rows: _Scored, bounds: Any, pi: Interval, n_points: int) -> IdentifiedSet:
     """The set of one stratum, in closed form."""
-    ranges = rows.ranges(ends)
+    ranges = rows.ranges(bounds)
     lower = max(pi[0], *(g.lower for g in ranges))
     upper = min(pi[1], *(g.upper for g in ranges))
     if upper < lower <= upper + _SLACK:
@@ -492,15 +492,15 @@ def _identified(rows: _Scored, ends: Any, pi: Interval, n_points: int) -> Identi
         each = np.array([q for point in corners for q in group.score_ends(inside, point)])
         least[here], most[here] = each.min(axis=0), each.max(axis=0)
     # Rounding may step over what is a probability.
-    bounds = np.clip(least, 0.0, 1.0), np.clip(most, 0.0, 1.0)
-    return IdentifiedSet(lower, upper, ranges, listed, *bounds, rows.counts)
+    scores = np.clip(least, 0.0, 1.0), np.clip(most, 0.0, 1.0)
+    return IdentifiedSet(lower, upper, ranges, listed, *scores, rows.counts)
 
 
 def _by_stratum(
     rows: _Scored,
     strata: tuple[Any, ...],
     where: Positions,
-    ends: Mapping[Any, Any] | None,
+    bounds: Mapping[Any, Any] | None,
     pi: Interval,
     n_points: int,
 ) -> IdentifiedByStratum:
@@ -513,21 +513,21 @@ def _by_stratum(
         return f"under 2 rows of group {rows.names[g]!r}" if cells[a, g] < 2 else ""
 
     kept, left_out = apart(strata, where, unfit)
-    if ends is not None and (unknown := [name for name, _ in kept if name not in ends]):
+    if bounds is not None and (unknown := [name for name, _ in kept if name not in bounds]):
         raise MetricError(
             f"ends has no stratum {unknown[0]!r}: where each stratum has its own mechanism, give "
             "pairs by stratum, then by group"
         )
     sets, found = [], np.full((2, len(where)), math.nan)
     for name, here in kept:
-        own = _identified(rows.where(here), None if ends is None else ends[name], pi, n_points)
+        own = _identified(rows.where(here), None if bounds is None else bounds[name], pi, n_points)
         found[:, here] = own.score_lower, own.score_upper
         sets.append(own)
     return IdentifiedByStratum(tuple(name for name, _ in kept), tuple(sets), left_out, *found)
 
 
 def _identified_within(
-    rows: _Scored, strata: tuple[Any, ...], where: Positions, ends: Any, test: StrataTest | None
+    rows: _Scored, strata: tuple[Any, ...], where: Positions, bounds: Any, test: StrataTest | None
 ) -> IdentifiedWithin:
     """The set of strata that share a mechanism.
 
@@ -537,7 +537,7 @@ def _identified_within(
     order = np.argsort(-np.bincount(rows.ids, rows.each), kind="stable")
     names, ids = tuple(rows.names[g] for g in order.tolist()), np.argsort(order)[rows.ids]
     rows = _Scored(rows.values, names, ids, rows.counts)
-    ranges = rows.ranges(ends)
+    ranges = rows.ranges(bounds)
     shape, cell = (len(names), len(strata)), ids * len(strata) + where
     n = np.bincount(cell, rows.each, cell_count := math.prod(shape)).reshape(shape)
     total = np.bincount(cell, rows.each * rows.values, cell_count).reshape(shape)

@@ -36,13 +36,13 @@ WIDE: Final = 7.0
 DRAWS: Final = 1000
 TRIED: Final = 20
 """Tables that are drawn for a limit, and slopes that are tried in each, all over and near by."""
-POINTS: Final = 41
-FEW_POINTS: Final = 15
+GRID: Final = 41
+COARSE_GRID: Final = 15
 """Values of b00 and of b10 that are looked at; fewer for a p-value."""
 ZOOMS: Final = 2
 INFORMATIVE: Final = 20
 """Rows that each group needs in a stratum for it to inform a line."""
-FOR_ENDS: Final = 0.5
+FOR_BOUNDS: Final = 0.5
 FOR_FIT: Final = 0.1
 """Shares of the error for the ends of all groups and for whether there is a line; the rest is for
 which line it is."""
@@ -94,9 +94,9 @@ class Line:
         if self.n_strata <= 2:
             return np.full(len(self.slope), most)
         # Beyond what draws can tell, the tail of the widest case.
-        told = max(alpha, 20 / DRAWS)
-        found = np.quantile(self.null_excess, 1 - told, axis=1)
-        found = found + (most - float(chi2.isf(told, self.n_strata)))
+        within_draws = max(alpha, 20 / DRAWS)
+        found = np.quantile(self.null_excess, 1 - within_draws, axis=1)
+        found = found + (most - float(chi2.isf(within_draws, self.n_strata)))
         found = np.clip(found, float(chi2.isf(alpha, 2)), most)
         return np.interp(np.arctan(self.slope), np.arctan(self.null_slope), found)
 
@@ -278,7 +278,7 @@ class CountedStrata:
         """Bounds that are all right together with probability 1 − alpha."""
         from scipy.stats import chi2
 
-        tail = FOR_ENDS * alpha / (2 * len(self.n))
+        tail = FOR_BOUNDS * alpha / (2 * len(self.n))
         b0, b1 = np.empty((2, len(self.n)))
         for s, seeds in enumerate(self.tops):
             lows = [[top_rate(rates, tail) for rates in pair] for pair in seeds]
@@ -289,7 +289,7 @@ class CountedStrata:
         for i, line in enumerate(each):
             # Two points always lie on a line.
             fit = FOR_FIT * share if line.n_strata > 2 else 0.0
-            excess.append(line.limit((1 - FOR_ENDS) * share - fit))
+            excess.append(line.limit((1 - FOR_BOUNDS) * share - fit))
             if fit:
                 misfit[i] = chi2.isf(fit, line.n_strata - 2)
         return LineLimits(b0, b1, tuple(excess), misfit)
@@ -298,13 +298,13 @@ class CountedStrata:
 def region(each: tuple[Line, ...], limits: LineLimits) -> Region:
     """The possible mechanisms, looked at again where something is possible or nearest to it."""
     each, limits = _possible_slopes(each, limits)
-    *_, (grid, distance, found) = _looks(each, limits, POINTS)
+    *_, (grid, distance, found) = _looks(each, limits, GRID)
     return _described(each, limits, grid, distance, found)
 
 
 def nothing_possible(each: tuple[Line, ...], limits: LineLimits) -> bool:
     """Whether no mechanism is possible, as far as a few points tell."""
-    looks = _looks(*_possible_slopes(each, limits), FEW_POINTS)
+    looks = _looks(*_possible_slopes(each, limits), COARSE_GRID)
     return not any((distance <= 1).any() for _, distance, _ in looks)
 
 
@@ -325,12 +325,12 @@ _Found = list[tuple[Floats, Floats, Floats]]
 
 
 def _looks(
-    each: tuple[Line, ...], limits: LineLimits, points: int
+    each: tuple[Line, ...], limits: LineLimits, n_values: int
 ) -> Iterator[tuple[_Grid, Floats, _Found]]:
     """Values of b00 and b10, and how far each pair is from being possible: of all values, then of
     those around what is possible or nearest to it."""
-    b00 = np.linspace(0.0, max(float(limits.b0[0]), 0.0), points)
-    b10 = np.linspace(min(float(limits.b1[0]), 1.0), 1.0, points)
+    b00 = np.linspace(0.0, max(float(limits.b0[0]), 0.0), n_values)
+    b10 = np.linspace(min(float(limits.b1[0]), 1.0), 1.0, n_values)
     for _ in range(1 + ZOOMS):
         distance, found = _distances(each, limits, b00, b10)
         yield (b00, b10), distance, found

@@ -132,7 +132,7 @@ def coding_stages(scorer: ScorerProgram, table: str) -> list[str]:
     known: list[str] = [f"{row} AS n"]
     for x, given in columns.items():
         known += _known(given, f"t.{kept.get(given.name) or quoted(given.name)}", x)
-    plain = [f"{_plain(given, x)} AS {x}" for x, given in columns.items()]
+    plain = [f"{_as_programs_write(given, x)} AS {x}" for x, given in columns.items()]
     values = [f"{_value(given, x)} AS {x}" for x, given in columns.items()]
     codes = [f"{_code(given, x)} AS {x}" for x, given in columns.items()]
     cells = " ".join(
@@ -219,10 +219,10 @@ def _without_unit(text: str, written: Writing | None) -> str:
     )
 
 
-def _plain(given: Input, x: str) -> str:
+def _as_programs_write(given: Input, x: str) -> str:
     """The code of a name; a number, or its text as programs write it; the text of a date."""
     if given.kind == "number":
-        return _plain_number(given, x)
+        return _bare_number(given, x)
     if given.kind == "date":
         cut = f"{_is_text(x)} AND LENGTH({_text(x)}) IN ({_LENGTHS})"
         typed = f"TYPEOF({x}) IN ({listed(_DATES)})"
@@ -283,12 +283,12 @@ def _looked_up(x: str, codes: Mapping[str, int | str], otherwise: str) -> str:
     return f"CASE {x} {cases} ELSE {otherwise} END" if cases else otherwise
 
 
-def _plain_number(given: Input, x: str) -> str:
+def _bare_number(given: Input, x: str) -> str:
     """A number, or the text of one as programs write it."""
-    plain, typed, like = f"{x}_t", _is_number(x), ""
-    fits = f" AND TRIM({plain}, '0123456789.eE+-') = ''"
+    bare, typed, like = f"{x}_t", _is_number(x), ""
+    fits = f" AND TRIM({bare}, '0123456789.eE+-') = ''"
     if given.written is not None:
-        fits, plain = _unwritten(plain, given.written)
+        fits, bare = _unwritten(bare, given.written)
         like = f" like {given.written.example}"
         if given.written.thousands == ".":
             # A reader of files may have taken 1.234 for a fraction.
@@ -298,7 +298,7 @@ def _plain_number(given: Input, x: str) -> str:
     # STRING is text to DuckDB, and to SQLite a number, which stays as exact as it is.
     return (
         f"CASE WHEN {x} IS NULL THEN NULL WHEN {typed} THEN CAST({x} AS STRING) "
-        f"WHEN {_is_text(x)}{fits} THEN {plain} "
+        f"WHEN {_is_text(x)}{fits} THEN {bare} "
         f"ELSE CAST({_refused(given, x, rule)} AS VARCHAR) END"
     )
 

@@ -30,7 +30,7 @@ from fairpc.core import (
 )
 from fairpc.data import (
     IDENTIFIES,
-    PLAIN,
+    STANDARD,
     Column,
     Dropped,
     Encoding,
@@ -251,7 +251,7 @@ def _fit_column(
         return Column(name, "boolean", levels=(False, True), missing_share=share, done="boolean")
     if values.type == "date" or (values.type == "number" and not values.declared):
         done = f"{values.type}, not binned"
-        written = None if values.written == PLAIN else values.written
+        written = None if values.written == STANDARD else values.written
         return Column(name, values.type, missing_share=share, done=done, written=written)
     levels = levels_of(values)
     if values.type == "text":

@@ -117,7 +117,7 @@ def suggest_anchors(
             "or LatentDecision"
         )
     check_level(level)
-    ends = model._ends()
+    bounds = model._unstratified_bounds()
     groups = model._groups(X, sensitive_features)
     if groups is None:
         raise LearningError("the groups of the rows are not known: give them to suggest anchors")
@@ -135,7 +135,7 @@ def suggest_anchors(
     r = model.predict_observed_proba(X, sensitive_features=sensitive_features)[:, positive]
     rows = np.flatnonzero(usable)
     own = groups[rows].astype(np.intp)
-    given = _Reviewable(ends, _mechanism(model, positive), q[rows], r[rows], own, level)
+    given = _Reviewable(bounds, _mechanism(model, positive), q[rows], r[rows], own, level)
     order, curve = given.plan(int(n))
     return _plan(model, rows, order, curve, level)
 
@@ -167,7 +167,7 @@ def _plan(
 class _Reviewable:
     """Rows that may be reviewed: P(Df = 1), P(D = 1), group of each; what is known so far."""
 
-    ends: StratumBounds
+    bounds: StratumBounds
     mechanism: Floats
     q: Floats
     r: Floats
@@ -230,9 +230,11 @@ class _Reviewable:
 
     def width(self, totals: Floats) -> float:
         """Mean width of the bounds of scores, where anchors have labels as the mechanism says."""
-        ends = self.ends.anchored((totals * self.mechanism)[:, None], totals[:, None], self.level)
+        bounds = self.bounds.anchored(
+            (totals * self.mechanism)[:, None], totals[:, None], self.level
+        )
         some = np.linspace(0, len(self.q) - 1, min(len(self.q), MAX_ROWS)).astype(np.intp)
-        low, high = ends.score_bounds(self.r[some], self.r[some], self.groups[some], self.level)
+        low, high = bounds.score_bounds(self.r[some], self.r[some], self.groups[some], self.level)
         if np.isnan(low).any():
             raise LearningError(
                 "the labels contradict the assumptions: no score is possible, so nothing can be "

@@ -231,16 +231,16 @@ def intervals(
     mechanism, rate = centre.mechanism[0], centre.fair_rate[0]
     aligned = aligned_to(centre, drawn.found, named=subject.named)
     sd, rate_sd = _spread(aligned.mechanism), _spread(aligned.fair_rate)
-    ends, rate_ends = _ends(subject, draws, centre, sd, rate_sd)
+    mechanism_limits, rate_limits = _intervals_of(subject, draws, centre, sd, rate_sd)
     return MechanismIntervals(
         subject.groups,
         subject.classes,
         subject.positive,
         mechanism,
-        *ends,
+        *mechanism_limits,
         sd,
         rate,
-        *rate_ends,
+        *rate_limits,
         rate_sd,
         replicates=aligned.mechanism,
         fair_rate_replicates=aligned.fair_rate,
@@ -264,16 +264,16 @@ def _spread(draws: Floats) -> Floats:
     return sd
 
 
-Ends = tuple[Floats, Floats]
+LowHigh = tuple[Floats, Floats]
 
 
-def normal_ends(centre: Floats, sd: Floats, level: float) -> Ends:
-    """Ends of normal intervals within 0 to 1."""
+def normal_intervals(centre: Floats, sd: Floats, level: float) -> LowHigh:
+    """Normal intervals within 0 to 1."""
     half = float(stats.norm.ppf((1 + level) / 2)) * sd
     return np.clip(centre - half, 0, 1), np.clip(centre + half, 0, 1)
 
 
-def farther_ends(centre: Floats, sd: Floats, rows: Floats, level: float) -> Ends:
+def farther_limits(centre: Floats, sd: Floats, rows: Floats, level: float) -> LowHigh:
     """The farther one of a normal and a score interval, at either end.
 
     The score interval (Wilson 1927) has the shares b for which |centre - b| is at most z standard
@@ -288,38 +288,38 @@ def farther_ends(centre: Floats, sd: Floats, rows: Floats, level: float) -> Ends
     z2 = float(stats.norm.ppf((1 + level) / 2)) ** 2 * error**2 / variance
     middle = (centre + z2 / 2) / (1 + z2)
     half = np.sqrt(z2 * (centre * (1 - centre) + z2 / 4)) / (1 + z2)
-    low, high = normal_ends(centre, error, level)
+    low, high = normal_intervals(centre, error, level)
     return np.minimum(low, middle - half), np.maximum(high, middle + half)
 
 
-def _ends(
+def _intervals_of(
     subject: Subject | ScoredSubject, draws: Draws, centre: Estimates, sd: Floats, rate_sd: Floats
-) -> tuple[Ends, Ends]:
+) -> tuple[LowHigh, LowHigh]:
     """Those of the mechanism and of P(Df), as far as the model's knowledge allows."""
     mechanism, rate, limits = centre.mechanism[0], centre.fair_rate[0], subject.limits
     if subject.of_scores:
-        ends = normal_ends(mechanism, sd, draws.level)
-        rate_ends = normal_ends(rate, rate_sd, draws.level)
+        own = normal_intervals(mechanism, sd, draws.level)
+        of_rate = normal_intervals(rate, rate_sd, draws.level)
     else:
         cells = centre.group_rate[0][:, None, None] * rate[:, None]
         rows = draws.n_effective(subject.rows.weights) * cells
-        ends = farther_ends(mechanism, sd, rows, draws.level)
-        rate_ends = normal_ends(rate, RATE_WIDENING * rate_sd, draws.level)
+        own = farther_limits(mechanism, sd, rows, draws.level)
+        of_rate = normal_intervals(rate, RATE_WIDENING * rate_sd, draws.level)
     if limits is None:
-        return ends, rate_ends
+        return own, of_rate
     box = _implied(limits.mechanism_lower, limits.mechanism_upper)
     rate_box = _implied(limits.rate_lower, limits.rate_upper)
-    return _clipped(ends, box), _clipped(rate_ends, rate_box)
+    return _clipped(own, box), _clipped(of_rate, rate_box)
 
 
-def _implied(lower: Floats, upper: Floats) -> Ends:
+def _implied(lower: Floats, upper: Floats) -> LowHigh:
     """Limits of shares that sum to 1: each is also what the others leave it."""
     least = 1 - (upper.sum(axis=-1, keepdims=True) - upper)
     most = 1 - (lower.sum(axis=-1, keepdims=True) - lower)
     return np.maximum(lower, least), np.minimum(upper, most)
 
 
-def _clipped(ends: Ends, box: Ends) -> Ends:
+def _clipped(ends: LowHigh, box: LowHigh) -> LowHigh:
     return np.clip(ends[0], *box), np.clip(ends[1], *box)
 
 

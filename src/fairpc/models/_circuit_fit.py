@@ -227,7 +227,7 @@ class CircuitFit:
         options = self.settings._em_options(limits, rng)
         self.say("which tells held-out labels better, circuits or a forest")
         gain = compare_labels(some_rows(rows, COMPARED_ROWS, rng), options, rng)
-        return (self._forest_training() if gain.ahead else training), gain
+        return (self._forest_training() if gain.better else training), gain
 
     def _checked(
         self, training: Training, fitted: FairDistribution, limits: Limits | None
@@ -238,10 +238,10 @@ class CircuitFit:
         self.say("whether Df is still about the label, on held-out rows")
         options = self.settings._em_options(limits, np.random.default_rng(0))
         checked = check_fit(fitted, training.rows, training.coding, options)
-        if limits is None or checked.ends is None:
+        if limits is None or checked.label_bounds is None:
             return checked
         positive = training.coding.labels.positive
-        return replace(checked, ends=within_limits(checked.ends, limits, positive))
+        return replace(checked, label_bounds=within_limits(checked.label_bounds, limits, positive))
 
     def _fit(self, training: Training, limits: Limits | None) -> Fitted:
         """Fit to all rows; where they are not in memory, with the structure of a sample of them."""
@@ -405,9 +405,9 @@ def _with_gain(fitted: Fitted, gain: LabelGain | None, training: Training) -> Fi
         choices = fitted.choices
     elif isinstance(fitted, ForestFitted):
         wide = training.wide
-        drifted = training.forest and not wide and not (gain is not None and gain.ahead)
+        drifted = training.forest and not wide and not (gain is not None and gain.better)
         choices = Choices(fitted.n_rows, 0, forest=True, drifted=drifted, wide=wide)
-        choices = replace(choices, turned=fitted.turned)
+        choices = replace(choices, turned=fitted.flipped)
     else:
         return fitted
     if gain is not None:
@@ -420,17 +420,17 @@ def _with_gain(fitted: Fitted, gain: LabelGain | None, training: Training) -> Fi
     return AutoFitted(fitted.distribution, fitted.history, fitted.converged, choices)
 
 
-def told(
+def reporter(
     say: Say, line: Callable[[Any], str], then: Callable[[Any], object] | None
 ) -> Callable[[Any], None]:
     """A function of what happens: it is said in a line, and handed on."""
 
-    def tell(event: Any) -> None:
+    def report(event: Any) -> None:
         say(line(event))
         if then is not None:
             then(event)
 
-    return tell
+    return report
 
 
 def step_line(step: EMStep) -> str:

@@ -47,14 +47,14 @@ class GroupView:
     written: Encoding | None = None
 
     @classmethod
-    def of(cls, coding: TableCoding, X: Any, s: Codes, *, plain: bool) -> GroupView:
+    def of(cls, coding: TableCoding, X: Any, s: Codes, *, own: bool) -> GroupView:
         """The value that stands for a group is that of its first row, where S is in X.
 
-        Given apart it is a number if X holds no text, because most classifiers take none; a
-        ``plain`` one, of fairpc, does.
+        Given apart it is a number if X holds no text, because most classifiers take none; that
+        of fairpc, its ``own``, does.
         """
         frame, groups = read_frame(X), coding.groups
-        library, written = _library(X), coding.features if plain else None
+        library, written = _library(X), coding.features if own else None
         names, inside = group_columns(coding)
         if not inside:
             taken = [n for n in names if n in frame.names]
@@ -63,11 +63,11 @@ class GroupView:
                     f"X has a column {taken[0]!r}, as the groups given apart are called: rename "
                     "one of them, or name the column of X as sensitive"
                 )
-            levels = _levels(coding) if plain or _has_text(X) else groups.cells
+            levels = _levels(coding) if own or _has_text(X) else groups.cells
             return cls(names, levels, False, library, written)
         first = [int(np.flatnonzero(s == g)[0]) for g in range(len(groups.names))]
         columns = [frame.column(name) for name in names]
-        levels = tuple(tuple(_plain(column[row]) for column in columns) for row in first)
+        levels = tuple(tuple(_item(column[row]) for column in columns) for row in first)
         return cls(names, levels, True, library, written)
 
     def table(self, X: Any, s: Codes) -> Any:
@@ -175,7 +175,7 @@ def _levels(coding: TableCoding) -> tuple[tuple[Any, ...], ...]:
     )
 
 
-def _plain(value: Any) -> Any:
+def _item(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 

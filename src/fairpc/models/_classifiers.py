@@ -51,7 +51,7 @@ from fairpc.learners import (
     learn_forest,
     learn_linear,
 )
-from fairpc.models._settings import check_settings, plain
+from fairpc.models._settings import check_settings, serialised
 from fairpc.models._tables import check_fit_input
 
 
@@ -176,7 +176,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def to_dict(self) -> dict[str, Any]:
         """What was learned, as JSON-safe data."""
         check_is_fitted(self, "learned_")
-        seed = plain(self.random_state)
+        seed = serialised(self.random_state)
         return {
             "kind": self.kind,
             "random_state": seed if type(seed) is int else None,
@@ -226,7 +226,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 def _sentinels(missing_values: tuple[Sentinel, ...]) -> tuple[Sentinel, ...]:
     """Values that mean "missing", as a file can hold them; NaN means it anyway."""
-    values = tuple(plain(value) for value in missing_values)
+    values = tuple(serialised(value) for value in missing_values)
     if any(value in (math.inf, -math.inf) for value in values):
         raise OptionError(
             "missing_values hold infinity, which no file can: replace it in the table"

@@ -63,7 +63,7 @@ _REJECTED: Final = (
     "the data contradict the assumptions: no rate of fair decisions fits every group, so no score "
     "is possible and bounds are NaN; see fairpc.evidence.test_assumptions or `fairpc audit`"
 )
-_NO_ENDS: Final = (
+_NO_BOUNDS: Final = (
     "bounds of scores need labels that were held out at fit: fit with guard=True to at least 300 "
     "rows with groups and labels"
 )
@@ -282,10 +282,10 @@ class FittedDecisions(ABC):
                 "FairPC or LatNB"
             )
         if self.label_ends_ is None:
-            raise LearningError(_NO_ENDS)
+            raise LearningError(_NO_BOUNDS)
         return self.label_ends_
 
-    def _ends(self) -> StratumBounds:
+    def _unstratified_bounds(self) -> StratumBounds:
         """The same without strata; a LearningError where there are some."""
         found = self._possible()
         if not isinstance(found, StratumBounds):
@@ -304,7 +304,7 @@ class FittedDecisions(ABC):
         """P(decision = k | x, s) and P(D = k | x, s) of each row."""
         return self._fair().answers(given.codes.s, self._features_of(given))
 
-    def _turned(self, given: GivenRows) -> Floats:
+    def _altered_counts(self, given: GivenRows) -> Floats:
         """Expected weight of the rows with Df = f and D = d in group s, [s, f, d]."""
         return self._fair().altered(given.codes, self._features_of(given))
 
@@ -375,9 +375,9 @@ class FittedDecisions(ABC):
             )
         if level is not None:
             check_level(level)
-        ends, positive = self._possible(), self._coding().labels.positive
+        possible, positive = self._possible(), self._coding().labels.positive
         groups, features = self._evidence(X, sensitive_features)
-        bounds = self._fair().bounds(groups, features, positive, ends, level)
+        bounds = self._fair().bounds(groups, features, positive, possible, level)
         if np.isnan(bounds).any():
             warn_caller(_REJECTED, ContradictionWarning)
         if not decisions:

@@ -189,7 +189,7 @@ class FairDistribution:
         s: Codes | None,
         x: Codes,
         positive: int,
-        ends: LabelBounds,
+        label_bounds: LabelBounds,
         level: float | None,
     ) -> Floats:
         """With a level the sampling error of the set is in it, not that of P(D | x, s) itself."""
@@ -197,7 +197,7 @@ class FairDistribution:
         def of_group(rows: Ints, own: Codes) -> Floats:
             r, q = (of(own, x[rows])[:, positive] for of in (self.observed, self.decision))
             strata = np.asarray(self.strata.codes(x[rows]), np.intp)
-            return ends.around(q, r, r, own.astype(np.intp), level, strata)
+            return label_bounds.around(q, r, r, own.astype(np.intp), level, strata)
 
         found = over_groups(s, len(x), of_group, lambda rows: self.group(x[rows]))
         # A circuit sums over groups in an order of its own.
@@ -256,15 +256,15 @@ class FairDistribution:
         The posterior of (S, Df, D) given what is known of each row, summed over the rows: that is
         the expected flow of the parameters of the mechanism. Without a latent decision f is d.
         """
-        return self.turned(rows)[0]
+        return self.altered_and_likelihood(rows)[0]
 
-    def turned(self, rows: Rows) -> tuple[Floats, float]:
+    def altered_and_likelihood(self, rows: Rows) -> tuple[Floats, float]:
         """``altered``, and Σ w log P of what is known of the rows, by the same pass."""
-        counts, likelihood = self._turned(rows)
+        counts, likelihood = self._altered_by_mechanism(rows)
         own: Floats = counts.reshape(self.layout.n_groups, -1, *counts.shape[1:]).sum(axis=1)
         return own, likelihood
 
-    def _turned(self, rows: Rows) -> tuple[Floats, float]:
+    def _altered_by_mechanism(self, rows: Rows) -> tuple[Floats, float]:
         """The same, of each mechanism."""
         layout, circuit = self.layout, self.circuit
         codes = layout.codes(rows.s, rows.d, rows.x, rows.f)

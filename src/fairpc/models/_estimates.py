@@ -62,12 +62,12 @@ def progress(verbose: bool, callback: Report | None) -> Iterator[Report]:
     if console is None:
         with showing_progress("fairpc", shown=verbose) as say:
 
-            def tell(now: Progress) -> None:
+            def report(now: Progress) -> None:
                 say(now.line)
                 if callback is not None:
                     callback(now)
 
-            yield tell
+            yield report
         return
     from rich.progress import Progress as Bar
 

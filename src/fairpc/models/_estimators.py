@@ -30,8 +30,8 @@ from fairpc.models._circuit_fit import (
     CircuitSettings,
     Triple,
     fit_rows,
+    reporter,
     step_line,
-    told,
 )
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fit import Fitted, FittedFromStarts, Observer
@@ -41,7 +41,7 @@ from fairpc.models._model import fixed
 from fairpc.models._queries import FittedQueries
 from fairpc.models._rows import Rows, count_anchors, label_counts
 from fairpc.models._selection import AutoFitted
-from fairpc.models._settings import check_beside, check_settings, plain, small_strata
+from fairpc.models._settings import check_beside, check_settings, serialised, small_strata
 from fairpc.models._tables import (
     GivenTable,
     RowReader,
@@ -118,7 +118,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
                 stack=stack,
                 coded=self._given_coding() is not None,
             )
-            observer = Observer(told(self._say, step_line, callback), kept)
+            observer = Observer(reporter(self._say, step_line, callback), kept)
             given = validation_data, eval_set or {}
             job = CircuitFit(self, table, reader, self._say, observer, *given)
             training = job.training()
@@ -142,7 +142,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
 
     def _checkpoint(self, path: AnyPath, max_memory: int | str | None) -> Checkpoint:
         """The checkpoint of a fit with the settings of this estimator."""
-        settings = {name: plain(value) for name, value in self.get_params(deep=False).items()}
+        settings = {name: serialised(value) for name, value in self.get_params(deep=False).items()}
         settings["max_memory"] = None if max_memory is None else memory_bytes(max_memory)
         return Checkpoint.open(path, settings)
 
@@ -171,7 +171,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         self.starts_ = fitted.starts if isinstance(fitted, FittedFromStarts) else ()
         self.n_iter_ = max(len(fitted.history["objective"]) - 1, 1)
         self.warnings_ = checked.sentences
-        self.label_ends_ = checked.ends
+        self.label_ends_ = checked.label_bounds
         self.label_counts_, self.log_likelihood_ = label_counts(rows, distribution)
         self.data_fingerprint_ = training.fingerprint
         self.table_options_ = {}

@@ -193,19 +193,23 @@ def _boxes_of(answers: ClassifierResponse, sizes: Sequence[int]) -> Boxes | None
     """The boxes of trees whose sum the answers are, up to a constant."""
     model = answers.classifier
     # A probability of boosting is a bent sum of trees: no sum itself.
-    bent = answers.response == "probability" and hasattr(model, "predict_proba")
+    nonlinear = answers.response == "probability" and hasattr(model, "predict_proba")
     if hasattr(model, "_predictors"):
-        trees = [] if bent or any(len(p) != 1 for p in model._predictors) else model._predictors
+        trees = (
+            [] if nonlinear or any(len(p) != 1 for p in model._predictors) else model._predictors
+        )
         parts = [_hist_boxes(tree, sizes) for (tree,) in trees]
         sign = 1.0 if answers.column == 1 else -1.0
     elif hasattr(model, "estimators_") and hasattr(model, "learning_rate"):
-        trees = [] if bent or np.shape(model.estimators_)[1:] != (1,) else model.estimators_[:, 0]
+        trees = (
+            [] if nonlinear or np.shape(model.estimators_)[1:] != (1,) else model.estimators_[:, 0]
+        )
         parts = [_tree_boxes(tree.tree_, tree.tree_.value[:, 0, 0], sizes) for tree in trees]
         sign = float(model.learning_rate) * (1.0 if answers.column == 1 else -1.0)
     elif hasattr(model, "tree_"):
-        parts, sign = [_plain_boxes(model, answers, sizes)], 1.0
+        parts, sign = [_single_tree_boxes(model, answers, sizes)], 1.0
     elif hasattr(model, "estimators_") and all(hasattr(t, "tree_") for t in model.estimators_):
-        parts = [_plain_boxes(tree, answers, sizes) for tree in model.estimators_]
+        parts = [_single_tree_boxes(tree, answers, sizes) for tree in model.estimators_]
         sign = 1.0 / len(model.estimators_)
     else:
         return None
@@ -215,7 +219,7 @@ def _boxes_of(answers: ClassifierResponse, sizes: Sequence[int]) -> Boxes | None
     return Boxes(allowed, sign * np.concatenate([part.value for part in parts]))
 
 
-def _plain_boxes(tree: Any, answers: ClassifierResponse, sizes: Sequence[int]) -> Boxes:
+def _single_tree_boxes(tree: Any, answers: ClassifierResponse, sizes: Sequence[int]) -> Boxes:
     """A single tree, or one of a forest: shares of the class, or means."""
     value = np.asarray(tree.tree_.value)[:, 0, :]
     if hasattr(answers.classifier, "classes_"):
@@ -271,9 +275,9 @@ def _additive_of(answers: ClassifierResponse, sizes: Sequence[int]) -> Additive 
     """A linear score as a table per column: what one value changes, all others being the first."""
     steps = [step for _, step in getattr(answers.classifier, "steps", [])]
     last = steps.pop() if steps else answers.classifier
-    bent = answers.response == "probability" and hasattr(last, "predict_proba")
-    plain_steps = all(type(step).__name__ in _LINEAR_STEPS for step in steps)
-    if bent or not plain_steps or not hasattr(last, "coef_") or hasattr(last, "dual_coef_"):
+    nonlinear = answers.response == "probability" and hasattr(last, "predict_proba")
+    linear_steps = all(type(step).__name__ in _LINEAR_STEPS for step in steps)
+    if nonlinear or not linear_steps or not hasattr(last, "coef_") or hasattr(last, "dual_coef_"):
         return None
     first = np.zeros((1, len(sizes)), np.int64)
     constant = float(answers(first)[0])

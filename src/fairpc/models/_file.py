@@ -37,7 +37,7 @@ from fairpc.models._choices import Choices
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._forest_decisions import ForestDistribution
 from fairpc.models._model import Threshold
-from fairpc.models._settings import plain
+from fairpc.models._settings import serialised
 from fairpc.models._top import TopRates, feature_circuits
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def _saved(model: Any) -> Saved:
 
 def settings_of(model: FittedModel) -> dict[str, Any]:
     """The arguments of the constructor as JSON; None for a structure that is kept, or a seed."""
-    settings = {name: plain(value) for name, value in model.get_params(deep=False).items()}
+    settings = {name: serialised(value) for name, value in model.get_params(deep=False).items()}
     for name in ESTIMATORS:
         given = getattr(model, name, None)
         if isinstance(given, TableClassifier):

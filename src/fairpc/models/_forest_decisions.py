@@ -29,7 +29,7 @@ from fairpc.models._top import Layout, TopRates, build
 
 EXTENDED: Final = 256
 """Rows whose boxes are multiplied with those of every value at once."""
-TURNED_CELLS: Final = 2**22
+ALTERED_CELLS: Final = 2**22
 """Most numbers P(s, f, d | row) at once."""
 
 
@@ -187,14 +187,14 @@ class ForestDistribution(FairDistribution):
         refuse_impossible(joint.max(axis=(1, 2)))
         return _normalised(joint)
 
-    def _turned(self, rows: Rows) -> tuple[Floats, float]:
+    def _altered_by_mechanism(self, rows: Rows) -> tuple[Floats, float]:
         layout = self.layout
-        n = max(TURNED_CELLS // (layout.n_subgroups * layout.n_classes**2), 1)
+        n = max(ALTERED_CELLS // (layout.n_subgroups * layout.n_classes**2), 1)
         chunks = [np.arange(i, min(i + n, len(rows.d))) for i in range(0, len(rows.d), n)]
-        parts = [self._turned_of(rows.take(chunk)) for chunk in chunks]
+        parts = [self._altered_chunk(rows.take(chunk)) for chunk in chunks]
         return np.sum([counts for counts, _ in parts], axis=0), sum(logs for _, logs in parts)
 
-    def _turned_of(self, rows: Rows) -> tuple[Floats, float]:
+    def _altered_chunk(self, rows: Rows) -> tuple[Floats, float]:
         joint = self._log_joint(rows.s, rows.x)
         if rows.f is not None:
             known = np.arange(rows.n_classes) == rows.f[:, None]

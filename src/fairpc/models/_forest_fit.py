@@ -82,7 +82,7 @@ CLUSTER_ROWS: Final = 500
 SHRINKING: Final = 5.0
 """Rows by which the features of a cluster are shrunk towards those of the group, these in turn
 towards those of the table."""
-TURNED_ROWS: Final = 2000
+FLIPPED_ROWS: Final = 2000
 """Rows on which the spread of the trees is looked at."""
 
 
@@ -91,7 +91,7 @@ class ForestFitted(Fitted):
     """A forest, the rows of the table that it was fitted to, and how far it hangs on its draws."""
 
     n_rows: int
-    turned: float  #: share of decisions that other draws would turn; nan with several classes
+    flipped: float  #: share of decisions that other draws would turn; nan with several classes
 
 
 def fit_forest(
@@ -118,14 +118,14 @@ def fit_forest(
     rng = np.random.default_rng(DRAWS)
     own = rows.by_subgroup()
     learning, growing = _learning(rows, own, ordered, rng)
-    told = learning.by_learner()
-    scores = learning.mixed(told)
+    by_learner = learning.by_learner()
+    scores = learning.mixed(by_learner)
     bins = score_bins(rows, scores)
     fitted = fit_mechanism(bins, options, observer)
     rates = held_mechanism(bins, fitted, options)
     if not fitted.straight:
         # Learners that know how labels were bent tell more of them.
-        scores = learning.mixed(told, learning.by_learner(rates))
+        scores = learning.mixed(by_learner, learning.by_learner(rates))
     each = [rates.of_subgroup(g, rows.strata) for g in range(own.n_groups)]
     # Groups and trees have the cores: threads of linear algebra would wait for each other, and
     # last bits would depend on their number.
@@ -140,11 +140,11 @@ def fit_forest(
         last[-1] = float(np.average(logs, weights=some.weights))
         history[name] = last
     n_rows = round(float(rows.each.sum()))
-    turned = turned_share(distribution, own, growing.codes, rng)
-    return ForestFitted(distribution, history, fitted.converged, n_rows, turned)
+    flipped = flipped_share(distribution, own, growing.codes, rng)
+    return ForestFitted(distribution, history, fitted.converged, n_rows, flipped)
 
 
-def turned_share(
+def flipped_share(
     distribution: ForestDistribution, rows: Rows, codes: Codes, rng: np.random.Generator
 ) -> float:
     """Share of decisions (a score above one half) that other folds and trees would turn.
@@ -158,7 +158,7 @@ def turned_share(
         return float("nan")
     known = np.flatnonzero((rows.s >= 0) & (rows.weights > 0))
     share = rows.weights[known] / rows.weights[known].sum()
-    some = known[rng.choice(len(known), TURNED_ROWS, p=share)]
+    some = known[rng.choice(len(known), FLIPPED_ROWS, p=share)]
     forest = distribution.forest
     rate = distribution.subgroup_decision_rate.reshape(rows.n_groups, -1)[rows.s[some]]
     each = forest.tree_decisions(codes[some], rows.s[some], rate)[:, :, 1]
@@ -323,25 +323,25 @@ class AdditivePart:
     tilted: Tilted
     of_rows: Floats  #: log odds of the rows in their group, rows × classes
     of_drawn: Floats  #: log odds of the drawn rows in every group, rows × groups × classes
-    told: Floats  #: P(D = d | x, s) of the drawn rows that follows, rows × groups × classes
+    label_rates: Floats  #: P(D = d | x, s) of the drawn rows that follows, rows × groups × classes
 
 
 def _additive(
     rows: Rows, growing: Growing, scores: Scores, rates: Sequence[tuple[Floats, Floats]]
 ) -> AdditivePart:
     """Sums over the features that some fold learned from, which imitate the mean score of all."""
-    heard = np.unique(np.concatenate(scores.columns))
+    informative = np.unique(np.concatenate(scores.columns))
     sizes = [value.shape[2] for value in growing.values]
     n_drawn, n_classes = len(growing.drawn), rows.n_classes
-    told = scores.drawn.mean(axis=0)
+    mean_scores = scores.drawn.mean(axis=0)
     odds = [np.zeros((rows.n_groups, k, n_classes)) for k in sizes]
     start = np.log(np.maximum([rate for rate, _ in rates], RAREST))
 
     def imitated(g: int) -> tuple[Floats, ...]:
         return additive_scores(
-            growing.drawn[:, heard],
-            [sizes[j] for j in heard],
-            told[:, g],
+            growing.drawn[:, informative],
+            [sizes[j] for j in informative],
+            mean_scores[:, g],
             np.tile(start[g], (n_drawn, 1)),
             rates[g][1],
             weights=np.ones(n_drawn),
@@ -350,7 +350,7 @@ def _additive(
         )
 
     for g, found in enumerate(map_in_order(imitated, range(rows.n_groups))):
-        for j, numbers in zip(heard, found, strict=True):
+        for j, numbers in zip(informative, found, strict=True):
             odds[j][g] = numbers
     tilted = Tilted.of(odds, growing.shares, growing.values, np.stack([rate for rate, _ in rates]))
     groups = np.maximum(rows.s, 0).astype(np.int64)
@@ -384,7 +384,7 @@ def _grown(
             np.stack([order[j][codes[:, j]] for j in kept], axis=1)
             for codes in (growing.codes, growing.drawn)
         )
-        tree = _tree(drawn, scores.drawn[k] - additive.told, n_leaves, seeds[k])
+        tree = _tree(drawn, scores.drawn[k] - additive.label_rates, n_leaves, seeds[k])
         leaves, leaf = np.unique(
             np.concatenate([tree.apply(drawn), tree.apply(places)]), return_inverse=True
         )

@@ -92,7 +92,7 @@ class Checked:
     P(D = positive | x, s), None where there are too few rows or too many classes."""
 
     sentences: tuple[str, ...] = ()
-    ends: LabelBounds | None = None
+    label_bounds: LabelBounds | None = None
 
 
 def check_fit(
@@ -110,7 +110,7 @@ def check_fit(
         text = "the checks after the fit were interrupted: whether Df has drifted is not known"
         warn_caller(text, InterruptedWarning)
         return Checked()
-    return Checked() if found is None else Checked(tuple(found.sentences()), found.ends)
+    return Checked() if found is None else Checked(tuple(found.sentences()), found.label_bounds)
 
 
 def _refitted(
@@ -150,7 +150,7 @@ class Findings:
     bounds: DriftBounds
     rates: GroupRates
     forest: bool = False
-    ends: LabelBounds | None = None
+    label_bounds: LabelBounds | None = None
     strata: Strata = UNDIVIDED
 
     def sentences(self) -> Iterator[str]:
@@ -285,12 +285,12 @@ def findings(
         drift_bounds(known, scores, LEVEL),
         group_rates(known, LABEL_LEVEL),
         distribution.is_forest,
-        _ends(known, scores, coding, joined(kept, held)),
+        _label_bounds(known, scores, coding, joined(kept, held)),
         distribution.layout.strata,
     )
 
 
-def _ends(
+def _label_bounds(
     known: LabelledRows, scores: Floats, coding: TableCoding, rows: Rows
 ) -> LabelBounds | None:
     """Of rows one by one; ``rows`` are the distinct ones that they are of."""
@@ -363,5 +363,5 @@ def _design(rows: Rows, coding: TableCoding) -> Floats:
 
 def _levels(codes: Codes, arity: int) -> Floats:
     """A column of 0 and 1 for each level, and one for what is missing."""
-    told: Floats = (codes[:, None] == np.append(np.arange(arity), -1)).astype(np.float64)
-    return told
+    indicators: Floats = (codes[:, None] == np.append(np.arange(arity), -1)).astype(np.float64)
+    return indicators

@@ -112,12 +112,12 @@ class Knowledge:
                 f"fair_rate is one rate and the label has {len(classes)} classes: give a mapping "
                 "from classes to rates"
             )
-        low, high = _ends(cast("Rate", rate))
+        low, high = _low_high(cast("Rate", rate))
         return [(positive, (low, high)), (1 - positive, (1 - high, 1 - low))]
 
     def to_dict(self) -> dict[str, Any]:
         """The same as JSON-safe data: lists in place of tuples."""
-        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        return {f.name: _serialised(getattr(self, f.name)) for f in fields(self)}
 
     @classmethod
     def from_dict(cls, data: Any) -> Knowledge:
@@ -183,22 +183,22 @@ def _range(name: str, rate: Any) -> Rate:
     """A probability, or a pair of them in order."""
     try:
         values = np.asarray(rate, np.float64)
-        ends = [float(v) for v in np.atleast_1d(values)]
+        limits = [float(v) for v in np.atleast_1d(values)]
     except (TypeError, ValueError):
-        ends = []
-    if len(ends) not in (1, 2) or not 0 <= ends[0] <= ends[-1] <= 1:
+        limits = []
+    if len(limits) not in (1, 2) or not 0 <= limits[0] <= limits[-1] <= 1:
         raise LearningError(f"{name} is {rate!r}: give a number from 0 to 1, or (least, largest)")
-    return ends[0] if len(ends) == 1 else (ends[0], ends[1])
+    return limits[0] if len(limits) == 1 else (limits[0], limits[1])
 
 
-def _ends(rate: Rate) -> tuple[float, float]:
+def _low_high(rate: Rate) -> tuple[float, float]:
     return rate if isinstance(rate, tuple) else (rate, rate)
 
 
-def _narrow(ends: tuple[Floats, Floats], at: Any, rate: Rate) -> None:
+def _narrow(limits: tuple[Floats, Floats], at: Any, rate: Rate) -> None:
     """Cut the range of one probability."""
-    low, high = _ends(rate)
-    ends[0][at], ends[1][at] = max(ends[0][at], low), min(ends[1][at], high)
+    low, high = _low_high(rate)
+    limits[0][at], limits[1][at] = max(limits[0][at], low), min(limits[1][at], high)
 
 
 def _empty(lower: Floats, upper: Floats) -> bool:
@@ -222,14 +222,14 @@ def _refused(what: str, name: Any, known: Iterable[str]) -> NoReturn:
 
 
 def _words(rate: Rate) -> str:
-    low, high = _ends(rate)
+    low, high = _low_high(rate)
     return f"= {low:g}" if low == high else f"from {low:g} to {high:g}"
 
 
-def _plain(value: Any) -> Any:
+def _serialised(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
-    return [_plain(v) for v in value] if isinstance(value, tuple) else value
+    return [_serialised(v) for v in value] if isinstance(value, tuple) else value
 
 
 def _tuples(value: Any) -> Any:

@@ -146,14 +146,17 @@ def _settings(settings: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _ends(saved: Any, coding: TableCoding, strata: Strata) -> LabelBounds | None:
+def _label_bounds(saved: Any, coding: TableCoding, strata: Strata) -> LabelBounds | None:
     if saved is None:
         return None
-    ends = read_bounds(saved, strata.n if strata else None, within=strata.within)
-    if tuple(g.group for g in ends.groups) != coding.groups.names or len(coding.labels.classes) > 2:
+    bounds = read_bounds(saved, strata.n if strata else None, within=strata.within)
+    if (
+        tuple(g.group for g in bounds.groups) != coding.groups.names
+        or len(coding.labels.classes) > 2
+    ):
         raise LearningError("its held-out ends are not of its groups")
-    _check_as_read(ends.to_dict(), saved, "held-out ends")
-    return ends
+    _check_as_read(bounds.to_dict(), saved, "held-out ends")
+    return bounds
 
 
 def _circuits(saved: SavedCircuits, coding: TableCoding) -> CircuitClassifier:
@@ -179,7 +182,7 @@ def _circuits(saved: SavedCircuits, coding: TableCoding) -> CircuitClassifier:
         choices.forest != forest or not (forest or len(choices.components) == found)
     ):
         raise LearningError("its choices are not those of its circuits")
-    model.label_ends_ = _ends(saved.ends, coding, layout.strata)
+    model.label_ends_ = _label_bounds(saved.ends, coding, layout.strata)
     return model
 
 

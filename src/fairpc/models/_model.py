@@ -92,12 +92,13 @@ class FairModel(Protocol):
         s: Codes | None,
         x: Any,
         positive: int,
-        ends: LabelBounds,
+        label_bounds: LabelBounds,
         level: float | None,
     ) -> Floats:
         """Least and largest P(Df = positive | x, s) over the identified set, rows × 2.
 
-        ``ends`` are what held-out labels leave possible; with a level their sampling error counts.
+        ``label_bounds`` are what held-out labels leave possible; with a level their sampling
+        error counts.
         """
 
     def altered(self, rows: Rows, x: Any) -> Floats:
@@ -151,20 +152,20 @@ class BiasAccount:
     counts: Floats
 
     @property
-    def most_turned(self) -> float:
+    def most_altered(self) -> float:
         """The largest P(D ≠ f | Df = f, S = s)."""
         return 1.0 - float(np.diagonal(self.mechanism, axis1=1, axis2=2).min())
 
     @property
-    def unturned(self) -> bool:
+    def unaltered(self) -> bool:
         """Whether hardly any label of any group was turned."""
-        return self.most_turned < HARDLY_ANY
+        return self.most_altered < HARDLY_ANY
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """One sentence for each way in which the labels of a group were turned, if any were."""
-        if self.unturned:
-            most = f"{self.most_turned:.1%}"
+        if self.unaltered:
+            most = f"{self.most_altered:.1%}"
             return (
                 f"In every group {NONE if most == ZERO else f'at most {most}'} of the labels "
                 "differ from the latent decision. A forest, or a model made from scores, says so "

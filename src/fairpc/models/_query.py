@@ -56,7 +56,7 @@ _TERM: Final = re.compile(
 )
 _WRAPPED: Final = re.compile(r"\s*P\s*\((.*)\)\s*", re.DOTALL)
 
-_TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 CodeSet = frozenset[int]
 Spans = tuple[tuple[float, float], ...]
@@ -89,7 +89,7 @@ class Term:
 
     def __str__(self) -> str:
         if self.also is not None:
-            return f"{self.also[1]} {_TURNED[self.also[0]]} {self.name} {self.sign} {self.value}"
+            return f"{self.also[1]} {_MIRRORED[self.also[0]]} {self.name} {self.sign} {self.value}"
         return self.name if self.value is None else f"{self.name} {self.sign} {self.value}"
 
 
@@ -213,7 +213,7 @@ def _term(match: re.Match[str]) -> Term | None:
         raise QueryError(f"{name!r} has no value after {match['sign']!r}: give one, or '?'")
     if value == UNKNOWN and not literal:
         return Term(name, quoted)
-    also = None if match["first"] is None else (_TURNED[match["before"]], match["first"].strip())
+    also = None if match["first"] is None else (_MIRRORED[match["before"]], match["first"].strip())
     if also is not None and (match["sign"][0] == "=" or also[0][0] == match["sign"][0]):
         raise QueryError(
             f"{name!r} stands between signs that are no interval: write low <= {name} < high"
@@ -519,12 +519,12 @@ def interval(column: Column, low: float, high: float, *, shown: str = "") -> Sai
     return Said(frozenset(np.flatnonzero(inside).tolist()))
 
 
-def _between(column: Column, ends: tuple[Any, ...]) -> Said:
+def _between(column: Column, bounds: tuple[Any, ...]) -> Said:
     """That a column lies in (low, high): numbers, or dates as such or as text; None is no end."""
     _refuse_unordered(column, "give a value, not an interval")
-    if len(ends) != 2:
-        raise QueryError(f"an interval of {column.name!r} has {len(ends)} ends: give (low, high)")
-    low, high = (None if end is None else _bound(column, end) for end in ends)
+    if len(bounds) != 2:
+        raise QueryError(f"an interval of {column.name!r} has {len(bounds)} ends: give (low, high)")
+    low, high = (None if end is None else _bound(column, end) for end in bounds)
     return interval(column, -math.inf if low is None else low, math.inf if high is None else high)
 
 

@@ -515,7 +515,7 @@ def label_counts(rows: TrainingRows, distribution: FairDistribution) -> tuple[Fl
 
 
 def _counted(distribution: FairDistribution, rows: Rows) -> tuple[Floats, float, float]:
-    return *distribution.turned(rows), float(rows.weights.sum())
+    return *distribution.altered_and_likelihood(rows), float(rows.weights.sum())
 
 
 def count_anchors(rows: TrainingRows) -> int:

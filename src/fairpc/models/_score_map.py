@@ -154,7 +154,7 @@ class ScoreMap:
         for g, calibration in enumerate(self.calibrations):
             here = groups == g
             b0, b1 = mechanism[here].T
-            q[..., here] = _bent((calibration(scores[..., here]) - b0) / (b1 - b0))
+            q[..., here] = _squashed((calibration(scores[..., here]) - b0) / (b1 - b0))
         return mean_of(np.atleast_2d(q))
 
     def bounds(
@@ -195,7 +195,7 @@ class ScoreMap:
         known = np.divide(one, total, out=np.array(q), where=total > 0)
         return np.where(labels >= 0, known, q)
 
-    def turned(
+    def altered(
         self,
         q: Floats,
         labels: Positions,
@@ -309,7 +309,7 @@ def mean_of(each: Floats) -> Floats:
     return np.asarray(total / len(each), np.float64)
 
 
-def _bent(q: Floats) -> Floats:
+def _squashed(q: Floats) -> Floats:
     """Numbers near to 0 and 1, and beyond, bent into the range between, their order kept."""
     high = 1 - EDGE * np.exp(-np.maximum(q - (1 - EDGE), 0.0) / EDGE)
     low = EDGE * np.exp(-np.maximum(EDGE - q, 0.0) / EDGE)

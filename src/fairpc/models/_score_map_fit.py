@@ -118,17 +118,17 @@ def fit_score_map(
         check_choice("calibration", calibration, get_args(CalibrationMethod))
     check_choice("select", select, get_args(Select))
     _refuse_constant(scored, names)
-    ends = _with_known(_ends(scored, names), scored, limits)
+    bounds = _with_known(_label_bounds(scored, names), scored, limits)
     weights = scored.rows.weights
     rates = np.bincount(scored.groups, weights, len(names)) / weights.sum()
-    if isinstance(ends, StratumBounds):
-        pi, mechanism, straight = _point(scored, ends, limits, select)
+    if isinstance(bounds, StratumBounds):
+        pi, mechanism, straight = _point(scored, bounds, limits, select)
         own, mechanism = None, _apart(mechanism)
     else:
-        own, straight = _strata_point(scored, ends, limits, select)
+        own, straight = _strata_point(scored, bounds, limits, select)
         pi, mechanism = float(own.share.sum(axis=0) @ own.decision_rate), own.group_mechanism
     _refuse_alike(pi)
-    found = ScoreMap((), rates, pi, mechanism, np.zeros(len(names)), ends, straight, own)
+    found = ScoreMap((), rates, pi, mechanism, np.zeros(len(names)), bounds, straight, own)
     return calibrated(found, scored, calibration)
 
 
@@ -147,7 +147,7 @@ def calibrated(
     return replace(found, shifts=shifts)
 
 
-def _ends(scored: ScoredRows, names: tuple[str, ...]) -> LabelBounds:
+def _label_bounds(scored: ScoredRows, names: tuple[str, ...]) -> LabelBounds:
     weights = scored.rows.weights
     alike = None if np.ptp(weights) == 0 else weights
     given = scored.labels, scored.scores, scored.groups, scored.folds, names, alike, scored.persons
@@ -214,17 +214,17 @@ def _refuse_constant(scored: ScoredRows, names: tuple[str, ...]) -> None:
 
 
 def _point(
-    scored: ScoredRows, ends: StratumBounds, limits: Limits | None, select: Select
+    scored: ScoredRows, bounds: StratumBounds, limits: Limits | None, select: Select
 ) -> tuple[float, Floats, bool]:
     """P(Df = 1), the mechanism [s, f], and whether D = Df was kept."""
     if select == "middle":
-        return (*_middle_of(ends), False)
+        return (*_middle_of(bounds), False)
     rates, straight = _of_bins(scored, limits)
     f = [1 - scored.positive, scored.positive]
     pi, mechanism = float(rates.decision_rate[f[1]]), rates.mechanism[:, f, f[1]]
     if straight:
         return pi, mechanism, True
-    return (*_kept_inside(pi, mechanism, ends), False)
+    return (*_kept_inside(pi, mechanism, bounds), False)
 
 
 def _of_bins(scored: ScoredRows, limits: Limits | None) -> tuple[TopRates, bool]:
@@ -242,20 +242,20 @@ def _of_bins(scored: ScoredRows, limits: Limits | None) -> tuple[TopRates, bool]
 
 
 def _strata_point(
-    scored: ScoredRows, ends: SharedBounds | WithinBounds, limits: Limits | None, select: Select
+    scored: ScoredRows, bounds: SharedBounds | WithinBounds, limits: Limits | None, select: Select
 ) -> tuple[StrataMap, bool]:
     """P(Df = 1 | a) and the mechanism, not shifted yet, and whether D = Df was kept."""
-    n, strata = len(ends.groups), scored.rows.strata
+    n, strata = len(bounds.groups), scored.rows.strata
     straight = False
     if select == "middle":
-        pi, mechanism = _middle(ends, n, strata.n)
+        pi, mechanism = _middle(bounds, n, strata.n)
     else:
         rates, straight = _of_bins(scored, limits)
         f = [1 - scored.positive, scored.positive]
         pi, mechanism = rates.decision_rate[:, f[1]], rates.mechanism[:, f, f[1]]
         mechanism = mechanism.reshape(n, -1, 2)
         if not straight:
-            pi, mechanism = _kept_within(pi, mechanism, ends)
+            pi, mechanism = _kept_within(pi, mechanism, bounds)
     share = np.zeros((n, strata.n))
     np.add.at(share, (scored.groups, scored.strata), scored.rows.weights)
     share /= scored.rows.weights.sum()
@@ -266,11 +266,11 @@ def _strata_point(
 
 
 def _middle(
-    ends: SharedBounds | WithinBounds, n_groups: int, n_strata: int
+    bounds: SharedBounds | WithinBounds, n_groups: int, n_strata: int
 ) -> tuple[Floats, Floats]:
     """P(Df = 1 | a) and the mechanism [s, a, f] in the middle of what is possible."""
-    if isinstance(ends, SharedBounds):
-        boxes = ends.boxes(None)
+    if isinstance(bounds, SharedBounds):
+        boxes = bounds.boxes(None)
         if boxes is None:
             raise LearningError(
                 "no mechanism that is the same in all strata fits the labels of every group, so "
@@ -278,65 +278,65 @@ def _middle(
                 "mechanism='within'"
             )
         shared = np.mean(np.array(boxes), axis=2)
-        return ends.stratum_rates(_apart(shared), STRATUM_ROWS), shared[:, None]
+        return bounds.stratum_rates(_apart(shared), STRATUM_ROWS), shared[:, None]
     # Of a subgroup without rows nothing is known.
     pi, mechanism = np.full(n_strata, 0.5), np.tile([0.0, 1.0], (n_groups, n_strata, 1))
-    for a, own in enumerate(ends.strata):
+    for a, own in enumerate(bounds.strata):
         if own is not None:
-            pi[a], mechanism[ends.of(a), a] = _middle_of(own)
+            pi[a], mechanism[bounds.of(a), a] = _middle_of(own)
     return pi, mechanism
 
 
 def _kept_within(
-    pi: Floats, mechanism: Floats, ends: SharedBounds | WithinBounds
+    pi: Floats, mechanism: Floats, bounds: SharedBounds | WithinBounds
 ) -> tuple[Floats, Floats]:
     """The nearest P(Df = 1 | a) and mechanism that held-out rows leave possible.
 
     Where strata share a mechanism, P(Df = 1 | a) are those that fit the rates of their labels best.
     """
-    if isinstance(ends, SharedBounds):
-        shared = _apart(ends.nearest(mechanism[:, 0], LEVEL))
-        return ends.stratum_rates(shared, STRATUM_ROWS), shared[:, None]
+    if isinstance(bounds, SharedBounds):
+        shared = _apart(bounds.nearest(mechanism[:, 0], LEVEL))
+        return bounds.stratum_rates(shared, STRATUM_ROWS), shared[:, None]
     pi, mechanism = pi.copy(), mechanism.copy()
-    for a, own in enumerate(ends.strata):
+    for a, own in enumerate(bounds.strata):
         if own is not None:
-            at, level = ends.of(a), ends.level_each(LEVEL)
+            at, level = bounds.of(a), bounds.level_each(LEVEL)
             pi[a], mechanism[at, a] = _kept_inside(float(pi[a]), mechanism[at, a], own, level)
     return pi, mechanism
 
 
-def _middle_of(ends: StratumBounds) -> tuple[float, Floats]:
+def _middle_of(bounds: StratumBounds) -> tuple[float, Floats]:
     """The middle of the plain set, at the estimates."""
-    lower, upper = ends.point_set()
+    lower, upper = bounds.point_set()
     pi = (lower + upper) / 2
-    b1 = np.array([np.mean(r.b1(pi)) for r in ends.ranges()])
-    return _with_rates(pi, b1, ends)
+    b1 = np.array([np.mean(r.b1(pi)) for r in bounds.ranges()])
+    return _with_rates(pi, b1, bounds)
 
 
 def _kept_inside(
-    pi: float, mechanism: Floats, ends: StratumBounds, level: float = LEVEL
+    pi: float, mechanism: Floats, bounds: StratumBounds, level: float = LEVEL
 ) -> tuple[float, Floats]:
     """The nearest P(Df) and mechanism that held-out rows leave possible, with sampling error.
 
     Bins are wider than the sets of held-out rows, so that their rates are less extreme. How far
     b0 and b1 are apart is kept where it can be: it is the same from either class.
     """
-    lower, upper = ends.rate_set(level)
+    lower, upper = bounds.rate_set(level)
     if lower > upper:
         return pi, mechanism  # Nothing is possible: the assumptions do not fit.
-    tail = ends.tail(level)
+    tail = bounds.tail(level)
     pi = min(max(pi, lower), upper)
-    rates = np.array([g.rate for g in ends.groups])
+    rates = np.array([g.rate for g in bounds.groups])
     b1 = rates + (1 - pi) * (mechanism[:, 1] - mechanism[:, 0])
-    for g, (own, known) in enumerate(zip(ends.groups, ends.known, strict=True)):
+    for g, (own, known) in enumerate(zip(bounds.groups, bounds.known, strict=True)):
         least, most = known.range(own, own.rate, own.scores(tail)).b1(pi)
         b1[g] = min(max(b1[g], least), most)
-    return _with_rates(pi, b1, ends)
+    return _with_rates(pi, b1, bounds)
 
 
-def _with_rates(pi: float, b1: Floats, ends: StratumBounds) -> tuple[float, Floats]:
+def _with_rates(pi: float, b1: Floats, bounds: StratumBounds) -> tuple[float, Floats]:
     """b0 such that each group has its rate of labels."""
-    rates = np.array([g.rate for g in ends.groups])
+    rates = np.array([g.rate for g in bounds.groups])
     top = np.minimum(np.maximum(b1, rates), 1.0)
     b0 = np.clip((rates - pi * top) / max(1 - pi, LEAST), 0.0, 1.0)
     return pi, np.column_stack([b0, top])
@@ -348,29 +348,29 @@ def _apart(mechanism: Floats) -> Floats:
     return np.stack([np.minimum(mechanism[..., 0], top - WIDTH), top], axis=-1)
 
 
-def _with_known(ends: LabelBounds, scored: ScoredRows, limits: Limits | None) -> LabelBounds:
+def _with_known(bounds: LabelBounds, scored: ScoredRows, limits: Limits | None) -> LabelBounds:
     """What held-out rows leave, cut by knowledge and by rows whose fair decision is known."""
     if limits is not None:
-        ends = within_limits(ends, limits, scored.positive)
+        bounds = within_limits(bounds, limits, scored.positive)
     if scored.rows.f is None:
-        return ends
+        return bounds
     decided = np.where(scored.rows.f < 0, -1, scored.rows.f == scored.positive)
     known = np.flatnonzero(decided >= 0)
-    totals, hits = np.zeros((2, len(ends.groups), scored.rows.strata.n, 2))
+    totals, hits = np.zeros((2, len(bounds.groups), scored.rows.strata.n, 2))
     at = scored.groups[known], scored.strata[known], decided[known].astype(np.intp)
     np.add.at(totals, at, 1.0)
     np.add.at(hits, at, scored.labels[known])
-    return ends.anchored(hits, totals, LEVEL)
+    return bounds.anchored(hits, totals, LEVEL)
 
 
-def within_limits(ends: LabelBounds, limits: Limits, positive: int) -> LabelBounds:
+def within_limits(bounds: LabelBounds, limits: Limits, positive: int) -> LabelBounds:
     """The same ends within what is known beforehand."""
     p = positive
     lower, upper = limits.mechanism_lower[:, :, p], limits.mechanism_upper[:, :, p]
     boxes = np.stack([lower[:, [1 - p, p]], upper[:, [1 - p, p]]], axis=2)  # [s, f, end]
     known = tuple(Known((b0[0], b0[1]), (b1[0], b1[1])) for b0, b1 in boxes.tolist())
     pi = float(limits.rate_lower[p]), float(limits.rate_upper[p])
-    return ends.with_known(known, pi)
+    return bounds.with_known(known, pi)
 
 
 def findings(found: ScoreMap, scored: ScoredRows, coding: TableCoding) -> list[str]:
@@ -388,9 +388,9 @@ def findings(found: ScoreMap, scored: ScoredRows, coding: TableCoding) -> list[s
 
 def _contradiction(found: ScoreMap, coding: TableCoding, strata: Strata) -> list[str]:
     """A sentence where held-out labels leave nothing possible."""
-    ends, tail = found.ends, "or what was stated as known is wrong."
-    if isinstance(ends, SharedBounds):
-        if ends.boxes(LEVEL) is not None:
+    bounds, tail = found.ends, "or what was stated as known is wrong."
+    if isinstance(bounds, SharedBounds):
+        if bounds.boxes(LEVEL) is not None:
             return []
         return [
             f"The labels contradict the assumptions ({LEVEL:.0%} confidence): within "
@@ -398,8 +398,8 @@ def _contradiction(found: ScoreMap, coding: TableCoding, strata: Strata) -> list
             "every group; Df cannot be independent of the group within them, or labels are bent "
             f"differently in some, or depend on features otherwise than through Df, {tail}"
         ]
-    if isinstance(ends, WithinBounds):
-        empty = ends.rejected(LEVEL)
+    if isinstance(bounds, WithinBounds):
+        empty = bounds.rejected(LEVEL)
         if not empty:
             return []
         names = stratum_names(strata, coding)
@@ -410,7 +410,7 @@ def _contradiction(found: ScoreMap, coding: TableCoding, strata: Strata) -> list
             f"{coding.labels.positive_class}) fits every group; Df cannot be independent of the "
             f"group there, or the label depends on features otherwise than through Df, {tail}"
         ]
-    lower, upper = ends.rate_set(LEVEL)
+    lower, upper = bounds.rate_set(LEVEL)
     if lower <= upper:
         return []
     return [
@@ -424,12 +424,12 @@ def _contradiction(found: ScoreMap, coding: TableCoding, strata: Strata) -> list
 def _silent_groups(found: ScoreMap, scored: ScoredRows, coding: TableCoding) -> list[str]:
     """A sentence for each group in which nothing tells fair decisions apart."""
     sentences = []
-    for g, (ends, name) in enumerate(zip(found.ends.groups, coding.group_names, strict=True)):
+    for g, (bounds, name) in enumerate(zip(found.ends.groups, coding.group_names, strict=True)):
         only = scored.rows.d[scored.groups == g]
-        if 0 < ends.rate < 1 and not is_constant(scored, g):
+        if 0 < bounds.rate < 1 and not is_constant(scored, g):
             continue
         why = "the classifier gives all of its rows one score"
-        if not 0 < ends.rate < 1:
+        if not 0 < bounds.rate < 1:
             why = f"all of its labels are {coding.labels.classes[int(only[0])]}"
         sentences.append(
             f"Nothing tells the fair decisions of group {name} apart ({why}): its rows get "

@@ -132,11 +132,11 @@ def fit_mechanism(bins: Rows, options: Options, observer: Observer = UNOBSERVED)
     Without a reason to the contrary labels are not bent: D = Df is kept where the data do not
     reject it (a likelihood ratio test), and the prior of the mechanism is for where they do.
     """
-    bent = _fit_bins(bins, options, AGREEMENT, options.mechanism_prior, observer)
+    altered = _fit_bins(bins, options, AGREEMENT, options.mechanism_prior, observer)
     if not options.mechanism_prior:
-        return bent
+        return altered
     straight = _fit_bins(bins, options, STRAIGHT, STRAIGHT_ROWS, observer)
-    last = [float(fitted.history["log_likelihood"][-1]) for fitted in (bent, straight)]
+    last = [float(fitted.history["log_likelihood"][-1]) for fitted in (altered, straight)]
     # Rows of unequal weight say less than their sum.
     effective = effective_size(bins.weights, bins.each)
     gain = last[0] - last[1]
@@ -147,7 +147,7 @@ def fit_mechanism(bins: Rows, options: Options, observer: Observer = UNOBSERVED)
         # The prior keeps the bent model from its best fit; the rates themselves have none.
         gain = max(gain, _rates_apart(bins))
     rejected = 2 * effective * gain > chi2.ppf(STRAIGHT_LEVEL, n_rates)
-    return bent if rejected else replace(straight, straight=True)
+    return altered if rejected else replace(straight, straight=True)
 
 
 def _rates_apart(rows: Rows) -> float:
@@ -204,18 +204,18 @@ def held_limits(
     quiet = replace(options, mechanism_prior=prior)
     model = binned_model(rows, ordered, quiet)[1].distribution
     rates = model.top_rates
-    ends = [
+    limits = [
         np.clip(value + sign * HELD, 0.0, 1.0)
         for value in (rates.decision_rate, rates.mechanism)
         for sign in (-1, 1)
     ]
     if known is None:
-        return Limits(*ends)
+        return Limits(*limits)
     if model.layout.strata:
         known = known.spread(model.layout)
     mine = known.rate_lower, known.rate_upper, known.mechanism_lower, known.mechanism_upper
-    rate = [np.clip(end, mine[0], mine[1]) for end in ends[:2]]
-    return Limits(*rate, *(np.clip(end, mine[2], mine[3]) for end in ends[2:]))
+    rate = [np.clip(end, mine[0], mine[1]) for end in limits[:2]]
+    return Limits(*rate, *(np.clip(end, mine[2], mine[3]) for end in limits[2:]))
 
 
 def held_mechanism(bins: Rows, fitted: BinsFitted, options: Options) -> TopRates:
@@ -339,9 +339,9 @@ class _Stretching:
 
     def loss(self, power: float) -> float:
         """Minus the log-likelihood of the labels."""
-        told = self.stretched(power)[0] @ self.mechanism
-        told = told[np.arange(len(told)), self.labels]
-        return -float(self.weights @ np.log(np.maximum(told, RAREST)))
+        likelihood = self.stretched(power)[0] @ self.mechanism
+        likelihood = likelihood[np.arange(len(likelihood)), self.labels]
+        return -float(self.weights @ np.log(np.maximum(likelihood, RAREST)))
 
 
 def decided(counts: Floats, mechanism: Floats, rate: Floats, n_steps: int = 200) -> Floats:

@@ -165,7 +165,7 @@ class ScoredModel:
         s: Codes | None,
         x: TableRows,
         positive: int,
-        ends: LabelBounds,
+        label_bounds: LabelBounds,
         level: float | None,
     ) -> Floats:
         """Of the map's own ends, and with what is not known of the scores themselves."""
@@ -186,14 +186,14 @@ class ScoredModel:
             q = self.score_map.decision(self._scores(rows.s, x, at, s), *where)
             q = self._anchored(q, rows.take(at))
             weights = rows.weights[at] * shares[at, g]
-            counts += self.score_map.turned(q, labels[at], where[0], weights, where[1])
+            counts += self.score_map.altered(q, labels[at], where[0], weights, where[1])
         return self._in_order(counts)
 
     def altered_by_scores(self, scored: ScoredRows) -> Floats:
         """``altered``, of the training rows by scores of classifiers that had not seen them."""
         at = scored.groups, scored.strata
         q = self._anchored(self.score_map.decision(scored.last[None], *at), scored.rows)
-        counts = self.score_map.turned(q, scored.labels, at[0], scored.rows.weights, at[1])
+        counts = self.score_map.altered(q, scored.labels, at[0], scored.rows.weights, at[1])
         return self._in_order(counts)
 
     def _anchored(self, q: Floats, rows: Rows) -> Floats:

@@ -388,7 +388,7 @@ class LabelGain:
         return self.standard_errors > CLEARLY and self.gain > AT_LEAST
 
     @property
-    def ahead(self) -> bool:
+    def better(self) -> bool:
         """Whether the score tells labels better, not equally well."""
         return self.standard_errors > MORE_LIKELY and self.gain > NOT_EQUAL
 
@@ -409,7 +409,7 @@ def compare_labels(rows: Rows, options: Options, rng: np.random.Generator) -> La
         for compared in _by_fold(rows, scores, options, fit, rng):
             if compared.clear:
                 return compared
-        if not compared.ahead:
+        if not compared.better:
             break
     return compared
 
@@ -432,10 +432,10 @@ def _by_fold(
         used = np.flatnonzero(others > 0)
         model = fit(rows.take(used).with_weights(others[used]), options, rng)
         row = np.arange(len(held))
-        told = model.observed(rows.s[held], rows.x[held])[row, rows.d[held]]
+        likelihood = model.observed(rows.s[held], rows.x[held])[row, rows.d[held]]
         score = np.log(scores.given[k, held, rows.d[held]])
         said.append(score)
-        gains.append(score - np.log(np.maximum(told, 1e-300)))
+        gains.append(score - np.log(np.maximum(likelihood, 1e-300)))
         weights.append(scores.held[held, k])
         yield _gain(np.concatenate(said), np.concatenate(gains), np.concatenate(weights))
 

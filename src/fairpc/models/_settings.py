@@ -191,14 +191,14 @@ def check_beside(validation_data: Any, eval_set: Any, callback: Any) -> None:
         raise LearningError(f"callback is {callback!r}: give a function of one step of EM")
 
 
-def plain(value: Any) -> Any:
+def serialised(value: Any) -> Any:
     """A setting as JSON; None for what is none (a random generator has no spelling)."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, Knowledge):
         return value.to_dict()
     if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
+        return [serialised(v) for v in value]
     return value if isinstance(value, str | int | float | bool) else None
 
 

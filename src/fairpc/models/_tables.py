@@ -180,8 +180,8 @@ def warn_of_leaks(table: GivenTable, rows: Rows, coding: TableCoding) -> None:
         warn_leak(leak, f"the label {coding.labels.name!r}")
     for j, (column, name) in enumerate(zip(groups.columns, table.roles.sensitive, strict=True)):
         found = merged_leaks(table.source, table.roles, name, column, features.columns)
-        told = {name for leak in found for name in leak.columns}
-        others = [i for i, name in enumerate(features.names) if name not in told]
+        leaking = {name for leak in found for name in leak.columns}
+        others = [i for i, name in enumerate(features.names) if name not in leaking]
         values = np.array([*(cell[j] for cell in groups.cells), -1], np.int16)[rows.s]
         names = [features.names[i] for i in others]
         more = set_leaks(rows.x[:, others], values, rows.weights, names)

@@ -384,8 +384,8 @@ class Limits:
             np.broadcast_to(rate, (layout.strata.n, layout.n_classes)).copy()
             for rate in (self.rate_lower, self.rate_upper)
         )
-        ends = self.mechanism_lower, self.mechanism_upper
-        return Limits(*rates, *(np.repeat(end, each, axis=0) for end in ends))
+        bounds = self.mechanism_lower, self.mechanism_upper
+        return Limits(*rates, *(np.repeat(end, each, axis=0) for end in bounds))
 
     def shares(self, decision: Floats, mechanism: Floats) -> tuple[Floats, Floats]:
         """P(Df) and the mechanism in proportion to counts, as nearly as the limits allow."""

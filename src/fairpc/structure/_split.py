@@ -73,8 +73,8 @@ class SplitState:
         self.n_fixed = self.n_cells * self._n_values
         self.codes = np.concatenate([cell.codes for cell in cells], axis=1)
         self.row_weights = np.concatenate([cell.weights for cell in cells])
-        ends = np.cumsum([cell.codes.shape[1] for cell in cells])
-        self._spans = list(zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True))
+        stops = np.cumsum([cell.codes.shape[1] for cell in cells])
+        self._spans = list(zip([0, *stops[:-1].tolist()], stops.tolist(), strict=True))
         self.totals = self.row_weights.sum(axis=0)
         self._mark = 0
         self._last_asked = -1, np.zeros(0, bool), np.zeros(0, np.int64)
