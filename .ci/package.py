@@ -43,7 +43,7 @@ def check_wheel(path: Path) -> None:
     wanted = {name.removeprefix("src/") for name in tracked("src/fairpc")}
     about = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
     compare(path, names, wanted | {info + name for name in about})
-    needed = ("py.typed", "report/templates/page.html", "report/static/page.js")
+    needed = ("py.typed", "auditing/templates/page.html", "auditing/static/page.js")
     lacking = [name for name in needed if f"fairpc/{name}" not in names]
     if lacking:
         sys.exit(f"{path.name} lacks {lacking[0]}")

@@ -35,8 +35,8 @@ from reproduction.methods import (
 from reproduction.sources import PaperTable, Sources
 
 _FORMAT: Final = 1
-_CLASSIFIER_CODE: Final = ("baselines", "comparison")
-_DISTRIBUTION_CODE: Final = ("circuit", "comparison", "data", "fair", "structure")
+_CLASSIFIER_CODE: Final = ("comparison", "learners")
+_DISTRIBUTION_CODE: Final = ("circuit", "comparison", "data", "models", "structure")
 _LIBRARIES: Final = ("fairlearn", "numpy", "scikit-learn", "scipy")
 
 Runs = dict[tuple[str, str], list[Outcome]]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-PROGRAM = Path(__file__).with_name("estimators") / "killed_fit.py"
+PROGRAM = Path(__file__).with_name("models") / "killed_fit.py"
 
 
 class Parent:

@@ -230,10 +230,10 @@ def test_small_groups_and_many_classes_are_said_before_the_fit(
     frame, y = rows()
     groups = ["x", "x", *np.resize(["a", "b"], 238).tolist()]
 
-    def never(*_: object) -> None:
+    def never(*_: object, **__: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(FairPC, "_fit_checked", never)
+    monkeypatch.setattr("fairpc.models._circuit_fit.CircuitFit.run", never)
     told = r"1 group has fewer than 5 rows, the smallest, 'x', has 2 rows"
     with pytest.warns(GroupWarning, match=told), pytest.raises(AssertionError):
         FairPC("sex", **FAST).fit(frame.with_columns(sex=pl.Series(groups)), y)

@@ -91,17 +91,6 @@ def test_no_columns_are_the_model_without_strata() -> None:
     assert one.circuit_.graph.n_parameters == two.circuit_.graph.n_parameters
 
 
-def test_files_of_models_without_strata_keep_their_version(tmp_path: Path) -> None:
-    X, y, _ = table(400)
-    LatNB("sex", numbers="bins").fit(X, y).save(tmp_path / "plain.fairpc")
-    LatNB("sex", numbers="bins", given="hours").fit(X, y).save(tmp_path / "strata.fairpc")
-    versions = [
-        '"version":7,' in (tmp_path / f"{n}.fairpc").read_text().replace(" ", "")
-        for n in ("plain", "strata")
-    ]
-    assert versions == [False, True]
-
-
 def test_numbers_are_binned_and_columns_crossed() -> None:
     X, y, _ = table(1500)
     m = LatNB("sex", given=["x", "z"], n_bins=3).fit(X, y)
