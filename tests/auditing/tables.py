@@ -68,7 +68,7 @@ def job_of_table(n_seeds: int | None) -> Job:
     """An audit of the table in memory, its rows read."""
     X, y, s = table()
     rows = audited_rows(fitted(), X, y, s, None, None, None)
-    return Job(fitted(), settings(n_seeds=n_seeds), found={"scores": ReadTable(rows, rows)})
+    return Job(fitted(), settings(n_seeds=n_seeds), results={"scores": ReadTable(rows, rows)})
 
 
 def plain_json(record: Audit) -> Any:

@@ -39,8 +39,8 @@ def test_draws_are_as_many_as_are_quick(
 ) -> None:
     """(rows + 1000) × 1000 edges × 500 updates each, 10¹² in all; 50 draws for up to twice that."""
     now = job_of_table(n_seeds=1)
-    now.found["mechanism"] = mechanism.mechanism_facts(now)
-    now.found["decidable.test"] = assumption_test(now)
+    now.results["mechanism"] = mechanism.mechanism_facts(now)
+    now.results["decidable.test"] = assumption_test(now)
     asked: list[int] = []
 
     def drawn(_: Any, draws: Draws, *__: Any) -> Any:

@@ -12,7 +12,7 @@ from auditing.tables import QUICK, fitted, table
 from fairpc import LatentDecision
 from fairpc.auditing import Audit, audit
 from fairpc.auditing import _patterns as patterns_module
-from fairpc.auditing._patterns import FoundPattern, PatternTable
+from fairpc.auditing._patterns import PatternRow, PatternTable
 from fairpc.models import TableClassifier
 
 THRESHOLD = 0.02
@@ -33,7 +33,7 @@ def tables(record: Audit) -> list[PatternTable]:
     return [one for one in both if one is not None]
 
 
-def rows_of(pattern: FoundPattern) -> tuple[Any, Any]:
+def rows_of(pattern: PatternRow) -> tuple[Any, Any]:
     """Which rows of the table are in the group with these values, and which have the values."""
     X, _, s = table()
     coding = fitted().coding_

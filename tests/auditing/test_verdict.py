@@ -154,7 +154,7 @@ def test_what_is_said_of_an_excluded_rate_is_as_strong_as_the_evidence(
 ) -> None:
     job = job_of_table(1)
     tested = assumption_test(job)
-    job.found["decidable.test"] = tested
+    job.results["decidable.test"] = tested
     test = assumption_facts(tested.unstratified, tested.rows)
     (one,) = test.sets
     assert learned_rate(job, test).p_value is None  # type: ignore[union-attr] # it is inside

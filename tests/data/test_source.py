@@ -239,7 +239,7 @@ def test_bins_of_many_numbers_are_off_by_less_than_a_thousandth_of_rank(
     monkeypatch.undo()
     exact = frames.fit_encoding(frame.select("x", "z"), binning="quantile")
     for name in ("x", "z"):
-        found = total.columns[name].found
+        found = total.columns[name].content
         assert isinstance(found, Numbers)
         assert 0 < found.sketch.error < 0.0005 * n
         values = np.sort(frame[name].to_numpy())

@@ -124,7 +124,7 @@ def summary(texts: list[str], most: int | None = None) -> ColumnSummary:
 def test_batches_are_read_alike(most: int | None, tail: str) -> None:
     """The last batch says whether the comma of the others is a decimal mark."""
     first, last = [f"{n},{n + 100}" for n in range(1, 9)], [tail]
-    joined = add_columns([summary(first, most), summary(last, most)], most).read.found
+    joined = add_columns([summary(first, most), summary(last, most)], most).read.content
     assert isinstance(joined, Numbers)
     assert joined.written.decimal == ("," if tail == "12,5" else ".")
     numbers = [n + (n + 100) / 1000 if tail == "12,5" else 1001 * n + 100 for n in range(1, 9)]
@@ -134,7 +134,7 @@ def test_batches_are_read_alike(most: int | None, tail: str) -> None:
 
 def test_two_currencies_in_two_batches_are_no_numbers() -> None:
     dollars, euros = [f"${n},000" for n in range(1, 9)], [f"€{n},000" for n in range(1, 9)]
-    found = add_columns([summary(dollars, 4), summary(euros, 4)], 4).read.found
+    found = add_columns([summary(dollars, 4), summary(euros, 4)], 4).read.content
     assert found is not None
     assert found.values.type == "text"
 

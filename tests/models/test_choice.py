@@ -77,7 +77,7 @@ def test_both_are_asked_about_the_same_unseen_rows(monkeypatch: pytest.MonkeyPat
     trees = choice._trees
     monkeypatch.setattr(choice, "_trees", fit)
     monkeypatch.setattr(LabelGain, "clear", False)
-    monkeypatch.setattr(LabelGain, "ahead", False)
+    monkeypatch.setattr(LabelGain, "better", False)
     compared(rows, options=SHORT)
     assert len(fitted) == 5
     assert sum(some.weights.sum() for some in fitted) == pytest.approx(4 * weights.sum())

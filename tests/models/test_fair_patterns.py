@@ -17,7 +17,7 @@ from fairpc.circuit import CircuitBuilder
 from fairpc.models import FairDistribution, Question
 from fairpc.models import _forest_decisions as forest_module
 from fairpc.models import _patterns as patterns
-from fairpc.models._patterns import Counts, FoundPatterns, assignments, search
+from fairpc.models._patterns import Counts, PatternArrays, assignments, search
 from fairpc.models._top import Layout, build
 from models.distributions import distributions, random_distribution
 from models.forests import Sizes, forests, random_forest
@@ -256,6 +256,6 @@ def test_a_search_may_end_early(min_share: float) -> None:
 def test_patterns_of_equal_difference_have_an_order() -> None:
     x = np.array([[0, -1], [-1, 1], [1, -1], [0, 0]], np.int16)
     size, share = np.array([0.1, -0.3, 0.3, -0.1]), np.array([0.2, 0.1, 0.4, 0.2])
-    found = FoundPatterns(np.array([1, 0, 0, 1]), x, size, size, share).ordered()
+    found = PatternArrays(np.array([1, 0, 0, 1]), x, size, size, share).ordered()
     assert found.x.tolist() == [[1, -1], [-1, 1], [0, -1], [0, 0]]
     assert math.isclose(found.share[0], 0.4)

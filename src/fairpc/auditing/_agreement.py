@@ -321,12 +321,12 @@ def _grouped(table: Any, groups: Groups) -> Any:
     return frame.with_columns(*named).to_native()
 
 
-def _how(found: Comparison, job: Job) -> str:
+def _how(comparison: Comparison, job: Job) -> str:
     model, n_all = job.model, job.rows.n_rows
     name = type(model).__name__
-    sample = "" if found.n_rows == n_all else f"a random sample of {found.n_rows:,} of "
+    sample = "" if comparison.n_rows == n_all else f"a random sample of {comparison.n_rows:,} of "
     alike = ", which count alike here" if job.sample.weights is not None else ""
-    rows = f"{sample}the {n_all:,} audited rows{alike}, in {found.n_folds} folds"
+    rows = f"{sample}the {n_all:,} audited rows{alike}, in {comparison.n_folds} folds"
     if job.rows.same_rows_as_fit:
         chosen = ""
         if model.threshold_.values != (model.threshold,):
@@ -345,25 +345,27 @@ def _how(found: Comparison, job: Job) -> str:
 @blocks.section(
     "group_metrics",
     "Agreement with the observed label, by group",
-    lambda _, found: f"Accuracy {text.share(found.groups[0].accuracy.value)} on all rows",
+    lambda _, metrics: f"Accuracy {text.share(metrics.groups[0].accuracy.value)} on all rows",
 )
-def show_group_metrics(audit: Audit, found: GroupMetrics) -> Iterator[blocks.Block]:
+def show_group_metrics(audit: Audit, metrics: GroupMetrics) -> Iterator[blocks.Block]:
     """Metrics with intervals, captioned as measured against a label that may be biased."""
     flatters = "The rows are those of the fit, so these numbers are optimistic."
-    more = (flatters,) if found.on_training_rows else ()
-    yield blocks.Notice("Read with care: the observed label may be biased.", (found.caption, *more))
-    yield blocks.Side(
-        [_show_metric(audit, found, *metric) for metric in _METRICS if metric[0] in _SHOWN]
+    more = (flatters,) if metrics.on_training_rows else ()
+    yield blocks.Notice(
+        "Read with care: the observed label may be biased.", (metrics.caption, *more)
     )
-    yield show_metrics(found)
+    yield blocks.Side(
+        [_show_metric(audit, metrics, *metric) for metric in _METRICS if metric[0] in _SHOWN]
+    )
+    yield show_metrics(metrics)
 
 
 def _show_metric(
-    audit: Audit, found: GroupMetrics, key: str, title: str, form: text.Form
+    audit: Audit, metrics: GroupMetrics, key: str, title: str, form: text.Form
 ) -> blocks.Figure:
     order = blocks.group_order(audit)
     rows = []
-    for group in found.groups[: _DRAWN + 1]:
+    for group in metrics.groups[: _DRAWN + 1]:
         one: Estimate = getattr(group, key)
         series = _ALL_SERIES if group.group is None else order[group.group]
         rows.append(Row(_name(group), one.value, one.interval, series, note=form(one.value)))
@@ -375,14 +377,14 @@ def _name(group: GroupMetric) -> str:
     return _ALL if group.group is None else group.group
 
 
-def show_metrics(found: GroupMetrics) -> blocks.TableBlock:
+def show_metrics(metrics: GroupMetrics) -> blocks.TableBlock:
     """Metrics by group: groups across where they are few, below each other where they are many."""
     note = (
-        f"In brackets: {text.share(found.level, 0)} intervals, each by itself. Positive means "
-        f"“{text.short(found.positive, 40)}”."
+        f"In brackets: {text.share(metrics.level, 0)} intervals, each by itself. Positive means "
+        f"“{text.short(metrics.positive, 40)}”."
     )
     caption = "Metrics against the observed label, which may be biased"
-    groups = found.groups
+    groups = metrics.groups
 
     def cell(group: GroupMetric, key: str, form: text.Form) -> str:
         one: Estimate = getattr(group, key)
@@ -405,43 +407,45 @@ def show_metrics(found: GroupMetrics) -> blocks.TableBlock:
 @blocks.section(
     "trade_off",
     "Trade-off against other methods",
-    lambda _, found: f"{found.audited} beside {text.counted(len(found.methods) - 1, 'method')}",
+    lambda _, trade_off: (
+        f"{trade_off.audited} beside {text.counted(len(trade_off.methods) - 1, 'method')}"
+    ),
 )
-def show_trade_off(_: Audit, found: TradeOff) -> Iterator[blocks.Block]:
+def show_trade_off(_: Audit, trade_off: TradeOff) -> Iterator[blocks.Block]:
     """The audited model beside others, on rows that they were not fitted to."""
-    yield blocks.Paragraph(found.how)
-    yield blocks.Paragraph(found.caption)
+    yield blocks.Paragraph(trade_off.how)
+    yield blocks.Paragraph(trade_off.caption)
     gaps = {"discrimination": "mean scores", "selection_gap": "decisions"}
-    known = [key for key in gaps if any(m[key] is not None for m in found.methods)]
-    yield blocks.Side([_plane(found, key, gaps[key]) for key in known])
-    yield _methods_table(found)
-    if found.failures:
+    known = [key for key in gaps if any(m[key] is not None for m in trade_off.methods)]
+    yield blocks.Side([_plane(trade_off, key, gaps[key]) for key in known])
+    yield _methods_table(trade_off)
+    if trade_off.failures:
         yield blocks.Paragraph("Not compared:")
         yield blocks.Points(
-            [f"{text.name(method)}: {why}" for method, why in found.failures.items()]
+            [f"{text.name(method)}: {why}" for method, why in trade_off.failures.items()]
         )
-    if found.filled:
-        names = text.listed(found.filled)
+    if trade_off.filled:
+        names = text.listed(trade_off.filled)
         yield blocks.Paragraph(
             f"Methods that take no missing values had them filled: {names}.", "note"
         )
 
 
-def _plane(found: TradeOff, key: str, what: str) -> blocks.Figure:
-    points, methods = [], [m for m in found.methods if m[key] is not None]
+def _plane(trade_off: TradeOff, key: str, what: str) -> blocks.Figure:
+    points, methods = [], [m for m in trade_off.methods if m[key] is not None]
     for m in methods:
         gap, accuracy = abs(m[key]), m["accuracy"]
         spreads = _around(gap, m[f"{key}_sd"]), _around(accuracy, m["accuracy_sd"])
         points.append(Point(m["method"], gap, accuracy, *spreads))
-    mine = next((m for m in methods if m["method"] == found.audited), None)
+    mine = next((m for m in methods if m["method"] == trade_off.audited), None)
     sentence = "Further left: a smaller gap between groups. Higher: more agreement with the label."
     if mine is not None:
         sentence += (
-            f" {text.name(found.audited)}: a gap of {text.size(abs(mine[key]))} "
+            f" {text.name(trade_off.audited)}: a gap of {text.size(abs(mine[key]))} "
             f"points and {text.share(mine['accuracy'])} agreement."
         )
     # What guesses lies far below the others: an axis down to it would press them together.
-    shown = [p for p in points if p.name != found.guessing] or points
+    shown = [p for p in points if p.name != trade_off.guessing] or points
     xs = [x for p in shown for x in (p.x, *(p.x_interval or ()))]
     ys = [y for p in shown for y in (p.y, *(p.y_interval or ()))]
     y_limits = limits(ys)
@@ -461,14 +465,16 @@ def _around(value: float, spread: float | None) -> Interval | None:
     return None if spread is None else (max(value - spread, 0.0), value + spread)
 
 
-def _methods_table(found: TradeOff) -> blocks.TableBlock:
+def _methods_table(trade_off: TradeOff) -> blocks.TableBlock:
     head = ["Method", "Accuracy", "F1", "AUC", "Gap of scores, points", "Gap of decisions, points"]
     keys = ("accuracy", "f1", "auc", "discrimination", "selection_gap")
     rows = [
         (m["method"], *(_with_spread(m[key], m[f"{key}_sd"]) for key in keys))
-        for m in found.methods
+        for m in trade_off.methods
     ]
-    caption = f"Means over {found.n_folds} folds of {text.count(found.n_rows)} rows, all × 100"
+    caption = (
+        f"Means over {trade_off.n_folds} folds of {text.count(trade_off.n_rows)} rows, all × 100"
+    )
     return blocks.TableBlock(caption, head, rows, note="± is the standard deviation over folds.")
 
 
@@ -481,19 +487,19 @@ def _with_spread(value: float | None, spread: float | None) -> str:
 @blocks.section(
     "curves", "ROC and calibration, by group", lambda *_: "How scores relate to the labels"
 )
-def show_curves(audit: Audit, found: ScoreCurves) -> Iterator[blocks.Block]:
+def show_curves(audit: Audit, curves: ScoreCurves) -> Iterator[blocks.Block]:
     """How scores relate to the observed label."""
-    yield blocks.Notice("Measured against the observed label.", (found.caption,))
-    figures = [_show_roc(audit, found)] if found.roc else []
+    yield blocks.Notice("Measured against the observed label.", (curves.caption,))
+    figures = [_show_roc(audit, curves)] if curves.roc else []
     for points, title, words in (
         (
-            found.decision_calibration,
+            curves.decision_calibration,
             "Score of the decision against the label",
             "Share labelled positive at each level of the score P(Df | X, S). It is not meant to "
             "lie on the diagonal: it would, only if the labels were unbiased.",
         ),
         (
-            found.observed_calibration,
+            curves.observed_calibration,
             "Expected label against the label",
             "Share labelled positive at each level of P(D | X, S), the label as the model expects "
             "it. This one is meant to lie on the diagonal.",
@@ -504,8 +510,8 @@ def show_curves(audit: Audit, found: ScoreCurves) -> Iterator[blocks.Block]:
     yield blocks.Side(figures)
 
 
-def _show_roc(audit: Audit, found: ScoreCurves) -> blocks.Figure:
-    by_group = {curve.group: curve for curve in found.roc}
+def _show_roc(audit: Audit, scores: ScoreCurves) -> blocks.Figure:
+    by_group = {curve.group: curve for curve in scores.roc}
     mine = {name: by_group[name] for name in blocks.group_order(audit) if name in by_group}
     sentence = (
         "True against false positive rate as the threshold falls. The higher a curve, the better "

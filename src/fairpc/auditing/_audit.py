@@ -225,7 +225,7 @@ def audit(
         for step in STEPS:
             job.run(step)
         job.report_step(_LAST)
-        found = job.found | {name: compute(job) for name, compute in AT_ONCE.items()}
+        found = job.results | {name: compute(job) for name, compute in AT_ONCE.items()}
         return Audit(**{section.name: found[section.name] for section in fields(Audit)})
 
 
@@ -267,10 +267,10 @@ def group_gaps(
         for step in STEPS:
             if step.name in words:
                 job.run(step)
-    if job.found["parity"] is None:
+    if job.results["parity"] is None:
         raise AuditError(job.left_out["parity"])
-    found: parity.ParityFacts = job.found["parity"]
-    return found
+    facts: parity.ParityFacts = job.results["parity"]
+    return facts
 
 
 def _begun(job: Job, X: Any, y: Any, **about: Any) -> Job:
@@ -332,7 +332,7 @@ STEP_WORDS: Final = {
 }
 
 AT_ONCE: Final[Mapping[str, Callable[[Job], Any]]] = {
-    "mechanism": lambda job: job.found.get("mechanism.intervals") or job.found["mechanism"],
+    "mechanism": lambda job: job.results.get("mechanism.intervals") or job.results["mechanism"],
     "decidable": decidable.decidable_facts,
     "verdict": overview.verdict,
     "learning": learning.learning,

@@ -298,24 +298,24 @@ def _setting(value: Any) -> Any:
     return type(value).__name__
 
 
-@blocks.section("circuit", "The circuit", lambda _, found: text.counted(found.n_nodes, "node"))
-def show_circuit(_: Audit, found: CircuitFacts) -> Iterator[blocks.Block]:
+@blocks.section("circuit", "The circuit", lambda _, facts: text.counted(facts.n_nodes, "node"))
+def show_circuit(_: Audit, facts: CircuitFacts) -> Iterator[blocks.Block]:
     """What the model is made of."""
     yield blocks.Paragraph(
-        f"The model is a {text.name(found.model)}: one circuit of sums and products over "
-        f"{text.counted(len(found.variables), 'variable')}. Every probability in this "
+        f"The model is a {text.name(facts.model)}: one circuit of sums and products over "
+        f"{text.counted(len(facts.variables), 'variable')}. Every probability in this "
         "report that holds under the model is an exact evaluation of it."
     )
     names = ("Nodes", "Edges", "Parameters", "Depth", "Components per cell")
-    sizes = (found.n_nodes, found.n_edges, found.n_parameters, found.depth, found.n_components)
+    sizes = (facts.n_nodes, facts.n_edges, facts.n_parameters, facts.depth, facts.n_components)
     yield blocks.KeyNumbers([*zip(names, map(text.count, sizes), strict=True)])
     note = "The circuit is not drawn: with Graphviz installed, the next audit draws it."
-    if found.svg:
-        drawn = ET.fromstring(text.visible(found.svg))  # noqa: S314 - drawn by Graphviz
+    if facts.svg:
+        drawn = ET.fromstring(text.visible(facts.svg))  # noqa: S314 - drawn by Graphviz
         yield blocks.Drawing("Drawing of the circuit, root on top", _copied(drawn))
         note = "Sums are marked +, products ×. Only the top of a large circuit is drawn."
     yield blocks.Paragraph(note, "note")
-    yield blocks.Lines(found.summary)
+    yield blocks.Lines(facts.summary)
 
 
 def _copied(part: ET.Element) -> Markup:
@@ -331,12 +331,12 @@ def _copied(part: ET.Element) -> Markup:
 @blocks.section(
     "limits", "Assumptions and limits", lambda *_: "What is assumed, what follows, what does not"
 )
-def show_limits(_: Audit, found: Caveats) -> Iterator[blocks.Block]:
+def show_limits(_: Audit, caveats: Caveats) -> Iterator[blocks.Block]:
     """What is assumed, what follows, what does not."""
     for title, sentences in (
-        ("What the model assumes", found.assumptions),
-        ("What then holds exactly", found.guaranteed),
-        ("What does not follow", found.limits),
+        ("What the model assumes", caveats.assumptions),
+        ("What then holds exactly", caveats.guaranteed),
+        ("What does not follow", caveats.limits),
     ):
         if sentences:
             yield blocks.Heading(title)
@@ -344,26 +344,26 @@ def show_limits(_: Audit, found: Caveats) -> Iterator[blocks.Block]:
 
 
 @blocks.section("provenance", "Provenance", lambda *_: "Hashes, versions, settings, date")
-def show_provenance(audit: Audit, found: AuditProvenance) -> Iterator[blocks.Block]:
+def show_provenance(audit: Audit, provenance: AuditProvenance) -> Iterator[blocks.Block]:
     """What would be needed to do the audit again: hashes, versions, settings, date."""
     hashes = "The hashes identify the model and the rows; equal hashes mean equal content."
     yield blocks.Paragraph(hashes)
     learned = (
-        "Map of scores" if found.model == LatentDecision.__name__ else "Circuit and parameters"
+        "Map of scores" if provenance.model == LatentDecision.__name__ else "Circuit and parameters"
     )
     identity = {
-        "Model": found.model,
-        learned: found.model_hash,
-        "Training rows, encoded": found.training_hash,
-        "Audited rows, encoded": found.audited_hash,
-        "Date": found.date,
-        "Platform": found.platform,
+        "Model": provenance.model,
+        learned: provenance.model_hash,
+        "Training rows, encoded": provenance.training_hash,
+        "Audited rows, encoded": provenance.audited_hash,
+        "Date": provenance.date,
+        "Platform": provenance.platform,
     }
     yield _pairs("Identity", identity)
-    yield _pairs("Versions", found.versions)
-    yield _pairs("Settings of the model", found.settings, folded=True)
-    yield _pairs("Settings of the audit", found.audit_settings, folded=True)
-    times = {name: f"{value:,.1f} s" for name, value in found.seconds.items()}
+    yield _pairs("Versions", provenance.versions)
+    yield _pairs("Settings of the model", provenance.settings, folded=True)
+    yield _pairs("Settings of the audit", provenance.audit_settings, folded=True)
+    times = {name: f"{value:,.1f} s" for name, value in provenance.seconds.items()}
     yield _pairs("Time of each part", times, folded=True)
 
 
@@ -378,7 +378,7 @@ def _pairs(caption: str, values: Mapping[str, Any], *, folded: bool = False) -> 
 @blocks.section(
     "what_if", "What if: ask the model", lambda *_: "Set what is known of a person; exact answers"
 )
-def show_what_if(audit: Audit, found: WhatIf) -> Iterator[blocks.Block]:
+def show_what_if(audit: Audit, what_if: WhatIf) -> Iterator[blocks.Block]:
     """A form with every feature and the group; anything may stay unknown."""
     yield blocks.Paragraph(
         "Set what is known about a person and leave the rest unknown. The page evaluates the "
@@ -390,23 +390,23 @@ def show_what_if(audit: Audit, found: WhatIf) -> Iterator[blocks.Block]:
         "that changes a probability here need not change anything in a person's life."
     )
     choices = []
-    for v in _asked(found):
+    for v in _asked(what_if):
         # Numbers and dates, which have bins, are written into a field of that kind.
         field = v.kind if v.edges and v.kind is not None else ""
         choices.append((v.column, _name(v, audit), [*map(text.short, v.values)], field))
-    yield blocks.Form(choices, _questions(audit, found))
+    yield blocks.Form(choices, _questions(audit, what_if))
 
 
-def _questions(audit: Audit, found: WhatIf) -> dict[str, Any]:
+def _questions(audit: Audit, what_if: WhatIf) -> dict[str, Any]:
     """The circuit and the names, as the script of the page reads them."""
-    columns = {v.role: v for v in found.variables if v.role != "feature"}
+    columns = {v.role: v for v in what_if.variables if v.role != "feature"}
     return {
-        "circuit": packed_circuit(found.circuit),
+        "circuit": packed_circuit(what_if.circuit),
         "roles": {
             "group": columns["group"].column,
-            "decision": found.decision,
+            "decision": what_if.decision,
             "observed": columns["label"].column,
-            "positive": found.positive,
+            "positive": what_if.positive,
         },
         "classes": [text.short(value, 40) for value in columns["label"].values],
         "decisionName": "P(Df | known)" if "decision" in columns else "P(D | known)",
@@ -418,14 +418,14 @@ def _questions(audit: Audit, found: WhatIf) -> dict[str, Any]:
                 "values": [text.short(value, 60) for value in v.values],
                 "edges": list(v.edges),
             }
-            for v in _asked(found)
+            for v in _asked(what_if)
         ],
     }
 
 
-def _asked(found: WhatIf) -> list[Variable]:
+def _asked(what_if: WhatIf) -> list[Variable]:
     """The group, then the features."""
-    return [v for role in ("group", "feature") for v in found.variables if v.role == role]
+    return [v for role in ("group", "feature") for v in what_if.variables if v.role == role]
 
 
 def _name(variable: Variable, audit: Audit) -> str:

@@ -240,7 +240,7 @@ def _room(job: Job, lower: Floats, upper: Floats, kept: Bools) -> tuple[Any, ...
 
 def _identified_within(job: Job) -> IdentifiedFacts:
     """The set under parity within strata: of all together, or of each by itself."""
-    rows, strata, test = job.rows, job.strata, job.found.get("strata.test")
+    rows, strata, test = job.rows, job.strata, job.results.get("strata.test")
     names = cast(CircuitClassifier, job.model).strata_
     where = strata.codes(rows.x)
     known = (rows.s >= 0) & (where >= 0)
@@ -335,8 +335,8 @@ def decidable_facts(job: Job) -> Decidable:
         untested=job.left_out.get("decidable.test", ""),
         rejected=None if job.own_test is None else job.own_test.rejected,
         learned=None if test is None else learned_rate(job, test),
-        identified=job.found["decidable.identified"],
-        stability=job.found["decidable.stability"],
+        identified=job.results["decidable.identified"],
+        stability=job.results["decidable.stability"],
         stability_rows=job.sample.n_rows,
     )
 
@@ -349,9 +349,9 @@ def refit_cost(model: CircuitClassifier, rows: AuditedRows) -> float:
 _DRAWN: Final = 12
 
 
-def _gist(_: Audit, found: Decidable) -> str:
-    word = {True: "contradicted", False: "not contradicted", None: "not tested"}[found.rejected]
-    learned = found.learned
+def _gist(_: Audit, decidable: Decidable) -> str:
+    word = {True: "contradicted", False: "not contradicted", None: "not tested"}[decidable.rejected]
+    learned = decidable.learned
     left = ""
     if learned is not None:
         left = f"; P(Df = {text.short(learned.label, 20)}) from {text.share(learned.lower)} to "
@@ -360,7 +360,7 @@ def _gist(_: Audit, found: Decidable) -> str:
 
 
 @blocks.section("decidable", "What the data can and cannot decide", _gist)
-def show_decidable(audit: Audit, found: Decidable) -> Iterator[blocks.Block]:
+def show_decidable(audit: Audit, decidable: Decidable) -> Iterator[blocks.Block]:
     """How much of the account rests on data, and how much on assumptions."""
     yield blocks.Paragraph(
         "Nobody sees a hidden decision. These are the limits of what the data can say about it.",
@@ -370,42 +370,42 @@ def show_decidable(audit: Audit, found: Decidable) -> Iterator[blocks.Block]:
     own = None if audit.strata is None else audit.strata.own
     if own is not None:
         yield show_own_test(own)
-    elif found.test is None:
-        yield blocks.Paragraph(f"Not tested. {text.sentence(found.untested)}")
+    elif decidable.test is None:
+        yield blocks.Paragraph(f"Not tested. {text.sentence(decidable.untested)}")
     else:
-        yield from show_test(audit, found.test)
-    tested = found.identified is not None and found.identified.level is not None
+        yield from show_test(audit, decidable.test)
+    tested = decidable.identified is not None and decidable.identified.level is not None
     yield blocks.Heading("What stays open" + ("" if tested else " at any number of rows"))
-    if found.identified is None:
+    if decidable.identified is None:
         yield blocks.absent(audit, "decidable.identified")
     else:
-        yield from _show_identified(audit, found.identified)
+        yield from _show_identified(audit, decidable.identified)
     yield blocks.Heading("Spread over random starts")
-    if found.stability is None:
+    if decidable.stability is None:
         yield blocks.absent(audit, "decidable.stability")
     else:
-        yield from _stability(audit, found.stability)
+        yield from _stability(audit, decidable.stability)
 
 
-def _show_identified(audit: Audit, found: IdentifiedFacts) -> Iterator[blocks.Block]:
-    after_all = f" {_after_all(audit.decidable)}" if found.empty and not found.strata else ""
-    yield blocks.Paragraph(found.sentence + after_all)
-    if found.bands:
+def _show_identified(audit: Audit, facts: IdentifiedFacts) -> Iterator[blocks.Block]:
+    after_all = f" {_after_all(audit.decidable)}" if facts.empty and not facts.strata else ""
+    yield blocks.Paragraph(facts.sentence + after_all)
+    if facts.bands:
         yield blocks.KeyNumbers(
             [
-                ("Mean width of the bounds of a score, points", text.size(found.mean_width)),
-                ("Decided positively whatever is true", text.share(found.always)),
-                ("Decided negatively whatever is true", text.share(found.never)),
-                ("Depends on what is true", text.share(found.open)),
+                ("Mean width of the bounds of a score, points", text.size(facts.mean_width)),
+                ("Decided positively whatever is true", text.share(facts.always)),
+                ("Decided negatively whatever is true", text.share(facts.never)),
+                ("Depends on what is true", text.share(facts.open)),
             ]
         )
-        yield _show_bands(found, blocks.group_order(audit))
-    if any("stratum" in group for group in found.groups):
+        yield _show_bands(facts, blocks.group_order(audit))
+    if any("stratum" in group for group in facts.groups):
         yield blocks.Paragraph(
             "What is possible in each stratum is in the section on strata.", "note"
         )
     else:
-        yield _ranges(audit, found)
+        yield _ranges(audit, facts)
 
 
 def _after_all(decidable: Decidable) -> str:
@@ -423,10 +423,10 @@ def _after_all(decidable: Decidable) -> str:
     )
 
 
-def _show_bands(found: IdentifiedFacts, order: dict[str, int]) -> blocks.Figure:
+def _show_bands(facts: IdentifiedFacts, order: dict[str, int]) -> blocks.Figure:
     series = []
     for group in order:
-        mine = [band for band in found.bands if band.group == group]
+        mine = [band for band in facts.bands if band.group == group]
         scores = [band.score for band in mine]
         series.append(Series(group, scores, scores, [(band.lower, band.upper) for band in mine]))
     explained = (
@@ -440,7 +440,7 @@ def _show_bands(found: IdentifiedFacts, order: dict[str, int]) -> blocks.Figure:
             f"{text.share(band.low, 0)} to {text.share(band.high, 0)}",
             *(band.n, band.score, band.lower, band.upper),
         )
-        for band in found.bands
+        for band in facts.bands
     ]
     head = ("Group", "Model's score", "Rows", "Mean score", "Lowest", "Highest")
     caption = "Bounds of a person's score, by tenth of the model's score"
@@ -451,17 +451,17 @@ def _show_bands(found: IdentifiedFacts, order: dict[str, int]) -> blocks.Figure:
     return blocks.Figure(title, explained, picture, numbers, alone)
 
 
-def _ranges(audit: Audit, found: IdentifiedFacts) -> blocks.TableBlock:
+def _ranges(audit: Audit, facts: IdentifiedFacts) -> blocks.TableBlock:
     """What each group leaves possible, beside what the model learned and its interval."""
-    label = text.short(found.positive, 30)
-    learned = _learned(audit, found.positive)
-    rate = None if audit.mechanism is None else audit.mechanism.rate_of(found.positive)
+    label = text.short(facts.positive, 30)
+    learned = _learned(audit, facts.positive)
+    rate = None if audit.mechanism is None else audit.mechanism.rate_of(facts.positive)
     rows: list[tuple[Any, ...]] = []
-    for group in found.groups:
+    for group in facts.groups:
         name = text.short(group["group"])
-        if not found.strata:
+        if not facts.strata:
             rows.append((name, f"P(Df = {label}), from this group alone", _span(group, ""), rate))
-        if found.empty and not found.strata:
+        if facts.empty and not facts.strata:
             continue  # No value of the mechanism is possible at the estimates themselves.
         for key, given in (("b0", "Df otherwise"), ("b1", f"Df = {label}")):
             quantity = f"P(D = {label} given {given})"
@@ -492,10 +492,10 @@ def _learned(audit: Audit, positive: str) -> dict[tuple[str, str], str]:
     return result
 
 
-def _stability(audit: Audit, found: Stability) -> Iterator[blocks.Block]:
+def _stability(audit: Audit, stability: Stability) -> Iterator[blocks.Block]:
     """What moved when EM started elsewhere."""
-    yield blocks.Points(found.summary().splitlines())
-    yield _starts(found, found.classes.index(audit.data.positive))
+    yield blocks.Points(stability.summary().splitlines())
+    yield _starts(stability, stability.classes.index(audit.data.positive))
     used, n_all = audit.decidable.stability_rows, audit.data.n_rows
     if used < n_all:
         yield blocks.Paragraph(
@@ -505,12 +505,12 @@ def _stability(audit: Audit, found: Stability) -> Iterator[blocks.Block]:
         )
 
 
-def _starts(found: Stability, positive: int) -> blocks.Figure:
-    label = text.short(found.classes[positive], 30)
+def _starts(stability: Stability, positive: int) -> blocks.Figure:
+    label = text.short(stability.classes[positive], 30)
     rows, cells = [], []
-    for s, group in enumerate(found.groups):
-        for f, decision in enumerate(found.classes):
-            again = [found.model, *found.starts]
+    for s, group in enumerate(stability.groups):
+        for f, decision in enumerate(stability.classes):
+            again = [stability.model, *stability.starts]
             own, *values = (float(run.mechanism[s, f, positive]) for run in again)
             ends = min(own, *values), max(own, *values)
             name = f"{text.short(group, 20)}, Df = {text.short(decision, 20)}"
@@ -519,7 +519,7 @@ def _starts(found: Stability, positive: int) -> blocks.Figure:
     explained = (
         f"Mark: probability of the label {label} in the model, fitted on to the same rows as the "
         "random starts, so that they compare. Line: from the lowest to the highest value over it "
-        f"and {text.counted(len(found.starts), 'random start')}."
+        f"and {text.counted(len(stability.starts), 'random start')}."
     )
     if len(rows) > _DRAWN:
         explained += f" The first {_DRAWN} of {len(rows)} are drawn."

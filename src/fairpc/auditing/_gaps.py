@@ -131,16 +131,16 @@ def disparity(rows: AuditedRows, values: Floats, kept: Bools, k: int, level: flo
     return Disparity(rows.classes[k], rows.named(found), (), too_small)
 
 
-def _significance(found: Parity, n_classes: int) -> tuple[Significance, ...]:
+def _significance(parity: Parity, n_classes: int) -> tuple[Significance, ...]:
     """A test per pair: the score test of two rates, on effective numbers of rows.
 
     It is Pearson's χ² without correction where rows are independent and count alike. Where
     a cell is expected to hold under 5 rows, and counts are whole, Fisher's exact test.
     """
-    means = {g.group: g for g in found.groups}
-    times = len(found.pairs) * n_classes
+    means = {g.group: g for g in parity.groups}
+    times = len(parity.pairs) * n_classes
     result = []
-    for pair in found.pairs:
+    for pair in parity.pairs:
         a, b = means[pair.first], means[pair.last]
         test, p_value = _test(a.mean, a.effective_n, b.mean, b.effective_n)
         result.append(Significance(pair.first, pair.last, test, min(1.0, p_value * times)))
@@ -169,50 +169,50 @@ def gap_words(disparities: Sequence[Disparity]) -> str:
 @blocks.section(
     "labels",
     "Disparity of the observed labels",
-    lambda _, found: f"Rates of the groups differ by {gap_words(found.disparities)}",
+    lambda _, disparity: f"Rates of the groups differ by {gap_words(disparity.disparities)}",
 )
-def show_labels(audit: Audit, found: LabelDisparity) -> Iterator[blocks.Block]:
+def show_labels(audit: Audit, disparity: LabelDisparity) -> Iterator[blocks.Block]:
     """How often each group was given each label."""
-    yield blocks.Paragraph(found.sentence, "lead")
+    yield blocks.Paragraph(disparity.sentence, "lead")
     yield blocks.Paragraph(
         "This is what was recorded. It does not say why: groups may differ in what the label "
         "measures, in how it was given, or in both."
     )
-    for one in found.disparities:
+    for one in disparity.disparities:
         label = text.quoted(one.label)
-        if len(found.disparities) > 1:
+        if len(disparity.disparities) > 1:
             yield blocks.Heading(f"Class {label}")
         what = f"The share of rows labelled {label}"
         yield show_means(audit, one, f"Rows labelled {label}, by group", what)
         yield show_ratios(one, "Impact ratio of the labels")
 
 
-def show_means(audit: Audit, found: Disparity, title: str, what: str) -> blocks.Figure:
+def show_means(audit: Audit, disparity: Disparity, title: str, what: str) -> blocks.Figure:
     """Rate or mean score of each group as a bar; ``what`` begins the sentence about it."""
-    groups, order = found.parity.groups, blocks.group_order(audit)
+    groups, order = disparity.parity.groups, blocks.group_order(audit)
     rows = [Row(g.group, g.mean, series=order[g.group]) for g in groups]
     low, high = (pick(groups, key=lambda g: g.mean) for pick in (min, max))
     sentence = (
         f"{what} is lowest in group {text.short(low.group, 40)}, {text.share(low.mean)}, and "
         f"highest in group {text.short(high.group, 40)}, {text.share(high.mean)}."
     )
-    head = ["Group", "Rows", "Rate" if found.parity.kind == "rate" else "Mean", "Note"]
+    head = ["Group", "Rows", "Rate" if disparity.parity.kind == "rate" else "Mean", "Note"]
     cells = [(g.group, g.n, g.mean, "few rows" if g.small else "") for g in groups]
     table = blocks.TableBlock(title, head, cells).without_empty_remarks()
     return blocks.Figure(title, sentence, bars(rows), table)
 
 
-def show_ratios(found: Disparity, title: str) -> blocks.Figure:
+def show_ratios(disparity: Disparity, title: str) -> blocks.Figure:
     """The smaller mean over the larger, per pair, against four fifths and equality."""
-    finite = {p: p.impact_ratio for p in found.parity.pairs if math.isfinite(p.impact_ratio)}
-    pairs = sorted(found.parity.pairs, key=lambda p: finite.get(p, math.inf))[:_DRAWN]
+    finite = {p: p.impact_ratio for p in disparity.parity.pairs if math.isfinite(p.impact_ratio)}
+    pairs = sorted(disparity.parity.pairs, key=lambda p: finite.get(p, math.inf))[:_DRAWN]
     rows = [
         Row(_pair(p), finite.get(p), _ratio_interval(p), note=text.number(p.impact_ratio, 2))
         for p in pairs
     ]
     sentence = (
         "The impact ratio is the smaller mean over the larger; 1 is equality. Here "
-        f"{_MARKS[found.parity.four_fifths]}. The four-fifths mark is a rule of thumb of US "
+        f"{_MARKS[disparity.parity.four_fifths]}. The four-fifths mark is a rule of thumb of US "
         "employment law, not a test of fairness."
     )
     marks = (Mark(FOUR_FIFTHS, "four fifths"), Mark(1.0, "equal"))
@@ -221,23 +221,23 @@ def show_ratios(found: Disparity, title: str) -> blocks.Figure:
     known = [n for n in numbers if math.isfinite(n)]
     extent = max(min([0.7, *known]) - 0.05, 0.0), max([1.05, *known]) + 0.05
     picture = estimates(rows, text.number_tick, marks=marks, extent=extent)
-    return blocks.Figure(title, sentence, picture, _pair_table(found))
+    return blocks.Figure(title, sentence, picture, _pair_table(disparity))
 
 
-def show_differences(found: Disparity, title: str) -> blocks.Figure:
+def show_differences(disparity: Disparity, title: str) -> blocks.Figure:
     """Differences with their intervals, per pair, against zero."""
     sentence = (
-        f"The largest gap is {text.size(found.gap)} points, and at most "
-        f"{text.size(found.gap_upper)} allowing for chance."
+        f"The largest gap is {text.size(disparity.gap)} points, and at most "
+        f"{text.size(disparity.gap_upper)} allowing for chance."
     )
-    pairs = sorted(found.parity.pairs, key=lambda p: -abs(p.difference))[:_DRAWN]
+    pairs = sorted(disparity.parity.pairs, key=lambda p: -abs(p.difference))[:_DRAWN]
     rows = []
     for p in pairs:
         name, note = _pair(p, text.MINUS), text.points(p.difference)
         rows.append(Row(name, p.difference, p.difference_interval, note=note))
     zero = (Mark(0.0, "no gap"),)
     picture = estimates(rows, text.points_tick, marks=zero, axis="percentage points")
-    return blocks.Figure(title, sentence, picture, _pair_table(found))
+    return blocks.Figure(title, sentence, picture, _pair_table(disparity))
 
 
 def _pair_table(disparity: Disparity) -> blocks.TableBlock:

@@ -331,20 +331,20 @@ class Job:
     progress: Report | None = None
     steps: Mapping[str, str] = field(default_factory=dict)  #: names of all steps, in order -> words
     #: step -> what it computed; None where it has no answer
-    found: dict[str, Any] = field(default_factory=dict)
+    results: dict[str, Any] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)  #: step -> why it has none
     seconds: dict[str, float] = field(default_factory=dict)  #: step -> time it took
 
     @property
     def rows(self) -> AuditedRows:
         """All rows, equal ones perhaps merged: for what is a sum over rows."""
-        rows: AuditedRows = self.found["scores"].rows
+        rows: AuditedRows = self.results["scores"].rows
         return rows
 
     @property
     def drawn(self) -> AuditedRows:
         """Rows as they are in the table."""
-        drawn: AuditedRows = self.found["scores"].drawn
+        drawn: AuditedRows = self.results["scores"].drawn
         return drawn
 
     @cached_property
@@ -360,7 +360,7 @@ class Job:
     @property
     def tested(self) -> Tested | None:
         """The plain test and its rows; None where these rows do not allow one."""
-        return self.found.get("decidable.test")
+        return self.results.get("decidable.test")
 
     @property
     def test(self) -> AssumptionTest | None:
@@ -370,7 +370,7 @@ class Job:
     @property
     def own_test(self) -> AssumptionTest | StrataTest | TestsByStratum | None:
         """The test of what the model assumes: the plain one, or that within its strata."""
-        return self.found.get("strata.test") if self.strata else self.test
+        return self.results.get("strata.test") if self.strata else self.test
 
     def run(self, step: AuditStep) -> None:
         """Compute a step; where it has no answer, keep the reason and leave out its parts too."""
@@ -379,12 +379,12 @@ class Job:
         self.report_step(step.name)
         began = perf_counter()
         try:
-            self.found[step.name] = step.compute(self)
+            self.results[step.name] = step.compute(self)
             self.seconds[step.name] = perf_counter() - began
         except FairpcError as error:
             if step.needed:
                 raise
-            self.found[step.name] = None
+            self.results[step.name] = None
             self.left_out[step.name] = str(error)
 
     def report_step(self, step: str, inner: str = "") -> None:

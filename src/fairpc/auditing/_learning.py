@@ -182,16 +182,16 @@ def _sentences(model: LatentDecision) -> tuple[str, ...]:
     )
 
 
-def _second_round(found: SecondRound) -> str:
+def _second_round(second_round: SecondRound) -> str:
     """What was learned once the mechanism was known."""
-    names = [_words(classifier) for classifier in found.estimators[0]]
+    names = [_words(classifier) for classifier in second_round.estimators[0]]
     shares = " and ".join(
-        f"{share:.0%} by {name}" for name, share in zip(names, found.shares[1:], strict=True)
+        f"{share:.0%} by {name}" for name, share in zip(names, second_round.shares[1:], strict=True)
     )
     return (
         "Once the mechanism was known, Df was learned behind the labels in the same folds: "
-        f"scores are made {found.shares[0]:.0%} by the classifiers of the label, {shares} of Df. "
-        "Under these shares the labels of the rows left out are likeliest."
+        f"scores are made {second_round.shares[0]:.0%} by the classifiers of the label, {shares} "
+        "of Df. Under these shares the labels of the rows left out are likeliest."
     )
 
 
@@ -204,47 +204,49 @@ def _words(classifier: Any) -> str:
     return f"{name} at the end of a pipeline" if steps else name
 
 
-def _learned(_: Audit, found: Learning | ScoreLearningFacts) -> str:
-    if isinstance(found, ScoreLearningFacts):
-        return f"From scores of {found.classifier}"
-    return f"EM with {text.counted(found.n_iter, 'update')}"
+def _learned(_: Audit, learning: Learning | ScoreLearningFacts) -> str:
+    if isinstance(learning, ScoreLearningFacts):
+        return f"From scores of {learning.classifier}"
+    return f"EM with {text.counted(learning.n_iter, 'update')}"
 
 
 @blocks.section("learning", "How the model was learned", _learned)
-def show_learning(audit: Audit, found: Learning | ScoreLearningFacts) -> Iterator[blocks.Block]:
+def show_learning(audit: Audit, learning: Learning | ScoreLearningFacts) -> Iterator[blocks.Block]:
     """The course of EM, or how scores of a classifier became those of Df."""
-    if isinstance(found, ScoreLearningFacts):
-        yield blocks.Points(found.sentences)
-        yield _calibration(found)
+    if isinstance(learning, ScoreLearningFacts):
+        yield blocks.Points(learning.sentences)
+        yield _calibration(learning)
         return
-    ended = "and stopped by itself" if found.converged else "and was stopped at its limit"
-    yield blocks.Paragraph(f"EM made {text.counted(found.n_iter, 'update')} {ended}.")
-    if found.choices:
+    ended = "and stopped by itself" if learning.converged else "and was stopped at its limit"
+    yield blocks.Paragraph(f"EM made {text.counted(learning.n_iter, 'update')} {ended}.")
+    if learning.choices:
         yield blocks.Paragraph("How the structure was chosen:")
-        yield blocks.Points(found.choices)
-    if len(found.iterations) > 1:
-        names = sorted(found.curves, key=lambda name: (name != "objective", name))
-        finite = [name for name in names if all(map(math.isfinite, found.curves[name]))]
-        figures = [_objective(found, finite)] if finite else []
-        if found.mechanism and audit.mechanism is not None:
-            figures.append(_show_mechanism(audit.mechanism, found))
+        yield blocks.Points(learning.choices)
+    if len(learning.iterations) > 1:
+        names = sorted(learning.curves, key=lambda name: (name != "objective", name))
+        finite = [name for name in names if all(map(math.isfinite, learning.curves[name]))]
+        figures = [_objective(learning, finite)] if finite else []
+        if learning.mechanism and audit.mechanism is not None:
+            figures.append(_show_mechanism(audit.mechanism, learning))
         yield blocks.Side(figures)
     else:
         yield blocks.Paragraph("There is only one iteration, so there is no curve.")
 
 
-def _calibration(found: ScoreLearningFacts) -> blocks.Figure:
+def _calibration(learning: ScoreLearningFacts) -> blocks.Figure:
     """P(D = positive) as each group's calibration reads the scores."""
-    label = text.short(found.positive, 20)
+    label = text.short(learning.positive, 20)
     sentence = (
-        f"What a score of the classifier for {text.quoted(found.positive)} was found to mean in "
+        f"What a score of the classifier for {text.quoted(learning.positive)} was found to mean in "
         "each group, on rows that it had not seen."
     )
-    if len(found.curves) > _LINES:
-        sentence += f" The first {_LINES} of {len(found.curves)} groups are drawn."
-    drawn = [Series(one.group, one.scores, one.rates) for one in found.curves[:_LINES]]
+    if len(learning.curves) > _LINES:
+        sentence += f" The first {_LINES} of {len(learning.curves)} groups are drawn."
+    drawn = [Series(one.group, one.scores, one.rates) for one in learning.curves[:_LINES]]
     cells = [
-        (one.group, one.scores[i], one.rates[i]) for one in found.curves for i in _few(one.scores)
+        (one.group, one.scores[i], one.rates[i])
+        for one in learning.curves
+        for i in _few(one.scores)
     ]
     title, head = "Calibration within groups", ("Group", "Score", f"P(D = {label})")
     numbers = blocks.TableBlock("Rate of the label by score", head, cells, folded=True)
@@ -253,10 +255,10 @@ def _calibration(found: ScoreLearningFacts) -> blocks.Figure:
     return blocks.Figure(title, sentence, picture, numbers)
 
 
-def _objective(found: Learning, shown: list[str]) -> blocks.Figure:
+def _objective(learning: Learning, shown: list[str]) -> blocks.Figure:
     """Each curve from its own first value: what is learned is the difference."""
-    steps, names = found.iterations, [_NAMES.get(name, name) for name in shown]
-    known = [found.curves[name] for name in shown]
+    steps, names = learning.iterations, [_NAMES.get(name, name) for name in shown]
+    known = [learning.curves[name] for name in shown]
     gains = [[value - values[0] for value in values] for values in known]
     sentence = (
         f"Change of each quantity since the start, in nats a row. {names[0]}: "
@@ -276,19 +278,19 @@ def _objective(found: Learning, shown: list[str]) -> blocks.Figure:
     return blocks.Figure(title, sentence, curves(plane, series), numbers, alone)
 
 
-def _show_mechanism(found: MechanismFacts, course: Learning) -> blocks.Figure:
-    steps, positive = course.iterations, found.classes.index(found.positive)
+def _show_mechanism(facts: MechanismFacts, course: Learning) -> blocks.Figure:
+    steps, positive = course.iterations, facts.classes.index(facts.positive)
     lines = [
         Series(
             f"{text.short(group, 20)}, Df = {text.short(decision, 20)}",
             steps,
             [step[s][f][positive] for step in course.mechanism],
         )
-        for s, group in enumerate(found.groups)
-        for f, decision in enumerate(found.classes)
+        for s, group in enumerate(facts.groups)
+        for f, decision in enumerate(facts.classes)
     ]
     sentence = (
-        f"Probability that a row is labelled {text.quoted(found.positive)}, by group and latent "
+        f"Probability that a row is labelled {text.quoted(facts.positive)}, by group and latent "
         "decision."
     )
     if len(lines) > _LINES:
@@ -296,7 +298,7 @@ def _show_mechanism(found: MechanismFacts, course: Learning) -> blocks.Figure:
     cells = [(text.count(steps[i]), *(text.share(one.y[i]) for one in lines)) for i in _few(steps)]
     head = ["Iteration", *(one.name for one in lines)]
     numbers = blocks.TableBlock("The mechanism over iterations", head, cells, folded=True)
-    what = f"P(D = {text.short(found.positive, 20)} | Df, S)"
+    what = f"P(D = {text.short(facts.positive, 20)} | Df, S)"
     plane = Plane("iteration", what, (steps[0], max(steps[-1], 1)), x_form=text.number_tick)
     title, alone = "The mechanism while it was learned", "Mechanism over iterations"
     return blocks.Figure(title, sentence, curves(plane, lines[:_LINES]), numbers, alone)

@@ -186,7 +186,7 @@ def with_intervals(job: Job) -> MechanismFacts:
     found = intervals(subject, draws, plain, None, settings.random_state, report)
     if found.refused is not None:
         raise AuditError(found.refused)
-    facts: MechanismFacts = job.found["mechanism"]
+    facts: MechanismFacts = job.results["mechanism"]
     cells = tuple(
         replace(cell, interval=(float(found.lower[place]), float(found.upper[place])))
         for cell, place in zip(facts.cells, np.ndindex(found.lower.shape), strict=True)
@@ -279,11 +279,11 @@ def _sentence(altered: tuple[AlteredLabels, ...], positive: str, grouped: bool) 
     return f"If the assumptions hold{inferred}, the model estimates that {parts}."
 
 
-def _gist(audit: Audit, found: MechanismFacts) -> str:
+def _gist(audit: Audit, facts: MechanismFacts) -> str:
     if audit.verdict.withdrawn:
         return "Learned by the model, not a finding"
-    altered = sum(t.up + t.down + t.other for t in found.turned)
-    total = sum(t.n for t in found.turned)
+    altered = sum(t.up + t.down + t.other for t in facts.turned)
+    total = sum(t.n for t in facts.turned)
     return f"{_estimated(altered)} of {text.count(total)} labels were turned"
 
 
@@ -294,7 +294,7 @@ def _estimated(n: float) -> str:
 
 
 @blocks.section("mechanism", "The bias mechanism", _gist)
-def show_mechanism(audit: Audit, found: MechanismFacts) -> Iterator[blocks.Block]:
+def show_mechanism(audit: Audit, facts: MechanismFacts) -> Iterator[blocks.Block]:
     """P(D | Df, S) as learned, and what it would mean for the audited rows."""
     if audit.verdict.rejected:
         yield blocks.Notice(
@@ -316,67 +316,67 @@ def show_mechanism(audit: Audit, found: MechanismFacts) -> Iterator[blocks.Block
             alert=True,
         )
     yield blocks.Paragraph(
-        f"{_rate_words(found)} The mechanism says how often each decision was recorded as each "
+        f"{_rate_words(facts)} The mechanism says how often each decision was recorded as each "
         "label, group by group.",
         "lead",
     )
-    if len(found.sentences) <= _SAID and not audit.verdict.withdrawn:
-        yield blocks.Points(found.sentences)
-    yield blocks.Paragraph(_on_rows(found))
-    yield _flows(found)
-    if len(found.groups) > _DRAWN:
+    if len(facts.sentences) <= _SAID and not audit.verdict.withdrawn:
+        yield blocks.Points(facts.sentences)
+    yield blocks.Paragraph(_on_rows(facts))
+    yield _flows(facts)
+    if len(facts.groups) > _DRAWN:
         yield blocks.Paragraph(f"The {_DRAWN} largest groups are drawn.", "note")
-    yield _altered_table(found)
-    yield _probabilities(audit, found)
+    yield _altered_table(facts)
+    yield _probabilities(audit, facts)
     caption = "Estimated number of audited labels"
-    yield _matrix(found, caption, lambda cell: text.count(cell.count), folded=True)
+    yield _matrix(facts, caption, lambda cell: text.count(cell.count), folded=True)
 
 
-def _rate_words(found: MechanismFacts) -> str:
+def _rate_words(facts: MechanismFacts) -> str:
     """P(Df): one for all groups, or with strata one for each, by their mix."""
-    if not found.group_decision_rate:
+    if not facts.group_decision_rate:
         rates = ", ".join(
             f"{text.quoted(name)} {text.share(rate)}"
-            for name, rate in zip(found.classes, found.decision_rate, strict=True)
+            for name, rate in zip(facts.classes, facts.decision_rate, strict=True)
         )
         return f"The latent decision Df has the same rate in every group by construction: {rates}."
-    k = found.classes.index(found.positive)
+    k = facts.classes.index(facts.positive)
     rates = ", ".join(
         f"{text.share(rates[k])} in group {text.short(group, 40)}"
-        for group, rates in zip(found.groups, found.group_decision_rate, strict=True)
+        for group, rates in zip(facts.groups, facts.group_decision_rate, strict=True)
     )
     return (
         "The latent decision Df has the same rate in every group within each stratum, by "
-        f"construction. In the whole table the rate of {text.quoted(found.positive)} is {rates}: "
+        f"construction. In the whole table the rate of {text.quoted(facts.positive)} is {rates}: "
         "the mix of strata alone makes them differ."
     )
 
 
-def _on_rows(found: MechanismFacts) -> str:
+def _on_rows(facts: MechanismFacts) -> str:
     """Why the pictures may have other rates than the model: they count rows, given their labels."""
-    known = {g: r for g, r in zip(found.groups, found.row_decision_rate, strict=True) if r == r}
+    known = {g: r for g, r in zip(facts.groups, facts.row_decision_rate, strict=True) if r == r}
     rates = text.listed([f"{text.share(r)} in group {text.short(g, 40)}" for g, r in known.items()])
     said = (
         "The pictures count the audited rows: of each, the likely decision given its features and "
-        f"its label. On these rows that makes {text.quoted(found.positive)} the decision for "
+        f"its label. On these rows that makes {text.quoted(facts.positive)} the decision for "
         f"{rates}."
     )
-    k = found.classes.index(found.positive)
-    off = max((abs(r - found.decision_rate[k]) for r in known.values()), default=0.0)
-    if found.group_decision_rate or off < _MISFIT:
+    k = facts.classes.index(facts.positive)
+    off = max((abs(r - facts.decision_rate[k]) for r in known.values()), default=0.0)
+    if facts.group_decision_rate or off < _MISFIT:
         return said
     return (
-        f"{said} Under the model it would be {text.share(found.decision_rate[k])} in each: the "
+        f"{said} Under the model it would be {text.share(facts.decision_rate[k])} in each: the "
         "difference shows how far the model is from these rows."
     )
 
 
-def _flows(found: MechanismFacts) -> blocks.Side:
-    figures, sizes = [], {t.group: t.n for t in found.turned}
-    largest = sorted(found.groups, key=lambda g: -sizes[g])[:_DRAWN]
-    cells = {(c.group, c.decision, c.label): c.count for c in found.cells}
-    for group in (g for g in found.groups if g in largest):
-        counts = [[cells[group, f, d] for d in found.classes] for f in found.classes]
+def _flows(facts: MechanismFacts) -> blocks.Side:
+    figures, sizes = [], {t.group: t.n for t in facts.turned}
+    largest = sorted(facts.groups, key=lambda g: -sizes[g])[:_DRAWN]
+    cells = {(c.group, c.decision, c.label): c.count for c in facts.cells}
+    for group in (g for g in facts.groups if g in largest):
+        counts = [[cells[group, f, d] for d in facts.classes] for f in facts.classes]
         total = sum(map(sum, counts))
         turned = total - sum(counts[k][k] for k in range(len(counts)))
         name = text.short(group, 40)
@@ -387,18 +387,18 @@ def _flows(found: MechanismFacts) -> blocks.Side:
         else:
             sentence += " differ from the latent decision."
         alone = f"From decision to label in group {name}"
-        picture = flow(found.classes, counts, found.classes.index(found.positive))
+        picture = flow(facts.classes, counts, facts.classes.index(facts.positive))
         figures.append(blocks.Figure(f"Group {name}", sentence, picture, name=alone))
     return blocks.Side(figures)
 
 
-def _altered_table(found: MechanismFacts) -> blocks.TableBlock:
-    positive = text.quoted(found.positive)
-    other = any(t.other >= 0.5 for t in found.turned)
+def _altered_table(facts: MechanismFacts) -> blocks.TableBlock:
+    positive = text.quoted(facts.positive)
+    other = any(t.other >= 0.5 for t in facts.turned)
     head = ["Group", "Labels", f"Turned to {positive}", f"Turned away from {positive}"]
     head += ["Turned otherwise"] if other else []
     rows = []
-    for t in found.turned:
+    for t in facts.turned:
         ways = (t.up, t.down, t.other) if other else (t.up, t.down)
         counts = (f"{text.count(way)} ({text.share(way / t.n)})" if t.n else None for way in ways)
         rows.append([t.group, text.count(t.n), *counts])
@@ -407,23 +407,23 @@ def _altered_table(found: MechanismFacts) -> blocks.TableBlock:
     )
 
 
-def _probabilities(audit: Audit, found: MechanismFacts) -> blocks.TableBlock:
+def _probabilities(audit: Audit, facts: MechanismFacts) -> blocks.TableBlock:
     """A row per group and decision, a column per label."""
-    if found.level is not None:
+    if facts.level is not None:
         note = (
-            f"In brackets: bootstrap intervals from {text.counted(found.n_replicates, 'draw')}, "
-            f"{text.share(found.level, 0)} each. {found.covered}"
+            f"In brackets: bootstrap intervals from {text.counted(facts.n_replicates, 'draw')}, "
+            f"{text.share(facts.level, 0)} each. {facts.covered}"
         )
     else:
         why = blocks.reason(audit, "mechanism.intervals", "the audit was made without refits")
         note = f"Without intervals: {why[:1].lower()}{why[1:]}"
 
     caption = "Mechanism as learned: P(D | Df, S)"
-    return _matrix(found, caption, lambda c: text.bracketed(c.probability, c.interval), note)
+    return _matrix(facts, caption, lambda c: text.bracketed(c.probability, c.interval), note)
 
 
 def _matrix(
-    found: MechanismFacts,
+    facts: MechanismFacts,
     caption: str,
     shown: Callable[[MechanismCell], str],
     note: str = "",
@@ -431,16 +431,16 @@ def _matrix(
     folded: bool = False,
 ) -> blocks.TableBlock:
     head = ["Group", "Latent decision"]
-    head += [f"Labelled {text.quoted(label)}" for label in found.classes]
-    cells = {(c.group, c.decision, c.label): c for c in found.cells}
+    head += [f"Labelled {text.quoted(label)}" for label in facts.classes]
+    cells = {(c.group, c.decision, c.label): c for c in facts.cells}
     rows = [
         [
             text.short(group),
             text.short(decision, 40),
-            *(shown(cells[group, decision, label]) for label in found.classes),
+            *(shown(cells[group, decision, label]) for label in facts.classes),
         ]
-        for group in found.groups
-        for decision in found.classes
+        for group in facts.groups
+        for decision in facts.classes
     ]
     return blocks.TableBlock(
         caption, head, rows, words={1}, note=note, folded=folded or len(rows) > _LONG

@@ -186,7 +186,7 @@ class Verdict(Record):
 def verdict(job: Job) -> Verdict:
     """Words for what the other sections found."""
     decidable, drift = decidable_facts(job), job.model.warnings_
-    strata: StrataFacts | None = job.found["strata"]
+    strata: StrataFacts | None = job.results["strata"]
     own = None if strata is None else strata.own
     first = [decidable.headline if own is None else own.headline]
     if drift:
@@ -197,7 +197,7 @@ def verdict(job: Job) -> Verdict:
     withdrawn = bool(decidable.rejected or drift or outside)
     return Verdict(
         first[0],
-        (*first[1:], *_found(job, own, withdrawn)),
+        (*first[1:], *_what_was_found(job, own, withdrawn)),
         (*drift[1:], *_sure(job, decidable, own)),
         tuple(_to_do(job, decidable)),
         decidable.rejected,
@@ -206,12 +206,12 @@ def verdict(job: Job) -> Verdict:
     )
 
 
-def _found(job: Job, own: OwnStrata | None, withdrawn: bool) -> Iterator[str]:
+def _what_was_found(job: Job, own: OwnStrata | None, withdrawn: bool) -> Iterator[str]:
     """What a reader compares first: decisions with labels. Then how labels came about."""
-    data: TableFacts = job.found["data"]
-    labels: LabelDisparity | None = job.found["labels"]
-    mechanism: MechanismFacts | None = job.found["mechanism"]
-    parity: ParityFacts | None = job.found["parity"]
+    data: TableFacts = job.results["data"]
+    labels: LabelDisparity | None = job.results["labels"]
+    mechanism: MechanismFacts | None = job.results["mechanism"]
+    parity: ParityFacts | None = job.results["parity"]
     if data.n_rows < data.n_table:
         yield _audited(data)
     if parity is not None and parity.change is not None:
@@ -240,7 +240,7 @@ def _found(job: Job, own: OwnStrata | None, withdrawn: bool) -> Iterator[str]:
 
 def _sure(job: Job, decidable: Decidable, own: OwnStrata | None) -> Iterator[str]:
     """How far the findings carry."""
-    parity: ParityFacts | None = job.found["parity"]
+    parity: ParityFacts | None = job.results["parity"]
     if parity is not None:
         yield from parity.sentences[1:]
     if own is not None:
@@ -249,15 +249,15 @@ def _sure(job: Job, decidable: Decidable, own: OwnStrata | None) -> Iterator[str
         yield decidable.learned.sentence
     if decidable.identified is not None and not decidable.identified.empty:
         yield decidable.identified.sentence
-    data: TableFacts = job.found["data"]
+    data: TableFacts = job.results["data"]
     if data.n_rows == data.n_table:
         yield _audited(data)
 
 
 def _to_do(job: Job, decidable: Decidable) -> Iterator[str]:
     """The next steps that these findings call for, the most pressing first."""
-    parity: ParityFacts | None = job.found["parity"]
-    data: TableFacts = job.found["data"]
+    parity: ParityFacts | None = job.results["parity"]
+    data: TableFacts = job.results["data"]
     test, learned, identified = decidable.test, decidable.learned, decidable.identified
     if decidable.rejected:
         advice = () if test is None else test.what_to_do
@@ -306,24 +306,24 @@ def _audited(data: TableFacts) -> str:
 
 
 @blocks.section("verdict", "Verdict", lambda *_: "")
-def show_verdict(audit: Audit, found: Verdict) -> Iterator[blocks.Block]:
+def show_verdict(audit: Audit, verdict: Verdict) -> Iterator[blocks.Block]:
     """The findings; a rejection of the assumptions, or a drift of Df, stands out."""
-    consequences = (_CONSEQUENCES,) if found.rejected else ()
-    yield blocks.Notice(found.headline, consequences, alert=found.withdrawn)
-    yield blocks.KeyNumbers(_key_numbers(audit, found))
+    consequences = (_CONSEQUENCES,) if verdict.rejected else ()
+    yield blocks.Notice(verdict.headline, consequences, alert=verdict.withdrawn)
+    yield blocks.KeyNumbers(_key_numbers(audit, verdict))
     yield blocks.Brief(
         (
-            ("What was found", found.found),
-            ("How sure it is", found.sure),
-            ("What to do", found.to_do),
+            ("What was found", verdict.found),
+            ("How sure it is", verdict.sure),
+            ("What to do", verdict.to_do),
         )
     )
     yield blocks.Paragraph(
-        f"{found.disclaimer} No statistic can settle whether a decision was just."
+        f"{verdict.disclaimer} No statistic can settle whether a decision was just."
     )
 
 
-def _key_numbers(audit: Audit, found: Verdict) -> list[tuple[str, str]]:
+def _key_numbers(audit: Audit, verdict: Verdict) -> list[tuple[str, str]]:
     """What a reader compares at first sight; how many rows there are stands under the title."""
     labels, parity = audit.labels, audit.parity
     pairs, ratios = [], {}
@@ -337,80 +337,80 @@ def _key_numbers(audit: Audit, found: Verdict) -> list[tuple[str, str]]:
             ratios[name] = text.number(worst.parity.largest.impact_ratio, 2)
     if ratios:
         pairs.append((f"Impact ratio, {' → '.join(ratios)}", " → ".join(ratios.values())))
-    word = {True: "rejected", False: "not rejected", None: "not tested"}[found.rejected]
+    word = {True: "rejected", False: "not rejected", None: "not tested"}[verdict.rejected]
     within = " within strata" if audit.strata is not None and audit.strata.own is not None else ""
     return [*pairs, (f"Assumptions{within}", word)]
 
 
-def _data_gist(_: Audit, found: TableFacts) -> str:
-    holes = sum(column.share > 0 for column in found.missing)
+def _data_gist(_: Audit, facts: TableFacts) -> str:
+    holes = sum(column.share > 0 for column in facts.missing)
     missing = f"values missing in {text.counted(holes, 'column')}" if holes else "nothing missing"
-    return f"{text.counted(found.n_rows, 'row')}, {len(found.groups)} groups, {missing}"
+    return f"{text.counted(facts.n_rows, 'row')}, {len(facts.groups)} groups, {missing}"
 
 
 @blocks.section("data", "Data, groups, missing values", _data_gist)
-def show_data(_: Audit, found: TableFacts) -> Iterator[blocks.Block]:
+def show_data(_: Audit, facts: TableFacts) -> Iterator[blocks.Block]:
     """Who is in the table, and what is not known about them."""
-    yield from show_rows(found)
-    yield show_missing(found)
-    if found.columns:
-        yield show_columns(found)
+    yield from show_rows(facts)
+    yield show_missing(facts)
+    if facts.columns:
+        yield show_columns(facts)
 
 
-def show_rows(found: TableFacts) -> Iterator[blocks.Block]:
+def show_rows(facts: TableFacts) -> Iterator[blocks.Block]:
     """How many rows there are, of which groups and classes."""
-    yield blocks.Paragraph(_rows(found), "lead")
-    if found.n_grouped:
-        yield _groups(found)
+    yield blocks.Paragraph(_rows(facts), "lead")
+    if facts.n_grouped:
+        yield _groups(facts)
     else:
         yield blocks.Paragraph(
             f"The groups of these rows are not known: no row has a value of "
-            f"{text.listed(found.sensitive)}. So nothing in this report compares groups on them. "
+            f"{text.listed(facts.sensitive)}. So nothing in this report compares groups on them. "
             "The model sums the group out, and equal mean scores are then not guaranteed even "
             "under the model."
         )
-        known = [(g.name, g.training_rows) for g in found.groups]
+        known = [(g.name, g.training_rows) for g in facts.groups]
         yield blocks.TableBlock("Groups at fit; not of these rows", ("Group", "Rows at fit"), known)
-    cells = [(c.name, c.n, c.share) for c in found.classes]
-    hidden = found.n_rows - found.n_labelled
+    cells = [(c.name, c.n, c.share) for c in facts.classes]
+    hidden = facts.n_rows - facts.n_labelled
     note = f"{text.counted(hidden, 'row')} have no label and count in no class." if hidden else ""
     caption = "Observed classes, among the rows with a label"
     yield blocks.TableBlock(caption, ("Class", "Rows", "Share"), cells, note=note)
 
 
-def _rows(found: TableFacts) -> str:
+def _rows(facts: TableFacts) -> str:
     sampled = ""
-    if found.n_rows < found.n_table:
+    if facts.n_rows < facts.n_table:
         sampled = (
             ", but its distinct rows do not fit into memory: a random sample of "
-            f"{text.counted(found.n_rows, 'row')} was audited, and everything below is about it"
+            f"{text.counted(facts.n_rows, 'row')} was audited, and everything below is about it"
         )
     sentence = (
-        f"The table has {text.counted(found.n_table, 'row')}{sampled}. The label is "
-        f"“{text.short(found.label)}”, its positive class “{text.short(found.positive)}”; the "
-        f"groups are those of {text.listed(found.sensitive)}."
+        f"The table has {text.counted(facts.n_table, 'row')}{sampled}. The label is "
+        f"“{text.short(facts.label)}”, its positive class “{text.short(facts.positive)}”; the "
+        f"groups are those of {text.listed(facts.sensitive)}."
     )
-    if found.weighted:
-        sentence += f" Rows carry weights that sum to {text.count(found.weight)}."
-    if found.n_persons is not None:
+    if facts.weighted:
+        sentence += f" Rows carry weights that sum to {text.count(facts.weight)}."
+    if facts.n_persons is not None:
         sentence += (
-            f" They are about {text.counted(found.n_persons, 'person')}; intervals take into "
+            f" They are about {text.counted(facts.n_persons, 'person')}; intervals take into "
             "account that persons repeat."
         )
-    if found.same_rows_as_fit:
+    if facts.same_rows_as_fit:
         return f"{sentence} They are the rows the model was fitted to: agreement is optimistic."
-    perhaps = " perhaps" if found.same_rows_as_fit is None else " not"
+    perhaps = " perhaps" if facts.same_rows_as_fit is None else " not"
     return f"{sentence} They are{perhaps} the rows the model was fitted to."
 
 
-def _groups(found: TableFacts) -> blocks.Figure:
-    groups = found.groups
+def _groups(facts: TableFacts) -> blocks.Figure:
+    groups = facts.groups
     rows = [Row(g.name, g.share, series=i, note=text.share(g.share)) for i, g in enumerate(groups)]
     largest = max(groups, key=lambda g: g.n)
     small = [group.name for group in groups if group.small]
     sentence = (
         f"The largest group, {text.short(largest.name, 40)}, has {text.share(largest.share)} "
-        f"of the rows whose group is known ({text.count(found.n_grouped)})."
+        f"of the rows whose group is known ({text.count(facts.n_grouped)})."
     )
     if small:
         sentence += f" Under 30 rows, to be read with care: {text.listed(small)}."
@@ -419,31 +419,31 @@ def _groups(found: TableFacts) -> blocks.Figure:
     return blocks.Figure("Who is in the table", sentence, bars(rows), table, "Share of each group")
 
 
-def show_missing(found: TableFacts) -> blocks.Block:
+def show_missing(facts: TableFacts) -> blocks.Block:
     """Missing values, overall and by group."""
-    holes = sorted((column for column in found.missing if column.share), key=lambda c: -c.share)
+    holes = sorted((column for column in facts.missing if column.share), key=lambda c: -c.share)
     if not holes:
         return blocks.Paragraph(
             "No value is missing: every feature, label and group is known in each row."
         )
     sentence = (
-        f"{text.counted(len(holes), 'column')} of {len(found.missing)} have missing values; most, "
+        f"{text.counted(len(holes), 'column')} of {len(facts.missing)} have missing values; most, "
         f"{text.share(holes[0].share)}, are missing in {text.short(holes[0].column, 40)}. "
-        f"{found.missing_words}"
+        f"{facts.missing_words}"
     )
     roles = {"feature": "", "label": " (label)", "group": " (group)"}
     cells = [(text.short(c.column) + roles[c.role], c.share, *c.by_group) for c in holes]
-    head = ("Column", "All", *(text.short(group.name, 30) for group in found.groups))
+    head = ("Column", "All", *(text.short(group.name, 30) for group in facts.groups))
     folded = len(cells) > _LONG
     table = blocks.TableBlock("Missing values, overall and by group", head, cells, folded=folded)
     picture = bars([Row(c.column, c.share, series=5) for c in holes[:_LONG]])
     return blocks.Figure("What is missing", sentence, picture, table, "Share of missing values")
 
 
-def show_columns(found: TableFacts) -> blocks.Block:
+def show_columns(facts: TableFacts) -> blocks.Block:
     """What was done with each column of the training table."""
-    if not found.columns:
+    if not facts.columns:
         return blocks.Paragraph("The classifier takes the columns as they are.")
-    cells = [(c["column"], c["done"]) for c in found.columns]
+    cells = [(c["column"], c["done"]) for c in facts.columns]
     caption = "What was done with each column"
     return blocks.TableBlock(caption, ("Column", "Treatment"), cells, words={1}, folded=True)

@@ -205,7 +205,7 @@ def parity_facts(job: Job) -> ParityFacts:
         thresholds=model.threshold_.values if binary else (),
         curve=tuple(map(rows.named, curve)),
         equal_rates=_equal_rates(rows, kept, model.threshold_.unknown) if binary else None,
-        change=None if job.found["labels"] is None else _change(rows, level),
+        change=None if job.results["labels"] is None else _change(rows, level),
         n_unknown=rows.number(rows.s < 0),
         sentences=_sentences(model_gap, mix_gap, level, scores, decisions),
         undecided=_undecided(rows, kept, decisions),
@@ -397,64 +397,64 @@ def median(scores: Floats, weights: Floats) -> float:
 @blocks.section(
     "parity",
     "Parity: under the model, and on these rows",
-    lambda _, found: (
-        f"Mean scores differ by {gap_words(found.scores)}, decisions by "
-        f"{gap_words(found.decisions)}"
+    lambda _, facts: (
+        f"Mean scores differ by {gap_words(facts.scores)}, decisions by "
+        f"{gap_words(facts.decisions)}"
     ),
 )
-def show_parity(audit: Audit, found: ParityFacts) -> Iterator[blocks.Block]:
+def show_parity(audit: Audit, facts: ParityFacts) -> Iterator[blocks.Block]:
     """What is equal between groups, with a bound where it is not exact."""
     yield blocks.Paragraph(
-        f"{under_model(found.model_gap, found.mix_gap)}. On rows that is not exact: a model is not "
+        f"{under_model(facts.model_gap, facts.mix_gap)}. On rows that is not exact: a model is not "
         "the data, and a threshold turns equal means into unequal rates. The bounds say how far "
         "the gaps may go beyond what was seen.",
         "lead",
     )
-    yield blocks.KeyNumbers([*_key_numbers(found)])
-    if found.n_unknown:
-        rows = text.counted(found.n_unknown, "row")
+    yield blocks.KeyNumbers([*_key_numbers(facts)])
+    if facts.n_unknown:
+        rows = text.counted(facts.n_unknown, "row")
         yield blocks.Paragraph(f"Left out here: {rows} whose group is not known.", "note")
     yield blocks.Heading("Before thresholding: mean scores")
-    for one in found.scores:
+    for one in facts.scores:
         label = text.quoted(one.label)
         title, what = f"Mean score for {label}, by group", f"The mean score for {label}"
         yield show_means(audit, one, title, what)
         yield show_differences(one, f"Differences of mean scores for {label}")
     yield blocks.Heading("After thresholding: decisions")
-    yield from show_decisions(audit, found)
+    yield from show_decisions(audit, facts)
     if len(audit.data.sensitive) > 1:
         yield blocks.Heading("By each attribute alone")
-        yield from show_categories(found, 1)
-    if found.curve:
+        yield from show_categories(facts, 1)
+    if facts.curve:
         yield blocks.Heading("At other thresholds")
-        yield _curve(audit, found.curve)
-    if found.equal_rates is not None:
-        yield _thresholds(found.equal_rates)
+        yield _curve(audit, facts.curve)
+    if facts.equal_rates is not None:
+        yield _thresholds(facts.equal_rates)
 
 
-def _key_numbers(found: ParityFacts) -> Iterator[tuple[str, str]]:
-    within = "" if found.mix_gap is None else " within strata"
-    yield f"Gap{within} under the model, points", text.size(found.model_gap)
-    if found.mix_gap is not None:
-        yield "Gap by the mix of strata under the model, points", text.size(found.mix_gap)
-    for name, part in (("mean scores", found.scores), ("decisions", found.decisions)):
+def _key_numbers(facts: ParityFacts) -> Iterator[tuple[str, str]]:
+    within = "" if facts.mix_gap is None else " within strata"
+    yield f"Gap{within} under the model, points", text.size(facts.model_gap)
+    if facts.mix_gap is not None:
+        yield "Gap by the mix of strata under the model, points", text.size(facts.mix_gap)
+    for name, part in (("mean scores", facts.scores), ("decisions", facts.decisions)):
         worst = max(part, key=lambda d: d.gap)
         most = f"{text.size(worst.gap)} (at most {text.size(worst.gap_upper)})"
         yield f"Gap of {name}, points", most
 
 
-def show_decisions(audit: Audit, found: ParityFacts) -> Iterator[blocks.Figure]:
+def show_decisions(audit: Audit, facts: ParityFacts) -> Iterator[blocks.Figure]:
     """Selection rates of the groups, and their ratios."""
-    for one in found.decisions:
+    for one in facts.decisions:
         label = text.quoted(one.label)
         title, what = f"Share decided {label}, by group", f"The share decided {label}"
         yield show_means(audit, one, title, what)
         yield show_ratios(one, f"Impact ratio of the decision {label}")
 
 
-def show_categories(found: ParityFacts, most: int) -> Iterator[blocks.TableBlock]:
+def show_categories(facts: ParityFacts, most: int) -> Iterator[blocks.TableBlock]:
     """Decisions by so many sensitive attributes, crossed, at most."""
-    for part in found.categories:
+    for part in facts.categories:
         if len(part.attributes) <= most:
             rows = [(", ".join(c.levels), c.n, c.selection_rate) for c in part.categories]
             by = " × ".join(text.short(name, 40) for name in part.attributes)

@@ -54,7 +54,7 @@ _IN_ROWS: Final = {True: "yes", False: "no", None: text.NOTHING}
 
 
 @dataclass(frozen=True)
-class FoundPattern(Pattern):
+class PatternRow(Pattern):
     """A pattern of the model, and the audited rows that it is about."""
 
     n_rows: int  #: audited rows of the group with these values
@@ -80,7 +80,7 @@ class PatternTable(Record):
     n_evaluated: int  #: candidates that were evaluated; the others were ruled out
     #: the largest difference, then of each percentage point the pattern of most people, unless one
     #: of a larger difference is of more
-    patterns: tuple[FoundPattern, ...]
+    patterns: tuple[PatternRow, ...]
     account: str  #: what was searched, and why nothing was missed
 
     _computed = ("sentence",)
@@ -139,34 +139,34 @@ def _table(model: CircuitClassifier, rows: AuditedRows, of: Outcome) -> PatternT
     return taken(PatternTable, found, patterns=each)
 
 
-def _one_per_point(found: Patterns) -> list[int]:
+def _one_per_point(patterns: Patterns) -> list[int]:
     """The first pattern, and of those that differ by the same points the one of most people.
 
     They come with falling difference and growing share; most are the next one with one more value.
     """
-    points = [round(100 * abs(pattern.difference)) for pattern in found.patterns]
+    points = [round(100 * abs(pattern.difference)) for pattern in patterns.patterns]
     last_of = {point: i for i, point in enumerate(points)}
     return sorted({*range(len(points))[:1], *last_of.values()})
 
 
-def _on_rows(rows: AuditedRows, found: Patterns, i: int) -> FoundPattern:
+def _on_rows(rows: AuditedRows, patterns: Patterns, i: int) -> PatternRow:
     """A pattern with the rows that have its values."""
     alike = rows.s >= 0
-    for j, v in enumerate(found.codes[i].tolist()):
+    for j, v in enumerate(patterns.codes[i].tolist()):
         if v >= 0:
             alike &= rows.x[:, j] == v
-    inside = alike & found.members[i][rows.s]
-    if found.of == "label":
+    inside = alike & patterns.members[i][rows.s]
+    if patterns.of == "label":
         known, values = rows.d >= 0, (rows.d == rows.positive) * 1.0
     else:
         known, values = rows.every, rows.scores[:, rows.positive]
-    pattern, weights = found.patterns[i], rows.each_weight
+    pattern, weights = patterns.patterns[i], rows.each_weight
     rate, of_all = (_mean(values, weights, where & known) for where in (inside, alike))
     in_rows = None
     if rate is not None and of_all is not None:
         way = 1.0 if pattern.difference > 0 else -1.0
-        in_rows = way * (rate - of_all) > found.threshold
-    return FoundPattern(
+        in_rows = way * (rate - of_all) > patterns.threshold
+    return PatternRow(
         **vars(pattern),
         n_rows=rows.number(inside),
         n_alike=rows.number(alike),
@@ -184,9 +184,9 @@ def _mean(values: Floats, weights: Floats, entries: Bools) -> float | None:
 @blocks.section(
     "patterns",
     "Who is hit: patterns of groups and values",
-    lambda _, found: f"{text.counted(found.decisions.n_found, 'pattern')} in the decisions",
+    lambda _, facts: f"{text.counted(facts.decisions.n_found, 'pattern')} in the decisions",
 )
-def show_patterns(audit: Audit, found: PatternFacts) -> Iterator[blocks.Block]:
+def show_patterns(audit: Audit, facts: PatternFacts) -> Iterator[blocks.Block]:
     """Where naming the group moves a probability most."""
     yield blocks.Paragraph(
         "Take people who share some values, say an occupation and a marital status. Then name "
@@ -194,9 +194,9 @@ def show_patterns(audit: Audit, found: PatternFacts) -> Iterator[blocks.Block]:
         "difference is called a discrimination pattern.",
         "lead",
     )
-    tables = {"the decision of the model": found.decisions}
-    if found.labels is not None:
-        tables["the recorded label, as the model describes it"] = found.labels
+    tables = {"the decision of the model": facts.decisions}
+    if facts.labels is not None:
+        tables["the recorded label, as the model describes it"] = facts.labels
     for of, part in tables.items():
         yield blocks.Heading(f"In {of}")
         yield blocks.Paragraph(part.sentence)
@@ -204,7 +204,7 @@ def show_patterns(audit: Audit, found: PatternFacts) -> Iterator[blocks.Block]:
             yield _pattern_table(of, part)
         yield blocks.Paragraph(f"Nothing was missed. {part.account}", "note")
     yield blocks.Heading("How to read this")
-    yield blocks.Points(found.cautions)
+    yield blocks.Points(facts.cautions)
 
 
 def _pattern_table(of: str, part: PatternTable) -> blocks.TableBlock:
@@ -236,7 +236,7 @@ def _pattern_table(of: str, part: PatternTable) -> blocks.TableBlock:
     )
 
 
-def _people_cell(pattern: FoundPattern) -> str:
+def _people_cell(pattern: PatternRow) -> str:
     """The group, then the values beside it."""
     named = _words(pattern.group)
     return f"{named}; {_words(pattern.features)}" if pattern.features else named

@@ -177,30 +177,30 @@ def _bounds(
     return (float(low), float(high)), ""
 
 
-def statement_of_reasons(found: Reasons, answers: Answers | None = None) -> Document:
+def statement_of_reasons(reasons: Reasons, answers: Answers | None = None) -> Document:
     """The reasons of one person's score as a document."""
     known = Answers() if answers is None else answers
     return Document(
         kind="Statement of reasons",
-        title=f"Reasons for the decision {text.quoted(found.decision)}",
-        subtitle=f"One person, {text.name(found.date[:10])}; {text.name(found.model)} model "
-        f"{text.name(found.model_hash)[:19]}",
+        title=f"Reasons for the decision {text.quoted(reasons.decision)}",
+        subtitle=f"One person, {text.name(reasons.date[:10])}; {text.name(reasons.model)} model "
+        f"{text.name(reasons.model_hash)[:19]}",
         disclaimer=DISCLAIMER,
         is_not=_IS_NOT,
         sections=(
-            section("decision", "The decision", _decision(found, known)),
-            section("reasons", "Principal reasons", _principal(found, known.words)),
-            section("all", "All values, and what each changed", _all(found, known.words)),
-            section("group", "The sensitive attribute", _group(found)),
+            section("decision", "The decision", _decision(reasons, known)),
+            section("reasons", "Principal reasons", _principal(reasons, known.words)),
+            section("all", "All values, and what each changed", _all(reasons, known.words)),
+            section("group", "The sensitive attribute", _group(reasons)),
             section("cautions", "Cautions", [blocks.Points(_CAUTIONS)]),
         ),
-        version=text.name(found.version),
+        version=text.name(reasons.version),
     )
 
 
-def of_what(found: Reasons) -> str:
+def of_what(reasons: Reasons) -> str:
     """What the score is the probability of: P(Df = good)."""
-    return f"P({'Df' if found.latent else 'D'} = {text.short(found.positive, 40)})"
+    return f"P({'Df' if reasons.latent else 'D'} = {text.short(reasons.positive, 40)})"
 
 
 def in_words(reason: Reason, words: Mapping[str, str]) -> str:
@@ -222,50 +222,52 @@ def _equal(given: str, read: str) -> bool:
         return False
 
 
-def _decision(found: Reasons, known: Answers) -> Iterator[blocks.Block]:
+def _decision(reasons: Reasons, known: Answers) -> Iterator[blocks.Block]:
     pairs = [
         ("Creditor", known["notice.creditor"]),
         ("Applicant", known["notice.applicant"]),
         ("Action taken, and its date", known["notice.action"]),
         ("Supervising agency", known["notice.agency"]),
-        ("Decision of the model", text.quoted(found.decision)),
-        (f"Score, {of_what(found)}", text.share(found.score, _CHANGES)),
+        ("Decision of the model", text.quoted(reasons.decision)),
+        (f"Score, {of_what(reasons)}", text.share(reasons.score, _CHANGES)),
     ]
-    if found.threshold is not None:
-        pairs.append((f"Decided {text.quoted(found.positive)} above", text.share(found.threshold)))
-    bounds = f"not known: {found.no_bounds}"
-    if found.bounds is not None:
-        bounds = text.span(found.bounds)
-    if found.latent:
+    if reasons.threshold is not None:
+        pairs.append(
+            (f"Decided {text.quoted(reasons.positive)} above", text.share(reasons.threshold))
+        )
+    bounds = f"not known: {reasons.no_bounds}"
+    if reasons.bounds is not None:
+        bounds = text.span(reasons.bounds)
+    if reasons.latent:
         pairs.append(("What the labels leave possible", bounds))
     yield blocks.Entries("Score and decision", pairs)
-    if not found.adverse:
+    if not reasons.adverse:
         yield blocks.Notice(
-            f"The model decides {text.quoted(found.positive)}: there is no adverse decision.",
+            f"The model decides {text.quoted(reasons.positive)}: there is no adverse decision.",
             ("What lowered the score is listed below all the same.",),
         )
-    if found.drift:
-        yield blocks.Notice("The score must be read with care.", found.drift, alert=True)
+    if reasons.drift:
+        yield blocks.Notice("The score must be read with care.", reasons.drift, alert=True)
 
 
-def _principal(found: Reasons, words: Mapping[str, str]) -> Iterator[blocks.Block]:
-    if not found.lowered:
+def _principal(reasons: Reasons, words: Mapping[str, str]) -> Iterator[blocks.Block]:
+    if not reasons.lowered:
         yield blocks.Paragraph(
             "No known value lowered the score: without any one of them it would be the same or "
             "lower."
         )
         return
-    score = of_what(found)
-    for reason in found.lowered[:MOST]:
+    score = of_what(reasons)
+    for reason in reasons.lowered[:MOST]:
         yield blocks.Heading(in_words(reason, words))
         yield blocks.Paragraph(
             f"It lowered the score, {score}, by {_points(-reason.change)} percentage points: "
             f"without it the score would be {text.share(reason.without, _CHANGES)} instead of "
-            f"{text.share(found.score, _CHANGES)}."
+            f"{text.share(reasons.score, _CHANGES)}."
         )
-    if len(found.lowered) > MOST:
+    if len(reasons.lowered) > MOST:
         yield blocks.Paragraph(
-            f"{text.counted(len(found.lowered) - MOST, 'more value')} lowered the score by less; "
+            f"{text.counted(len(reasons.lowered) - MOST, 'more value')} lowered the score by less; "
             "all are below."
         )
 
@@ -306,9 +308,9 @@ def _table(caption: str, reasons: Sequence[Reason], words: Mapping[str, str]) ->
     return blocks.TableBlock(caption, head, rows, words={1})
 
 
-def _group(found: Reasons) -> Iterator[blocks.Block]:
-    names = text.listed(found.sensitive)
-    if found.group is None:
+def _group(reasons: Reasons) -> Iterator[blocks.Block]:
+    names = text.listed(reasons.sensitive)
+    if reasons.group is None:
         yield blocks.Paragraph(
             f"{names} was not given, and the score sums it out. Then mean scores need not be "
             "equal between groups, even under the model."
@@ -317,9 +319,9 @@ def _group(found: Reasons) -> Iterator[blocks.Block]:
     yield blocks.Notice(
         f"The score took {names} into account.",
         (
-            f"In the group {text.short(found.group.value)} it is "
-            f"{text.share(found.score, _CHANGES)}; if the group were not known it would be "
-            f"{text.share(found.group.without, _CHANGES)}. The model uses the group so that "
+            f"In the group {text.short(reasons.group.value)} it is "
+            f"{text.share(reasons.score, _CHANGES)}; if the group were not known it would be "
+            f"{text.share(reasons.group.without, _CHANGES)}. The model uses the group so that "
             "the mean score is the same in each.",
             "In credit, sex, race and other prohibited bases may not be taken into account, but "
             "for narrow exceptions (12 CFR 1002.6(b)). Leave the attribute out here and in "

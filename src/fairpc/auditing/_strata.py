@@ -290,7 +290,7 @@ def _parts(
 
 def strata_facts(job: Job) -> StrataFacts:
     """What the steps before found; an AuditError where there is nothing to say."""
-    found = StrataFacts(_own(job) if job.strata else None, job.found["strata.candidates"])
+    found = StrataFacts(_own(job) if job.strata else None, job.results["strata.candidates"])
     if found.own is None and found.candidates is None:
         why = "the test of the assumptions rejects nothing without them"
         if job.test is None:
@@ -302,8 +302,8 @@ def strata_facts(job: Job) -> StrataFacts:
 
 
 def _own(job: Job) -> OwnStrata:
-    rows, strata, plain, test = job.rows, job.strata, job.test, job.found["strata.test"]
-    labels, scores = job.found["strata.gaps"] or ((), ())
+    rows, strata, plain, test = job.rows, job.strata, job.test, job.results["strata.test"]
+    labels, scores = job.results["strata.gaps"] or ((), ())
     shared = isinstance(test, StrataTest)
     return OwnStrata(
         columns=tuple(rows.features.names[j] for j in strata.columns),
@@ -326,7 +326,7 @@ def _own(job: Job) -> OwnStrata:
 
 
 def _strata(job: Job) -> Iterator[StratumFacts]:
-    rows, identified = job.rows, job.found["decidable.identified"]
+    rows, identified = job.rows, job.results["decidable.identified"]
     where = job.strata.codes(rows.x)
     possible = {} if identified is None else {r.stratum: r.possible for r in identified.strata}
     for a, name in enumerate(job.model.strata_):
@@ -362,7 +362,7 @@ def _rates_of_labels(mechanism: Floats, rates: Floats, positive: int) -> Interva
 def _subgroups(job: Job) -> Iterator[SubgroupFacts]:
     """The mechanism of each stratum beside what is possible there."""
     circuits, rows = cast(CircuitClassifier, job.model), job.rows
-    identified = job.found["decidable.identified"]
+    identified = job.results["decidable.identified"]
     possible = {}
     for row in () if identified is None else identified.groups:
         bounds = [(row[f"{b}_lower"], row[f"{b}_upper"]) for b in ("b0", "b1")]
@@ -400,21 +400,21 @@ def _within_test(job: Job, test: StrataTest | TestsByStratum) -> WithinTest:
     return WithinTest(*facts, contradicted, untested, outcome if test.rejected else "")
 
 
-def _gist(_: Audit, found: StrataFacts) -> str:
-    if found.own is not None:
-        return f"{len(found.own.strata)} strata of {text.listed(found.own.columns)}"
+def _gist(_: Audit, facts: StrataFacts) -> str:
+    if facts.own is not None:
+        return f"{len(facts.own.strata)} strata of {text.listed(facts.own.columns)}"
     return "Which columns would remove the rejection"
 
 
 @blocks.section("strata", "Within strata", _gist)
-def show_strata(audit: Audit, found: StrataFacts) -> Iterator[blocks.Block]:
+def show_strata(audit: Audit, facts: StrataFacts) -> Iterator[blocks.Block]:
     """What holds within strata of the model, and which columns a rejection hangs on."""
-    if found.own is not None:
-        yield from _show_own(audit, found.own)
-    if found.candidates is not None:
+    if facts.own is not None:
+        yield from _show_own(audit, facts.own)
+    if facts.candidates is not None:
         yield blocks.Heading("Which columns would remove the rejection?")
-        yield from _show_candidates(found.candidates)
-    elif found.own is not None and "strata.candidates" in audit.left_out:
+        yield from _show_candidates(facts.candidates)
+    elif facts.own is not None and "strata.candidates" in audit.left_out:
         yield blocks.absent(audit, "strata.candidates")
 
 
@@ -586,28 +586,28 @@ def _show_joint(own: OwnStrata, joint: JointSet) -> blocks.Figure:
     return blocks.Figure(title, explained, picture, table)
 
 
-def _show_candidates(found: Candidates) -> Iterator[blocks.Block]:
+def _show_candidates(candidates: Candidates) -> Iterator[blocks.Block]:
     yield blocks.Paragraph(
         "Parity in the whole table is contradicted. Would it still be if fair decisions could "
-        f"depend on one of the columns? {found.sentence}"
+        f"depend on one of the columns? {candidates.sentence}"
     )
-    yield blocks.Notice("Not a way to choose strata.", (found.warning,))
+    yield blocks.Notice("Not a way to choose strata.", (candidates.warning,))
     rows = []
-    for one in found.columns:
+    for one in candidates.columns:
         cells = [one.column, one.n_strata, one.smallest, _REMOVES[one.rejected]]
         why = text.sentence(one.why) if one.why else ""
         rows.append([*cells, text.p_value(one.p_value), one.mix, why])
     head = ["Column", "Strata", "Fewest rows of a group", "Removes the rejection", "p"]
     head += ["Share of the gap that is mix", "Why it was not tested"]
     note = (
-        f"Computed on {text.counted(found.n_rows, 'row')}, each test at the "
-        f"{text.share(1 - found.level, 0)} level. Numbers are cut into about four bins. The last "
-        "share may be negative or above 100%, where the mix and the gaps within strata go opposite "
-        "ways."
+        f"Computed on {text.counted(candidates.n_rows, 'row')}, each test at the "
+        f"{text.share(1 - candidates.level, 0)} level. Numbers are cut into about four bins. The "
+        "last share may be negative or above 100%, where the mix and the gaps within strata go "
+        "opposite ways."
     )
-    if found.n_untried:
+    if candidates.n_untried:
         note += (
-            f" {text.counted(found.n_untried, 'further column')} not tried: in Python, "
+            f" {text.counted(candidates.n_untried, 'further column')} not tried: in Python, "
             "fairpc.evidence.compare_strata tries any."
         )
     caption, folded = "Each column taken as strata", len(rows) > 2 * _LONG

@@ -281,11 +281,11 @@ class RowPlan:
 
 
 def _added(
-    found: Iterable[tuple[L, Floats]], log_likelihood: L, shape: tuple[int, ...]
+    parts: Iterable[tuple[L, Floats]], log_likelihood: L, shape: tuple[int, ...]
 ) -> tuple[L, Floats]:
     """Log-likelihoods and flows added up in order."""
     flows = np.zeros(shape)
-    for more, flow in found:
+    for more, flow in parts:
         log_likelihood += more
         flows += flow
     return log_likelihood, flows

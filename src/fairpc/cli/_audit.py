@@ -159,11 +159,11 @@ def _gaps_alone(model: CircuitClassifier, given: dict[str, Any], seed: int) -> P
         raise _not_known(str(error)) from None
 
 
-def _bound(found: ParityFacts, limit: Limit) -> float:
+def _bound(facts: ParityFacts, limit: Limit) -> float:
     """Upper bound of the gap that is asked for."""
     if limit.gap == "either":
-        return found.gap_upper
-    parts = found.scores if limit.gap == "scores" else found.decisions
+        return facts.gap_upper
+    parts = facts.scores if limit.gap == "scores" else facts.decisions
     return max(d.gap_upper for d in parts)
 
 
@@ -173,26 +173,26 @@ def _not_known(why: str) -> TableError:
     )
 
 
-def _gate(found: ParityFacts | None, limit: Limit) -> dict[str, Any]:
+def _gate(facts: ParityFacts | None, limit: Limit) -> dict[str, Any]:
     """The gap that is asked for: its upper bound, whether that is too large or says nothing."""
-    if found is None:
+    if facts is None:
         return {"gap": limit.gap, "gap_upper": None, "exceeded": False, "undecided": None}
-    bound = _bound(found, limit)
+    bound = _bound(facts, limit)
     asked = ("decisions", "scores") if limit.gap == "either" else (limit.gap,)
     return {
         "gap": limit.gap,
         "gap_upper": bound,
         "exceeded": limit.fail_over is not None and bound > limit.fail_over,
-        "undecided": next((found.undecided[of] for of in asked if of in found.undecided), None),
+        "undecided": next((facts.undecided[of] for of in asked if of in facts.undecided), None),
     }
 
 
-def _judge(found: ParityFacts | None, limit: Limit, screen: Screen) -> None:
+def _judge(facts: ParityFacts | None, limit: Limit, screen: Screen) -> None:
     """End with code 1 if the gap may be larger than allowed, or these rows cannot tell, and say
     so even if --quiet."""
     if limit.fail_over is None:
         return
-    gate = _gate(found, limit)
+    gate = _gate(facts, limit)
     of = "scores or decisions" if limit.gap == "either" else limit.gap
     said = f"the gap between groups in {of} may be as large as {gate['gap_upper']:.4f}"
     if gate["exceeded"]:
@@ -204,15 +204,15 @@ def _judge(found: ParityFacts | None, limit: Limit, screen: Screen) -> None:
     screen.note(f"{said}; --fail-over allows {limit.fail_over:g}")
 
 
-def show_verdict(found: Verdict) -> None:
+def show_verdict(verdict: Verdict) -> None:
     """What was found, how sure that is, what to do."""
-    say(found.headline, "bold")
-    parts = {"Found": found.found, "How sure": found.sure, "What to do": found.to_do}
+    say(verdict.headline, "bold")
+    parts = {"Found": verdict.found, "How sure": verdict.sure, "What to do": verdict.to_do}
     for title, sentences in parts.items():
         say(f"\n{title}", "bold")
         for sentence in sentences:
             say(f"- {sentence}")
-    say(f"\n{found.disclaimer}")
+    say(f"\n{verdict.disclaimer}")
 
 
 def _given(

@@ -131,9 +131,9 @@ def _table(part: Any) -> LabelledTable:
     return LabelledTable(SOURCE, ROLES, frame.drop("target"), frame["target"].clone(), counts)
 
 
-def show(found: Demo) -> None:
+def show(demo: Demo) -> None:
     """Print what was learned, how it compares, and what the audit says."""
-    fitted = found.fit
+    fitted = demo.fit
     say(
         f"{SOURCE}: {fitted['rows']:,} people of the 1994 United States census (UCI's training "
         "part). The label says whether the income is above 50,000 dollars; the groups are by sex.\n"
@@ -142,9 +142,9 @@ def show(found: Demo) -> None:
     )
     show_learned(fitted)
     say("\nCompared with logistic regression (LR), on UCI's test part, which neither has seen:\n")
-    show_comparison(found.comparison)
+    show_comparison(demo.comparison)
     say("\nWhat an audit of the test part says:\n")
-    show_verdict(found.audit.verdict)
+    show_verdict(demo.audit.verdict)
 
 
 def data(

@@ -123,26 +123,26 @@ def _estimators(
     return made
 
 
-def show(found: Comparison) -> None:
+def show(comparison: Comparison) -> None:
     """Print the means over the folds, with their standard deviations."""
-    say(f"Positive class: {found.positive}\n")
-    lines = [[row["method"], *(_cell(row, name) for name in _SHOWN)] for row in found.means()]
+    say(f"Positive class: {comparison.positive}\n")
+    lines = [[row["method"], *(_cell(row, name) for name in _SHOWN)] for row in comparison.means()]
     grid(("method", *_SHOWN.values()), lines)
-    say(found.caption)
-    spread = "; ± is the standard deviation over folds" if found.n_folds > 1 else ""
+    say(comparison.caption)
+    spread = "; ± is the standard deviation over folds" if comparison.n_folds > 1 else ""
     say(
         "Gaps are the largest differences between groups, of mean scores and of the share of "
         f"positive decisions{spread}."
     )
-    if found.filled:
+    if comparison.filled:
         say(
-            f"For {', '.join(found.filled)} missing cells were filled: text with a level of its "
-            "own, numbers with the mean."
+            f"For {', '.join(comparison.filled)} missing cells were filled: text with a level of "
+            "its own, numbers with the mean."
         )
-    if found.identifiers:
-        columns = ", ".join(map(repr, found.identifiers))
+    if comparison.identifiers:
+        columns = ", ".join(map(repr, comparison.identifiers))
         say(f"No method was given what has a different value in every row, or nearly: {columns}.")
-    for name, reason in found.failures.items():
+    for name, reason in comparison.failures.items():
         say(f"{name} could not be run: {reason}")
 
 

@@ -148,11 +148,11 @@ def _cells(mechanism: Floats, classes: Sequence[str], **of: Sequence[str]) -> li
     ]
 
 
-def show_read(found: Mapping[str, Any]) -> None:
+def show_read(facts: Mapping[str, Any]) -> None:
     """Print what was read: the columns, the label and the groups."""
-    columns, label, groups = found["columns"], found["label"], found["groups"]
-    size = f"{counted(found['rows'], 'row')}, {counted(len(columns), 'column')}"
-    say(f"{found['table']}: {size}\n", "bold")
+    columns, label, groups = facts["columns"], facts["label"], facts["groups"]
+    size = f"{counted(facts['rows'], 'row')}, {counted(len(columns), 'column')}"
+    say(f"{facts['table']}: {size}\n", "bold")
     grid(("column", "what was done"), [(c["column"], c["done"]) for c in columns], right=False)
     classes = zip(label["classes"], label["counts"], strict=True)
     say(f"Label {label['column']!r}: {_sizes(classes, label['missing'])}")
@@ -162,7 +162,7 @@ def show_read(found: Mapping[str, Any]) -> None:
     say(f"Groups by {names}: {_sizes(groups['rows'].items(), groups['missing'])}")
     if groups["small"]:
         say(f"Few rows, read with care: {', '.join(groups['small'])}")
-    for hint in found["hints"]:
+    for hint in facts["hints"]:
         say(f"Hint: {hint}")
     say()
 
@@ -173,11 +173,11 @@ def _sizes(sizes: Iterable[tuple[str, int]], missing: int) -> str:
     return ", ".join(f"{name} ({n:,})" for name, n in sizes) + unknown
 
 
-def show_learned(found: Mapping[str, Any]) -> None:
+def show_learned(learned: Mapping[str, Any]) -> None:
     """Print the rates and the mechanism."""
-    model, facts = found["model"], found["learned"]
-    say(f"{model} in {found['seconds']:.1f} s: {_how_learned(found)}", "bold")
-    decision, positive = facts["decision"], found["label"]["positive"]
+    model, facts = learned["model"], learned["learned"]
+    say(f"{model} in {learned['seconds']:.1f} s: {_how_learned(learned)}", "bold")
+    decision, positive = facts["decision"], learned["label"]["positive"]
     tied = ", the same in every group under the model" if model != "TwoNB" else ""
     strata = facts["strata"]
     if strata is not None:
@@ -193,7 +193,7 @@ def show_learned(found: Mapping[str, Any]) -> None:
             "takes other classifiers and more splits of the rows: its range may differ."
         )
     say()
-    cells, classes = facts["mechanism"], found["label"]["classes"]
+    cells, classes = facts["mechanism"], learned["label"]["classes"]
     if not cells:
         return
     which, within, through = "", "", "Df and S"
@@ -209,7 +209,7 @@ def show_learned(found: Mapping[str, Any]) -> None:
     if len(facts["sentences"]) <= MAX_SENTENCES:
         for sentence in facts["sentences"]:
             say(sentence)
-    _show_thresholds(found["thresholds"], found.get("selection_rates", {}), positive)
+    _show_thresholds(learned["thresholds"], learned.get("selection_rates", {}), positive)
     say(
         "\nThis is what the model learned under its assumptions: Df does not depend on S"
         f"{within}, and D depends on the features only through {through}.\nOther "
@@ -251,13 +251,13 @@ def _show_mechanism(
     grid((*named, "Df", *(f"D = {c}" for c in classes)), lines)
 
 
-def _how_learned(found: Mapping[str, Any]) -> str:
-    if "classifier" in found:
-        twice = ", then Df behind the labels" if found["twice"] else ""
-        return f"{WORDS[found['classifier']]}, {counted(found['folds'], 'fold')}{twice}"
-    end = "" if found["converged"] else "; it stopped at the limit before it converged"
-    steps = counted(found["iterations"], "iteration")
-    return f"{steps} of EM{end}; log-likelihood per row {found['log_likelihood_per_row']:.4f}"
+def _how_learned(facts: Mapping[str, Any]) -> str:
+    if "classifier" in facts:
+        twice = ", then Df behind the labels" if facts["twice"] else ""
+        return f"{WORDS[facts['classifier']]}, {counted(facts['folds'], 'fold')}{twice}"
+    end = "" if facts["converged"] else "; it stopped at the limit before it converged"
+    steps = counted(facts["iterations"], "iteration")
+    return f"{steps} of EM{end}; log-likelihood per row {facts['log_likelihood_per_row']:.4f}"
 
 
 def strata_facts(model: FittedModel) -> Facts | None:

@@ -414,24 +414,24 @@ def _taken(
         return cells
 
 
-def _show(found: Reasons, known: Answers) -> None:
+def _show(reasons: Reasons, known: Answers) -> None:
     """Reasons on the screen."""
     from fairpc.auditing import in_words, of_what
 
-    say(f"{of_what(found)} is {found.score:.2%}: the decision is {found.decision!r}.", "bold")
-    if found.bounds is not None:
-        low, high = found.bounds
+    say(f"{of_what(reasons)} is {reasons.score:.2%}: the decision is {reasons.decision!r}.", "bold")
+    if reasons.bounds is not None:
+        low, high = reasons.bounds
         say(f"The labels leave {low:.2%} to {high:.2%} possible.")
-    elif found.latent:
-        say(f"What the labels leave possible is not known: {found.no_bounds}.")
-    moved = sorted((*found.lowered, *found.raised), key=lambda r: r.change)
+    elif reasons.latent:
+        say(f"What the labels leave possible is not known: {reasons.no_bounds}.")
+    moved = sorted((*reasons.lowered, *reasons.raised), key=lambda r: r.change)
     rows = [(in_words(r, known.words), f"{100 * r.change:+.2f}", f"{r.without:.2%}") for r in moved]
     say()
     grid(("Value", "Change, points", "Score without it"), rows)
-    if found.unmoved:
-        say(f"{counted(len(found.unmoved), 'known value')} changed nothing.")
-    if found.group is not None:
-        name, change = ", ".join(found.sensitive), 100 * found.group.change
+    if reasons.unmoved:
+        say(f"{counted(len(reasons.unmoved), 'known value')} changed nothing.")
+    if reasons.group is not None:
+        name, change = ", ".join(reasons.sensitive), 100 * reasons.group.change
         say(f"The score took {name} into account: {change:+.2f} points.")
     say(
         "Each change is exact: the score, minus the score when this one value is not known. Values "

@@ -228,7 +228,7 @@ class ColumnSummary:
     """
 
     missing: Floats
-    found: Numbers | Texts | None = None
+    content: Numbers | Texts | None = None
     declared: bool = False
     repeats: Repeats | None = field(default=None, repr=False)
 
@@ -249,8 +249,8 @@ class ColumnSummary:
         whole = values.type == "number" and is_integral(data)
         counted = whole and (sketch.error or not rows.whole)
         repeats = Repeats.of(_keys(data)) if counted else None
-        found = Numbers(values.type, sketch, whole, values.remark)
-        return cls(lost, found, values.declared, repeats)
+        content = Numbers(values.type, sketch, whole, values.remark)
+        return cls(lost, content, values.declared, repeats)
 
     @classmethod
     def _of_texts(cls, values: Values, rows: RowClasses, lost: Floats, known: Any) -> ColumnSummary:
@@ -264,56 +264,56 @@ class ColumnSummary:
             texts, counts = texts.gather(seen), counts[seen]
         how: Any = {name: getattr(values, name) for name in _HOW}
         every = Texts(texts, counts, remark=values.remark, **how)
-        found = every.bounded(rows.most, values.declared)
-        if not found.listed and repeats is None:
+        content = every.bounded(rows.most, values.declared)
+        if not content.listed and repeats is None:
             repeats = every.repeats()
-        return cls(lost, found, values.declared, repeats)
+        return cls(lost, content, values.declared, repeats)
 
     @property
     def weights(self) -> Floats:
         """Weight per listed value and class."""
-        if self.found is None:
+        if self.content is None:
             return np.zeros((0, len(self.missing)))
-        return self.found.weights
+        return self.content.weights
 
     @cached_property
     def read(self) -> ColumnSummary:
         """The column with texts that are nothing but numbers or dates as such."""
-        if not isinstance(self.found, Texts) or self.declared:
+        if not isinstance(self.content, Texts) or self.declared:
             return self
-        numbers = self.found.as_numbers(len(self.found.texts))
-        found: Numbers | None = likeliest(numbers.values(), lambda each: each.whole)
-        if found is None:
+        numbers = self.content.as_numbers(len(self.content.texts))
+        content: Numbers | None = likeliest(numbers.values(), lambda each: each.whole)
+        if content is None:
             return self
-        missing = self.missing if found.lost is None else self.missing + found.lost
-        return replace(self, found=found if len(found.weights) else None, missing=missing)
+        missing = self.missing if content.lost is None else self.missing + content.lost
+        return replace(self, content=content if len(content.weights) else None, missing=missing)
 
     def renamed(self, column: Ints, n_classes: int) -> ColumnSummary:
         """The summary with class ``j`` renamed ``column[j]``."""
-        found = None if self.found is None else self.found.renamed(column, n_classes)
-        return replace(self, missing=widened(self.missing, column, n_classes), found=found)
+        content = None if self.content is None else self.content.renamed(column, n_classes)
+        return replace(self, missing=widened(self.missing, column, n_classes), content=content)
 
 
 def add_columns(parts: Sequence[ColumnSummary], most: int | None = None) -> ColumnSummary:
     """The column of all batches, whose classes must have the same names."""
     missing = np.sum([part.missing for part in parts], axis=0)
-    known = [(part, part.found) for part in parts if part.found is not None]
+    known = [(part, part.content) for part in parts if part.content is not None]
     if not known:
         return ColumnSummary(missing)
     declared = known[0][0].declared
-    found: Numbers | Texts
+    content: Numbers | Texts
     if isinstance(known[0][1], Texts):
-        found = _add_texts([f for _, f in known if isinstance(f, Texts)], most, declared)
+        content = _add_texts([f for _, f in known if isinstance(f, Texts)], most, declared)
     else:
-        found = _add_numbers([f for _, f in known if isinstance(f, Numbers)], most)
-    counted = not found.listed or any(part.repeats is not None for part, _ in known)
+        content = _add_numbers([f for _, f in known if isinstance(f, Numbers)], most)
+    counted = not content.listed or any(part.repeats is not None for part, _ in known)
     each = [part.repeats or f.repeats() for part, f in known] if counted else []
     counts = [repeats for repeats in each if repeats is not None]
     repeats = None
     if counts and len(counts) == len(known):
         hashes = np.concatenate([some.hashes for some in counts])
         repeats = Repeats(hashes, np.concatenate([some.counts for some in counts])).smallest()
-    return ColumnSummary(missing, found, declared, repeats)
+    return ColumnSummary(missing, content, declared, repeats)
 
 
 def text_ids(texts: Any, known: Any = None) -> tuple[Array, Any]:

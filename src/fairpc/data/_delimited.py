@@ -153,12 +153,12 @@ def _check_rows(path: Path, source: str, delimiter: str, width: int) -> bool:
     return blank
 
 
-def _ragged(source: str, line: int, found: int, width: int, delimiter: str) -> FileFormatError:
+def _ragged(source: str, line: int, n_fields: int, width: int, delimiter: str) -> FileFormatError:
     name = NAMES.get(delimiter, repr(delimiter))
     return FileFormatError(
-        f"{source}, line {line}: {found} value{'s' * (found != 1)} where the header has {width} "
-        f"(delimiter: {name}): correct the line, or give its delimiter (--delimiter) if it is "
-        "another one"
+        f"{source}, line {line}: {n_fields} value{'s' * (n_fields != 1)} where the header has "
+        f"{width} (delimiter: {name}): correct the line, or give its delimiter (--delimiter) if "
+        "it is another one"
     )
 
 

@@ -90,11 +90,11 @@ def fit_coding(
 def _warn_of_columns(features: Encoding, summary: Summary) -> None:
     """Say which columns are read otherwise than they are written."""
     for column in features.columns:
-        found = summary.columns[column.name].read.found
-        if column.written is not None and found is not None and found.remark != AS_NUMBERS:
+        content = summary.columns[column.name].read.content
+        if column.written is not None and content is not None and content.remark != AS_NUMBERS:
             warn_caller(
                 ColumnWarning(
-                    f"column {column.name!r}: {found.remark}; name it with categorical=… to keep "
+                    f"column {column.name!r}: {content.remark}; name it with categorical=… to keep "
                     "the text, or the decimal mark with decimal"
                 ),
             )
@@ -103,10 +103,10 @@ def _warn_of_columns(features: Encoding, summary: Summary) -> None:
 def _warn_of_codes(features: Encoding, summary: Summary) -> None:
     """Say which numbers look like codes for a missing value."""
     for column in features.columns:
-        found = summary.columns[column.name].read.found
-        if column.kind != "number" or not isinstance(found, Numbers):
+        content = summary.columns[column.name].read.content
+        if column.kind != "number" or not isinstance(content, Numbers):
             continue
-        for code, low, high in _likely_codes(found.sketch.values):
+        for code, low, high in _likely_codes(content.sketch.values):
             warn_caller(
                 ColumnWarning(
                     f"column {column.name!r} has the number {code}, and others from {low} to "
@@ -212,21 +212,21 @@ def _copies(
     batches = list(source.map(names, work, stage="copies"))
     keys = {read: _canonical([batch[k] for batch in batches]) for k, read in enumerate(reads)}
     same = [some for each in alike for some in _alike((keys[read], read) for read in each)]
-    found: dict[int, int] = {}
+    originals: dict[int, int] = {}
     for j, by_code in reads:
         earlier = [i for some in same if (j, by_code) in some for i, _ in some if i < j]
-        original = next((i for i in sorted(earlier) if i not in found), None)
+        original = next((i for i in sorted(earlier) if i not in originals), None)
         if original is not None:
-            found[j] = min(original, found.get(j, original))
-    return {columns[j].name: columns[i].name for j, i in found.items()}
+            originals[j] = min(original, originals.get(j, original))
+    return {columns[j].name: columns[i].name for j, i in originals.items()}
 
 
 def _alike(keyed: Iterable[tuple[Any, _Read]]) -> list[list[_Read]]:
     """The columns with equal keys, where there are two at least."""
-    found: dict[Any, list[_Read]] = {}
+    by_key: dict[Any, list[_Read]] = {}
     for key, read in keyed:
-        found.setdefault(key, []).append(read)
-    return [some for some in found.values() if len(some) > 1]
+        by_key.setdefault(key, []).append(read)
+    return [some for some in by_key.values() if len(some) > 1]
 
 
 def _cuts(
@@ -275,7 +275,7 @@ def _set_sizes(summary: Summary, column: Column) -> tuple[bytes, bytes | None]:
     by_code = _sizes_by_code(read, column)
     table, total = read.weights, (read.weights.sum() + read.missing.sum()) * summary.scale
     few = len(table) <= _RAW_LEVELS and 2 * len(table) <= total
-    listed = read.found is not None and read.found.listed
+    listed = read.content is not None and read.content.listed
     if few and listed and (column.binned or column.merged):
         return by_code, _sizes(table, read.missing)
     return by_code, None
@@ -283,13 +283,13 @@ def _set_sizes(summary: Summary, column: Column) -> tuple[bytes, bytes | None]:
 
 def _sizes_by_code(read: ColumnSummary, column: Column) -> bytes:
     table = read.weights
-    if read.found is None:
+    if read.content is None:
         return b""
-    codes = code_values(column, replace(read.found.values, declared=read.declared))
+    codes = code_values(column, replace(read.content.values, declared=read.declared))
     seen = codes >= 0
     by_label = [np.bincount(codes[seen], w[seen], column.arity) for w in table.T]
     sums = np.stack(by_label, axis=1).astype(np.float64)
-    rest = getattr(read.found, "rest", None)
+    rest = getattr(read.content, "rest", None)
     if rest is not None:
         sums[column.arity - 1] += rest
     return _sizes(sums, read.missing)

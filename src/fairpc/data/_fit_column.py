@@ -103,7 +103,7 @@ class ListedColumn:
     """A column as the rules below read it: distinct values, each with its weight."""
 
     name: str
-    found: Numbers | Texts
+    content: Numbers | Texts
     weights: Floats  #: of each value, in rows
     classes: Floats | None  #: weight per value and class, if there are two to tell apart
     once: bool  #: whether every value occurs in one row only
@@ -115,17 +115,17 @@ class ListedColumn:
         cls,
         name: str,
         summary: ColumnSummary,
-        found: Numbers | Texts,
+        content: Numbers | Texts,
         scale: float = 1.0,
         classes: Ints | None = None,
         positive: int = -1,
     ) -> ListedColumn:
         """A column of a summary; the other arguments are those of ``fit_column``."""
-        weights = found.weights.sum(axis=1) * scale
+        weights = content.weights.sum(axis=1) * scale
         repeats = summary.repeats
         once = float(weights.sum()) == len(weights) if repeats is None else repeats.none
-        by_class = None if classes is None else _by_class(found.weights, scale, classes)
-        return cls(name, found, weights, by_class, once, summary.declared, positive)
+        by_class = None if classes is None else _by_class(content.weights, scale, classes)
+        return cls(name, content, weights, by_class, once, summary.declared, positive)
 
     def identifies(self, options: EncodingOptions) -> bool:
         """Whether each row has a text or whole number of its own, unless somebody says what it is.
@@ -135,8 +135,8 @@ class ListedColumn:
         said = options.categorical | options.numeric | options.monotone
         if self.declared or self.name in said:
             return False
-        found = self.found
-        counts = isinstance(found, Texts) or (found.type == "number" and found.whole)
+        content = self.content
+        counts = isinstance(content, Texts) or (content.type == "number" and content.whole)
         return counts and self.once and len(self.weights) >= IDENTIFIER_ROWS
 
     @property
@@ -167,15 +167,15 @@ def fit_column(
         parse: whether text that is nothing but numbers or dates is read as such.
     """
     summary = summary.read if parse else summary
-    found = summary.found
-    if found is None:
+    content = summary.content
+    if content is None:
         return Dropped(name, "it is missing in every row")
-    if isinstance(found, Texts) and found.numeric:
+    if isinstance(content, Texts) and content.numeric:
         raise TableError(
             f"column {name!r} was declared numeric, and no way to write numbers fits all its rows: "
             "write them alike, or name the decimal mark with decimal"
         )
-    listed = ListedColumn.of(name, summary, found, scale, classes, positive)
+    listed = ListedColumn.of(name, summary, content, scale, classes, positive)
     if listed.identifies(options):
         return Dropped(name, f"{IDENTIFIES}; {TO_KEEP}")
     named = _is_named(listed, options)
@@ -185,10 +185,14 @@ def fit_column(
     if isinstance(fitted, Dropped):
         return fitted
     lost = float(summary.missing.sum())
-    rest = 0.0 if not isinstance(found, Texts) or found.rest is None else float(found.rest.sum())
-    share = lost / (float(found.weights.sum()) + rest + lost) if lost else 0.0
-    remark = f" ({found.remark})" if found.remark else ""
-    written = found.written if isinstance(found, Numbers) and found.written != STANDARD else None
+    rest = (
+        0.0 if not isinstance(content, Texts) or content.rest is None else float(content.rest.sum())
+    )
+    share = lost / (float(content.weights.sum()) + rest + lost) if lost else 0.0
+    remark = f" ({content.remark})" if content.remark else ""
+    written = (
+        content.written if isinstance(content, Numbers) and content.written != STANDARD else None
+    )
     return replace(fitted, missing_share=share, done=fitted.done + remark, written=written)
 
 
@@ -196,9 +200,9 @@ def identifies(name: str, values: Values) -> bool:
     """Whether a column in memory would be dropped as an identifier."""
     rows = RowClasses(np.zeros(len(values.data), np.int64), 1)
     summary = ColumnSummary.of(values, rows).read
-    if summary.found is None:
+    if summary.content is None:
         return False
-    return ListedColumn.of(name, summary, summary.found).identifies(EncodingOptions())
+    return ListedColumn.of(name, summary, summary.content).identifies(EncodingOptions())
 
 
 def _by_class(weights: Floats, scale: float, classes: Ints) -> Floats | None:
@@ -213,13 +217,13 @@ def _by_class(weights: Floats, scale: float, classes: Ints) -> Floats | None:
 
 def _is_named(column: ListedColumn, options: EncodingOptions) -> bool:
     """Whether values are names and not quantities; whole numbers beyond 2^53 are keys."""
-    found, name = column.found, column.name
-    if isinstance(found, Texts) or found.type == "boolean":
+    content, name = column.content, column.name
+    if isinstance(content, Texts) or content.type == "boolean":
         return True
     if column.declared or name in options.categorical:
         return True
-    whole = found.type == "number" and found.sketch.values.dtype.kind in "iu"
-    return whole and name not in options.numeric and _largest(found.sketch.values) >= EXACT
+    whole = content.type == "number" and content.sketch.values.dtype.kind in "iu"
+    return whole and name not in options.numeric and _largest(content.sketch.values) >= EXACT
 
 
 def _check_monotone(column: ListedColumn, named: bool) -> None:
@@ -236,19 +240,19 @@ def _check_monotone(column: ListedColumn, named: bool) -> None:
 
 
 def _fit_levels(column: ListedColumn, options: EncodingOptions) -> Column | Dropped:
-    name, found = column.name, column.found
-    if isinstance(found, Texts) and found.rest is not None:
-        return _fit_heavy(name, found, options)
-    if found.values.type == "date":
+    name, content = column.name, column.content
+    if isinstance(content, Texts) and content.rest is not None:
+        return _fit_heavy(name, content, options)
+    if content.values.type == "date":
         raise TableError(f"column {name!r} holds dates: they are binned, not categorical")
-    levels = levels_of(found.values)
+    levels = levels_of(content.values)
     if len(levels) == 1:
         return _constant(name, levels[0])
-    if found.values.type == "boolean":
+    if content.values.type == "boolean":
         return Column(name, "boolean", levels=(False, True), done="boolean")
     weights = column.weights
-    if isinstance(found, Texts):
-        weights = weights[found.texts.arg_sort().to_numpy()]
+    if isinstance(content, Texts):
+        weights = weights[content.texts.arg_sort().to_numpy()]
     kept, merged = merge_rare(weights, options.rare, options.max_levels)
     if weights.max() < options.least * weights.sum():
         return _spread(name, f"{len(levels):,}", options)
@@ -270,21 +274,21 @@ def _levels(name: str, levels: Sequence[Level], kept: list[int], merged: list[in
     )
 
 
-def _fit_heavy(name: str, found: Texts, options: EncodingOptions) -> Column | Dropped:
+def _fit_heavy(name: str, texts: Texts, options: EncodingOptions) -> Column | Dropped:
     """Texts of which only the heavy ones are listed; all others are "other"."""
-    mass = found.weights.sum(axis=1)
-    known = float(mass.sum()) + (0.0 if found.rest is None else float(found.rest.sum()))
+    mass = texts.weights.sum(axis=1)
+    known = float(mass.sum()) + (0.0 if texts.rest is None else float(texts.rest.sum()))
     if mass.max(initial=0.0) < options.least * known:
         return _spread(name, f"more than {MOST:,}", options)
     kept = np.flatnonzero(mass >= options.rare * known)
     kept = np.sort(kept[np.argsort(-mass[kept], kind="stable")][: options.max_levels - 1])
-    levels = tuple(found.texts.gather(kept).to_list())
+    levels = tuple(texts.texts.gather(kept).to_list())
     done = f"category of {counted(len(kept), 'level')}, more than {MOST:,} merged into 'other'"
     return Column(name, "category", levels=levels, open=True, done=done)
 
 
 def _fit_numbers(column: ListedColumn, options: EncodingOptions) -> Column | Dropped:
-    name, found = column.name, column.found
+    name, content = column.name, column.content
     atoms = _atoms(column)
     if len(atoms.values) == 1:
         return _constant(name, value_label(float(atoms.values[0]), date=atoms.date))
@@ -293,7 +297,7 @@ def _fit_numbers(column: ListedColumn, options: EncodingOptions) -> Column | Dro
     if free and atoms.integral and len(atoms.values) <= options.max_levels:
         rare = (atoms.weights < options.rare * atoms.weights.sum()).sum()
         if rare < 2 and len(atoms.values) <= FEW_NUMBERS:
-            levels = levels_of(found.values)
+            levels = levels_of(content.values)
             return _levels(name, levels, list(range(len(levels))), [])
         edges, done = distinct_edges(atoms, options.rare), "bins of single or rare whole numbers"
     else:
@@ -317,9 +321,9 @@ def _choose(
 
 def _atoms(column: ListedColumn) -> Atoms:
     """Distinct numbers or dates with their weights."""
-    values = column.found.values
+    values = column.content.values
     date = values.type == "date"
-    whole = isinstance(column.found, Numbers) and column.found.whole
+    whole = isinstance(column.content, Numbers) and column.content.whole
     integral = whole and _largest(values.data) < EXACT
     # Negative zero and zero are one value; adding zero leaves the positive one.
     numbers = values.data.astype(np.float64) + 0.0

@@ -99,15 +99,15 @@ def label_leaks(
         for of_label, weights in zip(classes, by_label.T, strict=True):
             if of_label >= 0:
                 table[:, of_label] += weights
-        numbers = read.found if isinstance(read.found, Numbers) else None
+        numbers = read.content if isinstance(read.content, Numbers) else None
         # QuantileSketch that stand for several numbers are no value that rows have in common.
         leak = _leak(table, (column.name,)) if numbers is None or numbers.listed else None
         if leak is None and numbers is not None:
             # Numbers of which each occurs once say what they say by their size.
             leak = _parted(table, column.name, numbers)
-        if leak is None and column.binned and read.found is not None:
+        if leak is None and column.binned and read.content is not None:
             bins = np.zeros((column.arity + 1, n_classes))
-            np.add.at(bins, np.append(code_values(column, read.found.values), -1), table)
+            np.add.at(bins, np.append(code_values(column, read.content.values), -1), table)
             leak = _leak(bins, (column.name,))
         if leak is not None:
             leaks.append(leak)
@@ -208,7 +208,7 @@ def _leak(table: Floats, columns: tuple[str, ...]) -> Leak | None:
     return Leak(columns, 1 - wrong, copy)
 
 
-def _parted(table: Floats, name: str, found: Numbers) -> Leak | None:
+def _parted(table: Floats, name: str, numbers: Numbers) -> Leak | None:
     """The leak of a column of numbers that lie below or above one number; None where it is none.
 
     The last row of the table is that of the holes.
@@ -222,7 +222,7 @@ def _parted(table: Floats, name: str, found: Numbers) -> Leak | None:
     leak = _leak(np.stack([below[last], above[last], table[-1]]), (name,))
     if leak is None or not apart[last]:
         return None
-    least = value_label(float(found.sketch.values[last + 1]), date=found.type == "date")
+    least = value_label(float(numbers.sketch.values[last + 1]), date=numbers.type == "date")
     return replace(leak, copy=False, least=least)
 
 

@@ -87,7 +87,7 @@ def summarise(
         values = read_values(name, column, sentinels, decimal=roles.decimal)
         if name in roles.numeric:
             values = _said_numeric(name, values)
-        expected = None if known is None else getattr(known.columns[name].found, "texts", None)
+        expected = None if known is None else getattr(known.columns[name].content, "texts", None)
         columns[name] = ColumnSummary.of(values, rows, expected)
     return Summary(
         frame.n_rows,

@@ -159,11 +159,11 @@ def _inner_folds(group: GroupRows, train: Positions, rng: np.random.Generator) -
 
 
 def _cut_offs(
-    group: GroupRows, folds: Sequence[Floats], found: Chosen, n_train: int, n_counted: int
+    group: GroupRows, folds: Sequence[Floats], chosen: Chosen, n_train: int, n_counted: int
 ) -> Floats:
     """A cut-off per class, from training rows only: by what was said of each inner fold."""
     seen = [fold.any(axis=1) for fold in folds]
-    score = np.concatenate([s[at] for s, at in zip(found[1], seen, strict=True)])
+    score = np.concatenate([s[at] for s, at in zip(chosen[1], seen, strict=True)])
     counts = np.concatenate([fold[at] for fold, at in zip(folds, seen, strict=True)])
     # In independent rows of the training folds: weights of mean 1, repeated persons once.
     counts *= group.worth * n_train / counts.sum()

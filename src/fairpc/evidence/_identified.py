@@ -331,8 +331,10 @@ class IdentifiedByStratum(Record):
         return f"{each}{left_out_words(self.left_out)}"
 
 
-def _spread(found: IdentifiedSet | IdentifiedWithin) -> float:
-    return float(np.average(found.score_upper - found.score_lower, weights=found.counts))
+def _spread(identified: IdentifiedSet | IdentifiedWithin) -> float:
+    return float(
+        np.average(identified.score_upper - identified.score_lower, weights=identified.counts)
+    )
 
 
 @overload

@@ -321,19 +321,19 @@ def _possible_slopes(
 
 
 _Grid = tuple[Floats, Floats]
-_Found = list[tuple[Floats, Floats, Floats]]
+_AlphaRanges = list[tuple[Floats, Floats, Floats]]
 
 
 def _looks(
     each: tuple[Line, ...], limits: LineLimits, n_values: int
-) -> Iterator[tuple[_Grid, Floats, _Found]]:
+) -> Iterator[tuple[_Grid, Floats, _AlphaRanges]]:
     """Values of b00 and b10, and how far each pair is from being possible: of all values, then of
     those around what is possible or nearest to it."""
     b00 = np.linspace(0.0, max(float(limits.b0[0]), 0.0), n_values)
     b10 = np.linspace(min(float(limits.b1[0]), 1.0), 1.0, n_values)
     for _ in range(1 + ZOOMS):
-        distance, found = _distances(each, limits, b00, b10)
-        yield (b00, b10), distance, found
+        distance, ranges = _distances(each, limits, b00, b10)
+        yield (b00, b10), distance, ranges
         nearest = float(distance.min())
         if not math.isfinite(nearest):
             return
@@ -354,14 +354,14 @@ def looked_at(each: tuple[Line, ...], limits: LineLimits, b00: Floats, b10: Floa
 
 def _distances(
     each: tuple[Line, ...], limits: LineLimits, b00: Floats, b10: Floats
-) -> tuple[Floats, _Found]:
+) -> tuple[Floats, _AlphaRanges]:
     """How far pairs of these values are from being possible, up to 1 where they are.
 
     With it of each line, per pair and slope, the least and the largest α, and the distance.
     """
     low, high = b00[:, None, None], b10[None, :, None]
     distance = np.where(high[..., 0] - low[..., 0] >= _CLOSE, 0.0, math.inf)
-    found = []
+    ranges = []
     for s, (line, excess) in enumerate(zip(each, limits.excess, strict=True), start=1):
         rise, start = line.slope * (high - low), line.slope * low
         # α at which 0 ≤ b0s ≤ its limit, and its limit ≤ b1s ≤ 1.
@@ -372,12 +372,12 @@ def _distances(
         value = np.where(least <= most, value / excess, math.inf)
         misfit = line.misfit / float(limits.misfit[s - 1])
         distance = np.maximum(distance, np.maximum(value.min(axis=2), misfit))
-        found.append((least, most, value))
-    return distance, found
+        ranges.append((least, most, value))
+    return distance, ranges
 
 
 def _described(
-    each: tuple[Line, ...], limits: LineLimits, grid: _Grid, distance: Floats, found: _Found
+    each: tuple[Line, ...], limits: LineLimits, grid: _Grid, distance: Floats, alphas: _AlphaRanges
 ) -> Region:
     """The region of pairs that are possible, and what it leaves of every group's mechanism."""
     b00, b10 = grid
@@ -386,7 +386,7 @@ def _described(
         return Region(b00, b10, distance, ())
     i, j = np.nonzero(possible)
     ranges = [(_span(b00[i]), _span(b10[j]))]
-    for line, excess, (least, most, value) in zip(each, limits.excess, found, strict=True):
+    for line, excess, (least, most, value) in zip(each, limits.excess, alphas, strict=True):
         i, j, k = np.nonzero(possible[:, :, None] & (value <= 1))
         left = excess[k] - (line.least[k] - line.misfit)
         room = np.sqrt(np.maximum(left, 0.0) / line.curvature[k])

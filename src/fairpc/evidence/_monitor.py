@@ -175,11 +175,11 @@ class ParityMonitor:
         self._remember(found)
         return found
 
-    def _remember(self, found: tuple[MonitorGap, ...]) -> None:
+    def _remember(self, gaps: tuple[MonitorGap, ...]) -> None:
         self._looks.append(
-            Look(self.n, tuple(g.difference for g in found), tuple(g.interval for g in found))
+            Look(self.n, tuple(g.difference for g in gaps), tuple(g.interval for g in gaps))
         )
-        if len(self._looks) > max(_FEWEST_LOOKS, _LOOKED // len(found)):
+        if len(self._looks) > max(_FEWEST_LOOKS, _LOOKED // len(gaps)):
             self._looks = self._looks[1::2] if len(self._looks) % 2 == 0 else self._looks[::2]
 
     def gaps(self) -> tuple[MonitorGap, ...]:

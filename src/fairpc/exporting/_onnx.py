@@ -78,13 +78,13 @@ def _described(scorer: ScorerProgram) -> dict[str, object]:
 
 
 def circuit_joint(
-    graph: OnnxGraph, scorer: ScorerProgram, found: Densities, codes: Sequence[str]
+    graph: OnnxGraph, scorer: ScorerProgram, densities: Densities, codes: Sequence[str]
 ) -> str:
     """P(f, x, s) but for a factor of each row, rows × classes."""
-    logs = found.least < TINIEST
-    levels = _Levels(graph, found, [codes[j] for j in scorer.rest], codes[0], logs)
-    by_row = graph.add("Transpose", levels.gathered(found.roots.ravel().tolist()), perm=[1, 0])
-    dense = graph.add("Reshape", by_row, graph.whole([-1, *found.roots.shape]))
+    logs = densities.least < TINIEST
+    levels = _Levels(graph, densities, [codes[j] for j in scorer.rest], codes[0], logs)
+    by_row = graph.add("Transpose", levels.gathered(densities.roots.ravel().tolist()), perm=[1, 0])
+    dense = graph.add("Reshape", by_row, graph.whole([-1, *densities.roots.shape]))
     with np.errstate(divide="ignore"):
         rates = graph.constant(np.log(scorer.rates) if logs else scorer.rates)
     joint = graph.add("Add" if logs else "Mul", dense, rates)
@@ -101,9 +101,9 @@ class _Levels:
     """Values of the nodes, a matrix for each level."""
 
     def __init__(
-        self, graph: OnnxGraph, found: Densities, codes: Sequence[str], of_rows: str, logs: bool
+        self, graph: OnnxGraph, densities: Densities, codes: Sequence[str], of_rows: str, logs: bool
     ) -> None:
-        self.graph, self.nodes, self.logs = graph, found.nodes, logs
+        self.graph, self.nodes, self.logs = graph, densities.nodes, logs
         self.level: list[int] = []
         for node in self.nodes:
             children = () if isinstance(node, Leaf) else node.children

@@ -239,10 +239,10 @@ def _scaled(value: Floats) -> Floats:
 class _CircuitStages:
     """Sums and products as expressions; what is used more than once is a column of a stage."""
 
-    def __init__(self, scorer: ScorerProgram, found: Densities) -> None:
-        if found.least < TINIEST:
+    def __init__(self, scorer: ScorerProgram, densities: Densities) -> None:
+        if densities.least < TINIEST:
             raise _refuse("so many features", "has no numbers as small as their products")
-        self.scorer, self.found = scorer, found
+        self.scorer, self.densities = scorer, densities
         self.text: list[str] = []
         self.depth: list[int] = []
         self.level: list[int] = []  #: of the stage whose columns an expression reads
@@ -251,15 +251,15 @@ class _CircuitStages:
         self._write(self._parents())
 
     def _parents(self) -> Sequence[int]:
-        uses = np.zeros(len(self.found.nodes), np.int64)
-        for node in self.found.nodes:
+        uses = np.zeros(len(self.densities.nodes), np.int64)
+        for node in self.densities.nodes:
             if not isinstance(node, Leaf):
                 np.add.at(uses, list(node.children), 1)
-        np.add.at(uses, self.found.roots.ravel(), 2)
+        np.add.at(uses, self.densities.roots.ravel(), 2)
         return [int(n) for n in uses]
 
     def _write(self, uses: Sequence[int]) -> None:
-        for n, node in enumerate(self.found.nodes):
+        for n, node in enumerate(self.densities.nodes):
             if isinstance(node, Leaf):
                 text, depth, level = self._leaf(node), 2, 0
             else:
@@ -296,7 +296,7 @@ class _CircuitStages:
                 f"n{n}" for earlier in range(level) for n in self.columns.get(earlier, [])
             ]
             if len(kept) + len(kept_nodes) + len(new) > MOST_COLUMNS:
-                size = f"{self.found.n_edges:,} edges"
+                size = f"{self.densities.n_edges:,} edges"
                 raise _refuse(f"circuits of {size}", f"has at most {MOST_COLUMNS:,} columns")
             columns = [*kept, *(f"{self.expression[n]} AS n{n}" for n in new)]
             kept += [f"n{n}" for n in new]
@@ -309,7 +309,7 @@ class _CircuitStages:
         columns = []
         for f in range(len(self.scorer.classes)):
             terms = []
-            for g, roots in enumerate(self.found.roots):
+            for g, roots in enumerate(self.densities.roots):
                 known = " AND ".join(
                     f"({c} IS NULL OR {c} = {v})" for c, v in allows(self.scorer, g)
                 )

@@ -229,7 +229,7 @@ def intervals(
     drawn = subject.replicated(draws, n_replicates, np.random.default_rng(random_state), report)
     centre = drawn.centre
     mechanism, rate = centre.mechanism[0], centre.fair_rate[0]
-    aligned = aligned_to(centre, drawn.found, named=subject.named)
+    aligned = aligned_to(centre, drawn.draws, named=subject.named)
     sd, rate_sd = _spread(aligned.mechanism), _spread(aligned.fair_rate)
     mechanism_limits, rate_limits = _intervals_of(subject, draws, centre, sd, rate_sd)
     return MechanismIntervals(

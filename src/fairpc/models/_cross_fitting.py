@@ -91,10 +91,10 @@ class FoldClassifiers:
         )
 
     def of_decisions(
-        self, table: Any, rows: Rows, folds: Positions, positive: int, found: ScoreMap
+        self, table: Any, rows: Rows, folds: Positions, positive: int, score_map: ScoreMap
     ) -> list[tuple[Any, ...]]:
         """Per fold our classifiers of Df, learned from labels that the mechanism has altered."""
-        every = AlteredLabels.of(rows.d == positive, rows.weights, *_mechanisms(rows, found))
+        every = AlteredLabels.of(rows.d == positive, rows.weights, *_mechanisms(rows, score_map))
         whole = self.view.table(table, rows.s)
         parts = [np.flatnonzero(folds != k) for k in range(self.n_folds)]
         seeds = self.rng.integers(1 << 31, size=self.n_folds)
@@ -135,11 +135,11 @@ class FoldClassifiers:
         return [tuple(fitted[k : k + each]) for k in range(0, len(fitted), each)]
 
 
-def _mechanisms(rows: Rows, found: ScoreMap) -> tuple[Ints, Floats]:
+def _mechanisms(rows: Rows, score_map: ScoreMap) -> tuple[Ints, Floats]:
     """Which mechanism altered the label of each row, and P(D = d | Df = f) of each."""
-    kinds, b = rows.s.astype(np.int64), found.mechanism
-    if found.strata is not None:
-        b = found.strata.mechanism
+    kinds, b = rows.s.astype(np.int64), score_map.mechanism
+    if score_map.strata is not None:
+        b = score_map.strata.mechanism
         kinds = kinds * b.shape[1] + rows.strata.codes(rows.x)
     return kinds, np.stack([1 - b, b], axis=-1).reshape(-1, 2, 2)
 

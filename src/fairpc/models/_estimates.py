@@ -144,7 +144,7 @@ class Aligned:
     switched: Bools  #: [b, s], where the values of Df inside one group are still in another order
 
 
-def aligned_to(reference: Estimates, found: Estimates, *, named: bool) -> Aligned:
+def aligned_to(reference: Estimates, estimates: Estimates, *, named: bool) -> Aligned:
     """Each set with the values of Df in the order of the reference; kept where they are named.
 
     The order is that in which the mechanisms are nearest. A permutation of Df in all
@@ -152,7 +152,7 @@ def aligned_to(reference: Estimates, found: Estimates, *, named: bool) -> Aligne
     another model: it is reported, not repaired.
     """
     there, share = reference.mechanism[0], reference.group_rate[0]
-    rates, mechanisms = found.fair_rate.copy(), found.mechanism.copy()
+    rates, mechanisms = estimates.fair_rate.copy(), estimates.mechanism.copy()
     same = np.arange(rates.shape[1])
     permuted = np.zeros(len(rates), np.bool_)
     switched = np.zeros((len(rates), len(share)), np.bool_)
@@ -221,7 +221,7 @@ class Replicated:
     """Estimates from all rows, from each draw of them, and how many draws kept D = Df."""
 
     centre: Estimates
-    found: Estimates
+    draws: Estimates
     straight: int = 0
 
 

@@ -230,15 +230,15 @@ class LatentDecision(  # type: ignore[misc]
         return self
 
     def _learned_again(
-        self, cross: FoldClassifiers, table: Any, scored: ScoredRows, found: ScoreMap
+        self, cross: FoldClassifiers, table: Any, scored: ScoredRows, score_map: ScoreMap
     ) -> tuple[SecondRound, ScoredRows, ScoreMap]:
         """Classifiers that know how labels were bent tell more of Df; the scores, and their map."""
         self._say("classifiers of the decision behind the labels, fold by fold")
-        of_df = cross.of_decisions(table, scored.rows, scored.folds, scored.positive, found)
-        b = found.mechanism_of(scored.groups, scored.strata)
+        of_df = cross.of_decisions(table, scored.rows, scored.folds, scored.positive, score_map)
+        b = score_map.mechanism_of(scored.groups, scored.strata)
         second, scores = SecondRound.learned(of_df, scored, table, cross.view, b)
         scored = replace(scored, second=scores)
-        return second, scored, calibrated(found, scored, self.calibration)
+        return second, scored, calibrated(score_map, scored, self.calibration)
 
     def _check_settings(self) -> None:
         """A LearningError names the first setting that is wrong."""

@@ -231,7 +231,7 @@ def question(
 def find_patterns(distribution: FairDistribution, coding: TableCoding, asked: Question) -> Patterns:
     """The patterns of a distribution in names."""
     groups, members = named_groups(coding.groups)
-    found, counts = search(distribution, members, asked)
+    patterns, counts = search(distribution, members, asked)
     n_candidates = counts.evaluated + counts.rare + counts.bounded
     latent = asked.of == "decision" and distribution.layout.latent
     return Patterns(
@@ -242,14 +242,14 @@ def find_patterns(distribution: FairDistribution, coding: TableCoding, asked: Qu
         threshold=asked.threshold,
         min_share=asked.min_share,
         kept=asked.kept,
-        patterns=tuple(_named(found, i, groups, coding) for i in range(len(found))),
+        patterns=tuple(_named(patterns, i, groups, coding) for i in range(len(patterns))),
         n_found=counts.found,
         n_candidates=n_candidates,
         n_evaluated=counts.evaluated,
         n_rare=counts.rare,
         n_bounded=counts.bounded,
-        codes=found.x,
-        members=members[found.group],
+        codes=patterns.x,
+        members=members[patterns.group],
     )
 
 
@@ -273,17 +273,17 @@ def named_groups(groups: Groups) -> tuple[tuple[Mapping[str, str], ...], Bools]:
 
 
 def _named(
-    found: FoundPatterns, i: int, groups: tuple[Mapping[str, str], ...], coding: TableCoding
+    patterns: PatternArrays, i: int, groups: tuple[Mapping[str, str], ...], coding: TableCoding
 ) -> Pattern:
-    columns = zip(coding.features.columns, found.x[i].tolist(), strict=True)
-    rate, difference = float(found.rate[i]), float(found.difference[i])
+    columns = zip(coding.features.columns, patterns.x[i].tolist(), strict=True)
+    rate, difference = float(patterns.rate[i]), float(patterns.difference[i])
     return Pattern(
-        group=groups[int(found.group[i])],
+        group=groups[int(patterns.group[i])],
         features={column.name: column.labels[v] for column, v in columns if v >= 0},
         rate=rate,
         rate_of_all=rate - difference,
         difference=difference,
-        share=float(found.share[i]),
+        share=float(patterns.share[i]),
     )
 
 
@@ -314,7 +314,7 @@ class Question:
 
 
 @dataclass(frozen=True, eq=False)
-class FoundPatterns:
+class PatternArrays:
     """Patterns as codes, the largest |Δ| first; of equal ones those of larger share.
 
     Attributes:
@@ -334,25 +334,25 @@ class FoundPatterns:
     def __len__(self) -> int:
         return len(self.group)
 
-    def taken(self, which: Ints | Bools) -> FoundPatterns:
+    def taken(self, which: Ints | Bools) -> PatternArrays:
         """Some of them."""
-        return FoundPatterns(*(of[which] for of in vars(self).values()))
+        return PatternArrays(*(of[which] for of in vars(self).values()))
 
-    def first(self, n: int | None) -> FoundPatterns:
+    def first(self, n: int | None) -> PatternArrays:
         """The first so many; None for all."""
         return self.taken(np.arange(len(self))[:n])
 
-    def joined(self, other: FoundPatterns) -> FoundPatterns:
+    def joined(self, other: PatternArrays) -> PatternArrays:
         """These and others."""
         mine, theirs = vars(self), vars(other)
-        return FoundPatterns(*(np.concatenate([mine[name], theirs[name]]) for name in mine))
+        return PatternArrays(*(np.concatenate([mine[name], theirs[name]]) for name in mine))
 
-    def ordered(self) -> FoundPatterns:
+    def ordered(self) -> PatternArrays:
         """The largest |Δ| first, then the largest share; ties by the codes."""
         keys = (self.group, *self.x.T[::-1], -self.share, -np.abs(self.difference))
         return self.taken(np.lexsort(keys))
 
-    def undominated(self) -> FoundPatterns:
+    def undominated(self) -> PatternArrays:
         """Of ordered patterns those that are more probable than all of larger |Δ|.
 
         The Pareto optimal patterns of Selvam et al. (2023).
@@ -373,7 +373,7 @@ class Counts(NamedTuple):
 
 def search(
     distribution: FairDistribution, members: Bools, question: Question
-) -> tuple[FoundPatterns, Counts]:
+) -> tuple[PatternArrays, Counts]:
     """The patterns of a distribution, and the account of all candidates.
 
     ``members`` says which values of S make up each group, groups × values of S.
@@ -382,7 +382,7 @@ def search(
 
     finder = _Finder(distribution, members, question)
     steps = [finder.nothing_known()]
-    found, level, size = steps[0].found, steps[0].open, 0
+    patterns, level, size = steps[0].patterns, steps[0].open, 0
     while size < question.size and finder.affordable(level):
         size += 1
         opened = [level[:0]]
@@ -390,11 +390,11 @@ def search(
         # Blocks have the cores: threads of linear algebra below them would wait for each other.
         with threadpool_limits(1, user_api="blas"):
             for step in map_in_order(finder.extended, blocks):
-                found = finder.kept(found.joined(step.found))
+                patterns = finder.kept(patterns.joined(step.patterns))
                 opened.append(step.open)
-                steps.append(replace(step, found=found.first(0), open=level[:0]))
+                steps.append(replace(step, patterns=patterns.first(0), open=level[:0]))
         level = np.concatenate(opened)
-    return found.first(question.top), finder.account(steps, size)
+    return patterns.first(question.top), finder.account(steps, size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -426,7 +426,7 @@ class _Closed(NamedTuple):
 class _Judged:
     """What was found of some candidates."""
 
-    found: FoundPatterns
+    patterns: PatternArrays
     open: Codes  #: assignments whose extensions may be patterns
     n_evaluated: int
     n_found: int
@@ -493,7 +493,7 @@ class _Finder:
         is_found = (np.abs(difference) > asked.threshold) & (either >= asked.min_share)
         at = np.nonzero(is_found & frequent)
         x = candidates.codes(*at[:2])
-        found = FoundPatterns(at[2], x, difference[at], rate[at], either[at])
+        found = PatternArrays(at[2], x, difference[at], rate[at], either[at])
         sizes = frequent.size, len(found)
         if candidates.size == asked.size:
             return _Judged(self.kept(found), x[:0], *sizes)
@@ -533,16 +533,16 @@ class _Finder:
             found=sum(step.n_found for step in steps),
         )
 
-    def kept(self, found: FoundPatterns) -> FoundPatterns:
+    def kept(self, patterns: PatternArrays) -> PatternArrays:
         """Those that the question asks for, in order."""
         top = self.question.top
         if self.question.kept == "pareto":
             # A cut would let in again what was dominated by what it cut off: it comes last.
-            return found.ordered().undominated()
-        if top is not None and len(found) > top:
-            size = np.abs(found.difference)
-            found = found.taken(size >= np.partition(size, len(size) - top)[len(size) - top])
-        return found.ordered().first(top)
+            return patterns.ordered().undominated()
+        if top is not None and len(patterns) > top:
+            size = np.abs(patterns.difference)
+            patterns = patterns.taken(size >= np.partition(size, len(size) - top)[len(size) - top])
+        return patterns.ordered().first(top)
 
 
 def _bound(a: Floats, b: Floats, a_other: Floats, b_other: Floats, *, least: float) -> Floats:

@@ -133,18 +133,18 @@ def fit_score_map(
 
 
 def calibrated(
-    found: ScoreMap, scored: ScoredRows, calibration: CalibrationMethod | None
+    score_map: ScoreMap, scored: ScoredRows, calibration: CalibrationMethod | None
 ) -> ScoreMap:
     """The map with calibrations and shifts of the last scores; all else is as it was."""
     labels, weights, scores = scored.labels, scored.rows.weights, scored.last
-    each = [scored.groups == g for g in range(len(found.group_rate))]
+    each = [scored.groups == g for g in range(len(score_map.group_rate))]
     calibrations = tuple(calibrate(scores[h], labels[h], weights[h], calibration) for h in each)
-    found = replace(found, calibrations=calibrations, shifts=np.zeros(len(each)))
-    if found.strata is not None:
-        return _shifted_within(found, found.strata, scored)
-    q = found.decision(scores[None], scored.groups)
-    shifts = np.array([_shift(q[h], weights[h], found.decision_rate) for h in each])
-    return replace(found, shifts=shifts)
+    score_map = replace(score_map, calibrations=calibrations, shifts=np.zeros(len(each)))
+    if score_map.strata is not None:
+        return _shifted_within(score_map, score_map.strata, scored)
+    q = score_map.decision(scores[None], scored.groups)
+    shifts = np.array([_shift(q[h], weights[h], score_map.decision_rate) for h in each])
+    return replace(score_map, shifts=shifts)
 
 
 def _label_bounds(scored: ScoredRows, names: tuple[str, ...]) -> LabelBounds:
@@ -164,23 +164,23 @@ def _refuse_alike(pi: float) -> None:
         )
 
 
-def _shifted_within(found: ScoreMap, own: StrataMap, scored: ScoredRows) -> ScoreMap:
+def _shifted_within(score_map: ScoreMap, own: StrataMap, scored: ScoredRows) -> ScoreMap:
     """The map whose q has the mean of its stratum in every subgroup.
 
     Rows whose stratum is not known are shifted so that each group has its mean over all strata.
     """
     groups, strata, weights = scored.groups, scored.strata, scored.rows.weights
-    q = found.unshifted(scored.last[None], groups, strata)
+    q = score_map.unshifted(scored.last[None], groups, strata)
     shifts = np.zeros(own.share.shape)
     for s, a in zip(*np.nonzero(own.share), strict=True):
         here = (groups == s) & (strata == a)
         shifts[s, a] = _shift(q[here], weights[here], own.decision_rate[a])
-    unknown = found.unshifted(scored.last[None], groups)
+    unknown = score_map.unshifted(scored.last[None], groups)
     rates = own.group_decision_rate
     whole = [
         _shift(unknown[groups == s], weights[groups == s], rate) for s, rate in enumerate(rates)
     ]
-    return replace(found, shifts=np.array(whole), strata=replace(own, shifts=shifts))
+    return replace(score_map, shifts=np.array(whole), strata=replace(own, shifts=shifts))
 
 
 def _shift(q: Floats, weights: Floats, rate: float) -> float:
@@ -373,11 +373,11 @@ def within_limits(bounds: LabelBounds, limits: Limits, positive: int) -> LabelBo
     return bounds.with_known(known, pi)
 
 
-def findings(found: ScoreMap, scored: ScoredRows, coding: TableCoding) -> list[str]:
+def findings(score_map: ScoreMap, scored: ScoredRows, coding: TableCoding) -> list[str]:
     """What must be said of a fit before anything else."""
-    sentences = _contradiction(found, coding, scored.rows.strata)
-    sentences += _silent_groups(found, scored, coding)
-    if _gain(found, scored) < ERRORS:
+    sentences = _contradiction(score_map, coding, scored.rows.strata)
+    sentences += _silent_groups(score_map, scored, coding)
+    if _gain(score_map, scored) < ERRORS:
         sentences.append(
             "The classifier tells the labels of rows that it has not seen no better than the rates "
             "of the groups do: scores of Df then say little; give features that tell decisions "
@@ -386,9 +386,9 @@ def findings(found: ScoreMap, scored: ScoredRows, coding: TableCoding) -> list[s
     return sentences
 
 
-def _contradiction(found: ScoreMap, coding: TableCoding, strata: Strata) -> list[str]:
+def _contradiction(score_map: ScoreMap, coding: TableCoding, strata: Strata) -> list[str]:
     """A sentence where held-out labels leave nothing possible."""
-    bounds, tail = found.ends, "or what was stated as known is wrong."
+    bounds, tail = score_map.ends, "or what was stated as known is wrong."
     if isinstance(bounds, SharedBounds):
         if bounds.boxes(LEVEL) is not None:
             return []
@@ -421,10 +421,10 @@ def _contradiction(found: ScoreMap, coding: TableCoding, strata: Strata) -> list
     ]
 
 
-def _silent_groups(found: ScoreMap, scored: ScoredRows, coding: TableCoding) -> list[str]:
+def _silent_groups(score_map: ScoreMap, scored: ScoredRows, coding: TableCoding) -> list[str]:
     """A sentence for each group in which nothing tells fair decisions apart."""
     sentences = []
-    for g, (bounds, name) in enumerate(zip(found.ends.groups, coding.group_names, strict=True)):
+    for g, (bounds, name) in enumerate(zip(score_map.ends.groups, coding.group_names, strict=True)):
         only = scored.rows.d[scored.groups == g]
         if 0 < bounds.rate < 1 and not is_constant(scored, g):
             continue
@@ -438,7 +438,7 @@ def _silent_groups(found: ScoreMap, scored: ScoredRows, coding: TableCoding) -> 
     return sentences
 
 
-def _gain(found: ScoreMap, scored: ScoredRows) -> float:
+def _gain(score_map: ScoreMap, scored: ScoredRows) -> float:
     """How labels of unseen rows go with the rank of their score in its group, in standard errors.
 
     Ranks, because scores are calibrated before they are used: overstated ones may rank well.
@@ -447,11 +447,11 @@ def _gain(found: ScoreMap, scored: ScoredRows) -> float:
 
     groups, w = scored.groups, scored.rows.weights
     ranks = np.empty(len(w))
-    for g in range(len(found.shifts)):
+    for g in range(len(score_map.shifts)):
         here = groups == g
         rank = rankdata(scored.scores[here]) / here.sum()
         ranks[here] = rank - np.average(rank, weights=w[here])
-    rates = np.array([g.rate for g in found.ends.groups])[groups]
+    rates = np.array([g.rate for g in score_map.ends.groups])[groups]
     each = w * (scored.labels - rates) * ranks
     error = float(np.sqrt((each * each).sum()))
     return float(each.sum()) / error if error > 0 else 0.0

@@ -228,11 +228,11 @@ def _fold_refit(subject: Subject, fold: Fold) -> Refit:
 
 
 def _refits(
-    subject: Subject, found: Estimates, fitness: Iterable[tuple[float, float, float]]
+    subject: Subject, estimates: Estimates, fitness: Iterable[tuple[float, float, float]]
 ) -> list[Refit]:
     """Estimates in the order of the model's, each with its objective and log-likelihoods."""
     own = Estimates.of_model(subject.distribution)
-    aligned = aligned_to(own, found, named=subject.named)
+    aligned = aligned_to(own, estimates, named=subject.named)
     result = []
     for b, values in enumerate(fitness):
         switched = tuple(subject.groups[s] for s in np.flatnonzero(aligned.switched[b]))

@@ -317,8 +317,8 @@ def _decisions(graph: Graph, layout: Layout) -> Iterator[tuple[int, int, Ints]]:
         yield _subgroup(graph, layout, group), node, np.argsort(decided)
 
 
-def _in_order(found: Mapping[int, Any]) -> Ints:
-    return np.array([found[k] for k in sorted(found)], np.int64)
+def _in_order(by_number: Mapping[int, Any]) -> Ints:
+    return np.array([by_number[k] for k in sorted(by_number)], np.int64)
 
 
 def _subgroup(graph: Graph, layout: Layout, group: int) -> int:
