@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import doctest
+import io
 import os
 import re
+import shlex
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from fairpc.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -33,14 +39,21 @@ def _blocks(page: Path) -> list[tuple[str, str]]:
     return _BLOCK.findall(page.read_text("utf-8"))
 
 
-WITH_EXAMPLES = [page for page in PAGES if _own(page) and _blocks(page)]
+LONG = ("README.md", "docs/tutorial.md", "docs/how-to/filings.md", "docs/how-to/own-classifier.md")
+"""Pages that fit whole tables and audit them, half a minute each."""
+WITH_EXAMPLES = [
+    pytest.param(page, id=_name(page), marks=[pytest.mark.slow] if _name(page) in LONG else [])
+    for page in PAGES
+    if _own(page) and _blocks(page)
+]
 
 
-@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=_name)
+@pytest.mark.parametrize("page", WITH_EXAMPLES)
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One name space and one folder a page: later blocks may use what earlier ones made."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.setenv("COLUMNS", "100")
     scope: dict[str, Any] = {}
     for language, text in _blocks(page):
         if language == "console":
@@ -49,6 +62,13 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             _run_session(text, scope, page)
         else:
             exec(compile(text, str(page), "exec"), scope)
+
+
+def test_sessions_of_the_readme_run() -> None:
+    scope: dict[str, Any] = {}
+    for _, text in _blocks(PAGES[0]):
+        if ">>>" in text:
+            _run_session(text, scope, PAGES[0])
 
 
 def _run_session(text: str, scope: dict[str, Any], page: Path) -> None:
@@ -62,24 +82,44 @@ def _run_session(text: str, scope: dict[str, Any], page: Path) -> None:
 
 def _run_commands(text: str) -> None:
     """Each ``$ command`` ends well; what is printed below it is what it prints, … for anything."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     for command, expected in _commands(text):
-        done = subprocess.run(
-            command,
-            shell=True,
-            env=os.environ | {"PATH": path, "COLUMNS": "100"},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, f"$ {command}\n{done.stdout}{done.stderr}"
+        ours = command.startswith("fairpc ") and not set("|&;$") & set(command)
+        code, found = (_called if ours else _run)(command)
+        assert code == 0, f"$ {command}\n{found}"
         if expected.strip():
             wanted = expected.replace("…", "...")
-            found = done.stdout + done.stderr
             assert doctest.OutputChecker().check_output(wanted, found, _FLAGS), (
                 f"$ {command}\nexpected:\n{wanted}\nfound:\n{found}"
             )
+
+
+def _run(command: str) -> tuple[int, str]:
+    """How a command of a shell ended, and what it printed."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        command,
+        shell=True,
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def _called(command: str) -> tuple[Any, str]:
+    """The same of a command of ours, in this process, which has imported everything."""
+    words, printed, errors = shlex.split(command), io.StringIO(), io.StringIO()
+    into = Path(words[words.index(">") + 1]) if ">" in words else None
+    given = words[1 : words.index(">")] if into else words[1:]
+    with redirect_stdout(printed), redirect_stderr(errors), warnings.catch_warnings():
+        warnings.simplefilter("default")
+        with pytest.raises(SystemExit) as ended:
+            main(given)
+    if into:
+        into.write_text(printed.getvalue(), "utf-8")
+    return ended.value.code, ("" if into else printed.getvalue()) + errors.getvalue()
 
 
 def _commands(text: str) -> Iterator[tuple[str, str]]:
@@ -88,7 +128,7 @@ def _commands(text: str) -> Iterator[tuple[str, str]]:
         n = 1
         while lines[n - 1].rstrip("\n").endswith("\\"):
             n += 1
-        yield "".join(lines[:n]).strip(), "".join(lines[n:])
+        yield "".join(lines[:n]).replace("\\\n", " ").strip(), "".join(lines[n:])
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if _own(page)], ids=_name)

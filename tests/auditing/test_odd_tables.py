@@ -230,6 +230,7 @@ def test_small_groups_of_compas_leave_the_identified_set() -> None:
     assert facts.lower <= facts.upper
 
 
+@pytest.mark.slow
 def test_adult_contradicts_the_assumptions() -> None:
     """The published table: gap and ratio of the labels, and an empty set of P(Df)."""
     data = load_adult("paper")

@@ -18,7 +18,7 @@ from fairpc.data import find
 from fairpc.errors import LearningError
 from fairpc.models import _checkpoint as checkpoint
 
-SETTINGS: dict[str, Any] = {"random_state": 0, "max_iter": 30, "tol": 0.0}
+SETTINGS: dict[str, Any] = {"random_state": 0, "max_iter": 12, "tol": 0.0}
 
 
 class Stop(Exception):
@@ -40,7 +40,7 @@ def test_em_over_rows_on_workers_goes_on(
 ) -> None:
     monkeypatch.setattr("fairpc.cluster._table.PART_ROWS", 100)
     monkeypatch.setattr(checkpoint, "EVERY", 0.0)
-    frame = table(900).drop("weight")
+    frame = table(450).drop("weight")
     pattern = written(tmp_path, "parquet", frame)
 
     def fit(**options: Any) -> LatNB:
@@ -51,11 +51,11 @@ def test_em_over_rows_on_workers_goes_on(
 
     whole, path = fit(), tmp_path / "fit"
     with pytest.raises(Stop):  # in the second run of EM, which is over the parts
-        fit(checkpoint=path, callback=stopping_at(45, []))
+        fit(checkpoint=path, callback=stopping_at(18, []))
     steps: list[int] = []
     resumed = fit(checkpoint=path, callback=stopping_at(1000, steps))
-    assert steps[-1] == 30
-    assert len(steps) < 30
+    assert steps[-1] == 12
+    assert len(steps) < 12
     assert np.array_equal(whole.circuit_.parameters, resumed.circuit_.parameters)
     assert np.array_equal(whole.history_["objective"], resumed.history_["objective"])
 

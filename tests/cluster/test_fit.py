@@ -50,8 +50,8 @@ def same(one: Any, two: Any, tolerance: float = 1e-9) -> bool:
 def test_a_dask_frame_gives_the_model_of_the_table_in_memory(
     client: Any, structure: Any, n_partitions: int
 ) -> None:
-    frame = table(900).drop("weight")
-    settings: dict[str, Any] = {"structure": structure, "random_state": 0, "max_iter": 40}
+    frame = table(400).drop("weight")
+    settings: dict[str, Any] = {"structure": structure, "random_state": 0, "max_iter": 10}
     here = FairPC("sex", **settings).fit(frame.drop("label"), frame["label"])
     there = FairPC("sex", **settings).fit(partitioned(frame, n_partitions), "label")
     assert np.array_equal(here.circuit_.parameters, there.circuit_.parameters)
@@ -161,7 +161,7 @@ def test_groups_given_apart_are_refused(client: Any) -> None:
 def test_rows_that_stay_on_the_workers_give_the_same_model(client: Any, tmp_path: Any) -> None:
     """The sample holds all rows here, so that structure is that of a fit on this machine."""
     frame = table(900).drop("weight")
-    settings: dict[str, Any] = {"structure": "chow-liu", "random_state": 0, "max_iter": 30}
+    settings: dict[str, Any] = {"structure": "chow-liu", "random_state": 0, "max_iter": 10}
     frame.write_parquet(tmp_path / "t.parquet")
     on_disk = FairPC("sex", **settings).fit(tmp_path / "t.parquet", "label", max_memory=SMALL)
     for n_partitions in (1, 4):
@@ -175,7 +175,7 @@ def test_rows_that_stay_on_the_workers_give_the_same_model(client: Any, tmp_path
 def test_a_sample_does_not_depend_on_the_partitions(client: Any) -> None:
     frame = table(2500).drop("weight")
     fitted = [
-        LatNB("sex", random_state=0, max_iter=25).fit(
+        LatNB("sex", random_state=0, max_iter=10).fit(
             partitioned(frame, n), "label", max_memory=SMALL
         )
         for n in (2, 7)
@@ -186,20 +186,20 @@ def test_a_sample_does_not_depend_on_the_partitions(client: Any) -> None:
 @pytest.mark.usefixtures("small_parts")
 def test_a_worker_that_dies_costs_time_and_not_the_result(client: Any) -> None:
     frame = table(900).drop("weight")
-    settings: dict[str, Any] = {"random_state": 0, "max_iter": 30, "tol": 0.0}
+    settings: dict[str, Any] = {"random_state": 0, "max_iter": 12, "tol": 0.0}
     quiet = LatNB("sex", **settings).fit(partitioned(frame, 4), "label", max_memory=SMALL)
     pids = client.run(os.getpid)
     steps: list[int] = []
 
     def kill(step: EMStep) -> None:
         steps.append(step.iteration)
-        if len(steps) == 45:  # in the second run of EM, which is over the parts
+        if len(steps) == 18:  # in the second run of EM, which is over the parts
             os.kill(next(iter(pids.values())), signal.SIGKILL)
 
     hurt = LatNB("sex", **settings).fit(
         partitioned(frame, 4), "label", max_memory=SMALL, callback=kill
     )
-    assert steps == [*range(31), *range(31)]
+    assert steps == [*range(13), *range(13)]
     assert np.array_equal(quiet.circuit_.parameters, hurt.circuit_.parameters)
     client.wait_for_workers(2, timeout=120)
     assert set(client.run(os.getpid).values()) != set(pids.values())
