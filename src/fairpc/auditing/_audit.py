@@ -71,7 +71,7 @@ class Audit:
         verdict: the main findings in words; a rejection of the assumptions comes first.
         data: the rows, the groups, what is missing.
         labels: how far apart the groups are in the observed labels.
-        mechanism: P(D | Df, S), and how many labels were turned either way.
+        mechanism: P(D | Df, S), and how many labels were altered either way.
         decidable: what the data can and cannot decide.
         strata: parity within strata of the model, and which columns a rejection hangs on.
         parity: gaps of scores and decisions between groups, under the model and on these rows.

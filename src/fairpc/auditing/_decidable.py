@@ -56,7 +56,7 @@ class ScoreBand:
     high: float  #: its end
     n: int  #: rows
     score: float  #: mean of the model's score
-    lower: float  #: mean lower bound over everything that the data leave open
+    lower: float  #: mean lower bound over the identified set
     upper: float  #: mean upper bound
 
 
@@ -150,7 +150,7 @@ class Decidable:
     #: P(Df) as learned beside what the test leaves; None without a test, after a rejection, and for
     #: models without Df or with strata, which have one rate in each
     learned: LearnedRate | None
-    #: what the data leave open at any number of rows; None for models without Df
+    #: the identified set; None for models without Df
     identified: IdentifiedFacts | None
     #: spread over random starts and half tables; None where it was left out
     stability: Stability | None

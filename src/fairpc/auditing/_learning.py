@@ -113,7 +113,7 @@ class ScoreLearningFacts:
     n_folds: int  #: classifiers, each learned without a fold; their scores are averaged
     per_group: bool  #: whether each group has its own
     calibration: str | None  #: "isotonic", "sigmoid"; None where scores were taken as they are
-    select: str  #: the point of what data leave open: "prior" or "middle"
+    select: str  #: the point of the identified set: "prior" or "middle"
     straight: bool  #: whether D = Df was kept, because the labels do not reject it
     #: the same for P(S | x), for rows whose group is not known; None where such rows are refused
     group_classifier: str | None

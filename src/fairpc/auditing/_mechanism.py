@@ -1,4 +1,4 @@
-"""The bias mechanism: P(D | Df, S), its intervals, and how many labels were turned, either way."""
+"""The bias mechanism: P(D | Df, S), its intervals, and how many labels were altered, either way."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ REPLICATES: Final = 200
 FEWEST_REPLICATES: Final = 50
 UPDATES: Final = 500
 NAMED: Final = 6
-"""Groups that a sentence names; of more, those with the largest share of turned labels."""
+"""Groups that a sentence names; of more, those with the largest share of altered labels."""
 
 DRAW_WORK: Final = 1e12
 """``refit_cost`` × updates that draws may take unasked: about ten seconds of one core."""
@@ -81,9 +81,9 @@ class AlteredLabels:
 
     group: str
     n: float  #: weight of the group
-    up: float  #: labels turned into the positive class
-    down: float  #: labels turned out of the positive class
-    other: float  #: labels turned between other classes
+    up: float  #: labels altered to the positive class
+    down: float  #: labels altered from the positive class
+    other: float  #: labels altered between other classes
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class MechanismFacts:
     row_decision_rate: tuple[float, ...]
     cells: tuple[MechanismCell, ...]  #: the table, by group, then decision, then label
     turned: tuple[AlteredLabels, ...]  #: per group
-    #: one for each way in which labels of a group were turned; or that the model keeps D = Df
+    #: one for each way in which labels of a group were altered; or that the model keeps D = Df
     sentences: tuple[str, ...]
     sentence: str  #: the whole in one
     #: bootstrap intervals of ``decision_rate``; empty where there are none
@@ -116,7 +116,7 @@ class MechanismFacts:
 
 
 def mechanism_facts(job: Job) -> MechanismFacts:
-    """The learned mechanism, and the labels it says were turned among the audited rows."""
+    """The learned mechanism, and the labels it says were altered among the audited rows."""
     model, rows = job.model, job.rows
     if not model._latent:
         raise AuditError(

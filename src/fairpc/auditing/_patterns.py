@@ -115,7 +115,7 @@ class PatternTable(Record):
 class PatternFacts:
     """Who is hit, under the model."""
 
-    decisions: PatternTable  #: of Df; of D where there is no hidden decision
+    decisions: PatternTable  #: of Df; of D where there is no latent fair decision
     labels: PatternTable | None  #: of D; None where that is the decision
     cautions: tuple[str, ...]  #: what a pattern does not say
 

@@ -1,6 +1,6 @@
 """What moved the score of one person, value by value, exactly; and a statement of these reasons.
 
-Each change is the score with all that is known, minus the score with one value summed out. Values
+Each change is the score with all that is known, minus the score with one value marginalised. Values
 that go together share their effect, so the changes need not add up. The statement is written with
 the notices of adverse action in mind that the Equal Credit Opportunity Act asks of creditors in
 the United States (Regulation B, 12 CFR 1002.9), and of use wherever a person is owed reasons.
@@ -85,7 +85,7 @@ class Reasons(Record):
     unmoved: tuple[Reason, ...]  #: values without which the score is the same
     group: Reason | None  #: the sensitive attribute; None where it was not given
     sensitive: tuple[str, ...]  #: names of the sensitive columns
-    unknown: tuple[str, ...]  #: features that were not given, which are summed out
+    unknown: tuple[str, ...]  #: features that were not given, which are marginalised
     drift: tuple[str, ...]  #: what the guard said at fit: Df is not about the label
     date: str  #: when this was computed, UTC
     version: str  #: of fairpc

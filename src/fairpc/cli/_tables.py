@@ -333,7 +333,7 @@ def _values(column: Column, series: pl.Series, marks: Sequence[Sentinel]) -> Val
 
 
 def absent_features(model: FittedModel, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Features that are not among some columns, and can be summed out.
+    """Features that are not among some columns, and can be marginalised.
 
     Columns of an array go by position instead; a classifier says itself what it needs.
     """

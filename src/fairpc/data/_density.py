@@ -275,7 +275,7 @@ class _Section:
         return _Section(self.x[inside], self.rows[inside], self.step, self.scale)
 
     def mirrored(self) -> _Section:
-        """The same with the order turned: the first bin is then open as the last one is.
+        """The same with the order reversed: the first bin is then open as the last one is.
 
         An interval that holds its lower end still does: values move by a step, or by a hair.
         """

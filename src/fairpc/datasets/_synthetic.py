@@ -1,4 +1,4 @@
-"""The paper's synthetic data: a known fair label, bent by a known mechanism (paper, Section 4.2).
+"""The paper's synthetic data: a known fair label, altered by a known mechanism (Section 4.2).
 
 P(Df = 1) = .5, P(S = 1) = .3, P(D = 1 | Df, S) = .8 .9 .1 .4 for (1,1) (1,0) (0,1)
 (0,0), and in each cell (Df, S) a random tree distribution over X.

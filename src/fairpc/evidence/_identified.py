@@ -1,4 +1,4 @@
-"""What the data leave open even at any number of rows: mechanisms and scores that fit alike.
+"""The identified set: mechanisms and scores that fit alike.
 
 With P(x | f, s) free, the data fix r_s(x) = P(D=1 | x, s) and nothing else. Every
 mechanism b0 ≤ min r_s, b1 ≥ max r_s with (ρ_s − b0) / (b1 − b0) = P(Df=1) explains them

@@ -106,7 +106,7 @@ def suggest_anchors(
         model: a fitted FairPC, LatNB or LatentDecision, for two classes.
         X: rows that may be reviewed.
         y: their labels; rows without one are not suggested, because they tell nothing about how
-            labels were bent. None: all have one. Which label it is plays no part.
+            labels were altered. None: all have one. Which label it is plays no part.
         n: how many rows to review.
         sensitive_features: groups of the rows, if given apart.
         level: of the bounds of scores that are to shrink.

@@ -18,7 +18,7 @@ end is the farther of a normal and a score interval (``docs/decisions/refits.md`
 
 Of a LatentDecision the classifiers are kept, and with them the score of each row. What is drawn
 are rows with their scores, and calibration, held-out ends, P(Df) and mechanism are learned again
-from each draw. The intervals are around the point that is chosen of what labels leave open: the
+from each draw. The intervals are around the point that is chosen of the identified set: the
 truth may be elsewhere in the identified set.
 """
 

@@ -154,7 +154,7 @@ class Counted:
 
     @classmethod
     def of(cls, component: Component, cells: Sequence[Table], strength: float) -> Counted:
-        """The counts in these cells, holes summed out by a few updates of EM.
+        """The counts in these cells, missing values marginalised by a few updates of EM.
 
         A search sees one completion of each row. That is good enough to find a structure;
         parameters should come from all completions.

@@ -320,7 +320,7 @@ class FittedDecisions(ABC):
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
         """P(Df = k | what is known of each row), rows × classes.
 
-        Models without a latent decision give P(D = k | …). An absent group is summed out.
+        Models without a latent decision give P(D = k | …). An absent group is marginalised.
         Of a Dask frame it is lazy: a Dask frame with a column ``p_df_<class>`` each.
         """
         return self._decided(X, sensitive_features)[0]
@@ -357,8 +357,8 @@ class FittedDecisions(ABC):
         Labels leave several mechanisms possible, however many rows there are, and each gives
         other scores; the order of rows within a group is the same in all, if strata have no
         mechanisms of their own. With strata the set is that within them. Where an absent group is
-        summed out, so are its bounds. Without ``level`` sampling error is not in them. NaN, with a
-        warning, where the data contradict the assumptions.
+        marginalised, so are its bounds. Without ``level`` sampling error is not in them. NaN, with
+        a warning, where the data contradict the assumptions.
 
         Args:
             X: rows.
@@ -487,7 +487,7 @@ class FittedDecisions(ABC):
         return gaps
 
     def explain_bias(self) -> BiasAccount:
-        """The learned mechanism in sentences, with the estimated number of labels turned."""
+        """The learned mechanism in sentences, with the estimated number of labels altered."""
         coding = self._coding()
         classes = tuple(map(str, coding.labels.classes))
         counts = self.label_counts_

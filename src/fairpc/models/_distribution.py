@@ -153,13 +153,13 @@ class FairDistribution:
         return mean
 
     def log_likelihood(self, s: npt.ArrayLike | None, d: npt.ArrayLike | None, x: Codes) -> Floats:
-        """log P of what is known of each row; the rest is summed out."""
+        """log P of what is known of each row; the rest is marginalised."""
         return self.circuit.log_marginal(self.layout.codes(s, d, x))
 
     def decision(self, s: npt.ArrayLike | None, x: Codes) -> Floats:
         """P(decision = f | x, s): Df where the model has one, else D; rows × classes.
 
-        A group that is not known is summed out.
+        A group that is not known is marginalised.
         """
         return self.circuit.posterior(self.layout.decision, self.layout.codes(s, None, x))
 
@@ -207,7 +207,7 @@ class FairDistribution:
     def joint_with_values(self, x: Codes, first: int, of: Outcome, positive: int) -> Floats:
         """P(s, x, x_j = v), and the same with the outcome being positive, for features j ≥ first.
 
-        Those features are missing in x; what else is missing is summed out. Rows × groups ×
+        Those features are missing in x; what else is missing is marginalised. Rows × groups ×
         (whatever the outcome, positive) × values, the features one after the other.
         """
         layout = self.layout
@@ -286,7 +286,7 @@ class FairDistribution:
 def leave_one_out(
     distribution: FairDistribution, s: int, x: Codes, decision: int
 ) -> tuple[float, Floats]:
-    """P(decision | evidence), and its change by each known value, exactly: it is summed out.
+    """P(decision | evidence), and its change by each known value, exactly: it is marginalised.
 
     The first change is that of the group, the others those of the features;
     zero where a value is not known anyway.

@@ -192,7 +192,7 @@ def read_function(answers: ClassifierResponse, sizes: Sequence[int]) -> Boxes | 
 def _boxes_of(answers: ClassifierResponse, sizes: Sequence[int]) -> Boxes | None:
     """The boxes of trees whose sum the answers are, up to a constant."""
     model = answers.classifier
-    # A probability of boosting is a bent sum of trees: no sum itself.
+    # A probability of boosting is a nonlinear function of a sum of trees: no sum itself.
     nonlinear = answers.response == "probability" and hasattr(model, "predict_proba")
     if hasattr(model, "_predictors"):
         trees = (

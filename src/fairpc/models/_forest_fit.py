@@ -124,7 +124,7 @@ def fit_forest(
     fitted = fit_mechanism(bins, options, observer)
     rates = held_mechanism(bins, fitted, options)
     if not fitted.straight:
-        # Learners that know how labels were bent tell more of them.
+        # Learners that know how labels were altered tell more of them.
         scores = learning.mixed(by_learner, learning.by_learner(rates))
     each = [rates.of_subgroup(g, rows.strata) for g in range(own.n_groups)]
     # Groups and trees have the cores: threads of linear algebra would wait for each other, and

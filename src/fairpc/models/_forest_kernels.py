@@ -21,7 +21,7 @@ for _i in range(64):
 
 @kernel
 def box_densities(x, s, start, bits, log_value, log_share, cuts, set_of, mass, weight, out):
-    """log P(x | f, s) of each row into ``out``, rows × classes; what is missing is summed out.
+    """log P(x | f, s) of each row into ``out``, rows × classes; what is missing is marginalised.
 
     A term is a class and a cluster; those of a class lie together. Boxes share most of their
     numbers, so those of a set of values are looked up, and stay in the cache.

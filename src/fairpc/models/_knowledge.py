@@ -31,7 +31,7 @@ class Knowledge:
     Attributes:
         fair_rate: P(Df = positive) of two classes, a number or (least, largest); or a mapping
             from classes to either.
-        one_sided: a mapping from groups to "lowered" (no label was ever turned from another
+        one_sided: a mapping from groups to "lowered" (no label was ever altered from another
             fair decision into the positive class) or "raised" (no positive fair decision ever
             got another label); for two classes.
         mechanism_bounds: a mapping from (group, fair decision, label) to a number or (least,

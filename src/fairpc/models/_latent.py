@@ -104,11 +104,11 @@ class LatentDecision(  # type: ignore[misc]
 ):
     """P(Df | x, s) from any classifier of D that sees X and S, with bounds.
 
-    D is a noisy, group-dependent copy of a hidden decision Df, independent of X given (Df, S), and
-    Df is independent of S: the assumptions of :class:`FairPC`. Then P(D = 1 | x, s) is a line in
-    P(Df = 1 | x, s) for each group. The classifier is fitted on all rows but one fold, for each
+    D is a noisy, group-dependent copy of a latent fair decision Df, independent of X given (Df, S),
+    and Df is independent of S: the assumptions of :class:`FairPC`. Then P(D = 1 | x, s) is a line
+    in P(Df = 1 | x, s) for each group. The classifier is fitted on all rows but one fold, for each
     fold; scores of the rows left out calibrate it within each group and give P(Df), the mechanism
-    and what the data leave open of them. Predictions are means over the classifiers of the folds.
+    and the identified set. Predictions are means over the classifiers of the folds.
 
     The default classifier is followed by others: once the mechanism is known, gradient boosting
     and a logistic regression learn Df behind the labels, in the same folds, and have a share in the
@@ -124,11 +124,11 @@ class LatentDecision(  # type: ignore[misc]
         positive: the class that is meant by "positive"; the last one by default.
         given: columns of X that may rightly matter, numbers in bins: Df is then independent of S
             within each crossing of their values, and may differ between them. They stay features.
-        mechanism: with ``given``, "shared": labels are bent alike in all strata of a group; or
+        mechanism: with ``given``, "shared": labels are altered alike in all strata of a group; or
             "within": each stratum has its own P(D | Df, S).
         cv: folds.
         calibration: "isotonic", "sigmoid", or None where the classifier is calibrated.
-        select: the point of the identified set: "prior", least bending, or "middle".
+        select: the point of the identified set: "prior", least altered labels, or "middle".
         knowledge: what is known beforehand about P(Df) and P(D | Df, S).
         sensitive_estimator: classifier of S from X, for rows whose group is not known; None takes
             gradient boosting on tables as they are; False: none, such rows are then refused.
@@ -232,7 +232,7 @@ class LatentDecision(  # type: ignore[misc]
     def _learned_again(
         self, cross: FoldClassifiers, table: Any, scored: ScoredRows, score_map: ScoreMap
     ) -> tuple[SecondRound, ScoredRows, ScoreMap]:
-        """Classifiers that know how labels were bent tell more of Df; the scores, and their map."""
+        """Classifiers that know how labels were altered tell more of Df; scores and their map."""
         self._say("classifiers of the decision behind the labels, fold by fold")
         of_df = cross.of_decisions(table, scored.rows, scored.folds, scored.positive, score_map)
         b = score_map.mechanism_of(scored.groups, scored.strata)

@@ -138,7 +138,7 @@ def over_groups(
 
 @dataclass(frozen=True, eq=False)
 class BiasAccount:
-    """How labels were bent, by group: probabilities, estimated numbers, sentences.
+    """How labels were altered, by group: probabilities, estimated numbers, sentences.
 
     Attributes:
         groups, classes: names.
@@ -158,12 +158,12 @@ class BiasAccount:
 
     @property
     def unaltered(self) -> bool:
-        """Whether hardly any label of any group was turned."""
+        """Whether hardly any label of any group was altered."""
         return self.most_altered < HARDLY_ANY
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """One sentence for each way in which the labels of a group were turned, if any were."""
+        """One sentence for each way in which the labels of a group were altered, if any were."""
         if self.unaltered:
             most = f"{self.most_altered:.1%}"
             return (

@@ -64,7 +64,7 @@ class FittedQueries(FittedDecisions):
 
     @in_batches
     def score_samples(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Floats:
-        """log P of each row; what is missing is summed out.
+        """log P of each row; what is missing is marginalised.
 
         Numbers with a density have log densities, all else has log masses; ``score_units_`` says
         which. With ``numbers="bins"`` a number has the mass of its bin.

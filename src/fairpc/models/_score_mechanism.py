@@ -37,8 +37,8 @@ MECHANISM_TOLERANCE: Final = 1e-9
 STRAIGHT: Final = 0.999
 STRAIGHT_ROWS: Final = 1000.0
 STRAIGHT_LEVEL: Final = 0.99
-"""Labels that are not bent: P(D = f | Df = f, S), the prior rows that keep it there, and the level
-of the test that rejects it."""
+"""Labels that are not altered: P(D = f | Df = f, S), the prior rows that keep it there, and the
+level of the test that rejects it."""
 HELD_STEPS: Final = 100
 HELD_TOLERANCE: Final = 1e-4
 RAREST: Final = 1e-12
@@ -129,7 +129,7 @@ def _binned(said: Floats, weights: Floats, effective: float) -> Ints:
 def fit_mechanism(bins: Rows, options: Options, observer: Observer = UNOBSERVED) -> BinsFitted:
     """P(S), P(Df) and P(D | Df, S) of the bins alone: a naive Bayes model of one feature.
 
-    Without a reason to the contrary labels are not bent: D = Df is kept where the data do not
+    Without a reason to the contrary labels are not altered: D = Df is kept where the data do not
     reject it (a likelihood ratio test), and the prior of the mechanism is for where they do.
     """
     altered = _fit_bins(bins, options, AGREEMENT, options.mechanism_prior, observer)
@@ -140,11 +140,11 @@ def fit_mechanism(bins: Rows, options: Options, observer: Observer = UNOBSERVED)
     # Rows of unequal weight say less than their sum.
     effective = effective_size(bins.weights, bins.each)
     gain = last[0] - last[1]
-    # Labels that are not bent have the same rates in all groups of a stratum, and that is all they
-    # must have.
+    # Labels that are not altered have the same rates in all groups of a stratum, and that is all
+    # they must have.
     n_rates = bins.strata.n * (bins.n_groups - 1) * (bins.n_classes - 1)
     if bins.f is None:
-        # The prior keeps the bent model from its best fit; the rates themselves have none.
+        # The prior keeps the altered model from its best fit; the rates themselves have none.
         gain = max(gain, _rates_apart(bins))
     rejected = 2 * effective * gain > chi2.ppf(STRAIGHT_LEVEL, n_rates)
     return altered if rejected else replace(straight, straight=True)
@@ -224,7 +224,7 @@ def held_mechanism(bins: Rows, fitted: BinsFitted, options: Options) -> TopRates
     The model of the bins has that mean under its own P(bin | s). Where the assumptions fail, these
     are not the shares of the rows, and a Df that is balanced in the rows tells labels best by
     another mechanism: the likeliest one, its prior kept. Otherwise nothing moves but by chance.
-    Labels that are not bent, knowledge and known decisions keep the mechanism as it is.
+    Labels that are not altered, knowledge and known decisions keep the mechanism as it is.
     """
     rates, layout = fitted.distribution.top_rates, fitted.distribution.layout
     if fitted.straight or options.limits is not None or bins.f is not None:

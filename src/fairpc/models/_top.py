@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 Model = Literal["FairPC", "NLatPC", "LatNB", "TwoNB"]
 
 LATENT: Final = ("FairPC", "LatNB")
-"""Models with a hidden decision Df between S and D."""
+"""Models with a latent fair decision Df between S and D."""
 
 NAIVE: Final = ("LatNB", "TwoNB")
 """Models whose features are independent given the decision and the group."""
@@ -75,7 +75,7 @@ class Layout:
     n_classes: int
     names: tuple[str, ...]
     arities: tuple[int, ...]
-    latent: bool  #: whether there is a hidden decision Df between S and D
+    latent: bool  #: whether there is a latent fair decision Df between S and D
     tied: bool  #: whether the decision is independent of S (all models but TwoNB)
     n_components: int = 1  #: mixed in each P(x | f, s); with several, a last column tells which
     strata: Strata = UNDIVIDED  #: within which the decision is independent of S
@@ -608,7 +608,7 @@ class TopRates:
             group, decision, mechanism = (
                 np.log(p) for p in (self.group_rate, self.decision_rate, self.mechanism)
             )
-        # A label that is missing is summed out: one more value of probability 1.
+        # A label that is missing is marginalised: one more value of probability 1.
         label = np.concatenate([mechanism, np.zeros((*mechanism.shape[:2], 1))], axis=2)
         d = np.where(places.d < 0, places.n_classes, places.d)
         owner, of_group = places.mechanism, group[places.s]
