@@ -280,7 +280,7 @@ def trade_off(job: Job) -> TradeOff:
     with warnings.catch_warnings():
         for kind in (LeakWarning, SameAsLabelWarning):  # the fit told of them
             warnings.simplefilter("ignore", kind)
-        found = compare(
+        comparison = compare(
             methods,
             _grouped(rows.as_at_fit(), model.coding_.groups),
             rows.labels,
@@ -293,14 +293,14 @@ def trade_off(job: Job) -> TradeOff:
         )
     return TradeOff(
         audited=name,
-        how=_how(found, job),
+        how=_how(comparison, job),
         caption=_TRADE_OFF_CAPTION,
         guessing=next((name for name, m in methods.items() if isinstance(m, Rand)), None),
-        n_rows=found.n_rows,
-        n_folds=found.n_folds,
-        methods=tuple(serialise(method) for method in found.means()),
-        failures=found.failures,
-        filled=found.filled,
+        n_rows=comparison.n_rows,
+        n_folds=comparison.n_folds,
+        methods=tuple(serialise(method) for method in comparison.means()),
+        failures=comparison.failures,
+        filled=comparison.filled,
     )
 
 

@@ -192,20 +192,20 @@ def what_if(job: Job) -> WhatIf:
     layout, coding = model.distribution_.layout, model.coding_
     names = model.circuit_.graph.names
     classes = tuple(str(c) for c in coding.labels.classes)
-    found = [Variable(names[0], "group", 0, None, coding.group_names)]
+    asked = [Variable(names[0], "group", 0, None, coding.group_names)]
     if layout.latent:
         decision = layout.decision
-        found.append(Variable(names[decision], "decision", decision, None, classes))
-    found.append(Variable(names[layout.d], "label", layout.d, None, classes))
+        asked.append(Variable(names[decision], "decision", decision, None, classes))
+    asked.append(Variable(names[layout.d], "label", layout.d, None, classes))
     for x, feature in zip(layout.x, coding.features.columns, strict=True):
-        found.append(Variable(names[x], "feature", x, feature.kind, feature.labels, feature.edges))
+        asked.append(Variable(names[x], "feature", x, feature.kind, feature.labels, feature.edges))
     if (k := layout.component) is not None:
         numbers = tuple(str(i + 1) for i in range(layout.n_components))
-        found.append(Variable(names[k], "component", k, None, numbers))
+        asked.append(Variable(names[k], "component", k, None, numbers))
     return WhatIf(
         model=type(model).__name__,
         circuit=to_dict(model.circuit_),
-        variables=tuple(found),
+        variables=tuple(asked),
         decision=layout.decision,
         positive=coding.labels.positive,
         thresholds=model.threshold_.values,

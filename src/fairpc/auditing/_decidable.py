@@ -209,14 +209,16 @@ def identified_facts(job: Job) -> IdentifiedFacts:
         return _identified_within(job)
     kept = rows.comparable(rows.s >= 0)
     scores, groups, counts = rows.observed[kept, rows.positive], rows.s[kept], rows.each_count[kept]
-    ends = None if job.test is None or job.test.positive is None else job.test.ends()
-    if ends is not None and set(groups.tolist()) - set(ends):
-        ends = None  # A group was too small to be tested.
-    found = identified_set(scores, groups, ends=ends, counts=counts)
-    room = _room(job, found.score_lower, found.score_upper, kept)
-    table = rows.named(found).table()
+    label_bounds = None if job.test is None or job.test.positive is None else job.test.ends()
+    if label_bounds is not None and set(groups.tolist()) - set(label_bounds):
+        label_bounds = None  # A group was too small to be tested.
+    identified = identified_set(scores, groups, ends=label_bounds, counts=counts)
+    room = _room(job, identified.score_lower, identified.score_upper, kept)
+    table = rows.named(identified).table()
     positive = rows.positive_class
-    return IdentifiedFacts(positive, None, found.lower, found.upper, found.empty, table, (), *room)
+    return IdentifiedFacts(
+        positive, None, identified.lower, identified.upper, identified.empty, table, (), *room
+    )
 
 
 def _room(job: Job, lower: Floats, upper: Floats, kept: Bools) -> tuple[Any, ...]:
@@ -255,22 +257,22 @@ def _identified_within(job: Job) -> IdentifiedFacts:
     elif test is not None and {g.group for g in test.groups} == set(groups.tolist()):
         # Lines are estimated: the confidence set has their error, and that of the ends.
         given["test"], level = test, test.level
-    found: IdentifiedWithin | IdentifiedByStratum
+    identified: IdentifiedWithin | IdentifiedByStratum
     table: list[Mapping[str, Any]]
     if strata.within:
-        found = by_stratum = identified_set(scores, groups, mechanism="within", **given)
-        sets = [(names[a], own) for a, own in zip(found.strata, by_stratum.sets, strict=True)]
+        identified = by_stratum = identified_set(scores, groups, mechanism="within", **given)
+        sets = [(names[a], own) for a, own in zip(identified.strata, by_stratum.sets, strict=True)]
         each = [StratumRange(a, None if own.empty else (own.lower, own.upper)) for a, own in sets]
         table = [{"stratum": a, **row} for a, own in sets for row in own.table()]
     else:
-        found = together = identified_set(scores, groups, **given)
+        identified = together = identified_set(scores, groups, **given)
         each = [StratumRange(names[s.stratum], s.pi) for s in together.strata]
         table = list(together.table())
     by_group = tuple({**row, "group": rows.groups[row["group"]]} for row in table)
-    room = _room(job, found.score_lower, found.score_upper, kept)
+    room = _room(job, identified.score_lower, identified.score_upper, kept)
     ends = math.nan, math.nan
     return IdentifiedFacts(
-        rows.positive_class, level, *ends, found.empty, by_group, tuple(each), *room
+        rows.positive_class, level, *ends, identified.empty, by_group, tuple(each), *room
     )
 
 

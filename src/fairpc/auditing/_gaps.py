@@ -242,7 +242,7 @@ def show_differences(disparity: Disparity, title: str) -> blocks.Figure:
 
 def _pair_table(disparity: Disparity) -> blocks.TableBlock:
     """Every pair: difference, ratio, their intervals, and the test where there is one."""
-    found, tests = disparity.parity, disparity.significance
+    parity, tests = disparity.parity, disparity.significance
     head = ["Pair", "Difference, points", "Impact ratio", "Four fifths"]
     rows = [
         [
@@ -251,9 +251,9 @@ def _pair_table(disparity: Disparity) -> blocks.TableBlock:
             text.bracketed(pair.impact_ratio, _ratio_interval(pair), text.number),
             pair.four_fifths,
         ]
-        for pair in found.pairs
+        for pair in parity.pairs
     ]
-    together = text.share(found.level, 0)
+    together = text.share(parity.level, 0)
     note = f"In brackets: intervals that hold together at the {together} level."
     if tests:
         head.append("p")
@@ -261,7 +261,7 @@ def _pair_table(disparity: Disparity) -> blocks.TableBlock:
             row.append(text.p_value(test.p_value))
         names = sorted({test.test for test in tests})
         note += f" p-values: {' or '.join(names)}, adjusted for the number of comparisons."
-    if found.clustered:
+    if parity.clustered:
         note += " Persons repeat; the intervals take that into account."
     if disparity.too_small:
         note += f" Too few rows to compare: {text.listed(disparity.too_small)}."

@@ -181,24 +181,24 @@ def with_intervals(job: Job) -> MechanismFacts:
     subject = _subject(model, rows)
     draws = Draws(n_replicates, UPDATES, settings.level, subject.persons, rows.counts)
     # The plain test says nothing about a model with strata.
-    plain = None if job.strata or job.test is None else rows.named(job.test)
+    unstratified = None if job.strata or job.test is None else rows.named(job.test)
     report = job.within("mechanism.intervals")
-    found = intervals(subject, draws, plain, None, settings.random_state, report)
-    if found.refused is not None:
-        raise AuditError(found.refused)
+    bootstrap = intervals(subject, draws, unstratified, None, settings.random_state, report)
+    if bootstrap.refused is not None:
+        raise AuditError(bootstrap.refused)
     facts: MechanismFacts = job.results["mechanism"]
     cells = tuple(
-        replace(cell, interval=(float(found.lower[place]), float(found.upper[place])))
-        for cell, place in zip(facts.cells, np.ndindex(found.lower.shape), strict=True)
+        replace(cell, interval=(float(bootstrap.lower[place]), float(bootstrap.upper[place])))
+        for cell, place in zip(facts.cells, np.ndindex(bootstrap.lower.shape), strict=True)
     )
-    ends = zip(found.fair_rate_lower.tolist(), found.fair_rate_upper.tolist(), strict=True)
+    ends = zip(bootstrap.fair_rate_lower.tolist(), bootstrap.fair_rate_upper.tolist(), strict=True)
     return replace(
         facts,
         cells=cells,
         decision_rate_intervals=tuple(ends),
-        level=found.level,
+        level=bootstrap.level,
         covered=_OF_SCORES if subject.of_scores else _OF_CIRCUITS,
-        n_replicates=found.n_replicates,
+        n_replicates=bootstrap.n_replicates,
     )
 
 

@@ -218,7 +218,7 @@ def audited_rows(
         model.coding_.labels.check_known(y)
     rows = rows_in_order(model.coding_, X, y, sensitive_features, sample_weight, fair_labels)
     name = rows_fingerprint(rows)
-    found = replace(
+    audited = replace(
         asked(model, GivenRows(rows, columns_of_fit(model.coding_.features, X))),
         table=X,
         labels=None if y is None else model.coding_.labels.inverse(rows.d),
@@ -232,9 +232,9 @@ def audited_rows(
     )
     used = np.flatnonzero(rows.weights)
     if len(used) < rows.n_rows:
-        found = replace(found._take(used), n_table=len(used))
+        audited = replace(audited._take(used), n_table=len(used))
     alike = np.ptp(rows.weights[used]) == 0
-    return replace(found, weights=None) if alike else found
+    return replace(audited, weights=None) if alike else audited
 
 
 def asked(model: FittedDecisions, given: GivenRows) -> AuditedRows:

@@ -242,22 +242,22 @@ def candidates(job: Job) -> Candidates | None:
         raise AuditError("the label has more than two classes: columns as strata need two")
     names = tested.rows.features.names
     tried = {name: tested.table[:, j] for j, name in enumerate(names[:MOST_COLUMNS])}
-    found = compared(
+    comparison = compared(
         tested.fit,
         tried,
         job.settings.level,
         watch=lambda name: job.report_step("strata.candidates", f": {name}"),
     )
-    n_tested = sum(c.rejected is not None for c in found.columns)
-    listed = f"these remove the rejection: {', '.join(map(repr, found.silent))}"
+    n_tested = sum(c.rejected is not None for c in comparison.columns)
+    listed = f"these remove the rejection: {', '.join(map(repr, comparison.silent))}"
     return taken(
         Candidates,
-        found,
+        comparison,
         n_untried=len(names) - len(tried),
         n_rows=len(tested.table),
         sentence=f"Of {text.counted(n_tested, 'column')} that could be tested as strata, one by "
         "one and with one mechanism for all strata of a group, "
-        f"{listed if found.silent else 'none removes the rejection'}.",
+        f"{listed if comparison.silent else 'none removes the rejection'}.",
     )
 
 

@@ -128,25 +128,25 @@ def audit(
                 return
             levels = gaps_by_level(model, given, cells, by)
             with progress(screen.shows_progress, None) as step:
-                found = auditing.audit(
+                audited = auditing.audit(
                     model, random_state=seed, baselines=others, progress=step, **given
                 )
-        if found.parity is None and limit.fail_over is not None:
-            raise _not_known(found.left_out.get("parity", "no two groups have known members"))
+        if audited.parity is None and limit.fail_over is not None:
+            raise _not_known(audited.left_out.get("parity", "no two groups have known members"))
     if output is not None:
-        found.save(output)
+        audited.save(output)
     if screen.json:
-        shown = {k: v for k, v in found.to_dict().items() if k not in _PAGE_ONLY}
+        shown = {k: v for k, v in audited.to_dict().items() if k not in _PAGE_ONLY}
         facts = {"report": output, "by": levels, "fail_over": limit.fail_over}
-        print_json(facts | _gate(found.parity, limit) | shown)
+        print_json(facts | _gate(audited.parity, limit) | shown)
     elif screen.prints_text:
-        show_verdict(found.verdict)
+        show_verdict(audited.verdict)
         if levels is not None:
             show_levels(levels)
         hint = "Give -o report.html to write the full report."
         say(hint if output is None else f"The report is in {output}.")
     screen.notes(warned)
-    _judge(found.parity, limit, screen)
+    _judge(audited.parity, limit, screen)
 
 
 def _gaps_alone(model: CircuitClassifier, given: dict[str, Any], seed: int) -> ParityFacts:

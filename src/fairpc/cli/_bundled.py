@@ -68,16 +68,16 @@ def demo(
     began = perf_counter()
     warned = Warned()
     with warned.watching():
-        found = demonstrate(seed, screen)
-    found.audit.save(output)
+        shown = demonstrate(seed, screen)
+    shown.audit.save(output)
     seconds = perf_counter() - began
     if screen.json:
-        audit = found.audit.to_dict()
+        audit = shown.audit.to_dict()
         parts = {name: audit[name] for name in ("verdict", "labels", "decidable", "parity")}
-        said = {"fit": found.fit, "comparison": found.comparison.to_dict(), "audit": parts}
+        said = {"fit": shown.fit, "comparison": shown.comparison.to_dict(), "audit": parts}
         print_json(said | {"report": output, "seconds": seconds})
     elif screen.prints_text:
-        show(found)
+        show(shown)
         say(f"\nThe whole report is in {output} ({seconds:.0f} s in all).", "bold")
     screen.notes(warned)
 
@@ -174,19 +174,19 @@ def data(
     if output is None:
         raise FairpcError(f"{name} needs an output: give a file, -o {name}.csv, or -o - for stdout")
     target = target_of(output, screen)
-    found = _load(name, version, rows, seed)
-    write_table([found.frame], found.frame.schema, target)
+    dataset = _load(name, version, rows, seed)
+    write_table([dataset.frame], dataset.frame.schema, target)
     about = {
-        "name": found.name,
-        "version": found.version,
-        "rows": found.frame.height,
-        "columns": dict(found.columns),
-        "label": found.label,
-        "positive": str(found.positive),
-        "sensitive": found.sensitive_attribute,
-        "description": found.description,
-        "traps": list(found.traps),
-        **{k: getattr(found.provenance, k) for k in ("source", "url", "licence", "attribution")},
+        "name": dataset.name,
+        "version": dataset.version,
+        "rows": dataset.frame.height,
+        "columns": dict(dataset.columns),
+        "label": dataset.label,
+        "positive": str(dataset.positive),
+        "sensitive": dataset.sensitive_attribute,
+        "description": dataset.description,
+        "traps": list(dataset.traps),
+        **{k: getattr(dataset.provenance, k) for k in ("source", "url", "licence", "attribution")},
         "output": output,
     }
     if screen.json:

@@ -74,7 +74,7 @@ def compare(
         models = _estimators(names, learner, rows.roles)
         shown = screen.shows_progress
         with refusing_copies(), client_of(engine) as client, progress(shown, None) as step:
-            found = comparison.compare(
+            scores = comparison.compare(
                 models,
                 rows.X,
                 rows.y,
@@ -85,13 +85,13 @@ def compare(
                 progress=step,
             )
     if output is not None:
-        write_table([found.frame], found.frame.schema, output)
+        write_table([scores.frame], scores.frame.schema, output)
     if screen.json:
-        print_json(found.to_dict() | {"table": rows.source, "output": output})
+        print_json(scores.to_dict() | {"table": rows.source, "output": output})
     elif screen.prints_text:
-        size = f"{counted(found.n_rows, 'row')}, {counted(found.n_folds, 'fold')}"
+        size = f"{counted(scores.n_rows, 'row')}, {counted(scores.n_folds, 'fold')}"
         say(f"{rows.source}: {size}", "bold")
-        show(found)
+        show(scores)
         if output is not None:
             say(f"The numbers are in {output}.")
 

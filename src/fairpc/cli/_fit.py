@@ -86,14 +86,14 @@ def fit(
     said = {**vars(text), "weight": rows.weight}
     model.table_options_ = {name: value for name, value in said.items() if value is not None}
     model.save(output)
-    found = facts(model, rows, seconds) | {"model_file": output, "selection_rates": rates}
+    learned = facts(model, rows, seconds) | {"model_file": output, "selection_rates": rates}
     if screen.json:
-        print_json(found)
+        print_json(learned)
     elif screen.prints_text:
         if in_memory:
-            show_read(found)
-        show_learned(found)
-        if any(shown["columns"] != found["columns"] for shown in read):
+            show_read(learned)
+        show_learned(learned)
+        if any(shown["columns"] != learned["columns"] for shown in read):
             say("The forest cuts numbers more finely than the table of columns says.")
         say(f"The model is in {output}.")
         say(f"Next: fairpc audit {quote(output)} {quote(table)} -o report.html")

@@ -144,18 +144,18 @@ def _resolved(
         "given": learner.given,
         "weight": [] if learner.weight is None else [learner.weight],
     }
-    found = {
+    columns = {
         role: list(dict.fromkeys(column(names, w, f"--{role}", source) for w in some))
         for role, some in wanted.items()
     }
     for one, other in (pair for some in EXCLUSIVE for pair in combinations(some, 2)):
-        if both := set(found[one]) & set(found[other]):
+        if both := set(columns[one]) & set(columns[other]):
             raise TableError(
                 f"{source}: column {min(both)!r} is given as --{other} and as --{one}: it can be "
                 "one of the two, take the other away"
             )
-    strata, weights = found.pop("given"), found.pop("weight")
-    lists: dict[str, Any] = {"labels": found.pop("label"), **found}
+    strata, weights = columns.pop("given"), columns.pop("weight")
+    lists: dict[str, Any] = {"labels": columns.pop("label"), **columns}
     return replace(roles, **lists), strata, weights[0] if weights else None
 
 

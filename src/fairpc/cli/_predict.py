@@ -371,14 +371,14 @@ def explain(
     with warned.watching():
         cells = _said(model, person) if table is None else _taken(model, table, row, text, screen)
         given = evidence(model, cells)
-        found = reasons(model, given.pop("X"), **given)
+        explained = reasons(model, given.pop("X"), **given)
     screen.notes(warned)
     if output is None and not screen.json:
-        _show(found, known)
+        _show(explained, known)
         return
     if output == STDOUT:
         refuse_both(screen)
-    deliver(statement_of_reasons(found, known), output, screen, found.to_dict())
+    deliver(statement_of_reasons(explained, known), output, screen, explained.to_dict())
 
 
 def _said(model: FittedModel, person: str | None) -> pl.DataFrame:
@@ -389,14 +389,14 @@ def _said(model: FittedModel, person: str | None) -> pl.DataFrame:
 
     query = parse(person or "")
     names = (*model.coding_.features.names, *model.coding_.groups.column_names)
-    found = [column(names, term.name, "PERSON", "the model") for term in query.targets]
+    columns = [column(names, term.name, "PERSON", "the model") for term in query.targets]
     signs = {term.sign if term.also is None else "<" for term in query.targets}
-    if query.given or not signs <= {"", "="} or len({*found}) < len(found):
+    if query.given or not signs <= {"", "="} or len({*columns}) < len(columns):
         raise OptionError(
             "PERSON says more than what is known: give one value for each name, with =, such as "
             '"age=37, sex=F"'
         )
-    cells = dict(zip(found, ([term.value] for term in query.targets), strict=True))
+    cells = dict(zip(columns, ([term.value] for term in query.targets), strict=True))
     return pl.DataFrame(cells, strict=False).cast(pl.String)
 
 

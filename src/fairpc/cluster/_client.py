@@ -158,12 +158,12 @@ def check_workers(client: Any) -> int:
     from fairpc import __version__
 
     workers = client.run(_versions(), _PACKAGE, _LIBRARIES, on_error="return")
-    for address, found in workers.items():
-        if isinstance(found, BaseException):  # it has just gone
+    for address, installed in workers.items():
+        if isinstance(installed, BaseException):  # it has just gone
             continue
-        lacks = next((name for name, version in found.items() if version is None), None)
-        if lacks is not None or found[_PACKAGE] != __version__:
-            has = f"no {lacks}" if lacks else f"fairpc {found[_PACKAGE]}"
+        lacks = next((name for name, version in installed.items() if version is None), None)
+        if lacks is not None or installed[_PACKAGE] != __version__:
+            has = f"no {lacks}" if lacks else f"fairpc {installed[_PACKAGE]}"
             raise ClusterError(
                 f"the Dask worker at {address} has {has}, and this is fairpc {__version__}: "
                 "install the same fairpc[cluster] on every worker"

@@ -276,23 +276,23 @@ class _Work:
             # A rare level that only the test rows have is read as missing; that is no news here.
             warnings.simplefilter("ignore", UserWarning)
             run = run_method(table.method(self.methods[name]), train, test)
-        found, wanted = run.decided, table.classes[table.positive]
-        if found.scores is None:
+        decided, wanted = run.decided, table.classes[table.positive]
+        if decided.scores is None:
             raise ComparisonError(
                 f"class {wanted!r} is absent from the training rows of fold {number + 1}: give "
                 "fewer folds or more rows"
             )
-        s, chosen, labels = table.s[test], found.decisions == wanted, table.labels[test]
-        likelihood = math.nan if found.log_likelihood is None else found.log_likelihood.mean()
+        s, chosen, labels = table.s[test], decided.decisions == wanted, table.labels[test]
+        likelihood = math.nan if decided.log_likelihood is None else decided.log_likelihood.mean()
         return FoldScore(
             method=name,
             fold=number,
             n_test=len(test),
-            accuracy=float(np.mean(found.decisions == labels)),
+            accuracy=float(np.mean(decided.decisions == labels)),
             f1=_or_none(metrics.f1, labels == wanted, chosen, positive=True),
-            auc=_or_none(metrics.auc, labels == wanted, found.scores, positive=True),
+            auc=_or_none(metrics.auc, labels == wanted, decided.scores, positive=True),
             log_likelihood=float(likelihood) if math.isfinite(likelihood) else None,
-            discrimination=_or_none(metrics.largest_gap, found.scores, s),
+            discrimination=_or_none(metrics.largest_gap, decided.scores, s),
             selection_gap=_or_none(metrics.largest_gap, chosen.astype(float), s),
             fit_seconds=run.seconds,
         )

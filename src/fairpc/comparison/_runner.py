@@ -139,17 +139,17 @@ def run_jobs(
 
     ``done`` is called with each job as soon as there is a result.
     """
-    found = [None if kept is None else kept.get(job) for job in jobs]
-    for job, result in zip(jobs, found, strict=True):
+    results = [None if kept is None else kept.get(job) for job in jobs]
+    for job, result in zip(jobs, results, strict=True):
         if result is not None:
             done(job)
-    left = [i for i, result in enumerate(found) if result is None]
+    left = [i for i, result in enumerate(results) if result is None]
     for k, result in spread(work, [jobs[i] for i in left]):
-        found[left[k]] = result
+        results[left[k]] = result
         if kept is not None:
             kept.put(jobs[left[k]], result)
         done(jobs[left[k]])
-    return found
+    return results
 
 
 @dataclass(frozen=True, eq=False)

@@ -119,17 +119,17 @@ class Encoding(Coded):
         A column that is absent is missing in every row.
         """
         table = self.aligned(read_frame(frame))
-        found = {}
+        by_column = {}
         for column in self.columns:
             if column.density is None:
                 continue
-            found[column.name] = np.full(table.n_rows, np.nan)
+            by_column[column.name] = np.full(table.n_rows, np.nan)
             if column.name in table.names:
                 given = table.column(column.name)
                 values = read_values(column.name, given, self.missing_values)
                 if not values.missing().all():
-                    found[column.name] = exact_numbers(column, values)
-        return found
+                    by_column[column.name] = exact_numbers(column, values)
+        return by_column
 
     def log_density(self, frame: Any) -> Floats:
         """log P(x | bin) of the numbers of each row, summed over columns; 0 without any.

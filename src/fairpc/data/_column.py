@@ -73,16 +73,16 @@ def _fields(data: Any) -> Any:
         return [_fields(each) for each in data]
     if not isinstance(data, dict):
         return data
-    found = {name: _fields(value) for name, value in data.items()}
-    if isinstance(density := found.get("density"), dict):
-        density["edges"] = found.get("edges")
-    if "edges" in found and "levels" in found:
-        return {"density": None, "written": None} | found
-    if isinstance(pairs := found.get("dropped"), list):
+    named = {name: _fields(value) for name, value in data.items()}
+    if isinstance(density := named.get("density"), dict):
+        density["edges"] = named.get("edges")
+    if "edges" in named and "levels" in named:
+        return {"density": None, "written": None} | named
+    if isinstance(pairs := named.get("dropped"), list):
         names = ("name", "reason")
         listed = (p if isinstance(p, list) and len(p) == len(names) else [p] for p in pairs)
-        found["dropped"] = [dict(zip(names, pair, strict=False)) for pair in listed]
-    return found
+        named["dropped"] = [dict(zip(names, pair, strict=False)) for pair in listed]
+    return named
 
 
 @dataclass(frozen=True)
@@ -472,9 +472,9 @@ def _warn_unseen(column: Column, values: Values, codes: Codes) -> None:
     if not unseen.any():
         return
     data = values.taken(unseen).data
-    found = sorted(set(data.to_list() if values.type == "text" else data.tolist()))
-    shown = ", ".join(repr(level) for level in found[:_SHOWN])
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    levels = sorted(set(data.to_list() if values.type == "text" else data.tolist()))
+    shown = ", ".join(repr(level) for level in levels[:_SHOWN])
+    more = f" and {len(levels) - _SHOWN} more" if len(levels) > _SHOWN else ""
     warn_caller(
         f"column {column.name!r} has {shown}{more}, not seen at fit: "
         f"{counted(int(unseen.sum()), 'value counts', 'values count')} as missing",

@@ -305,28 +305,28 @@ def _types(paths: tuple[Path, ...], kind: Format) -> Types | None:
     """
     import polars as pl
 
-    found: list[Types] = []
+    per_file: list[Types] = []
     for path in paths:
         with ReadErrors(str(path)):
-            found.append(_scan((path,), kind).collect_schema())
-    if all(list(each.items()) == list(found[0].items()) for each in found):
+            per_file.append(_scan((path,), kind).collect_schema())
+    if all(list(each.items()) == list(per_file[0].items()) for each in per_file):
         return None
-    for path, types in zip(paths, found, strict=True):
-        for name in sorted(found[0].keys() ^ types.keys()):
+    for path, types in zip(paths, per_file, strict=True):
+        for name in sorted(per_file[0].keys() ^ types.keys()):
             raise FileFormatError(
                 f"{path} and {paths[0].name} differ in column {name!r}, which one of them lacks: "
                 "give files with the same columns"
             )
-    kinds = {name: {_kind(types[name]) for types in found} - {"nothing"} for name in found[0]}
+    kinds = {name: {_kind(types[name]) for types in per_file} - {"nothing"} for name in per_file[0]}
     odd = next((name for name, each in kinds.items() if len(each) > 1), None)
     texts = dict.fromkeys((name for name, each in kinds.items() if each == {"text"}), pl.String())
-    empty = (pl.DataFrame(schema={n: t[n] for n in found[0]} | texts) for t in found)
+    empty = (pl.DataFrame(schema={n: t[n] for n in per_file[0]} | texts) for t in per_file)
     try:
         if odd is None:
             return pl.concat(empty, how="vertical_relaxed").schema
     except pl.exceptions.PolarsError as error:
         raise FileFormatError(f"files of one table differ in types ({error}): use one") from error
-    shown = ", ".join(f"{types[odd]} in {p.name}" for p, types in zip(paths, found, strict=True))
+    shown = ", ".join(f"{types[odd]} in {p.name}" for p, types in zip(paths, per_file, strict=True))
     raise FileFormatError(f"column {odd!r} holds {shown[:300]}: write it with one type")
 
 

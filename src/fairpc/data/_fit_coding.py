@@ -137,19 +137,19 @@ def warn_of_dropped(dropped: Sequence[Dropped]) -> None:
 
 def resolve(names: tuple[str, ...], chosen: Names, option: str) -> frozenset[str]:
     """Names of columns given by name or position; a TableError names one that is not there."""
-    found = []
+    resolved = []
     for item in [chosen] if isinstance(chosen, str | int | np.integer) else chosen:
         if isinstance(item, int | np.integer) and -len(names) <= item < len(names):
-            found.append(names[item])
+            resolved.append(names[item])
         elif item in names:
-            found.append(str(item))
+            resolved.append(str(item))
         else:
             raise TableError(
                 f"column {item!r} in {option} is not in the table: "
                 f"its columns are {', '.join(map(repr, names[:10]))}"
                 + (", …" if len(names) > 10 else "")
             )
-    return frozenset(found)
+    return frozenset(resolved)
 
 
 def fit_features(

@@ -479,28 +479,28 @@ def labels_of(
 
 
 def _label_column(name: str, values: Values, missing_share: float) -> Column:
-    found = levels_of(values)
+    distinct = levels_of(values)
     if values.remark == MIXED:
         raise TableError(f"label {name!r} holds values of several types: give text or numbers")
-    broken = isinstance(found[0], float) and len(found) > _CONTINUOUS
-    if values.type == "date" or broken or (len(found) > MAX_CLASSES and values.type == "number"):
+    broken = isinstance(distinct[0], float) and len(distinct) > _CONTINUOUS
+    if values.type == "date" or broken or (len(distinct) > MAX_CLASSES and values.type == "number"):
         # The words in brackets are those that scikit-learn's tools look for.
         raise TableError(
-            f"label {name!r} has {len(found)} different numbers or dates, a label of continuous "
+            f"label {name!r} has {len(distinct)} different numbers or dates, a label of continuous "
             "numbers (Unknown label type: continuous): give classes, or cut it into classes first"
         )
-    if len(found) > MAX_CLASSES:
+    if len(distinct) > MAX_CLASSES:
         raise TableError(
-            f"label {name!r} has {len(found)} classes: at most {MAX_CLASSES}, merge some of them"
+            f"label {name!r} has {len(distinct)} classes: at most {MAX_CLASSES}, merge some of them"
         )
-    if len(found) == 1:
+    if len(distinct) == 1:
         raise TableError(
-            f"label {name!r} has 1 class ({found[0]!r}): "
+            f"label {name!r} has 1 class ({distinct[0]!r}): "
             "at least two classes are needed in the training rows"
         )
     kind: Kind = "boolean" if values.type == "boolean" else "category"
-    done = f"label of {len(found)} classes"
-    return Column(name, kind, levels=found, missing_share=missing_share, done=done)
+    done = f"label of {len(distinct)} classes"
+    return Column(name, kind, levels=distinct, missing_share=missing_share, done=done)
 
 
 def _read_label(y: Any, missing_values: tuple[Sentinel, ...], name: str) -> tuple[str, Values]:

@@ -218,12 +218,12 @@ def numbered(values: Values, known: Values | None = None) -> tuple[Ints, Values]
         return rank[numbers], replace(values, data=texts.gather(order))
     known_rows = ~values.missing()
     if known_rows.all():
-        found, place = distinct_numbers(values.data)
-        return place.astype(np.int64), replace(values, data=found)
-    found, place = distinct_numbers(values.data[known_rows])
-    ids = np.full(len(known_rows), len(found), np.int64)
+        distinct, place = distinct_numbers(values.data)
+        return place.astype(np.int64), replace(values, data=distinct)
+    distinct, place = distinct_numbers(values.data[known_rows])
+    ids = np.full(len(known_rows), len(distinct), np.int64)
     ids[known_rows] = place
-    return ids, replace(values, data=found)
+    return ids, replace(values, data=distinct)
 
 
 def _joined(parts: Sequence[Values]) -> Values:

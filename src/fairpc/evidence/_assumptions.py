@@ -219,17 +219,17 @@ def _test_by_stratum(
     kept, left_out = apart(strata, where, lambda a: _unfit(cells[a], names, classes))
     own = level_of_each(level, len(kept))
     y_all, s_all = (check_array(*pair) for pair in (("y", y), ("s", sensitive_features)))
-    found = []
+    tests = []
     for name, here in kept:
         rows = table[here], y_all[here], s_all[here]
         asked |= {"clusters": some_of(persons, here), "sample_weight": some_of(weights, here)}
-        found.append(StratumTest(name, int(here.sum()), TopSets.of(*rows, **asked).test(own)))
-    least = min(s.test.p_value for s in found)
+        tests.append(StratumTest(name, int(here.sum()), TopSets.of(*rows, **asked).test(own)))
+    least = min(s.test.p_value for s in tests)
     return TestsByStratum(
-        rejected=any(s.test.rejected for s in found),
-        p_value=min(1.0, len(found) * least) if least > SMALLEST_P else SMALLEST_P,
+        rejected=any(s.test.rejected for s in tests),
+        p_value=min(1.0, len(tests) * least) if least > SMALLEST_P else SMALLEST_P,
         level=level,
-        strata=tuple(found),
+        strata=tuple(tests),
         left_out=left_out,
     )
 

@@ -629,15 +629,15 @@ def label_bounds(
     hits = (labels == 1).astype(np.float64)
 
     def bounds(here: Positions) -> StratumBounds:
-        found = []
+        samples = []
         for g in np.unique(groups[here]).tolist():
             at = here[groups[here] == g]
             who = None if persons is None else np.unique(persons[at], return_inverse=True)[1]
             rest = folds[at], some_of(weights, at), who
             rates = held_out_rates(hits[at], scores[at], *rest)
             other = held_out_rates(1 - hits[at], -scores[at], *rest)
-            found.append(HeldOutRates(names[g], rates, other))
-        return StratumBounds(tuple(found), known=tuple(Known() for _ in found))
+            samples.append(HeldOutRates(names[g], rates, other))
+        return StratumBounds(tuple(samples), known=tuple(Known() for _ in samples))
 
     def cell(s: int, a: int) -> Sample | None:
         at = np.flatnonzero((groups == s) & (strata == a))

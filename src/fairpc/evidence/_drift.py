@@ -168,8 +168,8 @@ def group_rates(rows: LabelledRows, level: float) -> GroupRates:
         hits = (rows.labels == c).astype(np.float64)
         rates[:, c] = np.average(hits, weights=rows.weights)
         for s, group in rows.by_group():
-            found = rate_sample(hits[rows.groups == s], group.weights, None)
-            rates[s, c] = found.mean
-            limits = clopper_pearson(found.mean * found.size, found.size, tail)
+            sample = rate_sample(hits[rows.groups == s], group.weights, None)
+            rates[s, c] = sample.mean
+            limits = clopper_pearson(sample.mean * sample.size, sample.size, tail)
             lowers[s, c], uppers[s, c] = limits
     return GroupRates(rates, lowers, uppers)

@@ -550,11 +550,11 @@ def _identified_within(
     weight = n * np.square(lines[:, 1:])
     moved = (rates - lines[:, :1]) / lines[:, 1:]
     reference = np.nansum(moved * weight, axis=0) / weight.sum(axis=0)
-    found = np.full((2, len(rows.values)), math.nan)
+    score_set = np.full((2, len(rows.values)), math.nan)
     for g, (range_, box) in enumerate(zip(ranges, boxes, strict=True)):
         if box is not None:
             inside = np.clip(rows.values[ids == g], range_.low, range_.high)
-            found[:, ids == g] = scores_within(inside, inside, box)
+            score_set[:, ids == g] = scores_within(inside, inside, box)
     pi = np.full((2, len(strata)), math.nan)
     if boxes[0] is not None:
         pi = np.array(scores_within(reference, reference, boxes[0]))
@@ -574,8 +574,8 @@ def _identified_within(
             for a, name in enumerate(strata)
         ),
         misfit=float(np.nanmax(np.abs(rates - (lines[:, :1] + lines[:, 1:] * reference)))),
-        score_lower=found[0],
-        score_upper=found[1],
+        score_lower=score_set[0],
+        score_upper=score_set[1],
         counts=rows.counts,
     )
 

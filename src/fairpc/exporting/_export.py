@@ -156,20 +156,20 @@ def _docstring_safe(text: str) -> str:
 
 def tables_of(scorer: ScorerProgram) -> dict[str, Any]:
     """The tables of a scorer, as ``_standalone`` reads them."""
-    found = scorer.densities
-    if isinstance(found, Forest):
+    written = scorer.densities
+    if isinstance(written, Forest):
         # Boxes by the sets of values that they allow; values by group, feature, class, cluster.
-        groups = range(len(found.shares))
+        groups = range(len(written.shares))
         densities: dict[str, Any] = {
             "kind": "forest",
-            "sets": [[np.flatnonzero(one) for one in of.allowed] for of in found.sets],
-            "set_of": [of.of_box for of in found.sets],
-            "shares": found.shares,
-            "values": [[value[g] for value in found.values] for g in groups],
-            "weight": found.weight,
+            "sets": [[np.flatnonzero(one) for one in of.allowed] for of in written.sets],
+            "set_of": [of.of_box for of in written.sets],
+            "shares": written.shares,
+            "values": [[value[g] for value in written.values] for g in groups],
+            "weight": written.weight,
         }
     else:
-        densities = {"kind": "circuit", "nodes": found.nodes, "roots": found.roots}
+        densities = {"kind": "circuit", "nodes": written.nodes, "roots": written.roots}
     return {
         "classes": scorer.classes,
         "features": scorer.features,

@@ -137,9 +137,9 @@ def _codes(graph: OnnxGraph, given: Input) -> str:
         equal = graph.add("Equal", column, graph.constant([numbers]))
         # One at most is equal, so 32 bits hold the code, and runtimes multiply those fast.
         weights = graph.constant(places[:, None], np.float32)
-        found = graph.add("MatMul", _as(graph, equal, "FLOAT"), weights)
-        found = graph.add("Reshape", found, graph.whole([-1]))
-        code = graph.add("Add", found, graph.constant(other, np.float32))
+        codes = graph.add("MatMul", _as(graph, equal, "FLOAT"), weights)
+        codes = graph.add("Reshape", codes, graph.whole([-1]))
+        code = graph.add("Add", codes, graph.constant(other, np.float32))
     elif given.edges:
         above = graph.add("GreaterOrEqual", column, graph.constant([given.edges]))
         code = graph.add("ReduceSum", _as(graph, above, "FLOAT"), graph.whole([1]), keepdims=0)

@@ -38,11 +38,11 @@ def sql_text(scorer: ScorerProgram, table: str) -> str:
     from fairpc import __version__
 
     stages = coding_stages(scorer, table)
-    found = scorer.densities
-    if isinstance(found, Forest):
-        stages += _ForestStages(scorer, found).stages()
+    densities = scorer.densities
+    if isinstance(densities, Forest):
+        stages += _ForestStages(scorer, densities).stages()
     else:
-        stages += _CircuitStages(scorer, found).stages()
+        stages += _CircuitStages(scorer, densities).stages()
     row, classes = free_name(scorer, "fairpc_row"), range(len(scorer.classes))
     total = " + ".join(f"j.j{f}" for f in classes)
     chances = ",\n  ".join(

@@ -132,7 +132,7 @@ def coding_stages(scorer: ScorerProgram, table: str) -> list[str]:
     known: list[str] = [f"{row} AS n"]
     for x, given in columns.items():
         known += _known(given, f"t.{kept.get(given.name) or quoted(given.name)}", x)
-    plain = [f"{_as_programs_write(given, x)} AS {x}" for x, given in columns.items()]
+    bare_values = [f"{_as_programs_write(given, x)} AS {x}" for x, given in columns.items()]
     values = [f"{_value(given, x)} AS {x}" for x, given in columns.items()]
     codes = [f"{_code(given, x)} AS {x}" for x, given in columns.items()]
     cells = " ".join(
@@ -143,7 +143,7 @@ def coding_stages(scorer: ScorerProgram, table: str) -> list[str]:
     return [
         stage("fairpc_rows", selected(rows, f"{table_name(table)} AS t")),
         stage("fairpc_known", selected(known, "fairpc_rows AS t")),
-        stage("fairpc_plain", selected(["n", *plain], "fairpc_known")),
+        stage("fairpc_plain", selected(["n", *bare_values], "fairpc_known")),
         stage("fairpc_values", selected(["n", *values], "fairpc_plain")),
         stage("fairpc_parts", selected(["n", *codes], "fairpc_values")),
         stage("fairpc_codes", selected(grouped, "fairpc_parts")),

@@ -281,10 +281,10 @@ def encoded_matrix(encoding: Encoding, table: Frame) -> Floats:
             raise TableError(absent(column.name))
         values = read_values(column.name, present[column.name], encoding.missing_values)
         if not column.binned:
-            found = code_values(column, values)
+            codes = code_values(column, values)
             # Beyond the levels is the code of all that were not kept.
-            known = (found >= 0) & (found < len(column.levels))
-            matrix[:, j] = np.where(known, found, np.nan)
+            known = (codes >= 0) & (codes < len(column.levels))
+            matrix[:, j] = np.where(known, codes, np.nan)
         elif not values.missing().all():
             matrix[:, j] = np.clip(numbers_of(column, values), -LARGEST, LARGEST)
     return matrix

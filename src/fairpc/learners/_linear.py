@@ -89,14 +89,14 @@ def coefficients(
     beta = np.zeros((len(negative), rows.shape[1] + 1))
     beta[:, -1] = np.log(positive.sum(axis=1) / negative.sum(axis=1))
     beta = beta if start is None else start
-    found, open_fits = beta.copy(), np.arange(len(beta))
+    fitted, open_fits = beta.copy(), np.arange(len(beta))
     loss, p = fits.at(beta)
     for _ in range(_NEWTON_STEPS):
         step, decrement = fits.newton(beta, p)
         done = decrement <= _NEWTON_TOLERANCE * fits.total.sum(axis=1)
-        found[open_fits] = beta - step
+        fitted[open_fits] = beta - step
         if done.all():
-            return found
+            return fitted
         if done.any():
             fits = replace(fits, total=fits.total[~done], positive=fits.positive[~done])
             open_fits = open_fits[~done]
@@ -108,8 +108,8 @@ def coefficients(
             share[bad] /= 2
             tried, p = fits.at(beta - share * step)
         beta, loss = beta - share * step, tried
-    found[open_fits] = beta
-    return found
+    fitted[open_fits] = beta
+    return fitted
 
 
 @dataclass(frozen=True, eq=False)

@@ -172,21 +172,21 @@ def read_function(answers: ClassifierResponse, sizes: Sequence[int]) -> Boxes | 
 
     What is read off is compared with the classifier on random rows, and given up if it differs.
     """
-    found = _boxes_of(answers, sizes) or _additive_of(answers, sizes)
-    if found is None:
+    function = _boxes_of(answers, sizes) or _additive_of(answers, sizes)
+    if function is None:
         return None
     rng = np.random.default_rng(0)
     some = np.column_stack([rng.integers(size, size=_CHECKED) for size in sizes])
     said = answers(some)
-    if isinstance(found, Boxes):
+    if isinstance(function, Boxes):
         # A constant that all rows share, such as the start of boosting, is a box of its own.
-        shift = float(np.median(said - found(some)))
+        shift = float(np.median(said - function(some)))
         everything = tuple(
-            np.vstack([box, np.ones((1, box.shape[1]), np.bool_)]) for box in found.allowed
+            np.vstack([box, np.ones((1, box.shape[1]), np.bool_)]) for box in function.allowed
         )
-        found = Boxes(everything, np.append(found.value, shift))
+        function = Boxes(everything, np.append(function.value, shift))
     scale = max(float(np.abs(said).max()), 1.0)
-    return found if np.abs(found(some) - said).max() <= _AGREEMENT * scale else None
+    return function if np.abs(function(some) - said).max() <= _AGREEMENT * scale else None
 
 
 def _boxes_of(answers: ClassifierResponse, sizes: Sequence[int]) -> Boxes | None:
@@ -323,22 +323,22 @@ def leaf_boxes(
     way only features that are cut are kept: a wide table has thousands of others.
     """
     waiting: list[tuple[int, dict[int, Bools]]] = [(0, {})]
-    found: dict[int, dict[int, Bools]] = {}
+    boxes: dict[int, dict[int, Bools]] = {}
     while waiting:
         node, box = waiting.pop()
         if left[node] < 0:
-            found[node] = box
+            boxes[node] = box
             continue
         j, side = int(feature[node]), goes_left(node)
         for child, half in ((left[node], side), (right[node], ~side)):
             narrowed = box[j] & half if j in box else half
             if narrowed.any():
                 waiting.append((int(child), {**box, j: narrowed}))
-    allowed = [np.ones((len(found), size), np.bool_) for size in sizes]
-    for i, box in enumerate(found.values()):
+    allowed = [np.ones((len(boxes), size), np.bool_) for size in sizes]
+    for i, box in enumerate(boxes.values()):
         for j, inside in box.items():
             allowed[j][i] = inside
-    return list(found), allowed
+    return list(boxes), allowed
 
 
 def box_masses(circuit: Circuit, allowed: Mapping[int, Bools], n_boxes: int) -> Floats:

@@ -103,14 +103,14 @@ def check_fit(
     ``options`` are those by which the model is fitted again, to be judged on rows it has not seen.
     """
     try:
-        found = findings(distribution, rows, coding, options)
+        checks = findings(distribution, rows, coding, options)
     except FairpcError:
         return Checked()  # Rows of which no classifier can be learned say nothing about the model.
     except KeyboardInterrupt:
         text = "the checks after the fit were interrupted: whether Df has drifted is not known"
         warn_caller(text, InterruptedWarning)
         return Checked()
-    return Checked() if found is None else Checked(tuple(found.sentences()), found.label_bounds)
+    return Checked() if checks is None else Checked(tuple(checks.sentences()), checks.label_bounds)
 
 
 def _refitted(

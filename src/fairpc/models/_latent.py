@@ -206,7 +206,7 @@ class LatentDecision(  # type: ignore[misc]
         _warn_of_identifiers(coding.features, estimators[0][0])
         scores = held_out_scores(table, rows, folds, estimators, view)
         scored = ScoredRows(rows, scores, folds, positive, who)
-        found = fit_score_map(
+        score_map = fit_score_map(
             scored,
             coding.groups.names,
             calibration=self.calibration,
@@ -214,13 +214,13 @@ class LatentDecision(  # type: ignore[misc]
             limits=limits_of_coding(self.knowledge, coding),
         )
         second = None
-        if self.estimator is None and not (self.per_group or found.straight):
-            second, scored, found = self._learned_again(cross, table, scored, found)
+        if self.estimator is None and not (self.per_group or score_map.straight):
+            second, scored, score_map = self._learned_again(cross, table, scored, score_map)
         groups: tuple[Any, ...] = ()
         if self.sensitive_estimator is not False:
             self._say("a classifier of the group, for rows whose group is not known")
             groups = cross.of_groups(self.sensitive_estimator, table, rows)
-        fair = ScoredModel(found, estimators, second, groups, view, (), strata, positive)
+        fair = ScoredModel(score_map, estimators, second, groups, view, (), strata, positive)
         self._store(coding, fair, scored)
         note_columns(self, X)
         self.threshold_ = threshold

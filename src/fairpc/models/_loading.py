@@ -230,9 +230,9 @@ def _scored(saved: SavedScores, coding: TableCoding) -> LatentDecision:
         raise LearningError("its label has more than two classes")
     given = _settings(saved.settings)
     strata = strata_of(given.get("given", ()), given.get("mechanism", "shared"), coding)
-    found = ScoreMap.from_dict(saved.score_map, strata)
-    _check_as_read(found.to_dict(), saved.score_map, "scores")
-    if tuple(g.group for g in found.ends.groups) != coding.groups.names:
+    score_map = ScoreMap.from_dict(saved.score_map, strata)
+    _check_as_read(score_map.to_dict(), saved.score_map, "scores")
+    if tuple(g.group for g in score_map.ends.groups) != coding.groups.names:
         raise LearningError("its map of scores is not of its groups")
     view = _view(saved.group_view, coding)
     folds = [tuple(map(TableClassifier.from_dict, fold)) for fold in saved.classifiers]
@@ -247,7 +247,7 @@ def _scored(saved: SavedScores, coding: TableCoding) -> LatentDecision:
     for name, first in zip(ESTIMATORS, (folds[0][:1], groups[:1]), strict=True):
         given[name] = _estimator(given[name], name, first)
     model = LatentDecision(**given)
-    model.score_map_, model.group_view_, model._strata = found, view, strata
+    model.score_map_, model.group_view_, model._strata = score_map, view, strata
     model.estimators_, model.second_round_, model.group_estimators_ = folds, second, groups
     return model
 

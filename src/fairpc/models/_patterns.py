@@ -260,16 +260,16 @@ def named_groups(groups: Groups) -> tuple[tuple[Mapping[str, str], ...], Bools]:
     of those that the same people have, the one of fewest attributes.
     """
     cells = np.array(groups.cells)
-    found: dict[bytes, Mapping[str, str]] = {}
+    names: dict[bytes, Mapping[str, str]] = {}
     for size in range(1, len(groups.columns) + 1):
         for columns in combinations(range(len(groups.columns)), size):
             for values in np.unique(cells[:, columns], axis=0).tolist():
                 members = (cells[:, columns] == values).all(axis=1)
                 pairs = [(groups.columns[j], v) for j, v in zip(columns, values, strict=True)]
                 name = {column.name: column.labels[v] for column, v in pairs}
-                found.setdefault(members.tobytes(), name)
-    masks = [np.frombuffer(members, np.bool_) for members in found]
-    return tuple(found.values()), np.stack(masks)
+                names.setdefault(members.tobytes(), name)
+    masks = [np.frombuffer(members, np.bool_) for members in names]
+    return tuple(names.values()), np.stack(masks)
 
 
 def _named(

@@ -240,21 +240,21 @@ def _chosen(names: tuple[str, ...], sensitive: tuple[str | int, ...]) -> tuple[s
         raise TableError(
             "no sensitive attribute was given: name columns of the table with sensitive=…"
         )
-    found = []
+    chosen = []
     for item in sensitive:
         if isinstance(item, str):
             if item not in names:
                 raise TableError(
                     f"sensitive column {item!r} is not in the table: it has {_shown(names)}"
                 )
-            found.append(item)
+            chosen.append(item)
         elif -len(names) <= item < len(names):
-            found.append(names[item])
+            chosen.append(names[item])
         else:
             raise TableError(
                 f"sensitive column {item} is not in the table: it has {len(names)} columns"
             )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(chosen))
 
 
 def _shown(names: Sequence[str]) -> str:

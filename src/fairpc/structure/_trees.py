@@ -240,9 +240,9 @@ def spanning_tree(weights: Floats) -> Ints:
     rank = np.empty(len(i))
     rank[np.argsort(-weights[i, j].round(12), kind="stable")] = np.arange(1, len(i) + 1)
     tree = minimum_spanning_tree(coo_array((rank, (i, j)), shape=(m, m)).tocsr()).tocoo()
-    found = np.stack([tree.row, tree.col], axis=1).astype(np.int64)
-    found.sort(axis=1)
-    return found[np.lexsort((found[:, 1], found[:, 0]))]
+    edges = np.stack([tree.row, tree.col], axis=1).astype(np.int64)
+    edges.sort(axis=1)
+    return edges[np.lexsort((edges[:, 1], edges[:, 0]))]
 
 
 def price(criterion: Criterion, weight: float) -> float:
