@@ -92,9 +92,11 @@ BLIND = ("lr", "hgb", "latent-lr", "soft-tree", "reweighing-lr", "forward-lr", "
 
 
 @pytest.mark.filterwarnings("ignore::fairpc.errors.LeakWarning")  # marital status tells the sex
-@pytest.mark.parametrize("name", [*BLIND, "limit", "oracle-lr"])
+@pytest.mark.parametrize(
+    "name", [*BLIND, "oracle-lr", pytest.param("limit", marks=pytest.mark.slow)]
+)
 def test_only_the_limit_and_the_oracle_look_at_df(name: str) -> None:
-    rows = bent_labels.inject("german", "strong")
+    rows = bent_labels.inject("german", "strong", n_rows=500)
     train, test = next(bent_labels.folds(rows, "german", "strong"))
     shown = replace(train, f=1 - train.f)
     fit = proof.METHODS[name]

@@ -91,8 +91,10 @@ main()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-@pytest.mark.parametrize("work", ["compared", "mapped"])
+@pytest.mark.parametrize(
+    ("work", "number", "code"),
+    [("compared", signal.SIGTERM, 143), ("mapped", signal.SIGINT, 130)],
+)
 def test_work_of_threads_is_not_waited_for(work: str, number: signal.Signals, code: int) -> None:
     pipe, command = subprocess.PIPE, [sys.executable, "-c", WAITING, work]
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:

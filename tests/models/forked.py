@@ -21,6 +21,7 @@ import polars as pl
 from battery.on_models import people
 from fairpc import FairPC, LatentDecision, LatNB, load
 from fairpc.errors import ForkError
+from fairpc.models import TableClassifier
 
 PATIENCE = 60
 """Seconds after which a child is said to hang."""
@@ -108,7 +109,9 @@ def each_column() -> None:
         X = table.select("sex", "pay", column.alias("column"))
         models: dict[str, Any] = {
             "LatNB": LatNB("sex", max_iter=5, random_state=0),
-            "LatentDecision": LatentDecision(sensitive=["sex"], cv=2, random_state=0),
+            "LatentDecision": LatentDecision(
+                TableClassifier("logistic"), sensitive=["sex"], cv=2, random_state=0
+            ),
         }
         for name, model in models.items():
             model.fit(X, y)

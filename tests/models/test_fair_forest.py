@@ -410,8 +410,8 @@ def test_features_are_more_than_the_bits_of_a_word() -> None:
     cut = {j for j, box in enumerate(m.forest.allowed) if not box.all()}
     assert cut & set(range(64))
     assert cut & set(range(64, 128))
-    holes = np.array([[rnd.random() < 0.7 for _ in range(130)] for _ in range(12)])
-    values = np.array([[rnd.randrange(2) for _ in range(130)] for _ in range(12)])
+    holes = np.array([[rnd.random() < 0.7 for _ in range(130)] for _ in range(5)])
+    values = np.array([[rnd.randrange(2) for _ in range(130)] for _ in range(5)])
     x = np.where(holes, -1, values).astype(np.int16)
     for s in range(2):
         dense = m.forest.log_densities(x, np.full(len(x), s))

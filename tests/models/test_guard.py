@@ -195,8 +195,15 @@ def test_a_file_keeps_what_was_said(tmp_path: Path) -> None:
     assert load(path).guard is True
 
 
-@pytest.mark.parametrize("structure", ["auto", "strudel"])
-@pytest.mark.parametrize("name", ["german", "compas"])
+@pytest.mark.parametrize(
+    ("name", "structure"),
+    [
+        ("german", "auto"),
+        ("german", "strudel"),
+        ("compas", "strudel"),
+        pytest.param("compas", "auto", marks=pytest.mark.slow),
+    ],
+)
 def test_bundled_tables_are_not_warned_of(name: str, structure: Any) -> None:
     data = load_german() if name == "german" else load_compas()
     model = FairPC(structure=structure, random_state=0)

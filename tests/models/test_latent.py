@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from itertools import product
 from typing import Any
 
 import joblib  # type: ignore[import-untyped]
@@ -200,7 +201,7 @@ def test_text_and_categories_inside_of_x() -> None:
         (category, kind),
         (None, text),
     ):
-        model = LatentDecision(estimator, sensitive="sex", random_state=0).fit(table, Y)
+        model = LatentDecision(estimator, sensitive="sex", cv=2, random_state=0).fit(table, Y)
         known = positive(model, table, None)
         holes = table.copy()
         holes.loc[:9, "sex"] = None
@@ -740,8 +741,7 @@ def test_bounds_need_two_classes() -> None:
         model.predict_bounds(X, sensitive_features=G)
 
 
-@pytest.mark.parametrize("level", [None, 0.95])
-def test_bounds_are_nan_where_the_assumptions_are_rejected(level: float | None) -> None:
+def test_bounds_are_nan_where_the_assumptions_are_rejected() -> None:
     """Adult: P(Df) would have to be more than .29 for one group and less than .13 for the other."""
     data = load_adult()
     some = np.random.default_rng(0).choice(len(data.y), 4000, replace=False)
@@ -752,7 +752,7 @@ def test_bounds_are_nan_where_the_assumptions_are_rejected(level: float | None) 
     latent = LatentDecision(random_state=0)
     with pytest.warns(ContradictionWarning, match="labels contradict the assumptions"):
         latent.fit(table, y, sensitive_features=s)
-    for model in (naive, latent):
+    for model, level in product((naive, latent), (None, 0.95)):
         with pytest.warns(ContradictionWarning, match="bounds are NaN"):
             bounds, said = model.predict_bounds(
                 table, sensitive_features=s, level=level, decisions=True
@@ -788,7 +788,7 @@ def test_a_row_alone_has_the_bits_that_it_has_among_others(cv: int) -> None:
     assert model.second_round_ is not None
     for name in ("predict_proba", "predict_observed_proba", "predict_bounds"):
         together = getattr(model, name)(X, sensitive_features=G)
-        for i in range(40):
+        for i in range(15):
             alone = getattr(model, name)(X[i : i + 1], sensitive_features=G[i : i + 1])
             np.testing.assert_array_equal(alone[0], together[i])
 
