@@ -10,7 +10,7 @@ from auditing.tables import QUICK, fitted, job_of_table, plain_json, table
 from fairpc.auditing import _mechanism as mechanism
 from fairpc.auditing import audit
 from fairpc.auditing._assumptions import assumption_test
-from fairpc.auditing._mechanism import AlteredLabels
+from fairpc.auditing._mechanism import LabelChanges
 from fairpc.auditing._rows import AuditedRows
 from fairpc.errors import AuditError
 from fairpc.models import Draws, FairDistribution
@@ -56,7 +56,7 @@ def test_draws_are_as_many_as_are_quick(
 
 
 def test_labels_of_which_next_to_none_was_turned_are_told_in_words() -> None:
-    turned = AlteredLabels("a", 1200.0, 0.3, 121.0, 0.0), AlteredLabels("b", 300.0, 34.0, 0.0, 0.0)
+    turned = LabelChanges("a", 1200.0, 0.3, 121.0, 0.0), LabelChanges("b", 300.0, 34.0, 0.0, 0.0)
     said = mechanism._sentence(turned, "yes", grouped=True)
     assert "in group 'a' practically none of 1,200 labels were turned to 'yes' and 121 away" in said
     assert "in group 'b' 34 of 300 labels were turned to 'yes' and practically none away" in said
@@ -64,7 +64,7 @@ def test_labels_of_which_next_to_none_was_turned_are_told_in_words() -> None:
 
 
 def test_a_sentence_names_few_of_many_groups() -> None:
-    turned = tuple(AlteredLabels(f"g{k}", 100.0, float(k), 0.0, 0.0) for k in range(50))
+    turned = tuple(LabelChanges(f"g{k}", 100.0, float(k), 0.0, 0.0) for k in range(50))
     few = mechanism._sentence(turned[:6], "yes", grouped=True)
     assert few.count("in group") == 6
     many = mechanism._sentence(turned, "yes", grouped=True)

@@ -76,7 +76,7 @@ class MechanismCell:
 
 
 @dataclass(frozen=True)
-class AlteredLabels:
+class LabelChanges:
     """Labels of one group that differ from the latent decision, estimated on the audited rows."""
 
     group: str
@@ -100,7 +100,7 @@ class MechanismFacts:
     #: from features and labels; NaN where a group has none
     row_decision_rate: tuple[float, ...]
     cells: tuple[MechanismCell, ...]  #: the table, by group, then decision, then label
-    turned: tuple[AlteredLabels, ...]  #: per group
+    turned: tuple[LabelChanges, ...]  #: per group
     #: one for each way in which labels of a group were altered; or that the model keeps D = Df
     sentences: tuple[str, ...]
     sentence: str  #: the whole in one
@@ -256,15 +256,15 @@ def _check_drawable(
         )
 
 
-def _altered_labels(group: str, counts: Floats, positive: int) -> AlteredLabels:
+def _altered_labels(group: str, counts: Floats, positive: int) -> LabelChanges:
     off = counts - np.diag(np.diag(counts))
     up, down = float(off[:, positive].sum()), float(off[positive].sum())
-    return AlteredLabels(
+    return LabelChanges(
         group, float(counts.sum()), up, down, max(float(off.sum()) - up - down, 0.0)
     )
 
 
-def _sentence(altered: tuple[AlteredLabels, ...], positive: str, grouped: bool) -> str:
+def _sentence(altered: tuple[LabelChanges, ...], positive: str, grouped: bool) -> str:
     named = altered
     if len(altered) > NAMED:
         named = tuple(sorted(altered, key=lambda t: -(t.up + t.down) / max(t.n, 1.0))[: NAMED - 1])
