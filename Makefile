@@ -31,6 +31,9 @@ $(INSTALLED): pyproject.toml
 demo: $(INSTALLED) ## fit, compare and audit on census data, in under a minute
 	@$(BIN)/fairpc demo
 
+# Workers fill the cores: threads of scikit-learn and BLAS would only wait for each other.
+test: export OMP_NUM_THREADS = 1
+test: export OPENBLAS_NUM_THREADS = 1
 test: $(INSTALLED) ## the tests, without the slow ones
 	$(PYTEST) -m "not slow"
 
