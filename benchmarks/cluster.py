@@ -29,9 +29,9 @@ from fairpc.cluster._table import exchanged
 from fairpc.core import Floats
 from fairpc.data import Distinct, Packing
 from fairpc.models import Rows
+from fairpc.models._fair_layers import Layout
 from fairpc.models._fit import Structure, initial_model, learn_structure
 from fairpc.models._rows import PartedRows
-from fairpc.models._top import Layout
 
 FEATURES = 38
 SAMPLE = 50_000

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from adult_like import paper_table, with_holes
 from clock import best, run_parts, timed
 from fairpc import FairPC
+from fairpc.models._fair_layers import Model
 from fairpc.models._fit import Options, fit
-from fairpc.models._top import Model
 from reproduction.sources import PaperTable
 
 

@@ -33,7 +33,7 @@ from fairpc.datasets import make_synthetic
 from fairpc.datasets._synthetic import FAIR_RATE, MECHANISM
 from fairpc.evidence import test_assumptions
 from fairpc.models import TableClassifier
-from fairpc.models._top import Layout, Top
+from fairpc.models._fair_layers import Layout, Top
 
 TABLES = ("adult", "compas", "german")
 FIRST_SEED = 10_000  # tables of earlier seeds chose how intervals are made

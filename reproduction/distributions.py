@@ -24,6 +24,7 @@ from fairpc.comparison._runner import Decided, FittedMethod, Method
 from fairpc.core import Floats
 from fairpc.errors import LearningError
 from fairpc.models import FairDistribution, Rows
+from fairpc.models._fair_layers import Model
 from fairpc.models._fit import (
     Fitted,
     Observer,
@@ -35,7 +36,6 @@ from fairpc.models._fit import (
 )
 from fairpc.models._priors import agreeing_mechanism
 from fairpc.models._selection import AUTO, fit_auto
-from fairpc.models._top import Model
 from fairpc.structure import CellCircuits
 
 FAIRPC_EQUAL: Final = "FairPC, D = Df"

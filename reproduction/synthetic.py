@@ -14,8 +14,8 @@ import numpy as np
 from fairpc.circuit import Circuit, CircuitBuilder
 from fairpc.datasets._synthetic import FAIR_RATE, GROUP_RATE, MECHANISM
 from fairpc.metrics import accuracy, wilcoxon
+from fairpc.models._fair_layers import Layout, build
 from fairpc.models._fit import label_cells
-from fairpc.models._top import Layout, build
 from fairpc.structure import learn_cells
 from reproduction import criteria
 from reproduction.distributions import FAIRPC_RAND

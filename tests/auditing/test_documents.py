@@ -13,9 +13,9 @@ from auditing import facts
 from auditing.hiring import NASTY, audited, nasty, one_attribute, person
 from fairpc.auditing import Audit
 from fairpc.auditing import _blocks as view
-from fairpc.auditing import _text as text
+from fairpc.auditing import _formats as text
 from fairpc.auditing._blocks import Entries
-from fairpc.auditing._writing import escaped
+from fairpc.auditing._rendering import escaped
 from fairpc.errors import OptionError
 from fairpc.filings import (
     Answers,

@@ -8,7 +8,7 @@ import pytest
 
 from auditing.hiring import audited, fitted, one_attribute, people
 from fairpc.auditing import _blocks as view
-from fairpc.auditing import _text as text
+from fairpc.auditing import _formats as text
 from fairpc.auditing._blocks import Entries
 from fairpc.auditing._local_law_144 import impact_ratios
 from fairpc.errors import OptionError

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from fairpc.auditing import _text as text
+from fairpc.auditing import _formats as text
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 from evidence.arrays import drawn, published, revealing
 from fairpc.errors import MetricError
 from fairpc.evidence import Sample, identified_set, test_assumptions
-from fairpc.evidence._crossfit import (
+from fairpc.evidence._top_sets import (
     ClassRates,
     GroupRows,
     best_cut,

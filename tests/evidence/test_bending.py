@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairpc.evidence import test_assumptions
-from fairpc.evidence._crossfit import eased
+from fairpc.evidence._top_sets import eased
 
 Ints = npt.NDArray[np.int64]
 

@@ -17,7 +17,7 @@ from fairpc.core import Floats
 from fairpc.errors import FileFormatError
 from fairpc.evidence import Known, Sample, SharedBounds, label_bounds, read_bounds
 from fairpc.evidence._bounds import HeldOutRates
-from fairpc.evidence._crossfit import ClassRates
+from fairpc.evidence._top_sets import ClassRates
 from strategies import examples
 
 BENT = np.array([[0.02, 0.6], [0.1, 0.95], [0.05, 0.8]])

@@ -23,7 +23,8 @@ from fairpc.core import Floats
 from fairpc.data import Column, Encoding, Groups, Labels, TableCoding
 from fairpc.exporting._scorer import ScorerProgram
 from fairpc.models import CircuitClassifier, FairDistribution, ForestDistribution, Strata
-from fairpc.models._top import Layout, TopRates, build
+from fairpc.models._fair_layers import Layout, build
+from fairpc.models._fair_rates import TopRates
 from models.distributions import distributions
 from models.forests import Sizes, forests, random_forest, shares
 

@@ -19,7 +19,8 @@ from fairpc.core import Floats
 from fairpc.data import Column
 from fairpc.exporting._onnx_forest import BITS, Bundles, blocks
 from fairpc.models import Forest, ForestDistribution
-from fairpc.models._top import Layout, TopRates
+from fairpc.models._fair_layers import Layout
+from fairpc.models._fair_rates import TopRates
 from models.forests import Sizes, forests, random_forest
 from strategies import examples
 

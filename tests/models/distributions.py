@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fairpc.circuit import CircuitBuilder
 from fairpc.models import FairDistribution
-from fairpc.models._top import LATENT, Layout, Model, build
+from fairpc.models._fair_layers import LATENT, Layout, Model, build
 from fairpc.structure import graft
 from models.forests import shares
 from strategies import Grower

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from fairpc.core import Bools, Floats
 from fairpc.models import Forest, ForestDistribution
-from fairpc.models._top import Layout, TopRates
+from fairpc.models._fair_layers import Layout
+from fairpc.models._fair_rates import TopRates
 
 Box = list[list[bool]]
 

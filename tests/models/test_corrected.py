@@ -142,7 +142,7 @@ def test_no_label_of_a_fold_changes_what_its_classifiers_say(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """At a mechanism that is given: the classifiers of Df are those of the other folds."""
-    from fairpc.models._cross_fitting import FoldClassifiers
+    from fairpc.models._fold_classifiers import FoldClassifiers
 
     kept: dict[str, Any] = {}
     usual = FoldClassifiers.of_decisions

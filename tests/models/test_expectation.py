@@ -27,7 +27,7 @@ from sklearn.tree import DecisionTreeClassifier
 from fairpc import FairPC, TwoNB
 from fairpc.circuit import CircuitBuilder
 from fairpc.errors import EvidenceError, LearningError, TableError
-from fairpc.models._expectation import Response, expected_prediction
+from fairpc.models._outside_classifier import Response, expected_prediction
 
 N = 600
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import oracle
 from fairpc.circuit import CircuitBuilder
 from fairpc.errors import EvidenceError, PropertyError
-from fairpc.models._expectation import Boxes, box_masses, expected_boxes
+from fairpc.models._outside_classifier import Boxes, box_masses, expected_boxes
 from strategies import Case, cases
 
 Array = oracle.Array
@@ -66,7 +66,7 @@ def test_many_boxes_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     allowed = {0: rng.random((50, 2)) < 0.6, 1: rng.random((50, 3)) < 0.6}
     at_once = box_masses(circuit, allowed, 50)
-    monkeypatch.setattr("fairpc.models._expectation.CELLS", 7 * circuit.graph.n_nodes)
+    monkeypatch.setattr("fairpc.models._outside_classifier.CELLS", 7 * circuit.graph.n_nodes)
     np.testing.assert_array_equal(box_masses(circuit, allowed, 50), at_once)
 
 

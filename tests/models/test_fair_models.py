@@ -15,7 +15,8 @@ from fairpc.data import Table
 from fairpc.datasets import make_synthetic
 from fairpc.errors import LearningError
 from fairpc.models import FairDistribution, Rows
-from fairpc.models._equal_mass import BalancedPlan
+from fairpc.models._balanced_flows import BalancedPlan
+from fairpc.models._fair_layers import Layout, Model, Top, build
 from fairpc.models._fit import (
     Options,
     Structure,
@@ -25,7 +26,6 @@ from fairpc.models._fit import (
     learn_structure,
 )
 from fairpc.models._priors import agreeing_mechanism
-from fairpc.models._top import Layout, Model, Top, build
 from models.tables import random_rows, rows_of_any_kind
 from published import paper_table
 from strategies import examples

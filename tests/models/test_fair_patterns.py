@@ -17,8 +17,8 @@ from fairpc.circuit import CircuitBuilder
 from fairpc.models import FairDistribution, Question
 from fairpc.models import _forest_decisions as forest_module
 from fairpc.models import _patterns as patterns
+from fairpc.models._fair_layers import Layout, build
 from fairpc.models._patterns import Counts, PatternArrays, assignments, search
-from fairpc.models._top import Layout, build
 from models.distributions import distributions, random_distribution
 from models.forests import Sizes, forests, random_forest
 from strategies import examples

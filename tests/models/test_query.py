@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from fairpc import FairPC, Knowledge, LatNB, TwoNB, sensitivity
 from fairpc.errors import EvidenceError, QueryError
 from fairpc.models import CircuitClassifier
-from fairpc.models._query import Term
+from fairpc.models._query_language import Term
 from fairpc.query import Query, Vocabulary, parse
 
 SETTINGS: dict[str, Any] = {

@@ -12,7 +12,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairpc.auditing import _blocks as blocks
-from fairpc.auditing import _text as text
+from fairpc.auditing import _formats as text
 from fairpc.auditing._drawing import Plane, Point, Row, Series, curves, estimates, limits, scatter
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows

@@ -15,7 +15,7 @@ from textwrap import wrap
 from typing import Any, Final
 
 from fairpc.auditing._blocks import Blank, Block, Heading, Paragraph
-from fairpc.auditing._writing import static
+from fairpc.auditing._rendering import static
 from fairpc.core import AnyPath, FileFormatError, read_whole
 
 MAX_BYTES: Final = 1 << 20

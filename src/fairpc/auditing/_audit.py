@@ -19,14 +19,15 @@ from fairpc.auditing import _agreement as agreement
 from fairpc.auditing import _assumptions as assumptions
 from fairpc.auditing import _background as background
 from fairpc.auditing import _decidable as decidable
+from fairpc.auditing import _formats as text
 from fairpc.auditing import _gaps as gaps
 from fairpc.auditing import _learning as learning
 from fairpc.auditing import _mechanism as mechanism
-from fairpc.auditing import _overview as overview
 from fairpc.auditing import _parity as parity
 from fairpc.auditing import _patterns as patterns
 from fairpc.auditing import _strata as strata
-from fairpc.auditing import _text as text
+from fairpc.auditing import _table_facts as tables
+from fairpc.auditing import _verdict as verdicts
 from fairpc.auditing._blocks import shown
 from fairpc.auditing._job import (
     MAX_ROWS,
@@ -38,7 +39,7 @@ from fairpc.auditing._job import (
     ReadTable,
     read_table,
 )
-from fairpc.auditing._writing import page
+from fairpc.auditing._rendering import page
 from fairpc.core import (
     AnyPath,
     AuditError,
@@ -87,8 +88,8 @@ class Audit:
         left_out: section or part -> why it is not there.
     """
 
-    verdict: overview.Verdict
-    data: overview.TableFacts
+    verdict: verdicts.Verdict
+    data: tables.TableFacts
     labels: gaps.LabelDisparity | None
     mechanism: mechanism.MechanismFacts | None
     decidable: decidable.Decidable
@@ -303,7 +304,7 @@ def _check_model(model: object) -> None:
 
 
 STEPS: Final = (
-    AuditStep("data", "rows and groups", overview.table_facts, needed=True),
+    AuditStep("data", "rows and groups", tables.table_facts, needed=True),
     AuditStep("labels", "gaps in labels", gaps.label_disparity),
     AuditStep("decidable.test", "test of the assumptions", assumptions.assumption_test),
     AuditStep("strata.test", "test within strata", assumptions.test_within_strata),
@@ -334,7 +335,7 @@ STEP_WORDS: Final = {
 AT_ONCE: Final[Mapping[str, Callable[[Job], Any]]] = {
     "mechanism": lambda job: job.results.get("mechanism.intervals") or job.results["mechanism"],
     "decidable": decidable.decidable_facts,
-    "verdict": overview.verdict,
+    "verdict": verdicts.verdict,
     "learning": learning.learning,
     "limits": background.limits,
     "provenance": background.provenance,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from markupsafe import Markup
 
-from fairpc.auditing import _text as text
+from fairpc.auditing import _formats as text
 from fairpc.auditing._drawing import Picture
 
 if TYPE_CHECKING:

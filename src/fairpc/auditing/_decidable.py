@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from fairpc.auditing import _blocks as blocks
-from fairpc.auditing import _text as text
+from fairpc.auditing import _formats as text
 from fairpc.auditing._assumptions import (
     AssumptionFacts,
     LearnedRate,

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from fairpc.auditing import _overview as overview
+from fairpc.auditing import _formats as text
 from fairpc.auditing import _parity as parity
-from fairpc.auditing import _text as text
+from fairpc.auditing import _table_facts as tables
 from fairpc.auditing._agreement import show_metrics
 from fairpc.auditing._answers import Answers
 from fairpc.auditing._audit import Audit
@@ -30,7 +30,7 @@ from fairpc.auditing._blocks import (
     printed,
     shown,
 )
-from fairpc.auditing._writing import Document
+from fairpc.auditing._rendering import Document
 
 _CARD_IS_NOT: Final = (
     "It does not say that the model is fit for a use: whoever uses it decides that, and answers "
@@ -143,8 +143,8 @@ def _evaluation(audit: Audit, known: Answers) -> Iterator[Block]:
             ("Preprocessing", known["data.cleaning"]),
         ],
     )
-    yield from overview.show_rows(audit.data)
-    yield overview.show_missing(audit.data)
+    yield from tables.show_rows(audit.data)
+    yield tables.show_missing(audit.data)
 
 
 def _training(audit: Audit, known: Answers) -> Iterator[Block]:
@@ -160,7 +160,7 @@ def _training(audit: Audit, known: Answers) -> Iterator[Block]:
             ("Hash of the rows", text.name(audit.provenance.training_hash)),
         ],
     )
-    yield overview.show_columns(audit.data)
+    yield tables.show_columns(audit.data)
 
 
 def _results(audit: Audit) -> Iterator[Block]:
@@ -260,7 +260,7 @@ def _made(audit: Audit, known: Answers) -> Iterator[Block]:
 def _governance(audit: Audit, known: Answers) -> Iterator[Block]:
     made, data, limits = audit.provenance, audit.data, audit.limits
     yield Heading("Article 10(2)(a): design choices")
-    yield overview.show_columns(data)
+    yield tables.show_columns(data)
     yield Heading("Article 10(2)(b): collection and origin of the data")
     yield Entries(
         "Data sets",
@@ -283,7 +283,7 @@ def _governance(audit: Audit, known: Answers) -> Iterator[Block]:
         tested = f"Test of these assumptions on the audited rows. {audit.decidable.test.summary}"
     yield Paragraph(tested)
     yield Heading("Article 10(2)(e): availability, quantity and suitability")
-    yield from overview.show_rows(data)
+    yield from tables.show_rows(data)
     yield from known.blocks("eu.suitability")
     yield Heading("Article 10(2)(f): examination for possible biases")
     yield from shown(audit, "labels").blocks
@@ -294,7 +294,7 @@ def _governance(audit: Audit, known: Answers) -> Iterator[Block]:
     yield Points(limits.guaranteed or ("The model takes none.",))
     yield from known.blocks("eu.measures")
     yield Heading("Article 10(2)(h): gaps and shortcomings")
-    yield overview.show_missing(data)
+    yield tables.show_missing(data)
     yield from known.blocks("eu.gaps")
     whom = "Article 10(3) and (4): representativeness and setting"
     yield from known.under(whom, "data.population")

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from fairpc.auditing import _text as text
+from fairpc.auditing import _formats as text
 from fairpc.evidence import Interval
 
 WIDTH: Final = 360.0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from fairpc.auditing import _blocks as blocks
-from fairpc.auditing import _text as text
+from fairpc.auditing import _formats as text
 from fairpc.auditing._drawing import Mark, Row, bars, estimates
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from fairpc.auditing import _blocks as blocks
-from fairpc.auditing import _text as text
+from fairpc.auditing import _formats as text
 from fairpc.auditing._answers import Answers
 from fairpc.auditing._audit import Audit
 from fairpc.auditing._blocks import Blank, Entries
 from fairpc.auditing._documents import document, section, thresholds
 from fairpc.auditing._parity import Categories, CategoryRate
-from fairpc.auditing._writing import Document
+from fairpc.auditing._rendering import Document
 from fairpc.core import OptionError
 
 LEAST_SHARE: Final = 0.02

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 import numpy as np
 
 from fairpc.auditing import _blocks as blocks
-from fairpc.auditing import _text as text
+from fairpc.auditing import _formats as text
 from fairpc.auditing._decidable import refit_cost
 from fairpc.auditing._drawing import flow
 from fairpc.auditing._job import Job

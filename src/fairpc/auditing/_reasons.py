@@ -17,11 +17,11 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.auditing import _blocks as blocks
-from fairpc.auditing import _text as text
+from fairpc.auditing import _formats as text
 from fairpc.auditing._answers import Answers
 from fairpc.auditing._documents import section
-from fairpc.auditing._overview import DISCLAIMER
-from fairpc.auditing._writing import Document
+from fairpc.auditing._rendering import Document
+from fairpc.auditing._verdict import DISCLAIMER
 from fairpc.core import AuditError, FairpcError, Record
 from fairpc.data import Frame, read_frame
 from fairpc.models import Contribution, FittedQueries

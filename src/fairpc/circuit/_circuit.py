@@ -1,8 +1,8 @@
 """Circuits and their exact queries: each refuses a circuit that lacks the property it needs.
 
 A smooth and decomposable circuit answers marginals in one upward pass (Section "Properties and
-inference"): what is missing is marginalised. Determinism adds the most probable explanation,
-entropy and Kullback–Leibler divergence. All logarithms are natural.
+inference"): what is missing is marginalised (``upward`` in ``_kernels``). Determinism adds the
+most probable explanation, entropy and Kullback–Leibler divergence. All logarithms are natural.
 """
 
 from __future__ import annotations

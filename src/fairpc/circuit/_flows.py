@@ -5,7 +5,8 @@
 parameter, which is all that EM needs. Rows come in chunks, and a chunk takes
 one of two paths. Where little of the circuit is active (a complete row of a
 deterministic circuit activates one tree) only that is kept and passed over.
-Where much of it is, the rows go through the circuit itself, merged per scope.
+Where much of it is, the rows go through the circuit itself, merged per scope. The passes are
+``upward`` and ``downward`` in ``_kernels``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Several methods on the same folds: baselines, metrics, agreement beside gaps between groups."""
 
-from fairpc.comparison._baseline import Baseline
+from fairpc.comparison._baseline_surface import Baseline
 from fairpc.comparison._baselines import (
     LR,
     FairLR,
@@ -10,7 +10,7 @@ from fairpc.comparison._baselines import (
     ThresholdOptimizer,
     default_baselines,
 )
-from fairpc.comparison._run import Comparison, FoldScore, compare, default_models
+from fairpc.comparison._compare import Comparison, FoldScore, compare, default_models
 from fairpc.comparison._runner import typed_columns
 from fairpc.comparison._scores import (
     CalibrationBin,

@@ -21,7 +21,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from fairpc.comparison._baseline import Baseline
+from fairpc.comparison._baseline_surface import Baseline
 from fairpc.core import Array, Floats, Ints, LearningError, MissingExtraError
 from fairpc.learners import indicators
 

@@ -21,7 +21,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
-from fairpc.comparison._baseline import Baseline
+from fairpc.comparison._baseline_surface import Baseline
 from fairpc.core import (
     Array,
     Bools,

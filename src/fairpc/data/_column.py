@@ -1,4 +1,4 @@
-"""What an encoding knows of a column, and how that is written to and read from a file."""
+"""What an encoding knows of a column: how its values become codes, and its form in a file."""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ from fairpc.evidence._candidate_strata import (
     compare_strata,
     compared,
 )
-from fairpc.evidence._crossfit import Watch
 from fairpc.evidence._drift import (
     DRIFT_FOLDS,
     DriftBounds,
@@ -77,6 +76,7 @@ from fairpc.evidence._test_records import (
     TestsByStratum,
 )
 from fairpc.evidence._thresholds import EqualRates, GroupThreshold, equal_rates
+from fairpc.evidence._top_sets import Watch
 
 __all__ = [
     "AssumptionTest",

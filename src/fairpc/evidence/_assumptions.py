@@ -43,14 +43,6 @@ from fairpc.core import (
     one_of,
     whole_number,
 )
-from fairpc.evidence._crossfit import (
-    GroupRows,
-    SplitRates,
-    Watch,
-    all_splits,
-    joint_bound,
-    separate_bound,
-)
 from fairpc.evidence._gaps import SMALL
 from fairpc.evidence._intervals import check_enough_rows, rate_sample, some_of
 from fairpc.evidence._lines import INFORMATIVE, CountedStrata, Region, nothing_possible, region
@@ -67,6 +59,14 @@ from fairpc.evidence._test_records import (
     StratumRates,
     StratumTest,
     TestsByStratum,
+)
+from fairpc.evidence._top_sets import (
+    GroupRows,
+    SplitRates,
+    Watch,
+    all_splits,
+    joint_bound,
+    separate_bound,
 )
 from fairpc.learners import Features, design, distinct, learners
 

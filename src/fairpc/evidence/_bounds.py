@@ -25,7 +25,6 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.core import FileFormatError, Floats, MetricError, Positions, Record, record
-from fairpc.evidence._crossfit import ClassRates, held_out_rates, joint_bound, top_rate
 from fairpc.evidence._identified import GroupRange
 from fairpc.evidence._intervals import Interval, Sample, clopper_pearson, rate_sample, some_of
 from fairpc.evidence._lines import (
@@ -40,6 +39,7 @@ from fairpc.evidence._lines import (
     scores_within,
 )
 from fairpc.evidence._strata import level_of_each
+from fairpc.evidence._top_sets import ClassRates, held_out_rates, joint_bound, top_rate
 
 ANYTHING: Final[Interval] = (0.0, 1.0)
 LEVEL: Final = 0.95

@@ -18,8 +18,8 @@ from typing import Final
 import numpy as np
 
 from fairpc.core import Bools, Floats, Positions
-from fairpc.evidence._crossfit import class_counts, held_out_rates, joint_bound, top_rate
 from fairpc.evidence._intervals import clopper_pearson, clustered_variance, rate_sample, some_of
+from fairpc.evidence._top_sets import class_counts, held_out_rates, joint_bound, top_rate
 from fairpc.learners import Features, chosen, deal, learners, one_thread, others
 
 DRIFT_FOLDS: Final = 5

@@ -26,8 +26,8 @@ from typing import Final
 import numpy as np
 
 from fairpc.core import Bools, Floats, Positions
-from fairpc.evidence._crossfit import ClassRates, top_rate
 from fairpc.evidence._intervals import Interval
+from fairpc.evidence._top_sets import ClassRates, top_rate
 
 SLOPES: Final = 200
 NEAR_SLOPES: Final = 300

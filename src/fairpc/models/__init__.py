@@ -2,14 +2,15 @@
 
 from fairpc.models._anchors import AnchorCell, AnchorPlan, WidthAfter, suggest_anchors
 from fairpc.models._bootstrap import MechanismIntervals, bootstrap_mechanism, intervals
+from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._classifier_rows import series_of
 from fairpc.models._classifiers import TableClassifier
-from fairpc.models._cross_fitting import SecondRound
 from fairpc.models._decisions import FittedDecisions, GivenRows, check_not_dask
 from fairpc.models._distribution import FairDistribution, Outcome
-from fairpc.models._estimates import Draws, Progress, Report, progress
 from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
+from fairpc.models._fair_layers import cells_of
 from fairpc.models._file import FittedModel
+from fairpc.models._fold_classifiers import SecondRound
 from fairpc.models._forest import BoxSets, Forest
 from fairpc.models._forest_decisions import ForestDistribution
 from fairpc.models._knowledge import Knowledge
@@ -35,8 +36,8 @@ from fairpc.models._plots import (
     joint_set,
     trade_off,
 )
-from fairpc.models._queries import FittedQueries
-from fairpc.models._query import PART, UNKNOWN, Answer, Query, Vocabulary, parse
+from fairpc.models._query_language import PART, UNKNOWN, Answer, Query, Vocabulary, parse
+from fairpc.models._refit_draws import Draws, Progress, Report, progress
 from fairpc.models._refits import ScoredSubject, Subject
 from fairpc.models._rows import ROWS, Rows, digest_name, rows_fingerprint
 from fairpc.models._score_mechanism import STRAIGHT_LEVEL
@@ -52,7 +53,6 @@ from fairpc.models._tables import (
     memory_bytes,
     rows_in_order,
 )
-from fairpc.models._top import cells_of
 
 __all__ = [
     "AnchorCell",

@@ -50,7 +50,7 @@ from fairpc.evidence import (
     some_of,
     test_assumptions,
 )
-from fairpc.models._estimates import Draws, Estimates, Report, aligned_to, progress
+from fairpc.models._refit_draws import Draws, Estimates, Report, aligned_to, progress
 from fairpc.models._refits import Kept, ScoredSubject, Subject, subject_of
 
 RATE_WIDENING: Final = 1.25

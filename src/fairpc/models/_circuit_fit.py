@@ -23,7 +23,10 @@ from fairpc.core import (
 from fairpc.data import BINS, EncodingOptions, ReadingProgress, TableCoding, resolve, same_as_label
 from fairpc.learners import WIDE
 from fairpc.models._choices import Choices
+from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._distribution import FairDistribution
+from fairpc.models._fair_layers import LATENT, Layout, Model, feature_circuits
+from fairpc.models._fair_rates import Limits, top_rates
 from fairpc.models._fit import (
     UNOBSERVED,
     VALIDATION,
@@ -39,7 +42,6 @@ from fairpc.models._guard import Checked, check_fit
 from fairpc.models._knowledge import limits_of_coding
 from fairpc.models._label_scores import DRAWS
 from fairpc.models._priors import MECHANISM, RECIPE_MECHANISM
-from fairpc.models._queries import FittedQueries
 from fairpc.models._rows import Rows, hold_out, joined, some_rows
 from fairpc.models._score_map_fit import within_limits
 from fairpc.models._score_mechanism import held_limits
@@ -47,7 +49,6 @@ from fairpc.models._selection import AutoFitted, LabelGain, compare_labels, fit_
 from fairpc.models._settings import Settings, generator, refuse_rate, strata_of
 from fairpc.models._strata import Strata
 from fairpc.models._tables import GivenTable, RowReader, Training, coded_rows, listed, warn_of_leaks
-from fairpc.models._top import LATENT, Layout, Limits, Model, feature_circuits, top_rates
 from fairpc.structure import HELD_OUT, MODEL_METHODS, ModelMethod
 
 LEARNED: Final = ("FairPC", "NLatPC")

@@ -29,10 +29,11 @@ from fairpc.circuit import Circuit, CircuitBuilder, em, maximize, prepare
 from fairpc.core import Floats
 from fairpc.data import Table
 from fairpc.models._distribution import FairDistribution
+from fairpc.models._fair_layers import DF, Layout, build
+from fairpc.models._fair_rates import Places, TopRates, TopStep, top_em
 from fairpc.models._fit import Fitted, History, Options, Structure, label_cells
 from fairpc.models._priors import CLUSTER_ROWS, parameter_prior, shrinkage, strengths, top_prior
 from fairpc.models._rows import DistinctRows, Rows, hold_out
-from fairpc.models._top import DF, Layout, Places, TopRates, TopStep, build, top_em
 from fairpc.structure import (
     METHODS,
     CellCircuits,

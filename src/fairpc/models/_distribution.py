@@ -12,10 +12,11 @@ from fairpc.circuit import SUM, Circuit, prepare, to_dict
 from fairpc.core import Codes, Floats, Ints, LearningError
 from fairpc.data import Table
 from fairpc.evidence import LabelBounds
+from fairpc.models._fair_layers import NAIVE, Layout, Model, S, Top
+from fairpc.models._fair_rates import TopRates, assembled, top_rates
 from fairpc.models._model import over_groups
 from fairpc.models._rows import Rows
 from fairpc.models._strata import Strata
-from fairpc.models._top import NAIVE, Layout, Model, S, Top, TopRates, assembled, top_rates
 
 PER_EDGE: Final = 64
 """Multiplications of a matrix product that take as long as an edge does, up and down."""

@@ -33,12 +33,13 @@ from fairpc.models._circuit_fit import (
     reporter,
     step_line,
 )
+from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._distribution import FairDistribution
+from fairpc.models._fair_layers import Model
 from fairpc.models._fit import Fitted, FittedFromStarts, Observer
 from fairpc.models._guard import Checked
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._model import fixed
-from fairpc.models._queries import FittedQueries
 from fairpc.models._rows import Rows, count_anchors, label_counts
 from fairpc.models._selection import AutoFitted
 from fairpc.models._settings import check_beside, check_settings, serialised, small_strata
@@ -51,7 +52,6 @@ from fairpc.models._tables import (
     memory_bytes,
     note_columns,
 )
-from fairpc.models._top import Model
 
 
 class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -44,9 +44,11 @@ from fairpc.core import (
     warn_caller,
 )
 from fairpc.data import Table
+from fairpc.models._balanced_flows import BalancedPlan
 from fairpc.models._checkpoint import Checkpoint, EMState
 from fairpc.models._distribution import FairDistribution
-from fairpc.models._equal_mass import BalancedPlan
+from fairpc.models._fair_layers import Layout, Model, build, feature_circuits
+from fairpc.models._fair_rates import Limits
 from fairpc.models._priors import (
     LEAST,
     MECHANISM,
@@ -56,7 +58,6 @@ from fairpc.models._priors import (
     smoothed,
 )
 from fairpc.models._rows import Rows, TrainingRows
-from fairpc.models._top import Layout, Limits, Model, build, feature_circuits
 from fairpc.structure import (
     HELD_OUT,
     METHODS,

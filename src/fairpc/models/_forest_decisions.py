@@ -23,9 +23,10 @@ from fairpc.core import (
     Floats,
 )
 from fairpc.models._distribution import FairDistribution, Outcome
+from fairpc.models._fair_layers import Layout, build
+from fairpc.models._fair_rates import TopRates
 from fairpc.models._forest import Forest
 from fairpc.models._rows import Rows
-from fairpc.models._top import Layout, TopRates, build
 
 EXTENDED: Final = 256
 """Rows whose boxes are multiplied with those of every value at once."""

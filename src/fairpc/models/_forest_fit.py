@@ -25,7 +25,7 @@ from scipy.special import ndtr
 from fairpc.core import Bools, Codes, Floats, Ints, LearningError, map_in_order
 from fairpc.data import Table
 from fairpc.learners import additive_scores, softmax
-from fairpc.models._expectation import leaf_boxes
+from fairpc.models._fair_layers import Layout
 from fairpc.models._fit import UNOBSERVED, Fitted, Observer, Options
 from fairpc.models._forest import BoxSets, Forest, box_masses
 from fairpc.models._forest_decisions import ForestDistribution
@@ -37,6 +37,7 @@ from fairpc.models._label_scores import (
     value_orders,
     which_ordered,
 )
+from fairpc.models._outside_classifier import leaf_boxes
 from fairpc.models._rows import Rows
 from fairpc.models._score_mechanism import (
     balance,
@@ -46,7 +47,6 @@ from fairpc.models._score_mechanism import (
     score_bins,
     sharpened,
 )
-from fairpc.models._top import Layout
 from fairpc.structure import soft_clusters
 
 MAX_LEAVES: Final = 500

@@ -56,8 +56,8 @@ from fairpc.models._classifier_rows import (
     weight_name,
 )
 from fairpc.models._classifiers import TableClassifier
-from fairpc.models._cross_fitting import FoldClassifiers, SecondRound, held_out_scores
 from fairpc.models._decisions import FittedDecisions, GivenRows
+from fairpc.models._fold_classifiers import FoldClassifiers, SecondRound, held_out_scores
 from fairpc.models._knowledge import Knowledge, limits_of_coding
 from fairpc.models._model import fixed
 from fairpc.models._rows import Rows, rows_fingerprint

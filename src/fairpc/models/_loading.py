@@ -24,9 +24,10 @@ from fairpc.evidence import LabelBounds, read_bounds
 from fairpc.learners import CLASSIFIER_KINDS
 from fairpc.models._classifier_rows import GroupView, group_columns
 from fairpc.models._classifiers import TableClassifier
-from fairpc.models._cross_fitting import SECOND, SecondRound
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
+from fairpc.models._fair_layers import LATENT, Layout, feature_circuits
+from fairpc.models._fair_rates import top_rates
 from fairpc.models._file import (
     ESTIMATORS,
     MAX_BYTES,
@@ -41,6 +42,7 @@ from fairpc.models._file import (
     read_content,
     settings_of,
 )
+from fairpc.models._fold_classifiers import SECOND, SecondRound
 from fairpc.models._forest import Forest
 from fairpc.models._forest_decisions import ForestDistribution
 from fairpc.models._knowledge import Knowledge
@@ -50,7 +52,6 @@ from fairpc.models._score_map import ScoreMap
 from fairpc.models._settings import check_settings, strata_of
 from fairpc.models._strata import Strata
 from fairpc.models._tables import listed
-from fairpc.models._top import LATENT, Layout, feature_circuits, top_rates
 
 MODELS: Final = {c.__name__: c for c in (FairPC, LatNB, NLatPC, TwoNB)}
 LATENT_DECISION: Final = LatentDecision.__name__

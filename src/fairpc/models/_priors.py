@@ -14,7 +14,8 @@ import numpy as np
 
 from fairpc.circuit import Circuit, laplace
 from fairpc.core import Floats
-from fairpc.models._top import Layout, Top, TopRates
+from fairpc.models._fair_layers import Layout, Top
+from fairpc.models._fair_rates import TopRates
 from fairpc.structure import Smoothing
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ SMOOTHING: Final = 1.0
 AGREEMENT: Final = 0.9
 """P(D = f | Df = f, S) at the start of EM, and in the prior rows of the mechanism."""
 MECHANISM: Final = 0.0
+"""Prior rows of the mechanism per (f, s), unless others are asked for."""
 RECIPE_MECHANISM: Final = 30.0
-"""Prior rows of the mechanism per (f, s): of all fits but the recipe's, which has its own."""
+"""The same in automatic selection (``structure="auto"``) and in forest circuits."""
 STRENGTHS: Final = (1.0, 5.0, 20.0)
 """What the recipe shrinks with, as multiples of the smoothing: held-out rows choose."""
 CLUSTER_ROWS: Final = 1.0

@@ -27,10 +27,15 @@ from fairpc.core import (
 )
 from fairpc.data import Table
 from fairpc.learners import LEAST
+from fairpc.models._balanced_flows import BalancedPlan
 from fairpc.models._decisions import FittedDecisions
 from fairpc.models._distribution import FairDistribution
-from fairpc.models._equal_mass import BalancedPlan
-from fairpc.models._estimates import (
+from fairpc.models._estimators import CircuitClassifier
+from fairpc.models._fair_rates import Limits
+from fairpc.models._knowledge import limits_of_coding
+from fairpc.models._latent import LatentDecision
+from fairpc.models._priors import parameter_prior
+from fairpc.models._refit_draws import (
     Assumed,
     Draws,
     Estimates,
@@ -40,16 +45,11 @@ from fairpc.models._estimates import (
     mean_log_likelihood,
     steps_of,
 )
-from fairpc.models._estimators import CircuitClassifier
-from fairpc.models._knowledge import limits_of_coding
-from fairpc.models._latent import LatentDecision
-from fairpc.models._priors import parameter_prior
 from fairpc.models._rows import Rows
 from fairpc.models._score_map import ScoreMap
 from fairpc.models._score_map_fit import ScoredRows, fit_score_map
 from fairpc.models._score_mechanism import BinsFitted, binned_model
 from fairpc.models._tables import rows_in_order
-from fairpc.models._top import Limits
 
 Kept = Literal["structure", "classifiers"]
 """What refits of a circuit, and those of a LatentDecision, do not change."""

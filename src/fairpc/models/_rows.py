@@ -38,12 +38,13 @@ from fairpc.data import (
     check_weights,
     distinct_rows,
 )
+from fairpc.models._fair_layers import Layout
+from fairpc.models._fair_rates import Places
 from fairpc.models._strata import UNDIVIDED, Strata
-from fairpc.models._top import Layout, Places
 
 if TYPE_CHECKING:
     from fairpc.models._distribution import FairDistribution
-    from fairpc.models._top import Layout
+    from fairpc.models._fair_layers import Layout
 
 T = TypeVar("T")
 

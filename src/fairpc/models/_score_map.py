@@ -30,8 +30,8 @@ from scipy.special import expit, logit
 from fairpc.core import FileFormatError, Floats, Positions
 from fairpc.evidence import Interval, LabelBounds, read_bounds
 from fairpc.learners import LEAST, Calibration
+from fairpc.models._fair_rates import TopRates
 from fairpc.models._strata import UNDIVIDED, Strata
-from fairpc.models._top import TopRates
 
 SUM_TOLERANCE: Final = 1e-8
 EDGE: Final = 0.02

@@ -23,6 +23,7 @@ from fairpc.evidence import (
     label_bounds,
 )
 from fairpc.learners import KNOT_ROWS, LEAST, CalibrationMethod, calibrate
+from fairpc.models._fair_rates import Limits, TopRates
 from fairpc.models._fit import Options
 from fairpc.models._label_scores import Scores
 from fairpc.models._priors import RECIPE_MECHANISM, STRATUM_ROWS
@@ -31,7 +32,6 @@ from fairpc.models._score_map import ScoreMap, StrataMap, shifted
 from fairpc.models._score_mechanism import fit_mechanism, score_bins
 from fairpc.models._settings import NAMED, stratum_names
 from fairpc.models._strata import Strata
-from fairpc.models._top import Limits, TopRates
 
 Select = Literal["prior", "middle"]
 WIDTH: Final = 0.01

@@ -25,7 +25,7 @@ from fairpc.models._score_map_fit import ScoredRows
 from fairpc.models._strata import Strata
 
 if TYPE_CHECKING:
-    from fairpc.models._cross_fitting import SecondRound
+    from fairpc.models._fold_classifiers import SecondRound
 
 OfScores = Callable[[Floats, Positions, Positions | None], Floats]
 """Of scores [classifier, row], groups and strata; these are None where the model has none."""

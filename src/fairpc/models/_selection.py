@@ -43,6 +43,7 @@ from fairpc.models._components import (
     validation_weights,
 )
 from fairpc.models._distribution import FairDistribution
+from fairpc.models._fair_rates import TopRates
 from fairpc.models._fit import (
     UNOBSERVED,
     Fitted,
@@ -57,7 +58,6 @@ from fairpc.models._label_scores import Scores, label_scores
 from fairpc.models._priors import RECIPE_MECHANISM, strengths
 from fairpc.models._rows import DistinctRows, Rows, check_alike, hold_out, joined
 from fairpc.models._score_mechanism import fit_mechanism, held_to_model, score_bins
-from fairpc.models._top import TopRates
 
 AUTO: Final = Options(mechanism_prior=RECIPE_MECHANISM)
 """Options of the recipe: 30 prior rows per (f, s), with D = Df in nine of ten."""

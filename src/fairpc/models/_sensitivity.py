@@ -21,10 +21,10 @@ import numpy.typing as npt
 from scipy import stats
 
 from fairpc.core import Array, Floats, LearningError, Record, counted
-from fairpc.models._estimates import Assumed, Report, check_count, progress, steps_of
+from fairpc.models._fair_rates import Limits
 from fairpc.models._knowledge import Knowledge
+from fairpc.models._refit_draws import Assumed, Report, check_count, progress, steps_of
 from fairpc.models._refits import Kept, ScoredSubject, Subject, subject_of
-from fairpc.models._top import Limits
 
 STEPS: Final = (-0.1, -0.05, 0.05, 0.1)
 """Other rates of fair decisions that are tried where none are given, as differences."""

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from fairpc.core import Floats, LearningError, Record
 from fairpc.learners import Fold, stratified_folds
-from fairpc.models._estimates import (
+from fairpc.models._latent import LatentDecision
+from fairpc.models._refit_draws import (
     Estimates,
     Progress,
     Report,
@@ -21,7 +22,6 @@ from fairpc.models._estimates import (
     progress,
     steps_of,
 )
-from fairpc.models._latent import LatentDecision
 from fairpc.models._refits import RefitPlan, Subject, one_blas_thread
 
 _SPLIT: Final = 5

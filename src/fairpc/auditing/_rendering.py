@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from fairpc.auditing import _text as text
+from fairpc.auditing import _formats as text
 from fairpc.auditing._blocks import Blank, Block, Entries, Form, Section
 from fairpc.core import AnyPath, OptionError, write_atomically
 

@@ -18,8 +18,9 @@ from fairpc.core import (
     Ints,
 )
 from fairpc.data import Table
+from fairpc.models._fair_layers import Layout, S, Top
+from fairpc.models._fair_rates import Places
 from fairpc.models._rows import Rows
-from fairpc.models._top import Layout, Places, S, Top
 
 
 @dataclass(eq=False)

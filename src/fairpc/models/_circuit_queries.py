@@ -23,8 +23,14 @@ from fairpc.models._distribution import (
     Outcome,
     leave_one_out,
 )
-from fairpc.models._expectation import N_DRAWS, ExpectedPrediction, Response, expected_prediction
+from fairpc.models._fair_layers import S
 from fairpc.models._model import Contribution
+from fairpc.models._outside_classifier import (
+    N_DRAWS,
+    ExpectedPrediction,
+    Response,
+    expected_prediction,
+)
 from fairpc.models._patterns import (
     MIN_SHARE,
     SIZE,
@@ -35,8 +41,7 @@ from fairpc.models._patterns import (
     find_patterns,
     question,
 )
-from fairpc.models._query import Vocabulary, both
-from fairpc.models._top import S
+from fairpc.models._query_language import Vocabulary, both
 
 if TYPE_CHECKING:
     from fairpc.models._plots import ModelPlots

@@ -37,7 +37,7 @@ from fairpc.data import (
     unmarked,
 )
 from fairpc.models._distribution import FairDistribution
-from fairpc.models._top import DF, S
+from fairpc.models._fair_layers import DF, S
 
 UNKNOWN: Final = "?"
 PART: Final = "part of "

@@ -20,8 +20,8 @@ from fairpc.core import (
     terminal,
 )
 from fairpc.models._distribution import FairDistribution
+from fairpc.models._fair_rates import TopRates
 from fairpc.models._rows import Rows, effective_size
-from fairpc.models._top import TopRates
 
 
 @dataclass(frozen=True)
