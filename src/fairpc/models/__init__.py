@@ -3,14 +3,13 @@
 from fairpc.models._anchors import AnchorCell, AnchorPlan, WidthAfter, suggest_anchors
 from fairpc.models._bootstrap import MechanismIntervals, bootstrap_mechanism, intervals
 from fairpc.models._circuit_queries import FittedQueries
-from fairpc.models._classifier_rows import series_of
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._decisions import FittedDecisions, GivenRows, check_not_dask
 from fairpc.models._distribution import FairDistribution, Outcome
 from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
 from fairpc.models._fair_layers import cells_of
 from fairpc.models._file import FittedModel
-from fairpc.models._fold_classifiers import SecondRound
+from fairpc.models._fold_classifiers import SecondRound, series_of
 from fairpc.models._forest import BoxSets, Forest
 from fairpc.models._forest_decisions import ForestDistribution
 from fairpc.models._knowledge import Knowledge

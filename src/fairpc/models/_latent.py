@@ -48,16 +48,19 @@ from fairpc.data import (
     warn_of_dropped,
 )
 from fairpc.evidence import LEVEL, LabelBounds, Parity, parity
-from fairpc.models._classifier_rows import (
+from fairpc.models._classifiers import TableClassifier
+from fairpc.models._decisions import FittedDecisions, GivenRows
+from fairpc.models._fold_classifiers import (
+    FoldClassifiers,
     GroupView,
+    SecondRound,
     check_classifier,
     fitted_classifier,
+    frame_of,
+    held_out_scores,
     in_order,
     weight_name,
 )
-from fairpc.models._classifiers import TableClassifier
-from fairpc.models._decisions import FittedDecisions, GivenRows
-from fairpc.models._fold_classifiers import FoldClassifiers, SecondRound, held_out_scores
 from fairpc.models._knowledge import Knowledge, limits_of_coding
 from fairpc.models._model import fixed
 from fairpc.models._rows import Rows, rows_fingerprint
@@ -383,16 +386,15 @@ class LatentDecision(  # type: ignore[misc]
 
     def _as_fitted(self, X: Any) -> Any:
         """Rows as classifiers know them: frames by name, arrays by position."""
-        library = self.group_view_.library
-        frame = nw.from_native(X, eager_only=True, pass_through=True)
         if isinstance(X, Frame):
             return X
+        library, frame = self.group_view_.library, frame_of(X)
         if not library:
-            array = frame.to_numpy() if isinstance(frame, nw.DataFrame) else np.asarray(X)
+            array = np.asarray(X) if frame is None else frame.to_numpy()
             self._check_width(array)
             return array
         names = list(getattr(self, "feature_names_in_", ()))
-        if isinstance(frame, nw.DataFrame):
+        if frame is not None:
             return in_order(X, names)
         columns = dict(zip(names, np.asarray(X).T, strict=True))
         backend: Any = library

@@ -10,22 +10,25 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fairpc.core import Codes, Floats, Ints, LearningError, Positions, counted
 from fairpc.data import Frame, take_rows
 from fairpc.evidence import LabelBounds
-from fairpc.models._classifier_rows import GroupView, in_order, positive_scores, scores_by
+from fairpc.models._fold_classifiers import (
+    GroupView,
+    SecondRound,
+    in_order,
+    positive_scores,
+    scores_by,
+)
 from fairpc.models._model import over_groups
 from fairpc.models._rows import Rows
 from fairpc.models._score_map import ScoreMap, mean_of
 from fairpc.models._score_map_fit import ScoredRows
 from fairpc.models._strata import Strata
-
-if TYPE_CHECKING:
-    from fairpc.models._fold_classifiers import SecondRound
 
 OfScores = Callable[[Floats, Positions, Positions | None], Floats]
 """Of scores [classifier, row], groups and strata; these are None where the model has none."""
