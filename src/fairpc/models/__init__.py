@@ -13,7 +13,7 @@ from fairpc.models._fold_classifiers import SecondRound, series_of
 from fairpc.models._forest import BoxSets, Forest
 from fairpc.models._forest_decisions import ForestDistribution
 from fairpc.models._knowledge import Knowledge
-from fairpc.models._latent import Distilled, LatentDecision
+from fairpc.models._latent import LatentDecision
 from fairpc.models._loading import MODELS, load
 from fairpc.models._model import BiasAccount, Contribution, FairModel
 from fairpc.models._patterns import (
@@ -48,6 +48,7 @@ from fairpc.models._robustness import (
 )
 from fairpc.models._rows import ROWS, Rows, digest_name, rows_fingerprint
 from fairpc.models._score_mechanism import STRAIGHT_LEVEL
+from fairpc.models._scored import Distilled
 from fairpc.models._selection import fit_auto
 from fairpc.models._strata import Strata
 from fairpc.models._tables import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import narwhals.stable.v2 as nw
@@ -347,12 +347,15 @@ class FoldClassifiers:
         )
 
     def of_decisions(
-        self, table: Any, rows: Rows, folds: Positions, positive: int, score_map: ScoreMap
+        self, table: Any, scored: ScoredRows, score_map: ScoreMap
     ) -> list[tuple[Any, ...]]:
         """Per fold our classifiers of Df, learned from labels that the mechanism has altered."""
-        every = AlteredLabels.of(rows.d == positive, rows.weights, *_mechanisms(rows, score_map))
+        rows, b = scored.rows, score_map.by_stratum.mechanism
+        altered_by = scored.groups * b.shape[1] + scored.strata
+        mechanisms = np.stack([1 - b, b], axis=-1).reshape(-1, 2, 2)
+        every = AlteredLabels.of(scored.labels, rows.weights, altered_by, mechanisms)
         whole = self.view.table(table, rows.s)
-        parts = [np.flatnonzero(folds != k) for k in range(self.n_folds)]
+        parts = [np.flatnonzero(scored.folds != k) for k in range(self.n_folds)]
         seeds = self.rng.integers(1 << 31, size=self.n_folds)
         how = self.missing_values, self.identifiers
         behind = delayed(TableClassifier.behind)
@@ -391,13 +394,6 @@ class FoldClassifiers:
         return [tuple(fitted[k : k + each]) for k in range(0, len(fitted), each)]
 
 
-def _mechanisms(rows: Rows, score_map: ScoreMap) -> tuple[Ints, Floats]:
-    """Which mechanism altered the label of each row, and P(D = d | Df = f) of each."""
-    b = score_map.by_stratum.mechanism
-    kinds = rows.s.astype(np.int64) * b.shape[1] + rows.strata.codes(rows.x)
-    return kinds, np.stack([1 - b, b], axis=-1).reshape(-1, 2, 2)
-
-
 @dataclass(frozen=True, eq=False)
 class SecondRound:
     """What was learned once the mechanism was known, and how much of the score it makes.
@@ -412,21 +408,17 @@ class SecondRound:
 
     @classmethod
     def learned(
-        cls,
-        estimators: list[tuple[Any, ...]],
-        scored: ScoredRows,
-        table: Any,
-        view: GroupView,
-        b: Floats,
-    ) -> tuple[SecondRound, Floats]:
+        cls, cross: FoldClassifiers, table: Any, scored: ScoredRows, score_map: ScoreMap
+    ) -> tuple[SecondRound, ScoredRows]:
         """Classifiers of Df, with the shares under which held-out labels are likeliest; scores."""
-        said = _held_out(estimators, scored, table, view, b)
+        estimators = cross.of_decisions(table, scored, score_map)
+        said = _held_out(estimators, scored, table, cross.view, score_map)
         r = np.clip(said, FLOOR, 1 - FLOOR)
         likely = np.log(np.where(scored.labels == 1, r, 1 - r)).T
         weights = scored.rows.weights
         shares = component_weights(np.ascontiguousarray(likely), weights, tol=SHARE_TOLERANCE)
         found = cls(estimators, shares)
-        return found, found._together(said)
+        return found, replace(scored, second=found._together(said))
 
     def scores(self, first: Floats, k: int, table: Any, b: Floats) -> Floats:
         """P(D = positive | x, s) by all classifiers of a fold, of what that of D says.
@@ -435,9 +427,12 @@ class SecondRound:
         """
         return self._together(_each(first, self.estimators[k], table, b))
 
-    def held_out(self, scored: ScoredRows, table: Any, view: GroupView, b: Floats) -> Floats:
-        """Scores of rows by the classifiers that had not seen them."""
-        return self._together(_held_out(self.estimators, scored, table, view, b))
+    def held_out(
+        self, scored: ScoredRows, table: Any, view: GroupView, score_map: ScoreMap
+    ) -> ScoredRows:
+        """The rows with scores by the classifiers that had not seen them."""
+        said = _held_out(self.estimators, scored, table, view, score_map)
+        return replace(scored, second=self._together(said))
 
     def _together(self, said: Floats) -> Floats:
         """The share of each classifier in what it says, added up.
@@ -457,9 +452,14 @@ def _each(first: Floats, of_df: tuple[Any, ...], table: Any, b: Floats) -> Float
 
 
 def _held_out(
-    estimators: list[tuple[Any, ...]], scored: ScoredRows, table: Any, view: GroupView, b: Floats
+    estimators: list[tuple[Any, ...]],
+    scored: ScoredRows,
+    table: Any,
+    view: GroupView,
+    score_map: ScoreMap,
 ) -> Floats:
     """The same of all rows, by the classifiers that had not seen them."""
+    b = score_map.mechanism_of(scored.groups, scored.strata)
     said = np.empty((1 + len(SECOND), len(b)))
     for of_df, here, part in _unseen(estimators, table, scored.rows, scored.folds, view):
         said[:, here] = _each(scored.scores[here], of_df, part, b[here])
