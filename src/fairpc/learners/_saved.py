@@ -258,8 +258,9 @@ class SavedTrees:
             rows = slice(first, first + CHUNK)
             # A forest compares numbers with thresholds in single precision.
             compared = matrix[rows] if self.boosted else matrix[rows].astype(np.float32)
-            compared = np.ascontiguousarray(compared, np.float64)
-            leaf_sums(readonly(compared), *self.arrays, total[rows])
+            compared = readonly(np.ascontiguousarray(compared, np.float64))
+            given = compared, *self.arrays, total[rows]
+            leaf_sums(*given)
 
         for _ in map_in_order(work, range(0, len(matrix), CHUNK)):
             pass

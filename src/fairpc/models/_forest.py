@@ -240,8 +240,9 @@ class Forest:
 
         def work(first: int) -> None:
             last = min(first + CHUNK, len(groups))
-            some = np.ascontiguousarray(codes[:, first:last])
-            box_densities(readonly(some), readonly(groups[first:last]), *known, out[first:last])
+            some = readonly(np.ascontiguousarray(codes[:, first:last]))
+            given = some, readonly(groups[first:last]), *known, out[first:last]
+            box_densities(*given)
 
         for _ in map_in_order(work, range(0, len(groups), CHUNK)):
             pass
