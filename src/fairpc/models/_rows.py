@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -41,10 +40,6 @@ from fairpc.data import (
 from fairpc.models._fair_layers import Layout
 from fairpc.models._fair_rates import Places
 from fairpc.models._strata import UNDIVIDED, Strata
-
-if TYPE_CHECKING:
-    from fairpc.models._distribution import FairDistribution
-    from fairpc.models._fair_layers import Layout
 
 T = TypeVar("T")
 
@@ -503,25 +498,6 @@ def rows_fingerprint(rows: TrainingRows) -> str:
 def digest_name(digest: Words) -> str:
     """The name of rows with this digest."""
     return ROWS + fingerprint(digest)
-
-
-def label_counts(rows: TrainingRows, distribution: FairDistribution) -> tuple[Floats, float]:
-    """Expected weight with Df = f and D = d in group s, [s, f, d]; see ``FairModel.altered``.
-
-    And the mean log P of a row of the table, of those too that were held out to choose a structure.
-    """
-    found = list(rows.map(partial(_counted, distribution)))
-    counts: Floats = sum((some for some, _, _ in found), np.zeros(()))
-    return counts, sum(logs for _, logs, _ in found) / sum(weight for _, _, weight in found)
-
-
-def _counted(distribution: FairDistribution, rows: Rows) -> tuple[Floats, float, float]:
-    return *distribution.altered_and_likelihood(rows), float(rows.weights.sum())
-
-
-def count_anchors(rows: TrainingRows) -> int:
-    """Rows of the table whose fair decision is known."""
-    return sum(rows.map(attrgetter("n_anchors")))
 
 
 def _worked(

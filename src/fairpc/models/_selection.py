@@ -71,13 +71,6 @@ LEAST_WEIGHT: Final = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class AutoFitted(Fitted):
-    """A model, and the choices that led to it."""
-
-    choices: Choices
-
-
-@dataclass(frozen=True, eq=False)
 class Stage:
     """One stage of the recipe.
 
@@ -89,7 +82,7 @@ class Stage:
     """
 
     name: str
-    fitted: AutoFitted
+    fitted: Fitted
     score: float
     last: bool = False
 
@@ -105,7 +98,7 @@ def fit_auto(
     refit: bool = True,
     callback: Callable[[Stage], object] | None = None,
     observer: Observer = UNOBSERVED,
-) -> AutoFitted:
+) -> Fitted:
     """Fit FairPC with a structure that the recipe chooses.
 
     0. The strength of shrinking, on held-out rows, from ``options.smoothing`` upwards.
@@ -145,7 +138,7 @@ def fit_auto(
     return _last_stage(iter(recipe), callback or (lambda stage: None))
 
 
-def _last_stage(stages: Iterator[Stage], callback: Callable[[Stage], object]) -> AutoFitted:
+def _last_stage(stages: Iterator[Stage], callback: Callable[[Stage], object]) -> Fitted:
     """What the recipe ends with; after an interrupt, the best on the validation rows so far."""
     best = next(stages)  # before there is a model, an interrupt has nothing to keep
     try:
@@ -162,7 +155,8 @@ def _last_stage(stages: Iterator[Stage], callback: Callable[[Stage], object]) ->
             f"log-likelihood {best.score:.4f})"
         )
         warn_caller(text, InterruptedWarning)
-        return replace(best.fitted, choices=replace(best.fitted.choices, interrupted=True))
+        choices = best.fitted.choices
+        return replace(best.fitted, choices=choices and replace(choices, interrupted=True))
     return best.fitted
 
 
@@ -348,9 +342,8 @@ class _Recipe:
             weights=tuple(model.weights.tolist()),
             refitted=refitted,
         )
-        result = AutoFitted(**vars(model.fitted), choices=choices)
         score = np.nan if refitted else self.held_out.mean(model.scores)
-        return Stage(name, result, score, last)
+        return Stage(name, replace(model.fitted, choices=choices), score, last)
 
 
 def _cells(distribution: FairDistribution, part: DistinctRows) -> list[Table]:
