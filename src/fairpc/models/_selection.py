@@ -43,6 +43,7 @@ from fairpc.models._components import (
     validation_weights,
 )
 from fairpc.models._distribution import FairDistribution
+from fairpc.models._fair_layers import Layout
 from fairpc.models._fair_rates import TopRates
 from fairpc.models._fit import (
     UNOBSERVED,
@@ -56,7 +57,7 @@ from fairpc.models._fit import (
 )
 from fairpc.models._label_scores import Scores, label_scores
 from fairpc.models._priors import RECIPE_MECHANISM, strengths
-from fairpc.models._rows import DistinctRows, Rows, check_alike, hold_out, joined
+from fairpc.models._rows import DistinctRows, Rows, hold_out, joined
 from fairpc.models._score_mechanism import fit_mechanism, held_to_model, score_bins
 
 AUTO: Final = Options(mechanism_prior=RECIPE_MECHANISM)
@@ -133,7 +134,11 @@ def fit_auto(
     rng = np.random.default_rng(options.random_state)
     if validation is None:
         rows, validation = hold_out(rows, validation_fraction, rng)
-    train, held_out = DistinctRows.of(rows), DistinctRows.of(check_alike(rows, validation))
+    if Layout.of("FairPC", rows) != Layout.of("FairPC", validation):
+        raise LearningError(
+            "training and validation rows differ in groups, classes or features: encode them alike"
+        )
+    train, held_out = DistinctRows.of(rows), DistinctRows.of(validation)
     recipe = _Recipe(train, held_out, evaluation or {}, options, n_components, refit, rng, observer)
     return _last_stage(iter(recipe), callback or (lambda stage: None))
 
