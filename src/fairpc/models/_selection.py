@@ -435,16 +435,10 @@ def _by_fold(
         said.append(score)
         gains.append(score - np.log(np.maximum(likelihood, 1e-300)))
         weights.append(scores.held[held, k])
-        yield _gain(np.concatenate(said), np.concatenate(gains), np.concatenate(weights))
-
-
-def _gain(said: Floats, gains: Floats, weights: Floats) -> LabelGain:
-    """Means and the standard error; a row of weight n counts as n rows."""
-    share = weights / weights.sum()
-    mean = float(share @ gains)
-    n = max(float(weights.sum()) - 1.0, 1.0)
-    error = float(np.sqrt(share @ (gains - mean) ** 2 / n))
-    return LabelGain(float(share @ said), mean, error)
+        every, weight = np.concatenate(gains), np.concatenate(weights)
+        mean = float(weight / weight.sum() @ np.concatenate(said))
+        # A row of weight n counts as n rows.
+        yield LabelGain(mean, *paired_gain(every, np.zeros(len(every)), weight, weight.sum()))
 
 
 def _trees(rows: Rows, options: Options, rng: np.random.Generator) -> FairDistribution:
