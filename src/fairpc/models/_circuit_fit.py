@@ -13,13 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.circuit import Circuit, EMStep
-from fairpc.core import (
-    LearningError,
-    SameAsLabelWarning,
-    Say,
-    check_choice,
-    warn_caller,
-)
+from fairpc.core import LearningError, SameAsLabelWarning, Say, check_choice, warn_caller
 from fairpc.data import BINS, EncodingOptions, ReadingProgress, TableCoding, resolve, same_as_label
 from fairpc.learners import WIDE
 from fairpc.models._circuit_queries import FittedQueries
