@@ -17,9 +17,9 @@ from fairpc.core import LearningError, SameAsLabelWarning, Say, check_choice, wa
 from fairpc.data import BINS, EncodingOptions, ReadingProgress, TableCoding, resolve, same_as_label
 from fairpc.learners import WIDE
 from fairpc.models._circuit_queries import FittedQueries
-from fairpc.models._distribution import FairDistribution
+from fairpc.models._distribution import FairDistribution, top_rates
 from fairpc.models._fair_layers import LATENT, Layout, Model, feature_circuits
-from fairpc.models._fair_rates import Limits, top_rates
+from fairpc.models._fair_rates import Limits
 from fairpc.models._fit import (
     UNOBSERVED,
     VALIDATION,

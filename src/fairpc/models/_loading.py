@@ -24,10 +24,9 @@ from fairpc.evidence import LabelBounds, read_bounds
 from fairpc.learners import CLASSIFIER_KINDS
 from fairpc.models._classifier_rows import GroupView, group_columns
 from fairpc.models._classifiers import TableClassifier
-from fairpc.models._distribution import FairDistribution
+from fairpc.models._distribution import FairDistribution, top_rates
 from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
 from fairpc.models._fair_layers import LATENT, Layout, feature_circuits
-from fairpc.models._fair_rates import top_rates
 from fairpc.models._file import (
     ESTIMATORS,
     MAX_BYTES,
