@@ -408,21 +408,15 @@ def _with_gain(fitted: Fitted, gain: LabelGain | None, training: Training) -> Fi
     return replace(fitted, choices=choices)
 
 
-def reporter(
-    say: Say, line: Callable[[Any], str], then: Callable[[Any], object] | None
-) -> Callable[[Any], None]:
-    """A function of what happens: it is said in a line, and handed on."""
+def reporter(say: Say, then: Callable[[EMStep], object] | None) -> Callable[[EMStep], None]:
+    """A function of a step of EM: it is said in a line, and handed on."""
 
-    def report(event: Any) -> None:
-        say(line(event))
+    def report(step: EMStep) -> None:
+        say(f"EM {step.iteration}, log-likelihood {step.log_likelihood:,.2f}")
         if then is not None:
-            then(event)
+            then(step)
 
     return report
-
-
-def step_line(step: EMStep) -> str:
-    return f"EM {step.iteration}, log-likelihood {step.log_likelihood:,.2f}"
 
 
 def _reading_line(progress: ReadingProgress) -> str:

@@ -48,7 +48,7 @@ class FairDistribution:
     ) -> FairDistribution:
         """The distribution from its rates and ``feature_circuits``, whose components it has."""
         if len(features.names) > len(layout.features):
-            layout = layout.mixed(int(features.arities[-1]))
+            layout = replace(layout, n_components=int(features.arities[-1]))
         if model in NAIVE and layout.n_components == 1:
             graph = features.graph
             sums = [n for n in np.flatnonzero(graph.kind == SUM).tolist() if n != graph.root]

@@ -17,7 +17,7 @@ Their rates can also be learned by themselves: ``_fair_rates``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -68,10 +68,6 @@ class Layout:
                 f"given was set for {model}, which has no latent decision: use FairPC or LatNB"
             )
         return cls(*sizes, model in LATENT, model != "TwoNB", n_components, rows.strata)
-
-    def mixed(self, n_components: int) -> Layout:
-        """The same with so many components in each P(x | f, s)."""
-        return replace(self, n_components=n_components)
 
     @property
     def n_subgroups(self) -> int:
