@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fairpc.models import Rows
-from fairpc.models._components import TREES, choose_strength, learn_component
+from fairpc.models._components import TREES, DistinctRows, choose_strength, learn_component
 from fairpc.models._fit import Structure, label_cells
-from fairpc.models._rows import DistinctRows, hold_out
+from fairpc.models._rows import hold_out
 from fairpc.models._selection import Stage, fit_auto
 from models.tables import SHORT, biased_rows
 
@@ -21,6 +21,7 @@ def test_a_mixture_has_the_weights_it_was_given() -> None:
     assert m.layout.component is not None
     nothing = np.full((1, len(m.layout.variables)), -1)
     shares = m.circuit.posterior(m.layout.component, nothing)[0]
+    assert fitted.choices is not None
     np.testing.assert_allclose(shares, fitted.choices.weights, atol=1e-12)
     if not fitted.choices.clusters_gain > 0:
         assert fitted.choices.components[0] == "a tree for each cell, split by gain"

@@ -1,7 +1,4 @@
-"""What any fitted model of a decision can be asked: scores, decisions, bounds, soft labels.
-
-What is asked of rows is also answered for tables that are read in batches.
-"""
+"""What any fitted model of a decision can be asked: scores, decisions, bounds, soft labels."""
 
 from __future__ import annotations
 
@@ -44,7 +41,6 @@ from fairpc.models._knowledge import Knowledge
 from fairpc.models._model import BiasAccount, FairModel, Threshold, equalised, fixed, for_rate
 from fairpc.models._rows import Rows
 from fairpc.models._settings import stratum_names
-from fairpc.models._strata import Strata
 from fairpc.models._tables import FittedColumns, check_not_apart
 
 P = ParamSpec("P")
@@ -58,6 +54,9 @@ LAZY: Final = ("predict", *PREFIXES)
 
 SETTINGS: Final = ("level", "decisions")
 """Arguments of methods that say something of all rows alike."""
+
+YES, NO, OPEN = "yes", "no", "open"
+"""Decisions that every possible mechanism agrees about, and those that depend on it."""
 
 _REJECTED: Final = (
     "the data contradict the assumptions: no rate of fair decisions fits every group, so no score "
@@ -83,11 +82,9 @@ def in_batches(method: Callable[P, R]) -> Callable[P, R]:
         given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
         model, table = given.pop("self"), given.pop("X", None)
         if is_dask(table):
-            lazily: Any = _lazy(model, method.__name__, table, given)
-            return lazily  # type: ignore[no-any-return]
+            return _lazy(model, method.__name__, table, given)  # type: ignore[no-any-return]
         if is_source(table):
-            joined: Any = _streamed(model, method, names, table, given)
-            return joined  # type: ignore[no-any-return]
+            return _streamed(model, method, names, table, given)  # type: ignore[no-any-return]
         return method(*args, **kwargs)
 
     return either
@@ -146,9 +143,6 @@ def _lazy(model: Any, method: str, frame: Any, given: Mapping[str, Any]) -> Any:
     if method not in PREFIXES:
         return by_partition(frame, call, ["decision"], classes.dtype)
     return by_partition(frame, call, [f"{PREFIXES[method]}{c}" for c in classes], np.float64)
-
-
-YES, NO, OPEN = "yes", "no", "open"
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +237,7 @@ class FittedDecisions(ABC):
     @property
     def strata_(self) -> tuple[str, ...]:
         """Names of the strata within which Df is independent of S; one, "", without any."""
-        return stratum_names(self._fitted_strata(), self._coding())
+        return stratum_names(self._fair().strata, self._coding())
 
     @abstractmethod
     def _fair(self) -> FairModel:
@@ -265,14 +259,6 @@ class FittedDecisions(ABC):
     def _latent(self) -> bool:
         """Whether there is a latent fair decision Df; else the decision is D."""
         return self._fair().latent
-
-    def _fitted_strata(self) -> Strata:
-        """The strata within which Df is independent of S."""
-        return self._fair().strata
-
-    def _fingerprint(self) -> str:
-        """A name for what was learned: equal names, equal content."""
-        return self._fair().fingerprint
 
     def _possible(self) -> LabelBounds:
         """What held-out labels leave possible; a LearningError where it was not looked at."""
@@ -393,9 +379,8 @@ class FittedDecisions(ABC):
         Where the label is missing it is that of ``predict_proba``. ``y`` is the name of a column
         where X is read in batches.
         """
-        labels = self._coding().labels
         check_rows(X, read_frame(X), y, "label")
-        codes = labels.transform(y)
+        codes = self._coding().labels.transform(y)
         groups, features = self._evidence(X, sensitive_features)
         return self._fair().posterior(groups, codes, features)
 
@@ -489,9 +474,8 @@ class FittedDecisions(ABC):
     def explain_bias(self) -> BiasAccount:
         """The learned mechanism in sentences, with the estimated number of labels altered."""
         coding = self._coding()
-        classes = tuple(map(str, coding.labels.classes))
-        counts = self.label_counts_
-        return BiasAccount(coding.group_names, classes, self.bias_mechanism_, counts)
+        names = coding.group_names, tuple(map(str, coding.labels.classes))
+        return BiasAccount(*names, self.bias_mechanism_, self.label_counts_)
 
     @in_batches
     def _scores(self, X: Any, *, sensitive_features: Any = None) -> tuple[Floats, Codes | None]:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -37,18 +37,16 @@ from fairpc.circuit import (
 from fairpc.core import (
     Floats,
     InterruptedWarning,
-    Ints,
     LearningError,
     check_choice,
     fingerprint,
     warn_caller,
 )
 from fairpc.data import Table
-from fairpc.models._balanced_flows import BalancedPlan
 from fairpc.models._checkpoint import Checkpoint, EMState
-from fairpc.models._distribution import FairDistribution
-from fairpc.models._fair_layers import Layout, Model, build, feature_circuits
-from fairpc.models._fair_rates import Limits
+from fairpc.models._distribution import FairDistribution, aligned, switched_groups
+from fairpc.models._fair_layers import Layout, Model, build
+from fairpc.models._fair_rates import BalancedPlan, Limits
 from fairpc.models._priors import (
     LEAST,
     MECHANISM,
@@ -68,6 +66,9 @@ from fairpc.structure import (
     Strudel,
     learn_cells,
 )
+
+if TYPE_CHECKING:
+    from fairpc.models._choices import Choices
 
 VALIDATION: Final = "validation_log_likelihood"
 """Name of the validation rows in a history."""
@@ -182,12 +183,29 @@ class History:
 
 
 @dataclass(frozen=True, eq=False)
+class Start:
+    """Where one start ended.
+
+    Attributes:
+        objective: what EM reached.
+        mechanism: P(D = d | Df = f, S = s), [s, f, d], after one permutation of Df for all groups.
+        switched: groups in which Df still has another order than D.
+    """
+
+    objective: float
+    mechanism: Floats
+    switched: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Fitted:
     """What a fit gives: the distribution, and one value per EM iteration."""
 
     distribution: FairDistribution
     history: dict[str, Floats]
     converged: bool
+    starts: tuple[Start, ...] = field(default=(), kw_only=True)  #: where every start ended
+    choices: Choices | None = field(default=None, kw_only=True)  #: of the automatic selection
 
 
 def fit(
@@ -253,8 +271,7 @@ def fit_parameters(
             )
         balanced = BalancedPlan.of(plan, layout)
     watched = {name: some.plan(circuit, layout) for name, some in evaluation.items()}
-    given = start, balanced, watched, options, prior, bounds, observer
-    return _run_em(*given, keep_interrupted=keep_interrupted)
+    return _run_em(start, balanced, watched, options, prior, bounds, observer, keep_interrupted)
 
 
 def _run_em(
@@ -265,7 +282,6 @@ def _run_em(
     prior: Floats,
     bounds: Bounds | None,
     observer: Observer,
-    *,
     keep_interrupted: bool,
 ) -> Fitted:
     """EM over any plan from the parameters of ``start``; with a checkpoint, from where it was."""
@@ -431,28 +447,6 @@ def _naive(
     return b.product(*leaves)
 
 
-@dataclass(frozen=True, eq=False)
-class Start:
-    """Where one start ended.
-
-    Attributes:
-        objective: what EM reached.
-        mechanism: P(D = d | Df = f, S = s), [s, f, d], after one permutation of Df for all groups.
-        switched: groups in which Df still has another order than D.
-    """
-
-    objective: float
-    mechanism: Floats
-    switched: tuple[int, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class FittedFromStarts(Fitted):
-    """The chosen fit, and where every start ended."""
-
-    starts: tuple[Start, ...]
-
-
 def fit_starts(
     model: Model,
     rows: Rows,
@@ -462,7 +456,7 @@ def fit_starts(
     options: Options | None = None,
     n_init: int = 1,
     observer: Observer = UNOBSERVED,
-) -> FittedFromStarts:
+) -> Fitted:
     """The fit of ``n_init`` starts with the best objective among those with fewest switched groups.
 
     A start that swaps Df in one group is often as likely as one that does not,
@@ -491,45 +485,4 @@ def fit_starts(
         end = float(fitted.history["objective"][-1])
         starts.append(Start(end, distribution.mechanism, switched_groups(distribution)))
     best = min(range(n_init), key=lambda i: (len(starts[i].switched), -starts[i].objective))
-    return FittedFromStarts(**vars(fits[best]), starts=tuple(starts))
-
-
-def _agreement(distribution: FairDistribution) -> Floats:
-    """P(Df = f, D = d | S = s), [s, f, d]: how often each pair of them occurs."""
-    result: Floats = distribution.decision_rate[:, :, None] * distribution.mechanism
-    return result
-
-
-def _best_permutation(joint: Floats) -> Ints:
-    """For each value of Df the class that it should be called, for the largest total agreement."""
-    from scipy.optimize import linear_sum_assignment
-
-    return np.asarray(linear_sum_assignment(joint, maximize=True)[1], np.int64)
-
-
-def aligned(distribution: FairDistribution) -> FairDistribution:
-    """The same distribution with the values of Df named by the classes they agree with most."""
-    if not distribution.layout.latent:
-        return distribution
-    joint = np.tensordot(distribution.group_rate, _agreement(distribution), axes=1)
-    order = _best_permutation(joint)
-    if (order == np.arange(len(order))).all():
-        return distribution
-    named = np.argsort(order)
-    layout, rates = distribution.layout, distribution.top_rates
-    swapped = replace(
-        rates,
-        decision_rate=rates.decision_rate[..., named],
-        mechanism=rates.mechanism[:, named],
-    )
-    features = feature_circuits(distribution.circuit, layout, named)
-    return FairDistribution.of_parts(distribution.model, layout, swapped, features)
-
-
-def switched_groups(distribution: FairDistribution) -> tuple[int, ...]:
-    """Groups in which another order of Df would agree better with the observed labels."""
-    if not distribution.layout.latent:
-        return ()
-    joint = _agreement(distribution)
-    same = np.arange(distribution.layout.n_classes)
-    return tuple(s for s in range(len(joint)) if (_best_permutation(joint[s]) != same).any())
+    return replace(fits[best], starts=tuple(starts))
