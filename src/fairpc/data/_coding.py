@@ -72,11 +72,6 @@ class Encoding(Coded):
         """Whether the codes of each column that is used are bins, which have an order."""
         return tuple(column.binned for column in self.columns)
 
-    @property
-    def rewritten(self) -> bool:
-        """Whether numbers of some column are written otherwise than programs write them."""
-        return any(column.written is not None for column in self.columns)
-
     def column(self, name: str) -> Column:
         """The column of this name; a TableError if it is not used."""
         for column in self.columns:

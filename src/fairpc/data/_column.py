@@ -371,14 +371,12 @@ def _codes(column: Column, values: Values) -> Codes:
         return _text_codes(column, values)
     if column.kind == values.type == "boolean":
         return np.asarray(values.data, np.int16)
-    if column.binned:
-        return bin_codes(column.edges, numbers_of(column, values))
-    if values.type == "date":
+    if values.type == "date" and not column.binned:
         raise _changed(column, values)
     if column.textual:
         texts = _truths(column, values) if values.type == "boolean" else _as_text(values)
         return look_up_text(text_levels(column), texts)
-    return look_up_numbers(number_levels(column), _numbers(column, values))
+    return _number_codes(column, values)
 
 
 def _text_codes(column: Column, values: Values) -> Codes:
@@ -389,15 +387,15 @@ def _text_codes(column: Column, values: Values) -> Codes:
     codes = look_up_text(known if column.binned else text_levels(column), texts)
     rest = codes < 0
     if not column.textual and (rest & ~values.missing()).any():
-        codes[rest] = _parsed_codes(column, values.taken(rest))
+        codes[rest] = _number_codes(column, values.taken(rest))
     return codes
 
 
-def _parsed_codes(column: Column, values: Values) -> Codes:
-    """Codes of numbers or dates that are written as text."""
-    if column.kind == "category":
-        return look_up_numbers(number_levels(column), _numbers(column, values))
-    return bin_codes(column.edges, numbers_of(column, values))
+def _number_codes(column: Column, values: Values) -> Codes:
+    """Codes of numbers or dates, which may be written as text."""
+    if column.binned:
+        return bin_codes(column.edges, numbers_of(column, values))
+    return look_up_numbers(number_levels(column), _numbers(column, values))
 
 
 def text_levels(column: Column) -> dict[str, int]:

@@ -71,7 +71,7 @@ def fit_coding(
     n_labels = len(summary.labels.data) + bool(summary.label_weights[-1])
     found, known = values_at(summary.labels, np.arange(n_labels)), summary.label_weights[:n_labels]
     labels = labels_of(shown_name(roles.label), found, known, positive, sentinels)
-    classes, n_classes = labels.codes_of(summary.labels), len(labels.classes)
+    classes, n_classes = code_values(labels.column, summary.labels), len(labels.classes)
     given = options or EncodingOptions(), classes, n_classes, labels.positive
     features = fit_features(source, roles, summary, *given)
     if not again:

@@ -170,7 +170,7 @@ def fit_column(
     content = summary.content
     if content is None:
         return Dropped(name, "it is missing in every row")
-    if isinstance(content, Texts) and content.numeric:
+    if isinstance(content, Texts) and content.values.numeric:
         raise TableError(
             f"column {name!r} was declared numeric, and no way to write numbers fits all its rows: "
             "write them alike, or name the decimal mark with decimal"

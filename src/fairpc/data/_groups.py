@@ -399,10 +399,6 @@ class Labels(Coded):
     def transform(self, y: Any) -> Codes:
         """Class code of each row; -1 where the label is missing or, with a warning, unknown."""
         _, values = _read_label(y, self.missing_values, self.name)
-        return self.codes_of(values)
-
-    def codes_of(self, values: Values) -> Codes:
-        """Class code of each value."""
         return code_values(self.column, values)
 
     def check_known(self, y: Any) -> None:

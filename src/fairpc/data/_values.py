@@ -39,7 +39,6 @@ _HEAD: Final = 1000
 _FEW: Final = 32
 """Texts that are told by their hashes."""
 _NUMBER: Final = r"^\s*[+-]?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\s*$"
-_LONG: Final = r"^\s*[+-]?\d{16,}\s*$"
 _NUMBERS: Final = (int, float, np.integer, np.floating, Decimal)
 _DATES: Final = (dt.date, np.datetime64)
 
