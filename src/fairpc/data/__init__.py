@@ -28,15 +28,6 @@ from fairpc.data._column import (
 )
 from fairpc.data._column_summary import FAN_IN
 from fairpc.data._delimited import NotUtf8Error
-from fairpc.data._distinct import (
-    UNBOUNDED,
-    CodedRows,
-    Distinct,
-    DistinctSum,
-    Packing,
-    RowParts,
-    add_distinct,
-)
 from fairpc.data._files import (
     ReadErrors,
     TableFiles,
@@ -77,7 +68,14 @@ from fairpc.data._source import (
 from fairpc.data._table import (
     MAX_ARITY,
     MISSING,
+    UNBOUNDED,
+    CodedRows,
+    Distinct,
+    DistinctSum,
+    Packing,
+    RowParts,
     Table,
+    add_distinct,
     check_codes,
     check_some_weights,
     check_weights,

@@ -20,13 +20,12 @@ from fairpc.data._column import (
     exact_numbers,
     shown_numbers,
 )
-from fairpc.data._distinct import Distinct, Packing
 from fairpc.data._fit_column import FEW_ROWS, IDENTIFIES
 from fairpc.data._frame import Frame, read_columns, read_frame
 from fairpc.data._groups import SMALL, Groups, Labels
 from fairpc.data._source import Roles, shown_name
 from fairpc.data._summary import weighted
-from fairpc.data._table import check_codes
+from fairpc.data._table import Distinct, Packing, check_codes
 from fairpc.data._values import Sentinel, read_values
 
 
