@@ -7,8 +7,9 @@ from fairpc.data._coding import (
     TableCoding,
     absent,
     check_not_both,
-    check_rows,
+    fit_coding,
     identifiers,
+    warn_of_dropped,
 )
 from fairpc.data._column import (
     CALENDAR,
@@ -37,19 +38,31 @@ from fairpc.data._files import (
     reason_of,
     write_table,
 )
-from fairpc.data._fit_coding import fit_coding, resolve, warn_of_dropped
 from fairpc.data._fit_column import BINS, IDENTIFIES, EncodingOptions, NumberModel, identifies
-from fairpc.data._frame import Frame, exactly, read_columns, read_frame, take_rows
+from fairpc.data._frame import (
+    Frame,
+    check_rows,
+    exactly,
+    read_columns,
+    read_frame,
+    resolve,
+    take_rows,
+)
 from fairpc.data._groups import (
     SMALL,
     Groups,
     Labels,
-    check_apart,
     fit_groups,
     fit_labels,
-    same_as_label,
 )
-from fairpc.data._leaks import leaving_out, merged_leaks, set_leaks, warn_leak
+from fairpc.data._leaks import (
+    check_apart,
+    leaving_out,
+    merged_leaks,
+    same_as_label,
+    set_leaks,
+    warn_leak,
+)
 from fairpc.data._source import (
     BATCH_ROWS,
     FrameSource,
@@ -87,7 +100,6 @@ from fairpc.data._values import (
     Level,
     Sentinel,
     Values,
-    dates_of,
     distinct_numbers,
     levels_of,
     marks_of,
@@ -95,6 +107,6 @@ from fairpc.data._values import (
     read_values,
     to_numbers,
 )
-from fairpc.data._writing import DECIMALS, STANDARD, Writing
+from fairpc.data._writing import DECIMALS, STANDARD, Writing, dates_of
 
 __all__ = ["MISSING", "Table", "distinct_rows"]

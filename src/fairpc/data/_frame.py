@@ -10,7 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.core import Array, TableError
+from fairpc.core import Array, TableError, counted
+
+Names = str | int | Iterable[str | int]
 
 MAX_COLUMNS: Final = 4096
 """More columns than this are a mistake (one-hot text, a transposed table) or out of reach."""
@@ -144,6 +146,40 @@ def take_rows(values: Any, rows: Array) -> Any:
     if isinstance(native, nw.DataFrame | nw.Series):
         return native[rows.tolist()].to_native()
     return np.asarray(values)[rows]
+
+
+def resolve(names: tuple[str, ...], chosen: Names, option: str) -> frozenset[str]:
+    """Names of columns given by name or position; a TableError names one that is not there."""
+    resolved = []
+    for item in [chosen] if isinstance(chosen, str | int | np.integer) else chosen:
+        if isinstance(item, int | np.integer) and -len(names) <= item < len(names):
+            resolved.append(names[item])
+        elif item in names:
+            resolved.append(str(item))
+        else:
+            raise TableError(
+                f"column {item!r} in {option} is not in the table: "
+                f"its columns are {', '.join(map(repr, names[:10]))}"
+                + (", …" if len(names) > 10 else "")
+            )
+    return frozenset(resolved)
+
+
+def check_rows(X: Any, frame: Frame, values: Any, what: str) -> None:
+    """A TableError where something is not given for each row of a table, in their order."""
+    length = read_columns(values, "values").n_rows
+    if length != frame.n_rows:
+        rows = counted(frame.n_rows, "row")
+        raise TableError(f"{rows} and {counted(length, what)}: give one per row")
+    # Two pandas objects must have one index: joining them silently would mix up rows.
+    ours, theirs = getattr(X, "index", None), getattr(values, "index", None)
+    if ours is None or theirs is None or callable(ours) or callable(theirs):
+        return
+    if not ours.equals(theirs):
+        raise TableError(
+            f"the index of the {what}s differs from that of the table: align them, or give "
+            "arrays with .to_numpy()"
+        )
 
 
 def _read_mapping(values: dict[Any, Any]) -> Frame:
