@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from fairpc.datasets import Dataset, load_adult, load_compas, load_german, make_synthetic
+from fairpc.datasets import (
+    Dataset,
+    load_adult,
+    load_compas,
+    load_german,
+    load_loans,
+    make_synthetic,
+)
 from fairpc.datasets._record import read_notes
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "data.md"
@@ -33,7 +40,9 @@ def test_notes(notes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [load_adult(), load_german(), load_compas(), make_synthetic(2, 5, 0)], ids=repr
+    "data",
+    [load_loans(), load_adult(), load_german(), load_compas(), make_synthetic(2, 5, 0)],
+    ids=repr,
 )
 def test_provenance(data: Dataset) -> None:
     text = page()

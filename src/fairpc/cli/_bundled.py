@@ -36,12 +36,15 @@ ROLES: Final = ColumnOptions(["target"], ["sex"], positive=">50K", drop=["fnlwgt
 SOURCE: Final = "UCI Adult"
 
 DATASETS: Final = {
+    "loans": ("loan applications with a planted bias; sex", ("applications", "truth")),
     "adult": ("income above 50,000 dollars, 1994 census; sex", ("raw", "paper")),
     "german": ("loan repaid; sex", ("raw", "paper")),
     "compas": ("arrested again within two years; race", ("two-year", "raw", "paper")),
     "synthetic": ("the paper's process, with known biased labels", ()),
 }
 """What each is about, and its versions, of which the first is the default."""
+TRUTHS: Final = ("Df", "deserving")
+"""Columns that no model may learn from."""
 SYNTHETIC_ROWS: Final = 10_000
 
 
@@ -149,13 +152,14 @@ def show(demo: Demo) -> None:
 
 def data(
     name: Annotated[
-        str | None, opt.argument("NAME", "adult, german, compas, synthetic; no name: list them.")
+        str | None,
+        opt.argument("NAME", "loans, adult, german, compas, synthetic; none: list them."),
     ] = None,
     output: Annotated[
         str | None, opt.output("The table: .csv, .tsv, .parquet, .feather; - for stdout.")
     ] = None,
     version: Annotated[
-        str | None, opt.option("NAME", "raw or paper; compas: two-year, too.")
+        str | None, opt.option("NAME", "raw or paper; compas: two-year, too; loans: truth.")
     ] = None,
     rows: Annotated[
         int | None, opt.option("N", "Rows to draw, for synthetic.", min=1, max=100_000_000)
@@ -224,7 +228,7 @@ def _words(about: dict[str, Any]) -> str:
         lines.append(
             f"Next: fairpc fit {quote(about['output'])} --label {quote(about['label'])} "
             f"--positive {quote(about['positive'])} --sensitive {quote(about['sensitive'])} "
-            + ("--drop Df " if "Df" in about["columns"] else "")
+            + "".join(f"--drop {name} " for name in TRUTHS if name in about["columns"])
             + "-o model.fairpc"
         )
     return "\n".join(lines)

@@ -10,7 +10,7 @@ import gzip
 import hashlib
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from importlib.util import find_spec
 from types import MappingProxyType
@@ -126,6 +126,17 @@ class Dataset:
             f"{type(self).__name__}({self.name!r}, version={self.version!r}: {rows:,} rows, "
             f"{features} features, label {self.label!r}, sensitive {self.sensitive_attribute!r})"
         )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TruthDataset(Dataset):
+    """A table that was made, with the truth behind its labels.
+
+    Attributes:
+        df: the true fair decision of each row.
+    """
+
+    df: Any = field(kw_only=True)
 
 
 def published(

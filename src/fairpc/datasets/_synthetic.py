@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ import polars as pl
 
 from fairpc.core import LearningError, check_choice, counted
 from fairpc.datasets import _record as record
-from fairpc.datasets._record import Dataset, FrameKind, Notes, Provenance
+from fairpc.datasets._record import FrameKind, Notes, Provenance, TruthDataset
 
 if TYPE_CHECKING:
     from fairpc.circuit import Circuit, CircuitBuilder
@@ -47,15 +47,13 @@ _TRAPS = (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SyntheticDataset(Dataset):
+class SyntheticDataset(TruthDataset):
     """A drawn table, with the truth behind it.
 
     Attributes:
-        df: the true fair label of each row.
         model: the distribution the rows were drawn from, over S, Df, D, X1 … XN.
     """
 
-    df: Any = field(kw_only=True)
     model: Circuit = field(kw_only=True)
 
 
