@@ -21,9 +21,9 @@ from markupsafe import Markup
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
+from fairpc.auditing._assumptions import ARGUED
 from fairpc.auditing._drawing import element
 from fairpc.auditing._job import Job
-from fairpc.auditing._strata import ARGUED
 from fairpc.auditing._verdict import DISCLAIMER
 from fairpc.circuit import depth, drawn, summary, to_dict
 from fairpc.core import Array, AuditError, serialise

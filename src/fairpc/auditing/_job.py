@@ -20,7 +20,6 @@ import numpy as np
 from fairpc.auditing._rows import AuditedRows, asked, audited_rows, same_rows
 from fairpc.core import (
     AuditError,
-    Codes,
     FairpcError,
     Floats,
     RowSample,
@@ -29,6 +28,7 @@ from fairpc.core import (
     row_hash,
 )
 from fairpc.data import (
+    CodedRows,
     Distinct,
     DistinctSum,
     Frame,
@@ -225,20 +225,6 @@ class _Coder:
         sizes = (len(coding.groups.names), n_classes, *coding.features.arities, n_classes)
         return Packing(sizes, unit=self.columns.weight is not None)
 
-    def rows(self, codes: Codes) -> Rows:
-        """Unpacked rows, which count alike."""
-        coding = self.columns.coding
-        return Rows(
-            codes[:, 0],
-            codes[:, 1],
-            codes[:, 2:-1],
-            np.ones(len(codes)),
-            len(coding.groups.names),
-            len(coding.labels.classes),
-            np.array(coding.features.arities, np.int64),
-            coding.features.names,
-        )
-
     def __call__(self, frame: Frame) -> _Batch | None:
         """The packed rows of a batch; None where none has weight."""
         columns = self.columns
@@ -278,9 +264,11 @@ class _Coder:
             each = words[-1].view(np.float64)
             weights = None if np.ptp(each) == 0 else each
         codes = self.packing.unpack(np.ascontiguousarray(words))
-        known = codes[:, -1] if (codes[:, -1] >= 0).any() else None
-        rows = asked(model, GivenRows(self.rows(codes)))
-        return replace(rows, weights=weights, counts=counts, persons=persons, f=known)
+        alike = CodedRows(codes, np.ones(len(codes)))
+        names = self.columns.coding.features.names
+        rows = Rows.coded(alike, self.packing.arities, names, fair=True)
+        answered = asked(model, GivenRows(rows))
+        return replace(answered, weights=weights, counts=counts, persons=persons)
 
 
 @dataclass

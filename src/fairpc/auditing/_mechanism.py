@@ -10,7 +10,6 @@ import numpy as np
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
-from fairpc.auditing._decidable import refit_cost
 from fairpc.auditing._drawing import flow
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows
@@ -44,6 +43,7 @@ NAMED: Final = 6
 DRAW_WORK: Final = 1e12
 """``refit_cost`` × updates that draws may take unasked: about ten seconds of one core."""
 
+_M_STEP: Final = 1000
 _DRAWN_ANYWAY: Final = f"audit(…, n_replicates={REPLICATES})"
 _OF_CIRCUITS: Final = (
     "The intervals leave out the prior, which pulls the learned value towards D = Df, so that "
@@ -226,6 +226,11 @@ def _affordable(model: FittedDecisions, rows: AuditedRows) -> int:
             f"{_DRAWN_ANYWAY} does it anyway"
         )
     return n_replicates
+
+
+def refit_cost(model: CircuitClassifier, rows: AuditedRows) -> float:
+    """What one update of EM costs: distinct rows × edges; the M-step is worth a thousand rows."""
+    return float(rows.n_distinct + _M_STEP) * model.distribution_.n_edges
 
 
 def _check_drawable(

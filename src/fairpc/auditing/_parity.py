@@ -389,9 +389,7 @@ def median(scores: Floats, weights: Floats) -> float:
     With an even number of rows that is the lower of the two in the middle; no score lies between
     them, so the same rows are above it as above their mean.
     """
-    order = np.argsort(scores, kind="stable")
-    passed = np.cumsum(weights[order])
-    return float(scores[order][np.searchsorted(passed, passed[-1] / 2)])
+    return float(np.quantile(scores, 0.5, weights=weights, method="inverted_cdf"))
 
 
 @blocks.section(

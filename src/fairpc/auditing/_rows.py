@@ -226,7 +226,6 @@ def audited_rows(
         fair_labels=fair_labels,
         weights=rows.weights,
         persons=_persons(clusters, rows.n_rows),
-        f=rows.f,
         fingerprint=name,
         same_rows_as_fit=same_rows(model, name),
     )
@@ -259,6 +258,7 @@ def asked(model: FittedDecisions, given: GivenRows) -> AuditedRows:
         classes=tuple(str(c) for c in coding.labels.classes),
         positive=positive,
         n_table=rows.n_rows,
+        f=rows.f,
     )
 
 
