@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -23,9 +23,6 @@ from fairpc.data import Groups, code_values, decode, read_frame, read_values
 from fairpc.evidence import Interval, mean_sample, quantile, rate_sample, wilson
 from fairpc.learners import kish
 from fairpc.models import series_of
-
-if TYPE_CHECKING:
-    from fairpc.auditing._audit import Audit
 
 CAPTION: Final = (
     "Measured against the observed label, which may be biased: agreement with it is not the same "
@@ -143,14 +140,13 @@ def _metric(rows: AuditedRows, part: Bools, name: str | None, level: float) -> G
 
 
 def _mean(rows: AuditedRows, values: Floats, among: Bools, level: float) -> Estimate:
-    n = rows.number(among)
-    if not n:
+    mean = rows.mean(values, among)
+    if mean is None:
         return Estimate()
-    mean = float(np.average(values[among], weights=rows.each_weight[among]))
     sample = mean_sample(values[among], *rows.weighing(among).values())
     half = quantile((1 + level) / 2, max(sample.freedom, 1.0)) * math.sqrt(sample.variance)
     low, high = max(0.0, sample.mean - half), min(1.0, sample.mean + half)
-    return Estimate(mean, min(low, mean), max(high, mean), n)
+    return Estimate(mean, min(low, mean), max(high, mean), rows.number(among))
 
 
 def _auc(rows: AuditedRows, truth: Bools, score: Floats, part: Bools, level: float) -> Estimate:
@@ -347,7 +343,7 @@ def _how(comparison: Comparison, job: Job) -> str:
     "Agreement with the observed label, by group",
     lambda _, metrics: f"Accuracy {text.share(metrics.groups[0].accuracy.value)} on all rows",
 )
-def show_group_metrics(audit: Audit, metrics: GroupMetrics) -> Iterator[blocks.Block]:
+def show_group_metrics(audit: blocks.Audit, metrics: GroupMetrics) -> Iterator[blocks.Block]:
     """Metrics with intervals, captioned as measured against a label that may be biased."""
     flatters = "The rows are those of the fit, so these numbers are optimistic."
     more = (flatters,) if metrics.on_training_rows else ()
@@ -361,7 +357,7 @@ def show_group_metrics(audit: Audit, metrics: GroupMetrics) -> Iterator[blocks.B
 
 
 def _show_metric(
-    audit: Audit, metrics: GroupMetrics, key: str, title: str, form: text.Form
+    audit: blocks.Audit, metrics: GroupMetrics, key: str, title: str, form: text.Form
 ) -> blocks.Figure:
     order = blocks.group_order(audit)
     rows = []
@@ -411,7 +407,7 @@ def show_metrics(metrics: GroupMetrics) -> blocks.TableBlock:
         f"{trade_off.audited} beside {text.counted(len(trade_off.methods) - 1, 'method')}"
     ),
 )
-def show_trade_off(_: Audit, trade_off: TradeOff) -> Iterator[blocks.Block]:
+def show_trade_off(_: blocks.Audit, trade_off: TradeOff) -> Iterator[blocks.Block]:
     """The audited model beside others, on rows that they were not fitted to."""
     yield blocks.Paragraph(trade_off.how)
     yield blocks.Paragraph(trade_off.caption)
@@ -487,7 +483,7 @@ def _with_spread(value: float | None, spread: float | None) -> str:
 @blocks.section(
     "curves", "ROC and calibration, by group", lambda *_: "How scores relate to the labels"
 )
-def show_curves(audit: Audit, curves: ScoreCurves) -> Iterator[blocks.Block]:
+def show_curves(audit: blocks.Audit, curves: ScoreCurves) -> Iterator[blocks.Block]:
     """How scores relate to the observed label."""
     yield blocks.Notice("Measured against the observed label.", (curves.caption,))
     figures = [_show_roc(audit, curves)] if curves.roc else []
@@ -510,7 +506,7 @@ def show_curves(audit: Audit, curves: ScoreCurves) -> Iterator[blocks.Block]:
     yield blocks.Side(figures)
 
 
-def _show_roc(audit: Audit, scores: ScoreCurves) -> blocks.Figure:
+def _show_roc(audit: blocks.Audit, scores: ScoreCurves) -> blocks.Figure:
     by_group = {curve.group: curve for curve in scores.roc}
     mine = {name: by_group[name] for name in blocks.group_order(audit) if name in by_group}
     sentence = (
@@ -533,7 +529,7 @@ def _show_roc(audit: Audit, scores: ScoreCurves) -> blocks.Figure:
 
 
 def _show_calibration(
-    audit: Audit, points: Sequence[CalibrationBin], title: str, sentence: str
+    audit: blocks.Audit, points: Sequence[CalibrationBin], title: str, sentence: str
 ) -> blocks.Figure:
     series = []
     for group in blocks.group_order(audit):

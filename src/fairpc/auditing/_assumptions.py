@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -34,9 +34,6 @@ from fairpc.evidence import (
     test_assumptions,
 )
 from fairpc.models import CircuitClassifier, FittedDecisions, LatentDecision
-
-if TYPE_CHECKING:
-    from fairpc.auditing._audit import Audit
 
 MOST_SEEDS: Final = 11
 FEWEST_SEEDS: Final = 3
@@ -219,7 +216,8 @@ def test_within_strata(job: Job) -> StrataTest | TestsByStratum | None:
     if job.strata.within:
         asked = tested.asked | {"given": where, "mechanism": "within"}
         watch = _splits_of(job, "strata.test")
-        return test_assumptions(*tested.given, level=level, progress=watch, **asked)
+        each: TestsByStratum = test_assumptions(*tested.given, level=level, progress=watch, **asked)
+        return each
     if tested.fit is None:
         raise AuditError(
             "the label has more than two classes: the test within strata that share a mechanism "
@@ -378,7 +376,7 @@ def _range_of_fit(model: FittedDecisions, test: AssumptionFacts) -> str:
     )
 
 
-def show_test(audit: Audit, test: AssumptionFacts) -> Iterator[blocks.Block]:
+def show_test(audit: blocks.Audit, test: AssumptionFacts) -> Iterator[blocks.Block]:
     """The outcome, what can be done about a rejection, and a picture of each set."""
     outcome = f"p {test.p_words}. {_FAILS if test.rejected else _UNSEEN}"
     headline = "Not rejected: the data do not contradict the assumptions."
@@ -419,7 +417,9 @@ def _bending(test: AssumptionFacts) -> blocks.TableBlock:
     return blocks.TableBlock("Possible rates where features bend labels too", head, cells)
 
 
-def _confidence_set(audit: Audit, one: ConfidenceSet, test: AssumptionFacts) -> blocks.Figure:
+def _confidence_set(
+    audit: blocks.Audit, one: ConfidenceSet, test: AssumptionFacts
+) -> blocks.Figure:
     order = blocks.group_order(audit)
     label, bounds = text.short(one.label, 40), (text.share(one.lower), text.share(one.upper))
     seen = "The bars do not overlap: no single rate fits every group."

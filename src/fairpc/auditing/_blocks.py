@@ -25,7 +25,7 @@ from fairpc.auditing._drawing import Picture
 from fairpc.core import AnyPath, OptionError, write_atomically
 
 if TYPE_CHECKING:
-    from fairpc.auditing._audit import Audit
+    from fairpc.auditing._audit import Audit as Audit
 
 WIDE: Final = 5
 """Columns from which a table becomes a list of cards on a phone."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -35,9 +35,6 @@ from fairpc.evidence import (
     identified_set,
 )
 from fairpc.models import CircuitClassifier, Stability
-
-if TYPE_CHECKING:
-    from fairpc.auditing._audit import Audit
 
 N_BANDS: Final = 10
 AnySet = IdentifiedSet | IdentifiedWithin | IdentifiedByStratum
@@ -285,7 +282,7 @@ def decidable_facts(job: Job) -> Decidable:
     )
 
 
-def _gist(_: Audit, decidable: Decidable) -> str:
+def _gist(_: blocks.Audit, decidable: Decidable) -> str:
     word = {True: "contradicted", False: "not contradicted", None: "not tested"}[decidable.rejected]
     learned = decidable.learned
     left = ""
@@ -296,7 +293,7 @@ def _gist(_: Audit, decidable: Decidable) -> str:
 
 
 @blocks.section("decidable", "What the data can and cannot decide", _gist)
-def show_decidable(audit: Audit, decidable: Decidable) -> Iterator[blocks.Block]:
+def show_decidable(audit: blocks.Audit, decidable: Decidable) -> Iterator[blocks.Block]:
     """How much of the account rests on data, and how much on assumptions."""
     yield blocks.Paragraph(
         "Nobody sees a hidden decision. These are the limits of what the data can say about it.",
@@ -323,7 +320,7 @@ def show_decidable(audit: Audit, decidable: Decidable) -> Iterator[blocks.Block]
         yield from show_stability(audit, decidable.stability)
 
 
-def _show_identified(audit: Audit, facts: IdentifiedFacts) -> Iterator[blocks.Block]:
+def _show_identified(audit: blocks.Audit, facts: IdentifiedFacts) -> Iterator[blocks.Block]:
     after_all = f" {_after_all(audit.decidable)}" if facts.empty and not facts.strata else ""
     yield blocks.Paragraph(facts.sentence + after_all)
     if facts.bands:
@@ -387,7 +384,7 @@ def _show_bands(facts: IdentifiedFacts, order: dict[str, int]) -> blocks.Figure:
     return blocks.Figure(title, explained, picture, numbers, alone)
 
 
-def _ranges(audit: Audit, facts: IdentifiedFacts) -> blocks.TableBlock:
+def _ranges(audit: blocks.Audit, facts: IdentifiedFacts) -> blocks.TableBlock:
     """What each group leaves possible, beside what the model learned and its interval."""
     label = text.short(facts.positive, 30)
     learned = _learned(audit, facts.positive)
@@ -416,7 +413,7 @@ def _span(group: Mapping[str, Any], key: str) -> str:
     return text.span((low, high)) if -math.inf < low <= high < math.inf else "none"
 
 
-def _learned(audit: Audit, positive: str) -> dict[tuple[str, str], str]:
+def _learned(audit: blocks.Audit, positive: str) -> dict[tuple[str, str], str]:
     found = audit.mechanism
     if found is None or len(found.classes) != 2:
         return {}

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -29,9 +29,6 @@ from fairpc.models import (
     TableClassifier,
     stability,
 )
-
-if TYPE_CHECKING:
-    from fairpc.auditing._audit import Audit
 
 STARTS: Final = 10
 START_UPDATES: Final = 200
@@ -256,14 +253,16 @@ def spread_over_starts(job: Job) -> Stability:
     )
 
 
-def _learned(_: Audit, learning: Learning | ScoreLearningFacts) -> str:
+def _learned(_: blocks.Audit, learning: Learning | ScoreLearningFacts) -> str:
     if isinstance(learning, ScoreLearningFacts):
         return f"From scores of {learning.classifier}"
     return f"EM with {text.counted(learning.n_iter, 'update')}"
 
 
 @blocks.section("learning", "How the model was learned", _learned)
-def show_learning(audit: Audit, learning: Learning | ScoreLearningFacts) -> Iterator[blocks.Block]:
+def show_learning(
+    audit: blocks.Audit, learning: Learning | ScoreLearningFacts
+) -> Iterator[blocks.Block]:
     """The course of EM, or how scores of a classifier became those of Df."""
     if isinstance(learning, ScoreLearningFacts):
         yield blocks.Points(learning.sentences)
@@ -358,7 +357,7 @@ def _few(steps: Sequence[float]) -> list[int]:
     return sorted({round(k * (n - 1) / (_LISTED - 1)) for k in range(_LISTED)})
 
 
-def show_stability(audit: Audit, stability: Stability) -> Iterator[blocks.Block]:
+def show_stability(audit: blocks.Audit, stability: Stability) -> Iterator[blocks.Block]:
     """What moved when EM started elsewhere."""
     yield blocks.Points(stability.summary().splitlines())
     yield _starts(stability, stability.classes.index(audit.data.positive))

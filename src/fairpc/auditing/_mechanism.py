@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 import numpy as np
 
@@ -26,9 +26,6 @@ from fairpc.models import (
     Subject,
     intervals,
 )
-
-if TYPE_CHECKING:
-    from fairpc.auditing._audit import Audit
 
 _LONG: Final = 16  # rows of a table that is not folded
 _SAID: Final = 6  # sentences that are not too many to read
@@ -284,7 +281,7 @@ def _sentence(altered: tuple[LabelChanges, ...], positive: str, grouped: bool) -
     return f"If the assumptions hold{inferred}, the model estimates that {parts}."
 
 
-def _gist(audit: Audit, facts: MechanismFacts) -> str:
+def _gist(audit: blocks.Audit, facts: MechanismFacts) -> str:
     if audit.verdict.withdrawn:
         return "Learned by the model, not a finding"
     altered = sum(t.up + t.down + t.other for t in facts.turned)
@@ -299,7 +296,7 @@ def _estimated(n: float) -> str:
 
 
 @blocks.section("mechanism", "The bias mechanism", _gist)
-def show_mechanism(audit: Audit, facts: MechanismFacts) -> Iterator[blocks.Block]:
+def show_mechanism(audit: blocks.Audit, facts: MechanismFacts) -> Iterator[blocks.Block]:
     """P(D | Df, S) as learned, and what it would mean for the audited rows."""
     if audit.verdict.rejected:
         yield blocks.Notice(
@@ -412,7 +409,7 @@ def _altered_table(facts: MechanismFacts) -> blocks.TableBlock:
     )
 
 
-def _probabilities(audit: Audit, facts: MechanismFacts) -> blocks.TableBlock:
+def _probabilities(audit: blocks.Audit, facts: MechanismFacts) -> blocks.TableBlock:
     """A row per group and decision, a column per label."""
     if facts.level is not None:
         note = (

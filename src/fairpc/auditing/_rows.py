@@ -99,6 +99,11 @@ class AuditedRows:
         """The weight of all rows of each entry."""
         return self.each_count if self.weights is None else self.weights * self.each_count
 
+    def mean(self, values: Floats | Bools, entries: Bools) -> float | None:
+        """Mean of a value over some entries, by weight; None where they have none."""
+        weights = self.each_weight[entries]
+        return float(np.average(values[entries], weights=weights)) if weights.any() else None
+
     def weighing(self, entries: Bools) -> dict[str, Any]:
         """What functions of ``fairpc.evidence`` are told about some entries besides their values.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 import numpy as np
 
@@ -33,9 +33,6 @@ from fairpc.evidence import (
     parity,
 )
 from fairpc.models import CircuitClassifier
-
-if TYPE_CHECKING:
-    from fairpc.auditing._audit import Audit
 
 _NONE: Final = (
     f" {text.NOTHING}: nothing fits exactly, or it is not known; the test says whether chance "
@@ -258,10 +255,8 @@ def _strata(job: Job) -> Iterator[StratumFacts]:
         n, rates = [], []
         for g in range(len(rows.groups)):
             here = (where == a) & (rows.s == g)
-            labelled = here & (rows.d >= 0)
-            positive, weights = rows.d[labelled] == rows.positive, rows.each_weight[labelled]
             n.append(rows.number(here))
-            rates.append(float(np.average(positive, weights=weights)) if len(weights) else None)
+            rates.append(rows.mean(rows.d == rows.positive, here & (rows.d >= 0)))
         rate = float(job.model.stratum_rate_[a, rows.positive])
         small = min(n) < SMALL
         yield StratumFacts(name, tuple(n), tuple(rates), rate, possible.get(name), small)
@@ -306,14 +301,14 @@ def _joint(test: StrataTest, rows: AuditedRows) -> JointSet:
     return JointSet(group, drawn["within"], drawn["plain"], test.area, test.plain_area)
 
 
-def _gist(_: Audit, facts: StrataFacts) -> str:
+def _gist(_: blocks.Audit, facts: StrataFacts) -> str:
     if facts.own is not None:
         return f"{len(facts.own.strata)} strata of {text.listed(facts.own.columns)}"
     return "Which columns would remove the rejection"
 
 
 @blocks.section("strata", "Within strata", _gist)
-def show_strata(audit: Audit, facts: StrataFacts) -> Iterator[blocks.Block]:
+def show_strata(audit: blocks.Audit, facts: StrataFacts) -> Iterator[blocks.Block]:
     """What holds within strata of the model, and which columns a rejection hangs on."""
     if facts.own is not None:
         yield from _show_own(audit, facts.own)
@@ -324,7 +319,7 @@ def show_strata(audit: Audit, facts: StrataFacts) -> Iterator[blocks.Block]:
         yield blocks.absent(audit, "strata.candidates")
 
 
-def _show_own(audit: Audit, own: OwnStrata) -> Iterator[blocks.Block]:
+def _show_own(audit: blocks.Audit, own: OwnStrata) -> Iterator[blocks.Block]:
     columns = " × ".join(text.short(name, 40) for name in own.columns)
     alteration = "In all strata of a group labels are bent alike."
     if own.mechanism == "within":
@@ -400,7 +395,7 @@ def _show_parts(own: OwnStrata) -> blocks.Figure:
     return blocks.Figure("How much of the gap is the mix of strata?", explained, picture, table)
 
 
-def _rates_table(audit: Audit, own: OwnStrata) -> blocks.TableBlock:
+def _rates_table(audit: blocks.Audit, own: OwnStrata) -> blocks.TableBlock:
     label = text.quoted(own.positive)
     head = ["Stratum", f"Fair decision {label}, learned", "Possible"]
     for name in own.names:
@@ -445,7 +440,7 @@ def _groups_table(own: OwnStrata) -> blocks.TableBlock:
     return blocks.TableBlock(caption, head, rows, words={3, 5} if shared else (), note=note)
 
 
-def _subgroups_table(audit: Audit, own: OwnStrata) -> blocks.TableBlock:
+def _subgroups_table(audit: blocks.Audit, own: OwnStrata) -> blocks.TableBlock:
     label = text.quoted(own.positive)
     head = ["Stratum", "Group", f"Labelled {label} although fair decision is not", "Possible"]
     head += [f"Labelled {label} as fair decision is", "Possible"]
