@@ -443,9 +443,6 @@ def _confidence_set(
     caption, head = f"Confidence set of P(Df = {label})", ("Group", "Rows", "Lowest", "Highest")
     rate = None if audit.mechanism is None else audit.mechanism.rate_of(one.label)
     marks = () if rate is None else (Mark(rate, f"learned {text.share(rate)}"),)
-    learned = audit.decidable.learned
-    if learned is not None and learned.outside and learned.label == one.label:
-        explained += f" {learned.sentence}"
     overlap = None if one.empty else (one.lower, one.upper)
     picture = ranges(rows, overlap, marks=marks, axis=f"P(Df = {label})")
     title = f"Possible rates of {text.quoted(one.label)}"

@@ -27,6 +27,7 @@ from fairpc.auditing import _parity as parity
 from fairpc.auditing import _patterns as patterns
 from fairpc.auditing import _strata as strata
 from fairpc.auditing import _table_facts as tables
+from fairpc.auditing import _trade_off as trade_off
 from fairpc.auditing import _verdict as verdicts
 from fairpc.auditing._blocks import page, shown
 from fairpc.auditing._job import (
@@ -96,7 +97,7 @@ class Audit:
     parity: parity.ParityFacts | None
     patterns: patterns.PatternFacts | None
     group_metrics: agreement.GroupMetrics | None
-    trade_off: agreement.TradeOff | None
+    trade_off: trade_off.TradeOff | None
     curves: agreement.ScoreCurves | None
     learning: learning.Learning | learning.ScoreLearningFacts
     circuit: background.CircuitFacts | None
@@ -301,7 +302,7 @@ STEPS: Final = (
     AuditStep("parity", "gaps in scores and decisions", parity.parity_facts),
     AuditStep("patterns", "who is hit", patterns.pattern_facts),
     AuditStep("group_metrics", "agreement with labels", agreement.group_metrics),
-    AuditStep("trade_off", "other methods", agreement.trade_off),
+    AuditStep("trade_off", "other methods", trade_off.trade_off),
     AuditStep("curves", "curves of the scores", agreement.score_curves),
     AuditStep("circuit", "drawing of the circuit", background.circuit_facts),
     AuditStep("what_if", "form of the page", background.what_if),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from fairpc.core import (
     RowSample,
     TableError,
     Words,
+    check_choice,
+    check_level,
     row_hash,
 )
 from fairpc.data import (
@@ -98,14 +100,8 @@ class AuditSettings:
     max_memory: int | str | None = None
 
     def __post_init__(self) -> None:
-        if not 0.5 <= self.level < 1:
-            raise AuditError(
-                f"level is {self.level}: give a confidence level, at least .5 and below 1"
-            )
-        if self.classifier not in ("logistic", "boosting", "best"):
-            raise AuditError(
-                f"classifier is {self.classifier!r}: give 'logistic', 'boosting' or 'best'"
-            )
+        check_level(self.level)
+        check_choice("classifier", self.classifier, get_args(Classifier), AuditError)
         for name, least in _LEAST.items():
             value = getattr(self, name)
             if value is not None and value < least:

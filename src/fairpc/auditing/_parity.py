@@ -274,17 +274,8 @@ def _changes(rows: AuditedRows, kept: Bools, k: int, level: float) -> Iterator[G
         how: Outcome = "one class"
         if not _one_class(*shares):
             how = outcome(label_rates, decision_rates, (low, high), decisions.difference_interval)
-        yield GapChange(
-            rows.classes[k],
-            pair.first,
-            pair.last,
-            label_rates,
-            decision_rates,
-            2 * pair.difference,
-            (low, high),
-            rows.number(kept),
-            how,
-        )
+        compared = rows.classes[k], pair.first, pair.last, label_rates, decision_rates
+        yield GapChange(*compared, 2 * pair.difference, (low, high), rows.number(kept), how)
 
 
 def _one_class(labelled: float, decided: float) -> bool:

@@ -14,7 +14,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.core import AuditError, Bools, Codes, Floats, Ints, Positions
+from fairpc.core import AuditError, Bools, Codes, Floats, Ints, Positions, check_clusters
 from fairpc.data import Encoding, take_rows
 from fairpc.evidence import some_of
 from fairpc.models import ROWS, FittedDecisions, GivenRows, Rows, rows_fingerprint, rows_in_order
@@ -230,7 +230,7 @@ def audited_rows(
         sensitive=sensitive_features,
         fair_labels=fair_labels,
         weights=rows.weights,
-        persons=_persons(clusters, rows.n_rows),
+        persons=check_clusters(clusters, rows.n_rows),
         fingerprint=name,
         same_rows_as_fit=same_rows(model, name),
     )
@@ -265,19 +265,3 @@ def asked(model: FittedDecisions, given: GivenRows) -> AuditedRows:
         n_table=rows.n_rows,
         f=rows.f,
     )
-
-
-def _persons(clusters: npt.ArrayLike | None, n_rows: int) -> Positions | None:
-    if clusters is None:
-        return None
-    names = np.asarray(clusters)
-    if names.shape != (n_rows,):
-        raise AuditError(
-            f"clusters has shape {names.shape} and the table {n_rows} rows: give who each row "
-            "is about"
-        )
-    missing = [i for i, v in enumerate(names.tolist()) if v is None or v != v]
-    if missing:
-        raise AuditError(f"clusters is missing in row {missing[0]}: give every row a person")
-    found, ids = np.unique(names, return_inverse=True)
-    return None if len(found) == n_rows else ids.astype(np.intp)

@@ -22,7 +22,7 @@ from fairpc.auditing._assumptions import (
     show_candidates,
     within_test,
 )
-from fairpc.auditing._drawing import Area, Mark, Plane, Point, Row, areas, estimates
+from fairpc.auditing._drawing import Mark, Plane, Point, Row, Series, areas, estimates
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows, taken
 from fairpc.core import AuditError, Bools, FairpcError, Floats, Positions, Record
@@ -464,11 +464,12 @@ def _show_joint(own: OwnStrata, joint: JointSet) -> blocks.Figure:
     """The possible mechanisms of the largest group, with strata and without."""
     learned = next(g for g in own.groups if g.group == joint.group)
     name, label = text.short(joint.group, 40), text.quoted(own.positive)
-    sets = (
-        Area("possible without strata", joint.plain),
-        Area("possible within strata", joint.within),
-    )
-    empty = [area.name.removeprefix("possible ") for area in sets if not area.corners]
+    known = {"without strata": joint.plain, "within strata": joint.within}
+    empty = [name for name, corners in known.items() if not corners]
+    sets = [
+        Series(f"possible {name}", [b0 for b0, _ in corners], [b1 for _, b1 in corners])
+        for name, corners in known.items()
+    ]
     void = f" Nothing is possible {' and '.join(empty)}: there is no area." if empty else ""
     explained = (
         f"Each point of an area is a mechanism that the labels of group {name}, the largest, leave "
