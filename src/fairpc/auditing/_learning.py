@@ -264,12 +264,10 @@ def show_learning(
     audit: blocks.Audit, learning: Learning | ScoreLearningFacts
 ) -> Iterator[blocks.Block]:
     """The course of EM, or how scores of a classifier became those of Df."""
-    if isinstance(learning, ScoreLearningFacts):
-        yield blocks.Points(learning.sentences)
-        yield _calibration(learning)
-        return
     yield blocks.Points(learning.sentences)
-    if len(learning.iterations) > 1:
+    if isinstance(learning, ScoreLearningFacts):
+        yield _calibration(learning)
+    elif len(learning.iterations) > 1:
         names = sorted(learning.curves, key=lambda name: (name != "objective", name))
         finite = [name for name in names if all(map(math.isfinite, learning.curves[name]))]
         figures = [_objective(learning, finite)] if finite else []

@@ -44,9 +44,6 @@ _CAUTIONS: Final = (
     "Values are those that the model uses: a number is a bin, and rare levels may be merged. "
     "Ranges that join several bins were not searched.",
 )
-
-
-_FEW: Final = 30
 _IN_ROWS: Final = {True: "yes", False: "no", None: text.NOTHING}
 
 
@@ -211,7 +208,7 @@ def _pattern_table(of: str, part: PatternTable) -> blocks.TableBlock:
         for p in part.patterns
     ]
     positive = text.quoted(part.positive)
-    few = any(pattern.n_rows < _FEW for pattern in part.patterns)
+    few = any(pattern.n_rows < SMALL for pattern in part.patterns)
     on_rows = f"the share labelled {positive}" if part.of == "label" else "mean scores"
     note = (
         f"Model: the share of all people, and the probability of {positive} for them and for all "
@@ -222,7 +219,7 @@ def _pattern_table(of: str, part: PatternTable) -> blocks.TableBlock:
         "shown, unless a larger difference concerns more."
     )
     if few:
-        note += f" Where there are fewer than {_FEW} rows, they say little."
+        note += f" Where there are fewer than {SMALL} rows, they say little."
     return blocks.TableBlock(
         f"Patterns in {of}: {positive}", head, rows, words={8}, note=note, longest=400
     )

@@ -17,11 +17,7 @@ from fairpc.core import Bools, Codes
 from fairpc.data import SMALL, TableCoding
 
 _SUMMED_OUT: Final = "The model sums them out; no value is made up."
-
-
 _AS_THEY_ARE: Final = "The classifier is given them as missing and deals with them in its own way."
-
-
 _LONG: Final = 12  # rows of a picture, and of a table that is not folded
 
 
