@@ -478,10 +478,10 @@ def label_rates(group: LabelRange, steps: int = 200) -> Array:
     return result
 
 
-def label_scores(
-    group: LabelRange, r: Array, pi: tuple[float, float], steps: int = 200
+def label_mechanisms(
+    group: LabelRange, pi: tuple[float, float], steps: int = 200
 ) -> tuple[Array, Array]:
-    """Least and largest P(Df=1 | x) of rows with P(D=1 | x) = r, for P(Df=1) in a range.
+    """Every b0 and b1 of one group that fits, for P(Df=1) in a range.
 
     Over two grids, of (b0, b1) and of (P(Df=1), b1), because a range may be a point or a line. The
     third number follows from π b1 + (1 − π) b0 = P(D=1).
@@ -495,7 +495,15 @@ def label_scores(
     b0, b1 = b0[fits], b1[fits]
     found = (group.rate - b0) / (b1 - b0)
     inside = (found >= pi[0] - 1e-9) & (found <= pi[1] + 1e-9)
-    q = np.clip((r[:, None] - b0[inside]) / (b1 - b0)[inside], 0.0, 1.0)
+    return b0[inside], b1[inside]
+
+
+def label_scores(
+    group: LabelRange, r: Array, pi: tuple[float, float], steps: int = 200
+) -> tuple[Array, Array]:
+    """Least and largest P(Df=1 | x) of rows with P(D=1 | x) = r, for P(Df=1) in a range."""
+    b0, b1 = label_mechanisms(group, pi, steps)
+    q = np.clip((r[:, None] - b0) / (b1 - b0), 0.0, 1.0)
     return q.min(axis=1, initial=1.0), q.max(axis=1, initial=0.0)
 
 
@@ -625,3 +633,18 @@ def rates_within(
 
 def _near(ends: tuple[float, float], delta: float) -> list[float]:
     return [end + shift for end in ends for shift in (-delta, 0.0, delta)]
+
+
+def squared_limit(
+    f: Any, here: list[float], far: list[float], covariance: Array, sign: int
+) -> float:
+    """f moved by the root of d' C d, with d what each argument at its limit changes."""
+    middle = f(*here)
+    steps = []
+    for k in range(len(here)):
+        moved = list(here)
+        moved[k] = far[k]
+        away = 1.0 if far[k] >= here[k] else -1.0
+        steps.append(away * (f(*moved) - middle))
+    d = np.array(steps)
+    return float(middle + sign * math.sqrt(max(float(d @ covariance @ d), 0.0)))

@@ -42,9 +42,10 @@ class LeastDifference:
     error: float  #: standard error of the estimate; 0 where the labels bound a rate not at all
 
     def noticed(self, difference: float = 0.1, delta: float = 0.0) -> float:
-        """In which share of tables like this one a true δ* of this size would be noticed.
+        """In which share of tables like this one a δ* of this size would be noticed, about.
 
-        By the normal distribution, with the errors of the table at hand.
+        By the normal distribution, with the errors of the table at hand. It is less where held-out
+        sets of rows miss the most extreme ones, so that they show less than the population has.
         """
         from scipy.special import ndtr
 
@@ -63,7 +64,7 @@ class LeastDifference:
             )
         text = (
             f"With {n_rows:,} rows, labels that force fair rates {points} apart would be noticed "
-            f"in {100 * self.noticed(difference, delta):.0f} of 100 tables."
+            f"in about {100 * self.noticed(difference, delta):.0f} of 100 tables."
         )
         if self.overlap > 0:
             text += (
