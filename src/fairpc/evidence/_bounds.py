@@ -336,16 +336,16 @@ class StratumBounds(_Bounds):
         *,
         rejected_at: float = LEVEL,
     ) -> tuple[Floats, Floats]:
-        """With a level, those of each row hold at it; ``low`` and ``high`` must then hold what is
-        not known of r itself."""
+        """With a level, those of each row hold at it; ``low`` and ``high`` are then confidence
+        limits of r, whose error counts with those of all other rates, as squares."""
         found = np.full((2, len(low)), math.nan)
         if self.rejected(rejected_at if level is None else level):
             return found[0], found[1]
         if level is not None:
-            each = self._limited((1 - level) / (4 * len(self.groups) - 2))
+            each, r = self._limited((1 - level) / (4 * len(self.groups) - 2)), (low + high) / 2
             for g, (limits, *bounds) in enumerate(each):
                 here = np.flatnonzero(groups == g)
-                found[:, here] = limits.scores(low[here], high[here], *bounds)
+                found[:, here] = limits.scores((low[here], r[here], high[here]), *bounds)
             # Chance may leave a row nothing: what lies between its ends is nearest to both.
             crossed = found[0] > found[1]
             found[:, crossed] = found[:, crossed].mean(axis=0)

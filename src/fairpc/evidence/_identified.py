@@ -139,7 +139,7 @@ class GroupRange:
         possible too, all rows of the group together.
         """
         least, most = (
-            (scores - b0) / (b1 - b0) if b1 - b0 > 0 else np.full(len(scores), pi)
+            (scores - b0) / (b1 - b0) if b1 - b0 > _SLACK else np.full(len(scores), pi)
             for b0, b1 in zip(reversed(self.b0(pi)), self.b1(pi), strict=True)
         )
         return least, most
