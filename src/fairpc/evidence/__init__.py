@@ -2,11 +2,8 @@
 
 from fairpc.evidence._assumptions import MIN_ROWS, TopSets, test_assumptions
 from fairpc.evidence._bounds import (
-    LEVEL,
-    Known,
     LabelBounds,
     SharedBounds,
-    StratumBounds,
     WithinBounds,
     label_bounds,
     read_bounds,
@@ -42,13 +39,12 @@ from fairpc.evidence._gaps import (
     parity,
     parity_curve,
 )
+from fairpc.evidence._group_range import GroupRange, MechanismRange
 from fairpc.evidence._identified import (
-    GroupRange,
     GroupWithin,
     IdentifiedByStratum,
     IdentifiedSet,
     IdentifiedWithin,
-    MechanismRange,
     StratumWithin,
     class_bounds,
     identified_set,
@@ -66,6 +62,7 @@ from fairpc.evidence._intervals import (
 from fairpc.evidence._monitor import MonitorGap, ParityMonitor
 from fairpc.evidence._point import FairRatePoint, fair_rate_point
 from fairpc.evidence._strata import LeftOut
+from fairpc.evidence._stratum_bounds import LEVEL, HeldOutRates, Known, StratumBounds
 from fairpc.evidence._test_records import (
     AssumptionTest,
     BentSet,

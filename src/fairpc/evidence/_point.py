@@ -18,7 +18,7 @@ import numpy as np
 
 from fairpc.core import Record
 from fairpc.evidence._differences import check_difference
-from fairpc.evidence._identified import GroupRange
+from fairpc.evidence._group_range import GroupRange
 from fairpc.evidence._intervals import Interval
 from fairpc.evidence._top_sets import MIN_SIZE
 
