@@ -1,6 +1,6 @@
 """What data can decide and what they cannot: tests and intervals on plain arrays, for any model."""
 
-from fairpc.evidence._assumptions import MIN_ROWS, TopSets, test_assumptions
+from fairpc.evidence._assumptions import test_assumptions
 from fairpc.evidence._bounds import (
     LabelBounds,
     SharedBounds,
@@ -14,6 +14,7 @@ from fairpc.evidence._candidate_strata import (
     compare_strata,
     compared,
 )
+from fairpc.evidence._chosen_sets import MIN_ROWS, TopSets
 from fairpc.evidence._differences import LeastDifference
 from fairpc.evidence._drift import (
     DRIFT_FOLDS,
