@@ -1,11 +1,5 @@
 """What held-out labels leave possible: P(Df), the mechanism, and the scores of Df.
 
-Within the model r(x, s) = P(D=1 | x, s) lies between b0 and b1, b_f = P(D=1 | Df=f, s). Rows that a
-classifier ranks highest have a rate of D that b1 cannot be below, those that it ranks lowest a rate
-that b0 cannot exceed. The sets are chosen on other folds than those that are counted, by scores of
-a classifier that had not seen the rows. Counts are kept, so that everything can be bounded at any
-level of confidence, or at the estimates themselves.
-
 Without strata there is one, and its bounds have a closed form (:class:`StratumBounds`). Where each
 stratum has a mechanism of its own, each is that problem of its rows (:class:`WithinBounds`). Where
 strata share it, the rates of two groups lie on a line over them, which maps the mechanism of one
@@ -16,7 +10,6 @@ onto that of the other (:mod:`fairpc.evidence._lines`): a box of b0 and b1 per g
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -24,9 +17,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.core import FileFormatError, Floats, MetricError, Positions, Record, record
-from fairpc.evidence._identified import GroupRange
-from fairpc.evidence._intervals import Interval, Sample, clopper_pearson, rate_sample, some_of
+from fairpc.core import FileFormatError, Floats, MetricError, Positions, record
+from fairpc.evidence._differences import NO_DELTA, check_difference
+from fairpc.evidence._intervals import Interval, Sample, rate_sample, some_of
 from fairpc.evidence._lines import (
     INFORMATIVE,
     Box,
@@ -39,257 +32,21 @@ from fairpc.evidence._lines import (
     scores_within,
 )
 from fairpc.evidence._strata import level_of_each
-from fairpc.evidence._top_sets import ClassRates, held_out_rates, joint_bound, top_rate
-
-ANYTHING: Final[Interval] = (0.0, 1.0)
-LEVEL: Final = 0.95
-"""At which labels reject the assumptions, and of the set that a mechanism is kept within."""
-
-
-@dataclass(frozen=True)
-class HeldOutRates:
-    """One group: D = 1 in all rows and in the top set, D = 0 in all rows and in the bottom set."""
-
-    group: Any
-    positive: ClassRates
-    negative: ClassRates
-
-    def __post_init__(self) -> None:
-        for rates in (self.positive, self.negative):
-            _check_rates(rates.whole, rates.top)
-            _check_shares(rates.correlation)
-
-    @property
-    def rate(self) -> float:
-        """ρ = P(D = 1 | s)."""
-        return self.positive.whole.mean
-
-    def rate_limits(self, tail: float | None) -> Interval:
-        """Confidence limits of ρ; the estimate itself where no tail is given."""
-        whole = self.positive.whole
-        if tail is None:
-            return whole.mean, whole.mean
-        return clopper_pearson(whole.mean * whole.size, whole.size, tail)
-
-    def possible(self, tail: float) -> Interval:
-        """Confidence limits of the P(Df = 1) that this group leaves possible."""
-        return 1 - joint_bound(self.negative, tail), joint_bound(self.positive, tail)
-
-    def scores(self, tail: float | None) -> Interval:
-        """m and M, as far in as the tail allows; the held-out rates where none is given."""
-        return 1 - top_rate(self.negative, tail), top_rate(self.positive, tail)
-
-
-def _check_rates(*samples: Sample | None) -> None:
-    for one in samples:
-        if one is not None:
-            _check_shares(one.mean)
-            if not (0 < one.size < math.inf and 0 <= one.variance < math.inf):
-                raise MetricError("a rate has no rows")
-
-
-def _check_shares(*values: float) -> None:
-    if not all(0 <= value <= 1 for value in values):
-        raise MetricError(f"{values} are not shares from 0 to 1")
+from fairpc.evidence._stratum_bounds import (
+    ANYTHING,
+    LEVEL,
+    Bounds,
+    HeldOutRates,
+    Known,
+    StratumBounds,
+    anchored_known,
+    check_rates,
+)
+from fairpc.evidence._top_sets import held_out_rates
 
 
 @dataclass(frozen=True)
-class Known:
-    """What is known of one group beforehand: ranges of b0 and of b1."""
-
-    b0: Interval = ANYTHING
-    b1: Interval = ANYTHING
-
-    def __post_init__(self) -> None:
-        _check_shares(*self.b0, *self.b1)
-
-    def fits(self, own: HeldOutRates, tail: float) -> bool:
-        """Whether labels leave room for it: b0 is at most m and ρ, b1 at least M and ρ."""
-        scores, rates = own.scores(tail), own.rate_limits(tail)
-        return self.b0[0] <= min(scores[0], rates[1]) and max(scores[1], rates[0]) <= self.b1[1]
-
-    def range(self, own: HeldOutRates, rate: float, scores: Interval) -> GroupRange:
-        """What a group leaves possible at a rate ρ and scores from m to M, within what is known."""
-        narrowed = min(scores[0], self.b0[1]), max(scores[1], self.b1[0])
-        return GroupRange.of(own.group, own.positive.n, rate, narrowed, self.b0[0], self.b1[1])
-
-    def anchored(self, hits: Sequence[float], totals: Sequence[float], tail: float) -> Known:
-        """The same, cut by rows whose fair decision is known: of each f, those with D = 1."""
-        b0, b1 = (
-            _narrowed(box, hits[f], totals[f], tail) for f, box in enumerate((self.b0, self.b1))
-        )
-        return Known(b0, b1)
-
-
-def _narrowed(box: Interval, hits: float, n: float, tail: float) -> Interval:
-    """The range of P(D = 1 | Df = f, s), cut by rows of which Df = f is known."""
-    if n <= 0:
-        return box
-    low, high = clopper_pearson(hits, n, tail)
-    low = max(box[0], low)
-    return low, max(min(box[1], high), low)
-
-
-@dataclass(frozen=True)
-class _Bounds(Record, ABC):
-    """What held-out labels, and what is known beforehand, leave possible.
-
-    Arrays by group and stratum have one stratum where there are none.
-    """
-
-    groups: tuple[HeldOutRates, ...]  #: over all rows, in the order of their codes
-
-    @abstractmethod
-    def with_known(self, known: tuple[Known, ...], pi: Interval = ANYTHING) -> _Bounds:
-        """The same within what is known of each group's mechanism and, without strata, P(Df)."""
-
-    @abstractmethod
-    def anchored(self, hits: Floats, totals: Floats, level: float) -> _Bounds:
-        """The same, cut by rows whose fair decision is known.
-
-        Args:
-            hits: how many of them have D = 1, by group, stratum and fair decision, [s, a, f].
-            totals: how many there are.
-            level: of the set that they cut; each of their limits has half of its tail.
-        """
-
-    @abstractmethod
-    def rate_set(self, level: float, share: Floats | None = None) -> Interval:
-        """Confidence set of P(Df = 1); lower > upper where the assumptions are rejected.
-
-        ``share`` is P(S, A), [s, a]; without strata it is not needed.
-        """
-
-    @abstractmethod
-    def score_bounds(
-        self,
-        low: Floats,
-        high: Floats,
-        groups: Positions,
-        level: float | None = None,
-        strata: Positions | None = None,
-    ) -> tuple[Floats, Floats]:
-        """Least and largest P(Df = 1 | x, s) of rows whose P(D = 1 | x, s) lies from low to high.
-
-        Without a level at the estimates. ``strata`` are numbers of the rows' strata, -1 where one
-        is not known. NaN where the assumptions are rejected, at ``LEVEL`` if none is given.
-        """
-
-    def around(
-        self,
-        q: Floats,
-        low: Floats,
-        high: Floats,
-        groups: Positions,
-        level: float | None,
-        strata: Positions | None = None,
-    ) -> Floats:
-        """The same as rows × 2, widened to the scores that a model gives: it may be just outside
-        where its own mechanism is estimated in another way."""
-        least, most = self.score_bounds(low, high, groups, level, strata)
-        return np.column_stack([np.minimum(least, q), np.maximum(most, q)])
-
-    def tail(self, level: float) -> float:
-        """Of each of two limits per group, so that all hold together at the level."""
-        return (1 - level) / (2 * len(self.groups))
-
-
-def _anchored(known: tuple[Known, ...], hits: Floats, totals: Floats, tail: float) -> Any:
-    each = zip(known, hits.sum(axis=1).tolist(), totals.sum(axis=1).tolist(), strict=True)
-    return tuple(own.anchored(successes, n, tail) for own, successes, n in each)
-
-
-@dataclass(frozen=True)
-class StratumBounds(_Bounds):
-    """Those of one stratum, or of a table without strata."""
-
-    pi: Interval = ANYTHING  #: range of P(Df = 1), where it is known beforehand
-    known: tuple[Known, ...] = ()  #: the same for the mechanism of each group
-
-    def __post_init__(self) -> None:
-        _check_shares(*self.pi)
-        if not self.groups or len(self.known) != len(self.groups):
-            raise MetricError("each group needs its rates and what is known of it")
-
-    def with_known(self, known: tuple[Known, ...], pi: Interval = ANYTHING) -> StratumBounds:
-        return replace(self, known=known, pi=pi)
-
-    def anchored(self, hits: Floats, totals: Floats, level: float) -> StratumBounds:
-        return replace(self, known=_anchored(self.known, hits, totals, self.tail(level) / 2))
-
-    def rate_set(self, level: float, share: Floats | None = None) -> Interval:
-        tail = self.tail(level)
-        if not all(known.fits(g, tail) for g, known in zip(self.groups, self.known, strict=True)):
-            return 1.0, 0.0
-        lowers, uppers = zip(*(g.possible(tail) for g in self.groups), strict=True)
-        low, high = max(self.pi[0], *lowers), min(self.pi[1], *uppers)
-        for g, known in zip(self.groups, self.known, strict=True):
-            inside = [known.range(g, rate, g.scores(tail)) for rate in g.rate_limits(tail)]
-            # Of both limits of ρ the one that leaves more counts.
-            low = max(low, min(own.lower for own in inside))
-            high = min(high, max(own.upper for own in inside))
-        return low, high
-
-    def ranges(self) -> tuple[GroupRange, ...]:
-        """What each group leaves possible, at the estimates."""
-        pairs = zip(self.groups, self.known, strict=True)
-        return tuple(known.range(g, g.rate, g.scores(None)) for g, known in pairs)
-
-    def point_set(self) -> Interval:
-        """P(Df = 1) that the estimates leave; lower > upper where chance, or a wrong assumption,
-        leaves none."""
-        ranges = self.ranges()
-        lower = max(self.pi[0], *(r.lower for r in ranges))
-        return lower, min(self.pi[1], *(r.upper for r in ranges))
-
-    def score_bounds(
-        self,
-        low: Floats,
-        high: Floats,
-        groups: Positions,
-        level: float | None = None,
-        strata: Positions | None = None,
-        *,
-        rejected_at: float = LEVEL,
-    ) -> tuple[Floats, Floats]:
-        """With a level, π, ρ, m and M vary within their confidence limits; ``low`` and ``high``
-        must then hold what is not known of r itself."""
-        found = np.full((2, len(low)), math.nan)
-        least, most = self.rate_set(rejected_at if level is None else level)
-        if least > most:
-            return found[0], found[1]
-        set_at = (least, most) if level is not None else self.point_set()
-        if set_at[0] > set_at[1]:
-            # Chance alone leaves no P(Df): what lies between the two is nearest to both.
-            set_at = ((set_at[0] + set_at[1]) / 2,) * 2
-        tail = None if level is None else self.tail(level)
-        for g, (own, known) in enumerate(zip(self.groups, self.known, strict=True)):
-            here = np.flatnonzero(groups == g)
-            rates = sorted({*own.rate_limits(tail), own.rate})
-            ranges = [known.range(own, rate, own.scores(tail)) for rate in rates]
-            found[:, here] = _extremes(ranges, low[here], high[here], set_at)
-        return found[0], found[1]
-
-
-def _extremes(
-    ranges: list[GroupRange], low: Floats, high: Floats, possible: Interval
-) -> tuple[Floats, Floats]:
-    """Least and largest q of rows of one group over everything that some range leaves."""
-    least, most = np.ones(len(low)), np.zeros(len(low))
-    for own in ranges:
-        start, stop = max(possible[0], own.lower), min(possible[1], own.upper)
-        if start > stop:
-            start = stop = min(max((start + stop) / 2, possible[0]), possible[1])
-        for pi in own.corners(start, stop):
-            for q in own.score_ends(low, pi):
-                np.minimum(least, q, out=least)
-            for q in own.score_ends(high, pi):
-                np.maximum(most, q, out=most)
-    return np.clip(least, 0.0, 1.0), np.clip(most, 0.0, 1.0)
-
-
-@dataclass(frozen=True)
-class WithinBounds(_Bounds):
+class WithinBounds(Bounds):
     """Those where each stratum has a mechanism of its own."""
 
     #: of each stratum, of the groups that have rows in it; None where none has
@@ -325,9 +82,26 @@ class WithinBounds(_Bounds):
         each = self.level_each(level)
         return [ANYTHING if own is None else own.rate_set(each) for own in self.strata]
 
-    def rejected(self, level: float) -> list[int]:
+    def rejected(self, level: float = LEVEL) -> list[int]:
         """Strata in which no P(Df) fits every group."""
-        return [a for a, (low, high) in enumerate(self._rate_sets(level)) if low > high]
+        each = self.level_each(level)
+        pairs = enumerate(self.strata)
+        return [a for a, own in pairs if own is not None and own.rejected(each)]
+
+    def with_delta(self, delta: float) -> WithinBounds:
+        return self._each(lambda a, own: own.with_delta(delta))
+
+    def mechanism_range(self, level: float = LEVEL) -> Floats:
+        """Least and largest P(D = 1 | Df = f, s, a), [s, a, f, end].
+
+        Those of each stratum hold at its share of the level; NaN where a stratum is rejected, and
+        anything in a subgroup without rows.
+        """
+        found = np.tile(np.array(ANYTHING), (len(self.groups), len(self.strata), 2, 1))
+        for a, own in enumerate(self.strata):
+            if own is not None:
+                found[self.of(a), a] = own.mechanism_range(self.level_each(level))
+        return found
 
     def rate_set(self, level: float, share: Floats | None = None) -> Interval:
         """Rejected where some stratum leaves nothing."""
@@ -372,7 +146,7 @@ class WithinBounds(_Bounds):
 
 
 @dataclass(frozen=True)
-class SharedBounds(_Bounds):
+class SharedBounds(Bounds):
     """Those where labels are altered alike in all strata of a group."""
 
     #: rate of D = 1 in each subgroup, [s][a]; None where it has no rows
@@ -385,13 +159,26 @@ class SharedBounds(_Bounds):
         if len({len(own) for own in self.cells}) != 1:
             raise MetricError("each group needs a rate per stratum")
         for own in self.cells:
-            _check_rates(*own)
+            check_rates(*own)
 
     def with_known(self, known: tuple[Known, ...], pi: Interval = ANYTHING) -> SharedBounds:
         return replace(self, known=known)
 
     def anchored(self, hits: Floats, totals: Floats, level: float) -> SharedBounds:
-        return replace(self, known=_anchored(self.known, hits, totals, self.tail(level) / 2))
+        return replace(self, known=anchored_known(self.known, hits, totals, self.tail(level) / 2))
+
+    def with_delta(self, delta: float) -> SharedBounds:
+        if check_difference("delta", delta) > 0:
+            raise MetricError(NO_DELTA)
+        return self
+
+    def rejected(self, level: float = LEVEL) -> bool:
+        return self.boxes(level) is None
+
+    def mechanism_range(self, level: float = LEVEL) -> Floats:
+        """All ranges hold together at the level."""
+        boxes = self.boxes(level)
+        return np.full((len(self.groups), 2, 2), math.nan) if boxes is None else np.array(boxes)
 
     def stratum_rates(self, mechanism: Floats, prior_rows: float) -> Floats:
         """π_a that fits the rates of all groups best, where b0 and b1 are these, [s, f]; per a.
