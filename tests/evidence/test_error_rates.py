@@ -52,11 +52,11 @@ def populations(draw: st.DrawFn) -> GroupSet:
     rates = np.array([[1 - b0, b0], [1 - b1, b1]])
     shares = (fair @ rates).ravel()
     cells = DecisionCells(shares, np.zeros((4, 4)), 1e9, math.inf)
-    # No rule that is possible has a set of rows beyond the ends.
+    # Rows with h = 0 and with h = 1 are sets, too, so that ends are beyond their rates.
     low = min(shares[1] / (shares[0] + shares[1]), shares[3] / (shares[2] + shares[3]))
     high = max(shares[1] / (shares[0] + shares[1]), shares[3] / (shares[2] + shares[3]))
-    m = b0 + number(0.0, 1.0) * (low - b0)
-    top = b1 - number(0.0, 1.0) * (b1 - high)
+    m = b0 + number(0.0, 0.9) * (low - b0)
+    top = b1 - number(0.0, 0.9) * (b1 - high)
     rho = float(shares[1] + shares[3])
     return GroupSet(cells, (0.0, m), (top, 1.0), (rho, rho))
 
