@@ -20,7 +20,6 @@ from fairpc.evidence._error_pairs import gap_range, ratio_range
 from fairpc.evidence._error_sets import RATES, DecisionCells, GroupSet, Rate, coupled
 
 Floats = npt.NDArray[np.float64]
-ANY: Any = None
 
 
 def true_rate(rate: Rate, shares: Floats, b0: float, b1: float) -> float:
@@ -30,13 +29,14 @@ def true_rate(rate: Rate, shares: Floats, b0: float, b1: float) -> float:
     for h, (no, yes) in enumerate(((p00, p01), (p10, p11))):
         fair[h, 1] = (yes - b0 * (no + yes)) / (b1 - b0)
         fair[h, 0] = no + yes - fair[h, 1]
-    return {
+    found = {
         "tpr": fair[1, 1] / (fair[1, 1] + fair[0, 1]),
         "fpr": fair[1, 0] / (fair[1, 0] + fair[0, 0]),
         "accuracy": fair[1, 1] + fair[0, 0],
         "precision": fair[1, 1] / (p10 + p11),
         "selection": p10 + p11,
-    }[rate]
+    }
+    return float(found[rate])
 
 
 @st.composite
@@ -170,13 +170,14 @@ def drawn(
 
 
 def truth(rate: Rate, h: npt.NDArray[Any], f: npt.NDArray[Any]) -> float:
-    return {
+    found = {
         "tpr": h[f].mean(),
         "fpr": h[~f].mean(),
         "accuracy": (h == f).mean(),
         "precision": f[h == 1].mean(),
         "selection": h.mean(),
-    }[rate]
+    }
+    return float(found[rate])
 
 
 @pytest.mark.slow
