@@ -52,6 +52,7 @@ from fairpc.evidence._error_sets import (
     RATES,
     DecisionCells,
     GroupSet,
+    Rate,
     coupled,
     gap_limits,
     joined_gap,
@@ -71,6 +72,8 @@ from fairpc.evidence._strata import level_of_each
 from fairpc.evidence._top_sets import OUTER, held_out_rates, joint_bound
 from fairpc.learners import deal
 
+_TIED: Final = 0.2
+"""Share of the error that is spent on what ties groups to each other, where delta is below 1."""
 _COPIES: Final = 0.99
 """Share of both labels that decisions repeat where they are the labels."""
 _SURE: Final = 1e-4
@@ -362,6 +365,7 @@ class _Sets:
 
     estimated: list[GroupSet]
     limited: list[GroupSet]
+    free: list[tuple[GroupSet, GroupSet]]  #: both, as if fair rates could differ by anything
     delta: float
     estimated_delta: float  #: the least that estimates leave, where chance leaves no smaller one
     rejected: bool
@@ -375,11 +379,12 @@ class _Sets:
         delta: float,
         alpha: float,
     ) -> _Sets:
-        # m, M and both ends of a rate; with delta also ρ, and P(Df) of every group at both ends.
-        tail = alpha / (4 if delta >= 1 else 6 + 2 * len(held))
+        # m, M and both ends of a rate; with delta also ρ, and P(Df) of every group, at both ends.
+        tied = alpha * _TIED if delta < 1 else 0.0
+        tail, tied = (alpha - tied) / 4, tied / (2 + 2 * len(held))
         each = list(zip(rows.cells, held, known, strict=True))
         estimated = [_estimated(*one) for one in each]
-        limited = [_limited(*one, tail, coupled=delta < 1) for one in each]
+        limited = [_limited(*one, tail, tied) for one in each]
         for name, own in zip(rows.names, limited, strict=True):
             if own.b0[0] > own.b0[1] or own.b1[0] > own.b1[1]:
                 raise MetricError(
@@ -390,10 +395,11 @@ class _Sets:
         ranges = [(own.possible.lower, own.possible.upper) for own in estimated]
         least = max(low for low, _ in ranges) - min(high for _, high in ranges)
         own_delta = max(delta, least)
+        free = list(zip(estimated, limited, strict=True))
         estimated, _ = coupled(estimated, ranges, own_delta)
-        possible = [_possible(*one, tail) for one in each]
+        possible = [_possible(*one, tied) for one in each] if delta < 1 else ranges
         limited, left = coupled(limited, possible, delta)
-        return cls(estimated, limited, delta, own_delta, not left)
+        return cls(estimated, limited, free, delta, own_delta, not left)
 
 
 def _median(values: Iterator[float] | Sequence[float]) -> float:
@@ -410,14 +416,14 @@ def _estimated(cells: DecisionCells, held: list[HeldOutRates], known: Known) -> 
 
 
 def _limited(
-    cells: DecisionCells, held: list[HeldOutRates], known: Known, tail: float, *, coupled: bool
+    cells: DecisionCells, held: list[HeldOutRates], known: Known, tail: float, tied: float
 ) -> GroupSet:
-    """A group at limits, each wrong with probability at most ``tail``."""
+    """A group at limits, each wrong with probability at most ``tail``; of ρ at most ``tied``."""
     m, top = (_median(h.scores(tail)[end] for h in held) for end in (0, 1))
     z = quantile(1 - tail, cells.freedom)
     b0 = known.b0[0], min(m, known.b0[1])
     b1 = max(top, known.b1[0]), known.b1[1]
-    rho = held[0].rate_limits(tail) if coupled else (0.0, 1.0)
+    rho = held[0].rate_limits(tied) if tied else (0.0, 1.0)
     return GroupSet(cells.smoothed(z), b0, b1, rho, z=z)
 
 
@@ -491,15 +497,26 @@ def _pair(
         elif rate == "selection" or sets.delta >= 1:
             ranges[rate] = _apart(x, y, ratio=ratio)
         else:
-            points, ends = ([own[g] for g in at] for own in (sets.estimated, sets.limited))
-            inside, limits = (ratio_range, ratio_limits) if ratio else (gap_range, gap_limits)
-            identified = inside(points[0], points[1], rate, sets.estimated_delta)
-            ranges[rate] = _joined(identified, limits(ends[0], ends[1], rate, sets.delta))
+            ranges[rate] = _tied(sets, rate, at, ratio=ratio)
     said = {}
     for rate in RATES:
         a, b = getattr(first.recorded, rate), getattr(last.recorded, rate)
         said[rate] = b - a if not ratio else b / a if a > 0 else math.nan
     return PairErrorRates(first.group, last.group, **ranges, recorded=RecordedRates(**said))
+
+
+def _tied(sets: _Sets, rate: Rate, at: tuple[int, int], *, ratio: bool) -> RateRange:
+    """Difference or ratio of two groups whose fair rates are near to each other.
+
+    It lies within that of groups whose fair rates may differ by anything, too.
+    """
+    inside, limits = (ratio_range, ratio_limits) if ratio else (gap_range, gap_limits)
+    points, ends = ([own[g] for g in at] for own in (sets.estimated, sets.limited))
+    identified = inside(points[0], points[1], rate, sets.estimated_delta)
+    first, last = (_joined(*(own.range(rate) for own in sets.free[g])) for g in at)
+    free = _apart(first, last, ratio=ratio)
+    low, high = limits(ends[0], ends[1], rate, sets.delta)
+    return _joined(identified, (max(low, free.low), min(high, free.high)))
 
 
 def _apart(first: RateRange, last: RateRange, *, ratio: bool) -> RateRange:
