@@ -16,7 +16,7 @@ import os
 import sys
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -208,7 +208,7 @@ def draws(n_draws: int, names: list[str] | None) -> None:
             print(f"| {process.name} | {kind} | {' | '.join(cells)} | {refused} |", flush=True)
 
 
-MODELS: Final = {
+MODELS: Final[dict[str, Callable[[], Any]]] = {
     "logistic regression": lambda: make_pipeline(
         StandardScaler(), LogisticRegression(max_iter=500)
     ),

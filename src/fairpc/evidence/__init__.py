@@ -84,6 +84,13 @@ from fairpc.evidence._test_records import (
     StratumTest,
     TestsByStratum,
 )
+from fairpc.evidence._threshold_curves import (
+    GroupOperatingPoint,
+    ThresholdCurve,
+    ThresholdPoint,
+    equal_opportunity,
+    equalised_odds,
+)
 from fairpc.evidence._thresholds import EqualRates, GroupThreshold, equal_rates
 from fairpc.evidence._top_sets import Watch
 
@@ -98,6 +105,7 @@ __all__ = [
     "GroupErrorRates",
     "GroupMean",
     "GroupMechanism",
+    "GroupOperatingPoint",
     "GroupRange",
     "GroupThreshold",
     "GroupWithin",
@@ -124,9 +132,13 @@ __all__ = [
     "StratumTest",
     "StratumWithin",
     "TestsByStratum",
+    "ThresholdCurve",
+    "ThresholdPoint",
     "class_bounds",
     "compare_strata",
+    "equal_opportunity",
     "equal_rates",
+    "equalised_odds",
     "error_rates",
     "identified_set",
     "parity",

@@ -79,6 +79,9 @@ _COPIES: Final = 0.99
 _SURE: Final = 1e-4
 """Chance at most that decisions which did not see the labels are refused."""
 _FEW: Final = 5
+_SEEDS: Final = 5
+_MOST_SEEDS: Final = 1000
+_MOST_BINS: Final = 1000
 _UNDEFINED: Final = RateRange(math.nan, math.nan, (math.nan, math.nan))
 
 
@@ -97,7 +100,7 @@ def error_rates(
     knowledge: Mapping[Any, Known | Mapping[str, Any]] | None = None,
     positive: Any = None,
     classifier: Any = None,
-    n_seeds: int = 5,
+    n_seeds: int | None = None,
     clusters: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
 ) -> ErrorRates:
@@ -125,7 +128,8 @@ def error_rates(
             P(D=1 | Df=1, s), such as ``{"w": {"b0": (0, 0)}}`` if no label of w was ever raised.
         positive: class that counts as positive; the last of two if None.
         classifier: with ``X``, as in :func:`test_assumptions`.
-        n_seeds: ways of splitting rows into folds, of whose limits the median is taken.
+        n_seeds: ways of splitting rows into folds, of whose limits the median is taken; 5 with
+            ``label_scores`` if None, 1 with ``X``, where each takes fits of classifiers.
         clusters: who each row is about, where persons repeat.
         sample_weight: how many people a row stands for in the population.
     """
@@ -134,11 +138,13 @@ def error_rates(
     if not 0 <= one_number("delta", delta) <= 1:
         raise MetricError(f"delta is {delta}: give a difference of fair rates from 0 to 1")
     known = _knowledge(knowledge, rows.names)
-    n_seeds = whole_number("n_seeds", n_seeds, 1, 1000)
+    if n_seeds is None:
+        n_seeds = _SEEDS if X is None else 1
+    n_seeds = whole_number("n_seeds", n_seeds, 1, _MOST_SEEDS)
     rows.refuse_copies()
     held = rows.ends(label_scores, X, classifier, n_seeds)
     rows.refuse_training_rows(held)
-    bins = _bins(rows, scores, whole_number("n_bins", n_bins, 1, 1000))
+    bins = _bins(rows, scores, whole_number("n_bins", n_bins, 1, _MOST_BINS))
     pairs = list(combinations(range(len(rows.names)), 2))
     n_ranges = len(RATES) * (len(rows.names) + 2 * len(pairs)) + len(bins)
     each = level_of_each(level, n_ranges) if simultaneous else level
