@@ -22,23 +22,16 @@ import numpy.typing as npt
 
 from fairpc.core import (
     Bools,
-    Floats,
     MetricError,
-    Positions,
-    check_classes,
-    check_clusters,
-    check_groups,
-    check_labels,
     check_level,
-    check_positive_weight,
     check_scores,
     one_number,
     one_of,
     two_numbers,
     whole_number,
 )
-from fairpc.evidence._assumptions import MIN_ROWS, TopSets
 from fairpc.evidence._bounds import HeldOutRates, Known
+from fairpc.evidence._decision_rows import DecisionRows
 from fairpc.evidence._error_pairs import gap_range, ratio_range
 from fairpc.evidence._error_records import (
     ErrorRates,
@@ -62,22 +55,14 @@ from fairpc.evidence._error_sets import (
 from fairpc.evidence._gaps import SMALL
 from fairpc.evidence._intervals import (
     Interval,
-    check_enough_rows,
-    clopper_pearson,
     quantile,
-    rate_sample,
     some_of,
 )
 from fairpc.evidence._strata import level_of_each
-from fairpc.evidence._top_sets import OUTER, held_out_rates, joint_bound
-from fairpc.learners import deal
+from fairpc.evidence._top_sets import joint_bound
 
 _TIED: Final = 0.2
 """Share of the error that is spent on what ties groups to each other, where delta is below 1."""
-_COPIES: Final = 0.99
-"""Share of both labels that decisions repeat where they are the labels."""
-_SURE: Final = 1e-4
-"""Chance at most that decisions which did not see the labels are refused."""
 _FEW: Final = 5
 _SEEDS: Final = 5
 _MOST_SEEDS: Final = 1000
@@ -134,7 +119,7 @@ def error_rates(
         sample_weight: how many people a row stands for in the population.
     """
     check_level(level)
-    rows = _Rows.of(decisions, y, sensitive_features, positive, clusters, sample_weight)
+    rows = DecisionRows.of(decisions, y, sensitive_features, positive, clusters, sample_weight)
     if not 0 <= one_number("delta", delta) <= 1:
         raise MetricError(f"delta is {delta}: give a difference of fair rates from 0 to 1")
     known = _knowledge(knowledge, rows.names)
@@ -161,182 +146,6 @@ def error_rates(
         delta=float(delta),
         rejected=sets.rejected,
         positive=rows.positive,
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Checked rows: what was decided, what was recorded, of whom."""
-
-    decided: Bools
-    labelled: Bools
-    names: tuple[Any, ...]
-    ids: Positions
-    weights: Floats | None
-    persons: Positions | None
-    positive: Any
-    sources: tuple[npt.ArrayLike, npt.ArrayLike]  #: y and sensitive_features, as they were given
-
-    @classmethod
-    def of(
-        cls,
-        decisions: npt.ArrayLike,
-        y: npt.ArrayLike,
-        sensitive_features: npt.ArrayLike,
-        positive: Any,
-        clusters: npt.ArrayLike | None,
-        sample_weight: npt.ArrayLike | None,
-    ) -> _Rows:
-        classes, labels = check_classes("y", y)
-        n = len(labels)
-        if len(classes) != 2:
-            raise MetricError(
-                f"y has {len(classes)} classes: error rates against Df need two; compare one class "
-                "with all others"
-            )
-        wanted = 1 if positive is None else one_of("positive", positive, classes)
-        decided = _decided(check_labels("decisions", decisions, n).tolist(), classes, wanted)
-        names, ids = check_groups(sensitive_features, n, "sensitive_features")
-        persons = check_clusters(clusters, n)
-        rule = f"held-out sets need at least {MIN_ROWS}"
-        check_enough_rows(names, ids, persons, least=MIN_ROWS, rule=rule)
-        labelled = labels == wanted
-        for g, name in enumerate(names):
-            if len(np.unique(labelled[ids == g])) < 2:
-                raise MetricError(
-                    f"every row of group {name!r} has the same label: error rates need both labels "
-                    "in every group; merge groups, or collect more rows"
-                )
-        weights = check_positive_weight(sample_weight, n)
-        sources = y, sensitive_features
-        return cls(decided, labelled, names, ids, weights, persons, classes[wanted], sources)
-
-    def of_group(self, g: int) -> tuple[Bools, Floats | None, Positions | None]:
-        """Which rows are of a group, their weights and their persons."""
-        here = self.ids == g
-        who = (
-            None if self.persons is None else np.unique(self.persons[here], return_inverse=True)[1]
-        )
-        return here, some_of(self.weights, here), who
-
-    @property
-    def cells(self) -> Iterator[DecisionCells]:
-        for g in range(len(self.names)):
-            here, weights, who = self.of_group(g)
-            yield DecisionCells.of(self.decided[here], self.labelled[here], weights, who)
-
-    def refuse_copies(self) -> None:
-        """Decisions that are the recorded ones, but for a few, cannot be judged by them."""
-        repeated = self.decided == self.labelled
-        share = min(repeated[self.labelled].mean(), repeated[~self.labelled].mean())
-        if share >= _COPIES:
-            raise MetricError(
-                f"decisions repeat the label in {repeated.mean():.1%} of the rows: they are the "
-                "recorded ones or looked at them, and error rates against Df need decisions that "
-                "did not; give those of a model that was made on other rows"
-            )
-
-    def ends(
-        self,
-        label_scores: npt.ArrayLike | None,
-        x: npt.ArrayLike | None,
-        classifier: Any,
-        n_seeds: int,
-    ) -> list[list[HeldOutRates]]:
-        """Held-out sets of every group, per way of splitting."""
-        if label_scores is not None and x is None:
-            return self._of_scores(check_scores(label_scores, "label_scores"), n_seeds)
-        if x is not None and label_scores is None:
-            return self._of_features(x, classifier, n_seeds)
-        given = "neither was given" if x is None else "both were given"
-        raise MetricError(
-            f"label_scores and X: {given}; give held-out P(y = positive | x, s), or the features "
-            "that a classifier learns them from"
-        )
-
-    def _of_scores(self, scores: Floats, n_seeds: int) -> list[list[HeldOutRates]]:
-        """From scores that are held out."""
-        if len(scores) != len(self.ids):
-            raise MetricError(
-                f"label_scores has {len(scores)} rows and decisions {len(self.ids)}: give as many"
-            )
-        found: list[list[HeldOutRates]] = []
-        for g, name in enumerate(self.names):
-            here, weights, who = self.of_group(g)
-            hits, own = self.labelled[here].astype(np.float64), scores[here]
-            each = []
-            for seed in range(n_seeds):
-                folds = deal(self.labelled[here].astype(np.intp), who, OUTER, _rng(seed))
-                rest = folds, weights, who
-                rates = held_out_rates(hits, own, *rest), held_out_rates(1 - hits, -own, *rest)
-                each.append(HeldOutRates(name, *rates))
-            found.append(each)
-        return found
-
-    def _of_features(
-        self, x: npt.ArrayLike, classifier: Any, n_seeds: int
-    ) -> list[list[HeldOutRates]]:
-        """From features, by classifiers that did not see the rows that are counted."""
-        tops = TopSets.of(
-            x,
-            *self.sources,
-            positive=self.positive,
-            classifier=classifier,
-            seeds=range(n_seeds),
-            clusters=self.persons,
-            sample_weight=self.weights,
-        )
-        wanted = tops.classes.index(self.positive)
-        return [
-            [HeldOutRates(name, s.classes[wanted], s.classes[1 - wanted]) for s in splits]
-            for name, splits in tops.splits.items()
-        ]
-
-    def refuse_training_rows(self, held: list[list[HeldOutRates]]) -> None:
-        """Decisions whose rows are purer in labels than any held-out set looked at the labels.
-
-        D of the rows with h = 0 is positive at least as often as b0, so that fewer positive labels
-        than in held-out sets imply a true positive rate above 1; likewise for h = 1.
-        """
-        for g, (name, splits) in enumerate(zip(self.names, held, strict=True)):
-            here, weights, who = self.of_group(g)
-            for side in (False, True):
-                rows = self.decided[here] == side
-                if rows.sum() < MIN_ROWS:
-                    continue
-                hits = (self.labelled[here] == side)[rows].astype(np.float64)
-                pure = rate_sample(hits, some_of(weights, rows), some_of(who, rows))
-                tops = [(s.positive if side else s.negative).top for s in splits]
-                tail = _SURE / (2 * len(held))
-                most = [
-                    1.0 if t is None else clopper_pearson(t.mean * t.size, t.size, tail)[1]
-                    for t in tops
-                ]
-                least = clopper_pearson(pure.mean * pure.size, pure.size, tail)[0]
-                if least > np.median(most):
-                    raise MetricError(
-                        f"decisions {int(side)} of group {name!r} repeat the label in "
-                        f"{pure.mean:.1%} of the rows, held-out sets at most in "
-                        f"{np.median(most):.1%}: the decisions looked at these labels, or these "
-                        "rows trained the model; give rows that it had not seen"
-                    )
-
-
-def _rng(seed: int) -> np.random.Generator:
-    return np.random.default_rng(seed)
-
-
-def _decided(values: list[Any], classes: tuple[Any, ...], wanted: int) -> Bools:
-    """Which decisions are positive: classes of the label, or 0 and 1."""
-    there = set(values)
-    if there <= set(classes):
-        return np.array([value == classes[wanted] for value in values], np.bool_)
-    if there <= {0, 1}:
-        return np.array(values, np.bool_)
-    odd = next(value for value in values if value not in classes)
-    raise MetricError(
-        f"decisions has the value {odd!r}: give 0 and 1, or the classes of y, {classes[0]!r} and "
-        f"{classes[1]!r}; scores of a model go to scores"
     )
 
 
@@ -379,7 +188,7 @@ class _Sets:
     @classmethod
     def of(
         cls,
-        rows: _Rows,
+        rows: DecisionRows,
         held: list[list[HeldOutRates]],
         known: list[Known],
         delta: float,
@@ -467,7 +276,7 @@ def _joined(identified: Interval, limits: Interval) -> RateRange:
     return RateRange(min(limits[0], identified[0]), max(limits[1], identified[1]), identified)
 
 
-def _group(rows: _Rows, sets: _Sets, g: int) -> GroupErrorRates:
+def _group(rows: DecisionRows, sets: _Sets, g: int) -> GroupErrorRates:
     point, limited = sets.estimated[g], sets.limited[g]
     cells = point.cells
     ranges = {
@@ -544,7 +353,7 @@ def _apart(first: RateRange, last: RateRange, *, ratio: bool) -> RateRange:
 Bin = tuple[int, Interval, Bools, float]
 
 
-def _bins(rows: _Rows, scores: npt.ArrayLike | None, n_bins: int) -> list[Bin]:
+def _bins(rows: DecisionRows, scores: npt.ArrayLike | None, n_bins: int) -> list[Bin]:
     """Group, ends, rows and mean score of each bin that has rows."""
     if scores is None:
         return []
@@ -565,7 +374,7 @@ def _bins(rows: _Rows, scores: npt.ArrayLike | None, n_bins: int) -> list[Bin]:
 
 
 def _score_bin(
-    rows: _Rows, sets: _Sets, g: int, ends: Interval, inside: Bools, mean: float
+    rows: DecisionRows, sets: _Sets, g: int, ends: Interval, inside: Bools, mean: float
 ) -> ScoreBin:
     """A bin is a decision too: its precision is the share of fair positives in it."""
     here, weights, who = rows.of_group(g)
