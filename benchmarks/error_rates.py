@@ -12,7 +12,6 @@ learns the recorded label on one half, and its decisions of the other half are j
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import warnings
 from collections import defaultdict
@@ -30,6 +29,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from checkout import data_folder
 from fairpc.errors import MetricError
 from fairpc.evidence import ErrorRates, error_rates
 
@@ -261,10 +261,10 @@ def main() -> None:
     warnings.simplefilter("ignore")
     if options.what == "draws":
         draws(options.n, options.processes)
-    elif not os.environ.get("FAIRPC_DUAL_DATA"):
+    elif (folder := data_folder("FAIRPC_DUAL_DATA", "dual")) is None:
         sys.exit("FAIRPC_DUAL_DATA is not set: it names the folder of tables with a known truth")
     else:
-        tables(Path(os.environ["FAIRPC_DUAL_DATA"]))
+        tables(folder)
 
 
 if __name__ == "__main__":
