@@ -63,6 +63,20 @@ from fairpc.evidence._intervals import (
     wilson,
 )
 from fairpc.evidence._monitor import MonitorGap, ParityMonitor
+from fairpc.evidence._review_design import (
+    ExpectedWidth,
+    ReviewDesign,
+    expected_widths,
+    review_design,
+)
+from fairpc.evidence._review_estimates import (
+    ReviewedDifference,
+    ReviewedRate,
+    ReviewEstimates,
+    review_estimates,
+)
+from fairpc.evidence._review_posterior import recalibrate_posterior
+from fairpc.evidence._review_tests import ReviewTest
 from fairpc.evidence._strata import LeftOut
 from fairpc.evidence._test_records import (
     AssumptionTest,
@@ -84,6 +98,7 @@ __all__ = [
     "CandidateStrata",
     "ClassBound",
     "EqualRates",
+    "ExpectedWidth",
     "GroupBounds",
     "GroupMean",
     "GroupMechanism",
@@ -102,6 +117,11 @@ __all__ = [
     "ParityCurve",
     "ParityMonitor",
     "ParityWithin",
+    "ReviewDesign",
+    "ReviewEstimates",
+    "ReviewTest",
+    "ReviewedDifference",
+    "ReviewedRate",
     "StrataComparison",
     "StrataTest",
     "StratumGap",
@@ -112,8 +132,12 @@ __all__ = [
     "class_bounds",
     "compare_strata",
     "equal_rates",
+    "expected_widths",
     "identified_set",
     "parity",
     "parity_curve",
+    "recalibrate_posterior",
+    "review_design",
+    "review_estimates",
     "test_assumptions",
 ]

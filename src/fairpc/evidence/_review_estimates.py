@@ -1,0 +1,433 @@
+"""What reviewed rows say of this table: fair rates, mechanism and error rates, with intervals.
+
+Every rate is a ratio Σ u / Σ v over the rows of a group, where u and v depend on the fair decision.
+With û and v̂ what the posterior expects and W the weight of a reviewed row (1 / p in one batch),
+
+    Σ z(u) = λ Σ û + Σ_reviewed W (u − λ û)
+
+is unbiased for Σ u whatever the posterior is worth, and likewise for v. λ is the same in both and
+has the least variance, between 0, reviewed rows alone, and 1 (prediction-powered inference,
+Angelopoulos et al. 2023). What is estimated is this table, so the variance is that of the draw:
+Σ (1 − p) / p² e², with e the residual of a reviewed row. Nothing else is assumed.
+
+Limits are score limits as Wilson's are: the variance at another value of the rate differs by the
+third moment over the variance, times the distance (Johnson 1978). Where no reviewed row contradicts
+the posterior, e is small and says too little. So half a row with the other answer is added to each
+cell of recorded label and decision before the moments are taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.core import (
+    Array,
+    Bools,
+    Floats,
+    MetricError,
+    Positions,
+    Record,
+    check_groups,
+    check_level,
+    check_table,
+)
+from fairpc.evidence._intervals import Interval, quantile
+from fairpc.evidence._review_posterior import folds_of_rows, recalibrated
+from fairpc.evidence._review_quantities import Rate, group_rows, rates_of_group
+from fairpc.evidence._review_rows import (
+    binary,
+    check_chances,
+    check_drawn,
+    posterior_of,
+    response_of,
+    weights_of,
+)
+from fairpc.evidence._review_tests import ReviewedRows, feature_tests, rates_test
+
+FEW: Final = 5
+LEAST_FREEDOM: Final = 6.0
+_OTHER: Final = 0.5
+"""Rows with the other answer that are added to a cell."""
+
+
+@dataclass(frozen=True)
+class ReviewedRate(Record):
+    """A rate of this table as a review tells it."""
+
+    value: float  #: NaN where no reviewed row carries it
+    low: float
+    high: float
+    n: int  #: reviewed rows that carry it: those in its denominator
+    few: bool  #: fewer than five of them on one side, 0 or 1: read with care
+    worst: Interval  #: limits if what reviewers could not tell were all against it, or all for it
+    reliance: float  #: λ: 0 rests on reviewed rows alone, 1 on the posterior as corrected by them
+
+
+@dataclass(frozen=True)
+class ReviewedDifference(Record):
+    """Last group minus first, of one rate."""
+
+    first: Any
+    last: Any
+    value: float
+    low: float
+    high: float
+    worst: Interval
+
+
+@dataclass(frozen=True)
+class ReviewEstimates(Record):
+    """What a review says of this table; every rate by group."""
+
+    groups: tuple[Any, ...]
+    level: float  #: of each interval by itself
+    n_drawn: int
+    n_blank: int  #: drawn, and reviewers could not tell
+    fair_rate: Mapping[Any, ReviewedRate]
+    mechanism: Mapping[Any, Mapping[int, ReviewedRate]]  #: [group][f]: P(D = 1 | Df = f, group)
+    tpr: Mapping[Any, ReviewedRate]  #: of the decisions, against Df; empty without decisions
+    fpr: Mapping[Any, ReviewedRate]
+    accuracy: Mapping[Any, ReviewedRate]
+    precision: Mapping[Any, ReviewedRate]
+    #: every pair of groups, by "fair_rate", "mechanism_0", "mechanism_1", "tpr", …
+    differences: Mapping[str, tuple[ReviewedDifference, ...]]
+    tests: Mapping[str, Any]  #: "rates": Df ⟂ S; "features": by column, D ⟂ X_j given Df, S
+
+    _computed = ("warnings",)
+
+    def warnings(self) -> tuple[str, ...]:
+        """Rates that fewer than five reviewed rows carry on one side, a sentence each."""
+        named = [
+            *((f"the fair rate of {g!r}", r) for g, r in self.fair_rate.items()),
+            *(
+                (f"P(D=1 | Df={f}) of {g!r}", r)
+                for g, both in self.mechanism.items()
+                for f, r in both.items()
+            ),
+        ]
+        for name in ("tpr", "fpr", "accuracy", "precision"):
+            named += [(f"{name} of {g!r}", r) for g, r in getattr(self, name).items()]
+        return tuple(
+            f"Fewer than {FEW} of {r.n} reviewed rows are on one side of {text}: read its limits, "
+            "not its value."
+            for text, r in named
+            if r.few
+        )
+
+
+def review_estimates(
+    truth: npt.ArrayLike,
+    y: npt.ArrayLike,
+    sensitive_features: npt.ArrayLike,
+    *,
+    probability: npt.ArrayLike,
+    posterior: npt.ArrayLike | None = None,
+    drawn: npt.ArrayLike | None = None,
+    batch: npt.ArrayLike | None = None,
+    decisions: npt.ArrayLike | None = None,
+    X: Any = None,  # noqa: N803
+    level: float = 0.95,
+    recalibrate: bool = True,
+) -> ReviewEstimates:
+    """Fair rates, mechanism and error rates of this table from rows drawn with a known chance.
+
+    Args:
+        truth: reviewed fair decision of every row, 0 or 1; NaN where it was not reviewed.
+        y: recorded label, 0 or 1.
+        sensitive_features: group per row.
+        probability: chance with which each row was drawn, in its batch; only that of rows that were
+            drawn is used.
+        posterior: P(Df = 1 | x, s, d) of every row, from any model that did not see the truth;
+            None: reviewed rows alone.
+        drawn: True for rows that were drawn, if reviewers could not tell some. These count as
+            missing at random within a group and a recorded label, with the worst case beside it.
+        batch: number of the batch in which a row was drawn. A chance may depend on the reviews of
+            earlier batches, whose rows are not drawn again.
+        decisions: decisions of any model, 0 or 1, for their error rates against Df.
+        X: features, a table or a frame: test which of them alter labels.
+        level: of each interval.
+        recalibrate: correct the posterior by the reviews of other rows first
+            (:func:`recalibrate_posterior` with ``cross_fit``).
+    """
+    n_rows = len(np.asarray(truth))
+    t = binary("truth", truth, n_rows, blank=True)
+    labels = binary("y", y, n_rows)
+    names, ids = check_groups(sensitive_features, n_rows, "sensitive_features", least=1)
+    h = None if decisions is None else binary("decisions", decisions, n_rows)
+    sent = check_drawn(drawn, t)
+    chance = check_chances(probability, sent)
+    answered = ~np.isnan(t)
+    weight, spread = weights_of(chance, sent, batch)
+    response = response_of(weight, sent, answered, 2 * ids + labels.astype(np.intp))
+    m = None if posterior is None else _posterior(posterior, n_rows)
+    told_weight, told_spread = weights_of(chance, sent, batch, response)
+    if m is not None and recalibrate:
+        told = np.where(answered, told_weight, 0.0)
+        m = recalibrated(m, t, labels.astype(np.intp), ids, told, folds_of_rows(n_rows))
+    rows = _Rows(t, labels, ids, h, m, told_weight, told_spread, check_level(level))
+    worst = replace(rows, weight=weight, spread=spread) if (sent & ~answered).any() else None
+    found = {(r.name, r.group): (r, where) for r, where in _rates(rows)}
+    ratios = {key: _ratio(rows, *case) for key, case in found.items()}
+    by_name = _by_name(ratios, found, rows, worst, sent & ~answered)
+    return ReviewEstimates(
+        names,
+        rows.level,
+        int(sent.sum()),
+        int((sent & ~answered).sum()),
+        _named(by_name, "fair_rate", names),
+        {g: {f: by_name[f"mechanism_{f}", k] for f in (0, 1)} for k, g in enumerate(names)},
+        *(_named(by_name, name, names) for name in ("tpr", "fpr", "accuracy", "precision")),
+        _differences(by_name, names),
+        _tests(rows, ratios, X),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Checked arrays of all rows; weight and spread are 0 where a row was not drawn."""
+
+    truth: Floats
+    y: Floats
+    ids: Positions
+    h: Floats | None
+    m: Floats | None
+    weight: Floats
+    spread: Floats
+    level: float
+
+
+@dataclass(frozen=True, eq=False)
+class Ratio:
+    """A ratio, its limits, and the variance of it as a rate of a population."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    few: bool
+    reliance: float
+    variance: float  #: of the value for a population of which the table is a draw
+    freedom: float
+
+
+def _posterior(values: npt.ArrayLike, n_rows: int) -> Floats:
+    m = posterior_of(values)
+    if len(m) != n_rows:
+        raise MetricError(f"posterior has {len(m)} rows and truth {n_rows}: give as many")
+    return m
+
+
+def _rates(rows: _Rows) -> Iterator[tuple[Rate, Positions]]:
+    for g, where in enumerate(group_rows(rows.ids)):
+        h = None if rows.h is None else rows.h[where]
+        for rate in rates_of_group(g, len(where), rows.y[where], h, "all"):
+            yield rate, where
+
+
+def _ratio(rows: _Rows, rate: Rate, where: Positions) -> Ratio:
+    """One rate from the reviewed rows of its group."""
+    t = rows.truth[where]
+    told = ~np.isnan(t)
+    t, weight, spread = t[told], rows.weight[where][told], rows.spread[where][told]
+    u, v = (np.where(t == 1, at[1][told], at[0][told]) for at in (rate.u, rate.v))
+    n, ones = int(v.sum()), int(u.sum())
+    if not n:
+        return Ratio(math.nan, 0.0, 1.0, 0, True, 0.0, math.inf, LEAST_FREEDOM)
+    if rows.m is None:
+        totals, hats = (0.0, 0.0), (np.zeros(len(t)), np.zeros(len(t)))
+    else:
+        m = rows.m[where]
+        full = [at[0] + m * (at[1] - at[0]) for at in (rate.u, rate.v)]
+        totals, hats = (float(full[0].sum()), float(full[1].sum())), (full[0][told], full[1][told])
+    theta, trust, bottom = least_variance((u, v), hats, totals, weight, spread)
+    theta = min(max(theta, 0.0), 1.0)
+    guess = trust * (hats[0] - theta * hats[1])
+    at_0, at_1 = (gap[told] for gap in rate.gap(theta))
+    seen = (np.where(t == 1, at_1, at_0) - guess) / bottom
+    other = (np.where(t == 1, at_0, at_1) - guess) / bottom
+    share = _share_of_others(rows, where[told])
+    carrying = weight[v > 0]
+    kish = float(carrying.sum() ** 2 / (carrying @ carrying))
+    low, high, freedom = _limits(theta, seen, other, share, weight, spread, kish, rows.level)
+    # The table is a draw of a population: every row then counts, not only those left out.
+    variance = float(weight**2 @ ((1 - share) * seen**2 + share * other**2))
+    few = min(ones, n - ones) < FEW
+    return Ratio(theta, low, high, n, few, trust, variance, freedom)
+
+
+def least_variance(
+    parts: tuple[Floats, Floats],
+    hats: tuple[Floats, Floats],
+    totals: tuple[float, float],
+    weight: Floats,
+    spread: Floats,
+) -> tuple[float, float, float]:
+    """The ratio, its λ and the denominator.
+
+    Args:
+        parts: u and v of reviewed rows.
+        hats: what the posterior expects of them.
+        totals: sums of these over all rows of the group.
+        weight: of reviewed rows.
+        spread: what a squared residual of each adds to the variance.
+    """
+    trust = 0.0
+    top, bottom = difference_totals(parts, hats, totals, weight, trust)
+    for _ in range(3):
+        theta = min(max(top / bottom, 0.0), 1.0)
+        a, b = parts[0] - theta * parts[1], hats[0] - theta * hats[1]
+        size = float(spread @ (b * b))
+        trust = min(max(float(spread @ (a * b)) / size, 0.0), 1.0) if size > 0 else 0.0
+        top, bottom = difference_totals(parts, hats, totals, weight, trust)
+        if bottom <= 0:  # a denominator that is not positive: the posterior misleads
+            trust = 0.0
+            top, bottom = difference_totals(parts, hats, totals, weight, trust)
+            break
+    return top / bottom, trust, bottom
+
+
+def difference_totals(
+    parts: tuple[Floats, Floats],
+    hats: tuple[Floats, Floats],
+    totals: tuple[float, float],
+    weight: Floats,
+    trust: float,
+) -> tuple[float, float]:
+    """λ Σ û + Σ W (u − λ û), and the same of v: both unbiased at any λ that is fixed before."""
+    top, bottom = (
+        trust * total + float(weight @ (part - trust * hat))
+        for part, hat, total in zip(parts, hats, totals, strict=True)
+    )
+    return top, bottom
+
+
+def _share_of_others(rows: _Rows, told: Positions) -> Floats:
+    """Share of each reviewed row's cell that half a row with the other answer would be."""
+    cell = rows.y[told].astype(np.intp)
+    if rows.h is not None:
+        cell = 2 * cell + rows.h[told].astype(np.intp)
+    size = np.bincount(cell)[cell]
+    return np.asarray(_OTHER / (size + 2 * _OTHER))
+
+
+def _limits(
+    theta: float,
+    seen: Floats,
+    other: Floats,
+    share: Floats,
+    weight: Floats,
+    spread: Floats,
+    kish: float,
+    level: float,
+) -> tuple[float, float, float]:
+    """Score limits: distances x with x² = t² (V + s x − x² / n), s the skewness of the draw."""
+    second = spread * ((1 - share) * seen**2 + share * other**2)
+    variance = float(second.sum())
+    if variance <= 0:
+        return theta, theta, math.inf  # every row was reviewed
+    third = float((weight * spread) @ ((1 - share) * seen**3 + share * other**3))
+    freedom = max(2 * variance**2 / float(second @ second), LEAST_FREEDOM)
+    t = quantile((1 + level) / 2, freedom)
+    a, b = 1 + t * t / kish, t * t * third / variance
+    root = math.sqrt(b * b + 4 * a * t * t * variance)
+    low, high = theta + (b - root) / (2 * a), theta + (b + root) / (2 * a)
+    return max(0.0, low), min(1.0, high), freedom
+
+
+def _by_name(
+    ratios: Mapping[tuple[str, int], Ratio],
+    found: Mapping[tuple[str, int], tuple[Rate, Positions]],
+    rows: _Rows,
+    worst: _Rows | None,
+    blank: Bools,
+) -> dict[tuple[str, int], ReviewedRate]:
+    """The rates as they are given, with what blanks could do to them."""
+    given = {}
+    for key, ratio in ratios.items():
+        ends = ratio.low, ratio.high
+        if worst is not None:
+            ends = _worst(worst, *found[key], blank, ratio)
+        given[key] = ReviewedRate(
+            ratio.value, ratio.low, ratio.high, ratio.n, ratio.few, ends, ratio.reliance
+        )
+    return given
+
+
+def _worst(rows: _Rows, rate: Rate, where: Positions, blank: Bools, ratio: Ratio) -> Interval:
+    """Limits with every blank answered against the rate, and with every one for it."""
+    if math.isnan(ratio.value):
+        return 0.0, 1.0
+    at_0, at_1 = rate.gap(ratio.value)
+    here = blank[where]
+    ends = []
+    for raising in (at_1 < at_0, at_1 > at_0):
+        filled = rows.truth.copy()
+        filled[where[here]] = raising[here]
+        ends.append(_ratio(replace(rows, truth=filled), rate, where))
+    return min(ends[0].low, ratio.low), max(ends[1].high, ratio.high)
+
+
+def _named(
+    by_name: Mapping[tuple[str, int], ReviewedRate], name: str, groups: tuple[Any, ...]
+) -> dict[Any, ReviewedRate]:
+    return {g: by_name[name, k] for k, g in enumerate(groups) if (name, k) in by_name}
+
+
+def _differences(
+    by_name: Mapping[tuple[str, int], ReviewedRate], groups: tuple[Any, ...]
+) -> dict[str, tuple[ReviewedDifference, ...]]:
+    """Every rate, every pair of groups, from the two intervals (Newcombe 1998)."""
+    found: dict[str, tuple[ReviewedDifference, ...]] = {}
+    for name in dict.fromkeys(name for name, _ in by_name):
+        found[name] = tuple(
+            _difference(groups[a], groups[b], by_name[name, a], by_name[name, b])
+            for a, b in combinations(range(len(groups)), 2)
+        )
+    return found
+
+
+def _difference(
+    first: Any, last: Any, rate_1: ReviewedRate, rate_2: ReviewedRate
+) -> ReviewedDifference:
+    value = rate_2.value - rate_1.value
+    worst = rate_2.worst[0] - rate_1.worst[1], rate_2.worst[1] - rate_1.worst[0]
+    if math.isnan(value):
+        return ReviewedDifference(first, last, value, -1.0, 1.0, worst)
+    down = math.hypot(rate_2.value - rate_2.low, rate_1.high - rate_1.value)
+    up = math.hypot(rate_2.high - rate_2.value, rate_1.value - rate_1.low)
+    low, high = max(-1.0, value - down), min(1.0, value + up)
+    if rate_1.worst == (rate_1.low, rate_1.high) and rate_2.worst == (rate_2.low, rate_2.high):
+        worst = low, high
+    return ReviewedDifference(first, last, value, low, high, worst)
+
+
+def _tests(rows: _Rows, ratios: Mapping[tuple[str, int], Ratio], x: Any) -> dict[str, Any]:
+    """Df ⟂ S, and for every column D ⟂ X_j given Df and S."""
+    told = np.flatnonzero(~np.isnan(rows.truth))
+    rates = [ratio for (name, _), ratio in ratios.items() if name == "fair_rate"]
+    freedom = min(ratio.freedom for ratio in rates)
+    pairs = [ratio.value for ratio in rates], [ratio.variance for ratio in rates]
+    tests: dict[str, Any] = {"rates": rates_test(*pairs, freedom, len(told)), "features": {}}
+    if x is not None and len(told):
+        reviewed = ReviewedRows(told, rows.truth[told], rows.weight[told], rows.y, rows.ids)
+        tests["features"] = feature_tests(_columns(x, len(rows.y)), reviewed)
+    return tests
+
+
+def _columns(x: Any, n_rows: int) -> dict[Any, Array]:
+    """The columns of a table or a frame by name, or by number where they have none."""
+    if hasattr(x, "columns"):
+        columns = {name: np.asarray(x[name]) for name in x.columns}
+    else:
+        columns = dict(enumerate(check_table("X", x).T))
+    for name, column in columns.items():
+        if column.shape != (n_rows,):
+            raise MetricError(f"column {name!r} of X has {len(column)} rows: give {n_rows}")
+    return columns
