@@ -14,7 +14,6 @@ number of rows, rounded up or down.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -34,7 +33,7 @@ from fairpc.core import (
     one_number,
     whole_number,
 )
-from fairpc.evidence._intervals import quantile, wilson
+from fairpc.evidence._intervals import quantile, some_of, wilson
 from fairpc.evidence._review_quantities import (
     Quantity,
     Rate,
@@ -202,42 +201,38 @@ def expected_widths(
     names, ids = _groups("sensitive_features", sensitive_features, len(m))
     every = np.ones(len(m), np.bool_)
     share = _shares(given, ids, y, decisions, quantity, method, floor, every)
-    widths = []
-    for rate, rows in _rates(ids, y, decisions, quantity):
-        spread, value = influence_spread(rate, m[rows]) ** 2, expected(rate, m[rows])
-        if math.isnan(value):
-            continue
-        carrying = float((rate.v[0] + m[rows] * (rate.v[1] - rate.v[0])).mean()) * len(rows)
-
-        def half(n: int, rows=rows, spread=spread, value=value) -> float:  # type: ignore[no-untyped-def]
-            p = _capped(share, n)[rows]
-            return _half_width(value, float((spread * (1 - p) / p).sum()), z)
-
-        alone = _half_width(
-            value, value * (1 - value) * (1 - n / len(m)) * len(m) / n / carrying, z
-        )
-        widths.append(
-            ExpectedWidth(
-                rate.name,
-                names[rate.group],
-                value,
-                n,
-                half(n),
-                alone,
-                aim,
-                _least(half, aim, len(m)),
-            )
-        )
-    return tuple(widths)
+    return tuple(
+        _expected_width(rate, names[rate.group], m[rows], (share, rows), n, aim, z)
+        for rate, rows in _rates(ids, y, decisions, quantity)
+        if not math.isnan(expected(rate, m[rows]))  # decisions that are all 0 have no precision
+    )
 
 
-def _least(half: Any, aim: float, most: int) -> int:
-    """The least number of rows with at most that half width, by bisection."""
-    low, high = 1, most
-    while low < high:
+def _expected_width(
+    rate: Rate,
+    group: Any,
+    m: Floats,
+    budget: tuple[Floats, Positions],
+    n: int,
+    aim: float,
+    z: float,
+) -> ExpectedWidth:
+    """Of one rate; ``budget`` has the share of every row of the table and the group's rows."""
+    share, rows = budget
+    value, spread = expected(rate, m), influence_spread(rate, m) ** 2
+    carrying = float((rate.v[0] + m * (rate.v[1] - rate.v[0])).sum())
+
+    def half(n: int) -> float:
+        p = _capped(share, n)[rows]
+        return _half_width(value, float((spread * (1 - p) / p).sum()), z)
+
+    part = n / len(share)
+    alone = _half_width(value, value * (1 - value) * (1 - part) / part / carrying, z)
+    low, high = 1, len(share)
+    while low < high:  # the half width falls with n
         middle = (low + high) // 2
         low, high = (low, middle) if half(middle) <= aim else (middle + 1, high)
-    return low
+    return ExpectedWidth(rate.name, group, value, n, half(n), alone, aim, low)
 
 
 def _half_width(value: float, variance: float, z: float) -> float:
@@ -262,7 +257,7 @@ def _shares(
     if not FLOOR <= one_number("floor", floor) <= 1:
         raise MetricError(f"floor is {floor}: give the share that is spread evenly, {FLOOR} to 1")
     check_quantity(quantity, y, decisions)
-    even = open_rows / open_rows.sum()
+    even: Floats = open_rows / open_rows.sum()
     if method == "uniform":
         return even
     wanted = np.zeros(len(m))
@@ -272,7 +267,9 @@ def _shares(
         if spread.sum() > 0:
             wanted[rows] += (spread / spread.sum()) ** 2
     wanted = np.sqrt(wanted)
-    return floor * even + (1 - floor) * wanted / wanted.sum() if wanted.any() else even
+    if not wanted.any():
+        return even
+    return np.asarray(floor * even + (1 - floor) * wanted / wanted.sum())
 
 
 def _rates(
@@ -288,7 +285,7 @@ def _rates(
     check_quantity(quantity, labels, h)
     found = []
     for g, rows in enumerate(group_rows(ids)):
-        own = (None if a is None else a[rows] for a in (labels, h))
+        own = some_of(labels, rows), some_of(h, rows)
         found += [(rate, rows) for rate in rates_of_group(g, len(rows), *own, quantity)]
     return found
 

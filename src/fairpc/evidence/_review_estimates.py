@@ -162,30 +162,50 @@ def review_estimates(
     names, ids = check_groups(sensitive_features, n_rows, "sensitive_features", least=1)
     h = None if decisions is None else binary("decisions", decisions, n_rows)
     sent = check_drawn(drawn, t)
+    blank = sent & np.isnan(t)
     chance = check_chances(probability, sent)
-    answered = ~np.isnan(t)
     weight, spread = weights_of(chance, sent, batch)
-    response = response_of(weight, sent, answered, 2 * ids + labels.astype(np.intp))
-    m = None if posterior is None else _posterior(posterior, n_rows)
+    cell = 2 * ids + labels.astype(np.intp)
+    response = response_of(weight, sent, sent & ~blank, cell)
     told_weight, told_spread = weights_of(chance, sent, batch, response)
+    m = None if posterior is None else _posterior(posterior, n_rows)
     if m is not None and recalibrate:
-        told = np.where(answered, told_weight, 0.0)
-        m = recalibrated(m, t, labels.astype(np.intp), ids, told, folds_of_rows(n_rows))
+        folds = folds_of_rows(n_rows)
+        m = recalibrated(m, t, labels.astype(np.intp), ids, told_weight, folds)
     rows = _Rows(t, labels, ids, h, m, told_weight, told_spread, check_level(level))
-    worst = replace(rows, weight=weight, spread=spread) if (sent & ~answered).any() else None
-    found = {(r.name, r.group): (r, where) for r, where in _rates(rows)}
-    ratios = {key: _ratio(rows, *case) for key, case in found.items()}
-    by_name = _by_name(ratios, found, rows, worst, sent & ~answered)
+    asked = {(rate.name, rate.group): (rate, where) for rate, where in _rates(rows)}
+    ratios = {key: _ratio(rows, *case) for key, case in asked.items()}
+    filled = replace(rows, weight=weight, spread=spread)
+    rates = {
+        key: _given(ratio, _worst(filled, *asked[key], blank, ratio))
+        for key, ratio in ratios.items()
+    }
+    tests = _tests(rows, ratios, X)
+    return _record(rates, names, rows.level, (int(sent.sum()), int(blank.sum())), tests)
+
+
+def _record(
+    rates: Mapping[tuple[str, int], ReviewedRate],
+    names: tuple[Any, ...],
+    level: float,
+    counts: tuple[int, int],
+    tests: Mapping[str, Any],
+) -> ReviewEstimates:
+    """The rates by name and group, and their differences."""
+    each = {name: _named(rates, name, names) for name, _ in rates}
+    mechanism = {g: {f: each[f"mechanism_{f}"][g] for f in (0, 1)} for g in names}
     return ReviewEstimates(
         names,
-        rows.level,
-        int(sent.sum()),
-        int((sent & ~answered).sum()),
-        _named(by_name, "fair_rate", names),
-        {g: {f: by_name[f"mechanism_{f}", k] for f in (0, 1)} for k, g in enumerate(names)},
-        *(_named(by_name, name, names) for name in ("tpr", "fpr", "accuracy", "precision")),
-        _differences(by_name, names),
-        _tests(rows, ratios, X),
+        level,
+        *counts,
+        each["fair_rate"],
+        mechanism,
+        each.get("tpr", {}),
+        each.get("fpr", {}),
+        each.get("accuracy", {}),
+        each.get("precision", {}),
+        {name: _differences(by_group) for name, by_group in each.items()},
+        tests,
     )
 
 
@@ -341,29 +361,16 @@ def _limits(
     return max(0.0, low), min(1.0, high), freedom
 
 
-def _by_name(
-    ratios: Mapping[tuple[str, int], Ratio],
-    found: Mapping[tuple[str, int], tuple[Rate, Positions]],
-    rows: _Rows,
-    worst: _Rows | None,
-    blank: Bools,
-) -> dict[tuple[str, int], ReviewedRate]:
-    """The rates as they are given, with what blanks could do to them."""
-    given = {}
-    for key, ratio in ratios.items():
-        ends = ratio.low, ratio.high
-        if worst is not None:
-            ends = _worst(worst, *found[key], blank, ratio)
-        given[key] = ReviewedRate(
-            ratio.value, ratio.low, ratio.high, ratio.n, ratio.few, ends, ratio.reliance
-        )
-    return given
+def _given(ratio: Ratio, worst: Interval) -> ReviewedRate:
+    """A ratio as users get it."""
+    limits = ratio.value, ratio.low, ratio.high
+    return ReviewedRate(*limits, ratio.n, ratio.few, worst, ratio.reliance)
 
 
 def _worst(rows: _Rows, rate: Rate, where: Positions, blank: Bools, ratio: Ratio) -> Interval:
     """Limits with every blank answered against the rate, and with every one for it."""
-    if math.isnan(ratio.value):
-        return 0.0, 1.0
+    if math.isnan(ratio.value) or not blank[where].any():
+        return ratio.low, ratio.high
     at_0, at_1 = rate.gap(ratio.value)
     here = blank[where]
     ends = []
@@ -375,22 +382,14 @@ def _worst(rows: _Rows, rate: Rate, where: Positions, blank: Bools, ratio: Ratio
 
 
 def _named(
-    by_name: Mapping[tuple[str, int], ReviewedRate], name: str, groups: tuple[Any, ...]
+    rates: Mapping[tuple[str, int], ReviewedRate], name: str, groups: tuple[Any, ...]
 ) -> dict[Any, ReviewedRate]:
-    return {g: by_name[name, k] for k, g in enumerate(groups) if (name, k) in by_name}
+    return {g: rates[name, k] for k, g in enumerate(groups)}
 
 
-def _differences(
-    by_name: Mapping[tuple[str, int], ReviewedRate], groups: tuple[Any, ...]
-) -> dict[str, tuple[ReviewedDifference, ...]]:
-    """Every rate, every pair of groups, from the two intervals (Newcombe 1998)."""
-    found: dict[str, tuple[ReviewedDifference, ...]] = {}
-    for name in dict.fromkeys(name for name, _ in by_name):
-        found[name] = tuple(
-            _difference(groups[a], groups[b], by_name[name, a], by_name[name, b])
-            for a, b in combinations(range(len(groups)), 2)
-        )
-    return found
+def _differences(rates: Mapping[Any, ReviewedRate]) -> tuple[ReviewedDifference, ...]:
+    """Every pair of groups, from the two intervals (Newcombe 1998)."""
+    return tuple(_difference(a, b, rates[a], rates[b]) for a, b in combinations(rates, 2))
 
 
 def _difference(

@@ -94,11 +94,9 @@ def _p_value(
     size = np.bincount(place, minlength=(int(level.max()) + 1) * k)
     rate = (np.bincount(place, reviewed.y, len(size)) + 0.5) / (size + 1)
     kinds, kind = np.unique(2 * place[rows] + reviewed.y[rows].astype(np.intp), return_inverse=True)
-    weight = reviewed.weight / reviewed.weight.mean()
-    test = _Statistic(
-        kinds % 2, kinds // 2, k, np.bincount(kind, weight), np.bincount(kind, weight**2)
-    )
-    counted = weight[:, None] * (kind[:, None] == np.arange(len(kinds)))
+    weight: Floats = reviewed.weight / reviewed.weight.mean()
+    counted: Floats = weight[:, None] * (kind[:, None] == np.arange(len(kinds)))
+    test = _Statistic(kinds % 2, kinds // 2, k, counted.sum(axis=0), (counted**2).sum(axis=0))
     p, seen = test(reviewed.truth[None] @ counted, rate[None])
     # Labels of all rows are a draw, too: their rates vary in tables like this one.
     noise = rng.standard_normal((len(draws), len(rate))) * np.sqrt(rate * (1 - rate) / (size + 1))
@@ -140,7 +138,8 @@ class _Statistic:
     def _mechanism(self, member: Floats) -> Floats:
         """P(D = 1) among the members of each group, half a row of each label added."""
         groups = (self.place[:, None] % self.k == np.arange(self.k)).astype(np.float64)
-        return ((member * self.y) @ groups + 0.5) / (member @ groups + 1)
+        found: Floats = ((member * self.y) @ groups + 0.5) / (member @ groups + 1)
+        return found
 
 
 def _levels(column: Array, rows: Positions) -> Positions:
