@@ -108,6 +108,7 @@ def test_expected_widths_shrink_with_reviews() -> None:
         ({"n": 2, "method": "clever"}, "use one of active, uniform"),
         ({"n": 2, "strata": np.arange(8)}, "n is 2 and strata has 8 values"),
         ({"n": 2, "reviewed": [8]}, "positions of rows below 8"),
+        ({"n": 2, "reviewed": np.arange(8)}, "reviewed has every row"),
     ],
 )
 def test_what_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:

@@ -14,6 +14,7 @@ number of rows, rounded up or down.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -97,7 +98,7 @@ class ExpectedWidth(Record):
 _WORDS: Final = {
     "fair_rate": "the fair rate",
     "mechanism_0": "the share of wrongly positive labels",
-    "mechanism_1": "the share of rightly positive labels",
+    "mechanism_1": "the share of wrongly negative labels",
     "tpr": "the true positive rate",
     "fpr": "the false positive rate",
     "accuracy": "the accuracy",
@@ -141,14 +142,16 @@ def review_design(
     """
     m = posterior_of(posterior)
     open_rows = ~_mask(reviewed, len(m))
-    most = int(open_rows.sum())
-    n = whole_number("n", n, 1, max(most, 1))
+    if not open_rows.any():
+        raise MetricError("reviewed has every row: there is none left to draw")
+    n = whole_number("n", n, 1, int(open_rows.sum()))
     check_choice("draw", draw, ("fixed", "independent"), MetricError)
     _, ids = _groups("sensitive_features", sensitive_features, len(m))
-    levels, level = _groups("strata", strata, len(m))
-    if len(levels) > n:
+    _, level = _groups("strata", strata, len(m))
+    n_levels = len(np.unique(level[open_rows]))
+    if n_levels > n:
         raise MetricError(
-            f"n is {n} and strata has {len(levels)} values: draw a row of each at least, or merge"
+            f"n is {n} and strata has {n_levels} values: draw a row of each at least, or merge"
         )
     share = _shares(m, ids, y, decisions, quantity, method, floor, open_rows)
     chance = np.zeros(len(m))
