@@ -272,12 +272,23 @@ def _ratio(rows: _Rows, rate: Rate, where: Positions) -> Ratio:
     at_0, at_1 = (gap[told] for gap in rate.gap(theta))
     seen = (np.where(t == 1, at_1, at_0) - guess) / bottom
     other = (np.where(t == 1, at_0, at_1) - guess) / bottom
-    share = _share_of_others(rows, where[told])
+    own = _cells(rows, where[told])
+    share = _OTHER / (np.bincount(own)[own] + 2 * _OTHER)
     carrying = weight[v > 0]
     kish = float(carrying.sum() ** 2 / (carrying @ carrying))
-    low, high, freedom = _limits(theta, seen, other, share, weight, spread, kish, rows.level)
+    unseen = [
+        (w, gap / bottom) for w, gap in _unseen(rows, rate, where, told, theta, weight.mean())
+    ]
+    # Moments of the draw: of what was seen, of the other answers, of cells that were not seen.
+    residuals = np.concatenate([seen, other, [e for _, e in unseen]])
+    unseen_weight = np.array([w for w, _ in unseen])
+    weights = np.concatenate([weight, weight, unseen_weight])
+    shares = np.concatenate([1 - share, share, np.full(len(unseen), _OTHER)])
+    spreads = np.concatenate([spread, spread, unseen_weight * np.maximum(unseen_weight - 1, 0.0)])
+    draw = _Draw(shares * spreads * residuals**2, weights * residuals)
+    low, high, freedom = _limits(theta, draw, kish, rows.level)
     # The table is a draw of a population: every row then counts, not only those left out.
-    variance = float(weight**2 @ ((1 - share) * seen**2 + share * other**2))
+    variance = float((shares * weights**2) @ residuals**2)
     few = min(ones, n - ones) < FEW
     return Ratio(theta, low, high, n, few, trust, variance, freedom)
 
@@ -328,32 +339,42 @@ def difference_totals(
     return top, bottom
 
 
-def _share_of_others(rows: _Rows, told: Positions) -> Floats:
-    """Share of each reviewed row's cell that half a row with the other answer would be."""
-    cell = rows.y[told].astype(np.intp)
-    if rows.h is not None:
-        cell = 2 * cell + rows.h[told].astype(np.intp)
-    size = np.bincount(cell)[cell]
-    return np.asarray(_OTHER / (size + 2 * _OTHER))
+def _cells(rows: _Rows, where: Positions) -> Positions:
+    """Recorded label and decision of rows, as one number."""
+    cell = rows.y[where].astype(np.intp)
+    return cell if rows.h is None else 2 * cell + rows.h[where].astype(np.intp)
 
 
-def _limits(
-    theta: float,
-    seen: Floats,
-    other: Floats,
-    share: Floats,
-    weight: Floats,
-    spread: Floats,
-    kish: float,
-    level: float,
-) -> tuple[float, float, float]:
+def _unseen(
+    rows: _Rows, rate: Rate, where: Positions, told: Bools, theta: float, weight: float
+) -> Iterator[tuple[float, float]]:
+    """Weight and residual of half a row of each cell without any reviewed row.
+
+    The residual is the larger one that the cell's rows could have; a row stands for no more rows
+    than the cell has.
+    """
+    cell = _cells(rows, where)
+    for c in np.setdiff1d(cell, cell[told]).tolist():
+        here = np.flatnonzero(cell == c)
+        gaps = [float(gap[here[0]]) for gap in rate.gap(theta)]
+        yield min(weight, float(len(here))), max(gaps, key=abs)
+
+
+@dataclass(frozen=True, eq=False)
+class _Draw:
+    """What each row, or share of one, adds to the variance, and how far it moves the rate."""
+
+    variance: Floats
+    move: Floats
+
+
+def _limits(theta: float, draw: _Draw, kish: float, level: float) -> tuple[float, float, float]:
     """Score limits: distances x with x² = t² (V + s x − x² / n), s the skewness of the draw."""
-    second = spread * ((1 - share) * seen**2 + share * other**2)
-    variance = float(second.sum())
+    variance = float(draw.variance.sum())
     if variance <= 0:
         return theta, theta, math.inf  # every row was reviewed
-    third = float((weight * spread) @ ((1 - share) * seen**3 + share * other**3))
-    freedom = max(2 * variance**2 / float(second @ second), LEAST_FREEDOM)
+    third = float(draw.variance @ draw.move)
+    freedom = max(2 * variance**2 / float(draw.variance @ draw.variance), LEAST_FREEDOM)
     t = quantile((1 + level) / 2, freedom)
     a, b = 1 + t * t / kish, t * t * third / variance
     root = math.sqrt(b * b + 4 * a * t * t * variance)
