@@ -26,6 +26,8 @@ EDGE: Final = 0.005
 BINS: Final = 4
 LEAST_ROWS: Final = 3
 """Reviewed rows of a level; rarer ones are one level together."""
+BALLAST: Final = 0.2
+"""Rows added to the variance of a level, so that one surprise where none was likely is no proof."""
 SEED: Final = 0
 
 
@@ -132,8 +134,8 @@ class _Statistic:
         pooled = 2 * (self.place // self.k) + self.y
         cells = (pooled[:, None] == np.unique(pooled)).astype(np.float64)
         residual, spread = (truth - self.weight * p) @ cells, (self.square * p * (1 - p)) @ cells
-        half = 0.5 * self.square.sum() / self.weight.sum()
-        return p, (residual**2 / (spread + half)).sum(axis=1)
+        ballast = BALLAST * self.square.sum() / self.weight.sum()
+        return p, (residual**2 / (spread + ballast)).sum(axis=1)
 
     def _mechanism(self, member: Floats) -> Floats:
         """P(D = 1) among the members of each group, half a row of each label added."""
