@@ -71,6 +71,20 @@ from fairpc.evidence._intervals import (
 )
 from fairpc.evidence._monitor import MonitorGap, ParityMonitor
 from fairpc.evidence._point import FairRatePoint, fair_rate_point
+from fairpc.evidence._review_design import (
+    ExpectedWidth,
+    ReviewDesign,
+    expected_widths,
+    review_design,
+)
+from fairpc.evidence._review_estimates import (
+    ReviewedDifference,
+    ReviewedRate,
+    ReviewEstimates,
+    review_estimates,
+)
+from fairpc.evidence._review_posterior import recalibrate_posterior
+from fairpc.evidence._review_tests import ReviewTest
 from fairpc.evidence._strata import LeftOut
 from fairpc.evidence._stratum_bounds import LEVEL, HeldOutRates, Known, StratumBounds
 from fairpc.evidence._test_records import (
@@ -102,6 +116,7 @@ __all__ = [
     "EqualRates",
     "FairRatePoint",
     "ErrorRates",
+    "ExpectedWidth",
     "GroupBounds",
     "GroupErrorRates",
     "GroupMean",
@@ -127,6 +142,11 @@ __all__ = [
     "RateRange",
     "RecordedRates",
     "ScoreBin",
+    "ReviewDesign",
+    "ReviewEstimates",
+    "ReviewTest",
+    "ReviewedDifference",
+    "ReviewedRate",
     "StrataComparison",
     "StrataTest",
     "StratumGap",
@@ -143,8 +163,12 @@ __all__ = [
     "fair_rate_point",
     "equalised_odds",
     "error_rates",
+    "expected_widths",
     "identified_set",
     "parity",
     "parity_curve",
+    "recalibrate_posterior",
+    "review_design",
+    "review_estimates",
     "test_assumptions",
 ]
