@@ -18,7 +18,6 @@ from fairpc.circuit import Bounds, FlowPlan, SetsStep, em_of_sets, prepare
 from fairpc.core import Floats, Int32s, Ints, LearningError, Positions, counted
 from fairpc.data import Table
 from fairpc.learners import LEAST, one_thread
-from fairpc.models._balanced_flows import BalancedPlan
 from fairpc.models._decisions import FittedDecisions
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._estimators import CircuitClassifier
