@@ -30,7 +30,6 @@ from fairpc.core import (
     two_numbers,
     whole_number,
 )
-from fairpc.evidence._bounds import HeldOutRates, Known
 from fairpc.evidence._decision_rows import DecisionRows
 from fairpc.evidence._error_pairs import gap_range, ratio_range
 from fairpc.evidence._error_records import (
@@ -59,6 +58,7 @@ from fairpc.evidence._intervals import (
     some_of,
 )
 from fairpc.evidence._strata import level_of_each
+from fairpc.evidence._stratum_bounds import HeldOutRates, Known
 from fairpc.evidence._top_sets import joint_bound
 
 _TIED: Final = 0.2

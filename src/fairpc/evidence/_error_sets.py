@@ -23,7 +23,7 @@ from typing import Final, Literal
 import numpy as np
 
 from fairpc.core import Bools, Floats, Positions
-from fairpc.evidence._identified import GroupRange
+from fairpc.evidence._group_range import GroupRange
 from fairpc.evidence._intervals import Interval
 from fairpc.learners import kish
 
