@@ -302,7 +302,7 @@ def test_lengths_must_fit() -> None:
     X, y, s = table(60)
     with pytest.raises(TableError, match="60 rows and 59 labels"):
         compare([LR()], X, y[:59], sensitive_features=s)
-    with pytest.raises(TableError, match="sensitive column 'sex' is not in the table"):
+    with pytest.raises(TableError, match="column 'sex' in sensitive is not in the table"):
         compare([LatNB(sensitive="sex")], X, y)
 
 
