@@ -160,6 +160,7 @@ def stages(table: PaperTable, k: int, seed: int) -> None:
         choices = fit_auto(
             rows.train, validation=rows.valid, options=options, callback=note
         ).choices
+        assert choices is not None
         n_mixtures += len(choices.components) + len(choices.dropped) > 1
     for stage_name, scores in found.items():
         print(f"| {table.name} | {stage_name} | {np.mean(scores):.4f} |", flush=True)

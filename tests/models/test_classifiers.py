@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -287,17 +288,17 @@ def test_other_tables_are_refused() -> None:
 def test_trees_of_another_shape_are_used_and_not_saved(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = learned._boosted_content
+    read = learned._boosted_nodes
 
-    def other(learner: Any, sizes: Ints) -> dict[str, Any]:
+    def other(learner: Any, sizes: Ints) -> learned.TreeNodes:
         if fault == "raises":
             raise AttributeError("_predictors")
-        content = read(learner, sizes)
-        return content | {"value": [value + 1e-3 for value in content["value"]]}
+        nodes = read(learner, sizes)
+        return replace(nodes, value=nodes.value + 1e-3)
 
     table, _ = people(300, 0)
     expected = fitted("hgb").predict_proba(table)
-    monkeypatch.setattr(learned, "_boosted_content", other)
+    monkeypatch.setattr(learned, "_boosted_nodes", other)
     model = fitted("hgb")
     assert isinstance(model.learned_, Opaque)
     np.testing.assert_allclose(model.predict_proba(table), expected, rtol=0, atol=1e-12)
@@ -332,9 +333,9 @@ def _without_compiler(trees: SavedTrees, rows: Floats) -> Floats:
     from fairpc.learners import _kernels
 
     kernel: Any = _kernels.leaf_sums
-    out = np.full(len(rows), trees.baseline)
+    out = np.full(len(rows), trees.nodes.baseline)
     with np.errstate(over="ignore"):
-        getattr(kernel, "py_func", kernel)(rows, *trees._known, out)
+        getattr(kernel, "py_func", kernel)(rows, *trees.arrays, out)
     return out
 
 

@@ -111,6 +111,7 @@ def test_clusters_are_taken_where_the_cells_have_them() -> None:
     s, d, kind = rng.integers(0, 2, (3, n))
     x = np.where(rng.random((n, 8)) < 0.15, 1 - kind[:, None], kind[:, None])
     fitted = fit_auto(Rows.of(s, d, x), options=SHORT, n_components=2)
+    assert fitted.choices is not None
     assert fitted.choices.clusters_gain > 0
     assert "Clusters of rows were taken" in str(fitted.choices)
     assert max(largest_dependence(fitted.distribution)) < 1e-9

@@ -68,8 +68,8 @@ def check(m: FairDistribution, asked: Question) -> None:
     oracle.agree(found.rate, [one.rate for one in said])
     oracle.agree(found.share, [one.share for one in said])
     assert (np.diff(np.abs(found.difference)) <= 0).all()
-    assert counts.evaluated + counts.rare + counts.bounded == len(everything)
-    assert counts.found == len(found)
+    assert counts.n_evaluated + counts.n_rare + counts.n_bounded == len(everything)
+    assert counts.n_found == len(found)
 
 
 questions = st.builds(
@@ -158,7 +158,7 @@ def test_pareto_optimal_patterns_by_definition(m: FairDistribution) -> None:
         # Each is kept, or some kept one is at least as large in both.
         as_large = np.abs(kept.difference) >= difference - CLOSE
         assert (as_large & (kept.share >= of - CLOSE)).any()
-    assert counts.found == len(every)
+    assert counts.n_found == len(every)
     assert (np.diff(kept.share) > 0).all()
     assert first.x.tolist() == kept.x[:2].tolist()
 
@@ -178,7 +178,7 @@ def test_by_hand() -> None:
     circuit = build(layout, features, np.array([0.5, 0.5]), rate, None)
     m = FairDistribution("TwoNB", layout, circuit)
     found, counts = search(m, np.eye(2, dtype=bool), replace(ALL, size=1))
-    assert counts == Counts(size=1, evaluated=6, rare=0, bounded=0, found=6)
+    assert counts == Counts(size=1, n_evaluated=6, n_rare=0, n_bounded=0, n_found=6)
     at = found.x[:, 0].tolist().index(1), found.group.tolist()
     (one,) = (i for i in range(6) if found.x[i, 0] == 1 and at[1][i] == 1)
     oracle.agree(found.rate[one], 0.27 / 0.29)
@@ -236,9 +236,9 @@ def test_what_is_ruled_out_is_said() -> None:
         replace(ALL, min_share=0.1, threshold=0.3),
     ):
         _, counts = search(m, np.eye(2, dtype=bool), asked)
-        assert counts.evaluated + counts.rare + counts.bounded == total
-        assert counts.rare > 0
-        assert (counts.bounded > 0) == (asked.threshold > 0)
+        assert counts.n_evaluated + counts.n_rare + counts.n_bounded == total
+        assert counts.n_rare > 0
+        assert (counts.n_bounded > 0) == (asked.threshold > 0)
 
 
 @pytest.mark.parametrize("min_share", [0.0, 0.05])

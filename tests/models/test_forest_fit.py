@@ -390,7 +390,8 @@ def test_evaluation_rows_are_scored_at_the_end() -> None:
     logs = done.distribution.log_likelihood(test.s, test.d, test.x)
     assert done.history["test"][-1] == pytest.approx(logs.mean())
     assert len(done.history["test"]) == len(done.history["objective"])
-    assert done.n_rows == 300
+    assert done.choices is not None
+    assert done.choices.n_train == 300
 
 
 def test_scores_are_as_far_apart_as_held_out_labels_say() -> None:

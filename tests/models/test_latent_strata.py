@@ -329,7 +329,7 @@ def test_circuits_without_the_guard_say_what_bounds_need() -> None:
 def test_refits_work_or_say_why_not() -> None:
     X, y, _ = table(1500, seed=5)
     m = quick(sensitive_estimator=False).fit(X, y)
-    subject = ScoredSubject.of(m, X, y)
+    subject = ScoredSubject(m, m.cross_fitted(X, y))
     again = subject.learned(subject.scored, None)
     assert again.to_dict() == m.score_map_.to_dict()
     times = np.random.default_rng(0).multinomial(1500, np.full(1500, 1 / 1500))

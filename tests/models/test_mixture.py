@@ -21,6 +21,7 @@ def test_a_mixture_has_the_weights_it_was_given() -> None:
     assert m.layout.component is not None
     nothing = np.full((1, len(m.layout.variables)), -1)
     shares = m.circuit.posterior(m.layout.component, nothing)[0]
+    assert fitted.choices is not None
     np.testing.assert_allclose(shares, fitted.choices.weights, atol=1e-12)
     if not fitted.choices.clusters_gain > 0:
         assert fitted.choices.components[0] == "a tree for each cell, split by gain"

@@ -112,13 +112,16 @@ def test_validation_rows_decide_and_enter_the_refit_alone() -> None:
         fit_auto(rows, validation=v, options=SHORT, n_components=1, refit=False)
         for v in (validation, others)
     ]
-    if single[0].choices.start == single[1].choices.start:
+    choices = [fitted.choices for fitted in single]
+    assert choices[0] is not None
+    assert choices[1] is not None
+    if choices[0].start == choices[1].start:
         np.testing.assert_array_equal(
             single[0].distribution.circuit.parameters, single[1].distribution.circuit.parameters
         )
-    scores = [f.choices.single_score for f in single]
-    assert scores[0] != scores[1]
+    assert choices[0].single_score != choices[1].single_score
     refitted = fit_auto(rows, validation=validation, options=SHORT, n_components=1)
+    assert refitted.choices is not None
     assert refitted.choices.refitted
     weight = 1000 + SHORT.smoothing
     share = joined(rows, validation).s.mean() * 1000 + 0.5
@@ -131,6 +134,7 @@ def test_an_impostor_structure_loses_on_validation_rows() -> None:
     s, d = rng.integers(0, 2, (2, 3000))
     fitted = fit_auto(Rows.of(s, d, rng.integers(0, 2, (3000, 4))), options=SHORT)
     choices = fitted.choices
+    assert choices is not None
     taken = choices.mixture_gain > min(choices.standard_error, 0.01)
     assert (fitted.distribution.layout.n_components > 1 or bool(choices.dropped)) == taken
 
@@ -148,6 +152,7 @@ def test_an_interrupt_keeps_the_best_so_far(after: int) -> None:
         fitted = fit_auto(biased_rows(11, 400), options=SHORT, callback=interrupt)
     best = max(stages, key=lambda stage: stage.score)
     assert fitted.distribution is best.fitted.distribution
+    assert fitted.choices is not None
     assert fitted.choices.interrupted
     assert "interrupted" in str(fitted.choices)
 

@@ -14,16 +14,17 @@ def test_choices_in_words() -> None:
     rows = biased_rows(10, 500)
     stages: list[Stage] = []
     fitted = fit_auto(rows, options=SHORT, callback=stages.append)
-    text = str(fitted.choices)
-    n = fitted.choices.n_validation
+    choices = fitted.choices
+    assert choices is not None
+    text, n = str(choices), choices.n_validation
     assert n == pytest.approx(50, abs=2)
     assert f"{500 - n} rows were fitted to, {n} validation rows decided." in text
     assert "Structural EM started from" in text
     assert "A mixture was" in text
     assert "fitted again to training and validation rows" in text
-    assert sum(fitted.choices.weights) == pytest.approx(1.0)
+    assert sum(choices.weights) == pytest.approx(1.0)
     starts = {"a tree for each cell", "one tree for all cells, split as in Strudel"}
-    assert set(fitted.choices.start_scores) == starts
+    assert set(choices.start_scores) == starts
     assert [s.last for s in stages] == [False] * 4 + [True]
     assert stages[-1].fitted is fitted
 

@@ -72,7 +72,7 @@ def test_intervals_are_around_the_model_and_reach_the_truth() -> None:
 def test_a_draw_is_that_of_the_rows_one_by_one() -> None:
     """Two draws by hand: the map of the rows, each as often as it was drawn."""
     x, y, s, _ = table()
-    subject = ScoredSubject.of(model(), x, y, s)
+    subject = ScoredSubject(model(), model().cross_fitted(x, y, sensitive_features=s))
     scored, rng = subject.scored, np.random.default_rng(0)
     n = scored.rows.n_rows
     for expected in found(n_replicates=2).replicates:
@@ -84,7 +84,7 @@ def test_a_draw_is_that_of_the_rows_one_by_one() -> None:
 
 def test_a_person_drawn_twice_counts_as_two() -> None:
     x, y, s, _ = table()
-    scored = ScoredSubject.of(model(), x, y, s).scored
+    scored = model().cross_fitted(x, y, sensitive_features=s)
     persons = np.arange(len(y)) // 2
     some = ScoredRows(scored.rows, scored.scores, scored.folds, 1, persons)
     times = np.zeros(len(y), np.int64)

@@ -12,8 +12,9 @@ from fairpc.data import Packing, add_distinct
 from fairpc.data._distinct import PartWriter
 from fairpc.errors import FileFormatError, LearningError
 from fairpc.models import Rows, rows_fingerprint
+from fairpc.models._estimators import label_counts
 from fairpc.models._fit import Options, fit, fit_parameters
-from fairpc.models._rows import PartedRows, label_counts
+from fairpc.models._rows import PartedRows
 
 
 def random_codes(n: int, seed: int, packing: Packing) -> list[npt.NDArray[np.int16]]:

@@ -277,7 +277,7 @@ def provenance(job: Job) -> AuditProvenance:
             installed[package] = version(package)
     return AuditProvenance(
         model=type(model).__name__,
-        model_hash=model._fingerprint(),
+        model_hash=model._fair().fingerprint,
         training_hash=model.data_fingerprint_,
         audited_hash=job.rows.fingerprint,
         settings={name: _setting(value) for name, value in model.get_params().items()},

@@ -355,7 +355,7 @@ class Job:
     @cached_property
     def strata(self) -> Strata:
         """Within what Df is independent of S; one stratum for most models."""
-        return self.model._fitted_strata()
+        return self.model._fair().strata
 
     @property
     def tested(self) -> Tested | None:

@@ -26,6 +26,7 @@ from fairpc.models import (
     ScoredSubject,
     Subject,
     intervals,
+    subject_of,
 )
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ def with_intervals(job: Job) -> MechanismFacts:
         cells=cells,
         decision_rate_intervals=tuple(ends),
         level=bootstrap.level,
-        covered=_OF_SCORES if subject.of_scores else _OF_CIRCUITS,
+        covered=_OF_SCORES if subject.kept == "classifiers" else _OF_CIRCUITS,
         n_replicates=bootstrap.n_replicates,
     )
 
@@ -207,7 +208,7 @@ def _subject(model: FittedDecisions, rows: AuditedRows) -> Subject | ScoredSubje
     if not isinstance(model, LatentDecision):
         return Subject.of_codes(cast(CircuitClassifier, model), rows.coded(), rows.persons)
     given = rows.labels, rows.sensitive, rows.weights, rows.fair_labels, rows.persons
-    return ScoredSubject.of(model, rows.as_at_fit(), *given)
+    return subject_of(model, rows.as_at_fit(), *given)
 
 
 def _affordable(model: FittedDecisions, rows: AuditedRows) -> int:

@@ -115,7 +115,7 @@ def reasons(model: FittedQueries, row: Any, *, sensitive_features: Any = None) -
     bounds, no_bounds = _bounds(model, row, sensitive_features)
     return Reasons(
         model=type(model).__name__,
-        model_hash=model._fingerprint(),
+        model_hash=model._fair().fingerprint,
         latent=model._latent,
         label=coding.labels.name,
         positive=str(model.positive_class_),

@@ -262,7 +262,7 @@ def _how_learned(facts: Mapping[str, Any]) -> str:
 
 def strata_facts(model: FittedModel) -> Facts | None:
     """Within what Df is independent of S, and its rates there and by group; None without strata."""
-    strata = model._fitted_strata()
+    strata = model._fair().strata
     if not strata:
         return None
     groups = model.coding_.group_names

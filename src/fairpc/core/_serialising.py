@@ -59,7 +59,7 @@ def serialise(value: Any) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
         return {str(key): serialise(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray) and value.dtype.kind == "f" and np.isfinite(value).all():
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and np.isfinite(value).all():
         return value.tolist()
     if isinstance(value, tuple | list | np.ndarray):
         return [serialise(item) for item in value]

@@ -5,33 +5,31 @@ training rows, and evaluated here ever after. So a model gives the same bits bef
 after it is loaded, and a file holds numbers and nothing that could be executed. Df behind altered
 labels is learned by our own learners and kept in the same form.
 
-Every learner takes a matrix and its sizes (see ``_design``). Trees are always built from their
-content as a file has it, by ``SavedTrees.from_dict``.
+Every learner takes a matrix and its sizes (see ``_design``). Trees are always made of
+:class:`TreeNodes`, which is what a file has.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Final, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.core import (
     ALTERED,
     Array,
     Bools,
-    Bytes,
     Codes,
     FileFormatError,
     Floats,
-    Int32s,
     Ints,
     LearningError,
     map_in_order,
+    record,
+    serialise,
     thread_count,
 )
 from fairpc.data import readonly
@@ -57,38 +55,11 @@ AGREEMENT: Final = 1e-9
 """Training rows on which scikit-learn's answer is compared with ours, and how near it must be."""
 CHUNK: Final = 16_384
 """Rows that the kernel is given at once."""
-_HUGE: Final = 1e100
-"""Coefficients and leaves of a file are smaller: their sums must be finite."""
+HUGE: Final = 1e100
+"""Coefficients and leaves of a file are at most this: their sums must be finite."""
 
-_NUMBER_FIELDS: Final = ("slope", "mean", "scale", "hole")
-_KERNEL_FIELDS: Final = ("start", "feature", "right", "number", "hole", "level_set", "goes_left")
-_TREE_FIELDS: Final = frozenset(
-    ("baseline", "sizes", "feature", "right", "hole", "threshold", "left_levels", "value")
-)
 _ANOTHER_SHAPE: Final = (AttributeError, LookupError, TypeError, ValueError)
 """What reading a private attribute raises that another scikit-learn has in another shape."""
-
-
-@dataclass(frozen=True)
-class _Fields:
-    """An object of a file, which has these fields and no others."""
-
-    data: Mapping[str, Any]
-    what: str
-    names: Collection[str]
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.data, dict) or set(self.data) != set(self.names):
-            raise FileFormatError(f"{self.what} has missing or unknown fields: {ALTERED}")
-
-    def error(self, field: str, rule: str) -> FileFormatError:
-        return FileFormatError(f"{field!r} of {self.what} must be {rule}")
-
-    def items(self, field: str) -> list[Any]:
-        items = self.data[field]
-        if not isinstance(items, list):
-            raise self.error(field, "a list")
-        return items
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,58 +109,138 @@ class SavedLinear:
         return np.asarray(expit(total))
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "intercept": self.intercept,
-            **{name: getattr(self, name).tolist() for name in _NUMBER_FIELDS},
-            "effect": [effect.tolist() for effect in self.effect],
-        }
+        return dict(serialise(self.__dict__))
 
     @classmethod
     def from_dict(cls, data: Any, sizes: Ints) -> Self:
         """The coefficients of a file, for columns of these sizes."""
-        record = _Fields(data, "the logistic regression", ("intercept", *_NUMBER_FIELDS, "effect"))
-        parts = {name: _numbers(record, name, size=len(sizes)) for name in _NUMBER_FIELDS}
-        effects = record.items("effect")
-        if len(effects) != len(sizes) or not (parts["scale"] > 0).all():
-            raise record.error("effect", f"{len(sizes)} lists, beside positive scales")
-        effect = tuple(
-            _numbers(record, "effect", size=size, items=some)
-            for some, size in zip(effects, sizes.tolist(), strict=True)
+        found = record(cls, data, "the logistic regression", exact=True, repair=ALTERED)
+        numbers = found.slope, found.mean, found.scale, found.hole
+        fits = all(part.shape == sizes.shape for part in numbers) and (found.scale > 0).all()
+        fits = fits and [part.shape for part in found.effect] == [(n,) for n in sizes.tolist()]
+        every = [[found.intercept], *numbers, *found.effect]
+        if not fits or not all(_between(part, -HUGE, HUGE) for part in every):
+            raise FileFormatError(f"the coefficients do not fit the columns: {ALTERED}")
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class TreeNodes:
+    """Trees as a file has them, nodes in preorder: the left child of a node is the next.
+
+    Attributes:
+        baseline: log odds to which boosted leaves are added.
+        sizes: nodes of each tree.
+        feature: column that each node asks for, -1 in a leaf.
+        right: how far behind each inner node its right child is.
+        hole: whether what is missing goes left, at each inner node.
+        threshold: up to which a number goes left, where one is asked for.
+        left_levels: codes that go left, where a category is asked for.
+        value: of each leaf.
+    """
+
+    baseline: float
+    sizes: Ints
+    feature: Ints
+    right: Ints
+    hole: Ints
+    threshold: Floats
+    left_levels: tuple[Ints, ...]
+    value: Floats
+
+    def asks_level(self, sizes: Ints, *, boosted: bool) -> Bools:
+        """Nodes that ask for a category; a forest has an order of its codes."""
+        asked: Bools = (self.feature >= 0) & (sizes[self.feature] > 0)
+        return asked & boosted
+
+    def check(self, sizes: Ints, *, boosted: bool) -> None:
+        """A FileFormatError where these are no trees over columns of these sizes."""
+        inner, n_nodes = self.feature >= 0, len(self.feature)
+        if not (
+            _between(self.feature, -1, len(sizes) - 1)
+            and len(self.sizes) > 0
+            and _between(self.sizes, 1, n_nodes)
+            and self.sizes.sum() == n_nodes
+        ):
+            raise FileFormatError(f"the nodes of trees do not fit the columns: {ALTERED}")
+        named = self.asks_level(sizes, boosted=boosted)
+        n_inner, n_named = int(inner.sum()), int(named.sum())
+        counts = len(self.right), len(self.hole), len(self.threshold), len(self.left_levels)
+        leaves = (-HUGE, HUGE) if boosted else (0.0, 1.0)
+        of_columns = zip(self.left_levels, sizes[self.feature[named]], strict=False)
+        if not (
+            counts == (n_inner, n_inner, n_inner - n_named, n_named)
+            and len(self.value) == n_nodes - n_inner
+            and _between(self.right, 1, n_nodes)
+            and self._has_shape(inner)
+            and _between(self.hole, 0, 1)
+            and np.isfinite(self.threshold).all()
+            and _between(self.value, *leaves)
+            and _between([self.baseline], -HUGE * boosted, HUGE * boosted)
+            and all(_between(c, 0, n - 1) and (np.diff(c) > 0).all() for c, n in of_columns)
+        ):
+            raise FileFormatError(f"the parts of trees do not fit together: {ALTERED}")
+
+    def _has_shape(self, inner: Bools) -> bool:
+        """Whether every node but the first of a tree is the child of one node before it."""
+        parent = np.flatnonzero(inner)
+        child = np.concatenate([parent + 1, parent + self.right])
+        tree = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        expected = np.ones(len(inner), np.int64)
+        expected[np.cumsum(self.sizes) - self.sizes] = 0
+        parents = np.bincount(child, minlength=len(inner))
+        return np.array_equal(parents, expected) and bool(
+            (tree[child] == np.tile(tree[inner], 2)).all()
         )
-        (intercept,) = _numbers(record, "intercept", items=[record.data["intercept"]])
-        return cls(intercept=float(intercept), effect=effect, **parts)
+
+
+def _between(numbers: Any, least: float, most: float) -> bool:
+    """Whether a row of numbers is within limits; NaN is not."""
+    found = np.asarray(numbers)
+    return found.ndim == 1 and bool(((found >= least) & (found <= most)).all())
 
 
 @dataclass(frozen=True, eq=False)
 class SavedTrees:
-    """Boosted trees or a forest, their nodes in preorder: the left child of a node is the next.
+    """Boosted trees or a forest over columns of some sizes.
 
     Attributes:
         boosted: leaves add up to log odds; otherwise their mean is the probability.
-        baseline: log odds to which boosted leaves are added.
-        start: first node of each tree, and the number of nodes.
-        feature: column that a node asks for, -1 in a leaf.
-        right: right child of an inner node.
-        number: threshold up to which a number goes left; value of a leaf.
-        hole: whether what is missing goes left.
-        level_set: row of ``goes_left`` for a node that asks for a category, else -1.
-        goes_left: whether a code goes left, sets × codes.
+        sizes: of the columns.
+        nodes: the trees.
     """
 
     boosted: bool
-    baseline: float
-    start: Ints
-    feature: Int32s
-    right: npt.NDArray[np.uint32]
-    number: Floats
-    hole: Bytes
-    level_set: Int32s
-    goes_left: Bytes
+    sizes: Ints
+    nodes: TreeNodes
+
+    def __post_init__(self) -> None:
+        # Kernels do not look where they read.
+        self.nodes.check(self.sizes, boosted=self.boosted)
 
     @cached_property
-    def _known(self) -> list[Array]:
-        """What the kernel takes of the trees, in its order."""
-        return [readonly(getattr(self, name)) for name in _KERNEL_FIELDS]
+    def arrays(self) -> tuple[Array, ...]:
+        """What the kernel takes of the trees, in its order.
+
+        The first node of each tree, and their number; of each node the column that it asks for, the
+        right child, the threshold or the value of a leaf, whether holes go left, and the row of
+        the last array if it asks for a category; there, whether each code goes left.
+        """
+        nodes, inner = self.nodes, self.nodes.feature >= 0
+        named = nodes.asks_level(self.sizes, boosted=self.boosted)
+        right, hole = np.zeros(len(inner), np.uint32), np.zeros(len(inner), np.uint8)
+        number, level_set = np.zeros(len(inner)), np.full(len(inner), -1, np.int32)
+        right[inner] = np.flatnonzero(inner) + nodes.right
+        hole[inner] = nodes.hole
+        number[inner & ~named], number[~inner] = nodes.threshold, nodes.value
+        level_set[named] = np.arange(len(nodes.left_levels))
+        goes_left = np.zeros((len(nodes.left_levels), int(self.sizes.max(initial=1))), np.uint8)
+        for row, codes in zip(goes_left, nodes.left_levels, strict=True):
+            row[codes] = 1
+        start = np.append(0, np.cumsum(nodes.sizes))
+        feature = nodes.feature.astype(np.int32)
+        every = start, feature, right, number, hole, level_set, goes_left
+        return tuple(readonly(part) for part in every)
 
     def probability(self, matrix: Floats) -> Floats:
         """P(second class) of each row."""
@@ -198,115 +249,28 @@ class SavedTrees:
         from fairpc.learners._kernels import leaf_sums
 
         kernel: Any = leaf_sums
-        total = np.full(len(matrix), self.baseline)
+        total = np.full(len(matrix), self.nodes.baseline)
 
         def work(first: int) -> None:
             rows = slice(first, first + CHUNK)
             # A forest compares numbers with thresholds in single precision.
             compared = matrix[rows] if self.boosted else matrix[rows].astype(np.float32)
             compared = np.ascontiguousarray(compared, np.float64)
-            kernel(readonly(compared), *self._known, total[rows])
+            kernel(readonly(compared), *self.arrays, total[rows])
 
         for _ in map_in_order(work, range(0, len(matrix), CHUNK)):
             pass
-        return np.asarray(expit(total)) if self.boosted else total / (len(self.start) - 1)
+        return np.asarray(expit(total)) if self.boosted else total / len(self.nodes.sizes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists, for a file: of all nodes, of inner ones, of those of a kind, of leaves."""
-        inner, named = self.feature >= 0, self.level_set >= 0
-        return {
-            "baseline": self.baseline,
-            "sizes": np.diff(self.start).tolist(),
-            "feature": self.feature.tolist(),
-            "right": (self.right - np.arange(len(inner)))[inner].tolist(),
-            "hole": self.hole[inner].tolist(),
-            "threshold": self.number[inner & ~named].tolist(),
-            "left_levels": [np.flatnonzero(some).tolist() for some in self.goes_left],
-            "value": self.number[~inner].tolist(),
-        }
+        """The nodes, for a file."""
+        return dict(serialise(self.nodes.__dict__))
 
     @classmethod
     def from_dict(cls, data: Any, sizes: Ints, *, boosted: bool) -> Self:
-        """The trees of a file, over columns of these sizes; kernels do not look where they read."""
-        record = _Fields(data, "the trees", _TREE_FIELDS)
-        feature = _whole(record, "feature", -1, len(sizes) - 1)
-        n_nodes, inner = len(feature), feature >= 0
-        start = np.append(0, np.cumsum(_whole(record, "sizes", 1, n_nodes)))
-        if len(start) < 2 or start[-1] != n_nodes:
-            raise record.error("sizes", "the numbers of nodes of one tree or more")
-        named = inner & (sizes[feature] > 0) if boosted else np.zeros(n_nodes, np.bool_)
-        n_inner, n_named = int(inner.sum()), int(named.sum())
-        right, hole = np.zeros(n_nodes, np.uint32), np.zeros(n_nodes, np.uint8)
-        right[inner] = np.flatnonzero(inner) + _whole(record, "right", 1, n_nodes, size=n_inner)
-        _check_shape(record, start, inner, right)
-        hole[inner] = _whole(record, "hole", 0, 1, size=n_inner)
-        number, level_set = np.zeros(n_nodes), np.full(n_nodes, -1, np.int32)
-        level_set[named] = np.arange(n_named)
-        number[inner & ~named] = _numbers(
-            record, "threshold", size=n_inner - n_named, most=sys.float_info.max
-        )
-        least, most = (-_HUGE, _HUGE) if boosted else (0.0, 1.0)
-        number[~inner] = _numbers(record, "value", least, most, size=n_nodes - n_inner)
-        most = _HUGE if boosted else 0.0
-        (baseline,) = _numbers(record, "baseline", -most, most, items=[record.data["baseline"]])
-        goes_left = np.zeros((n_named, int(sizes.max(initial=1))), np.uint8)
-        left_levels = record.items("left_levels")
-        if len(left_levels) != n_named:
-            raise record.error("left_levels", f"a list of {n_named:,}")
-        for row, some, column in zip(goes_left, left_levels, feature[named], strict=True):
-            codes = _whole(record, "left_levels", 0, int(sizes[column]) - 1, items=some)
-            if (np.diff(codes) <= 0).any():
-                raise record.error("left_levels", "lists of rising numbers")
-            row[codes] = 1
-        nodes = feature.astype(np.int32), right, number, hole, level_set, goes_left
-        return cls(boosted, float(baseline), start, *nodes)
-
-
-def _check_shape(record: _Fields, start: Ints, inner: Bools, right: Array) -> None:
-    """Every node but the first of a tree is the child of one node, which stands before it."""
-    child = np.concatenate([np.flatnonzero(inner) + 1, right[inner]])
-    tree = np.repeat(np.arange(len(start) - 1), np.diff(start))
-    parents = np.bincount(child, minlength=len(inner))
-    expected = np.ones(len(inner), np.int64)
-    expected[start[:-1]] = 0
-    within = len(parents) == len(inner) and (parents == expected).all()
-    if not within or (tree[child] != np.tile(tree[inner], 2)).any():
-        raise record.error("right", "distances to right children, each node having one parent")
-
-
-def _numbers(
-    record: _Fields,
-    field: str,
-    least: float | None = None,
-    most: float = _HUGE,
-    *,
-    size: int | None = None,
-    items: Any = None,
-    kinds: frozenset[type] = frozenset((int, float)),
-) -> Floats:
-    """Numbers of a file in their range, by default at most 1e100 on either side."""
-    least = -most if least is None else least
-    items = record.items(field) if items is None else items
-    fine = isinstance(items, list) and set(map(type, items)) <= kinds
-    if not fine or (size is not None and len(items) != size):
-        raise record.error(field, "a list of numbers" if size is None else f"{size:,} numbers")
-    if not all(least <= item <= most for item in items):  # NaN is not
-        raise record.error(field, f"numbers from {least:g} to {most:g}")
-    return np.array(items, np.float64)
-
-
-def _whole(
-    record: _Fields,
-    field: str,
-    least: int,
-    most: int,
-    *,
-    size: int | None = None,
-    items: Any = None,
-) -> Ints:
-    """Whole numbers of a file, in their range."""
-    found = _numbers(record, field, least, most, size=size, items=items, kinds=frozenset((int,)))
-    return found.astype(np.int64)
+        """The trees of a file."""
+        nodes = record(TreeNodes, data, "the trees", exact=True, repair=ALTERED)
+        return cls(boosted, sizes, nodes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,12 +284,9 @@ class Opaque:
         return np.asarray(self.learner.predict_proba(matrix)[:, 1], np.float64)
 
     def to_dict(self) -> dict[str, Any]:
-        """Not possible."""
-        import sklearn
-
         raise LearningError(
-            f"the {type(self.learner).__name__} of scikit-learn {sklearn.__version__} is not built "
-            "as those that fairpc can write to a file: fit it with another version of scikit-learn"
+            f"the {type(self.learner).__name__} is not built as those that fairpc can write to a "
+            "file: fit it with another version of scikit-learn"
         )
 
 
@@ -367,7 +328,7 @@ def learn_boosting(
     )
     with one_thread("openmp"):
         learner.fit(matrix, y, None if (weights == 1).all() else weights)
-        return _verified(learner, _boosted_content, matrix, sizes, boosted=True)
+        return _verified(learner, _boosted_nodes, matrix, sizes, boosted=True)
 
 
 def learn_forest(
@@ -385,12 +346,12 @@ def learn_forest(
         random_state=seed,
     )
     learner.fit(matrix, y, None if (weights == 1).all() else weights)
-    return _verified(learner, _forest_content, matrix, sizes, boosted=False)
+    return _verified(learner, _forest_nodes, matrix, sizes, boosted=False)
 
 
 def _verified(
     learner: Any,
-    content: Callable[[Any, Ints], dict[str, Any]],
+    read: Callable[[Any, Ints], TreeNodes],
     matrix: Floats,
     sizes: Ints,
     *,
@@ -399,88 +360,70 @@ def _verified(
     """The trees of a learner if they say what it says, else the learner itself."""
     some, opaque = matrix[:: -(-len(matrix) // CHECKED_ROWS)], Opaque(learner)
     try:
-        trees = SavedTrees.from_dict(content(learner, sizes), sizes, boosted=boosted)
+        trees = SavedTrees(boosted, sizes, read(learner, sizes))
     except _ANOTHER_SHAPE:
         return opaque
     off = np.abs(trees.probability(some) - opaque.probability(some))
     return trees if (off <= AGREEMENT).all() else opaque
 
 
-def _boosted_content(learner: Any, sizes: Ints) -> dict[str, Any]:
+def _boosted_nodes(learner: Any, sizes: Ints) -> TreeNodes:
     """Gradient boosting; it has the categories first, and each code as its own."""
     place = np.argsort(sizes == 0, kind="stable")
     trees = [predictor for (predictor,) in learner._predictors]
+    n_nodes = [len(tree.nodes) for tree in trees]
     nodes = np.concatenate([tree.nodes for tree in trees])
-    leaf = nodes["is_leaf"] != 0
-    named = (nodes["is_categorical"] != 0) & ~leaf
+    inner = nodes["is_leaf"] == 0
+    named = (nodes["is_categorical"] != 0) & inner
     n_sets = np.cumsum([0] + [len(tree.raw_left_cat_bitsets) for tree in trees[:-1]])
-    first = np.repeat(n_sets, [len(tree.nodes) for tree in trees])
     words = np.concatenate([tree.raw_left_cat_bitsets for tree in trees])
-    bits = words[(first + nodes["bitset_idx"])[named]].astype("<u4").view(np.uint8)
+    own_words = words[(np.repeat(n_sets, n_nodes) + nodes["bitset_idx"])[named]]
+    bits = own_words.astype("<u4").view(np.uint8)
     levels = np.unpackbits(bits, axis=1, bitorder="little")[:, : int(sizes.max(initial=1))]
-    return _content(
-        [len(tree.nodes) for tree in trees],
-        np.where(leaf, -1, place[np.where(leaf, 0, nodes["feature_idx"])]),
-        nodes["left"],
-        nodes["right"],
-        number=np.where(leaf, nodes["value"], nodes["num_threshold"]),
-        hole=nodes["missing_go_to_left"],
-        named=named,
-        left_levels=[np.flatnonzero(some).tolist() for some in levels],
-        baseline=float(np.asarray(learner._baseline_prediction).item()),
+    return TreeNodes(
+        float(np.asarray(learner._baseline_prediction).item()),
+        np.array(n_nodes),
+        np.where(inner, place[np.where(inner, nodes["feature_idx"], 0)], -1),
+        _steps_right(n_nodes, inner, nodes["left"], nodes["right"]),
+        nodes["missing_go_to_left"][inner].astype(np.int64),
+        _finite(nodes["num_threshold"][inner & ~named]),
+        tuple(map(np.flatnonzero, levels)),
+        nodes["value"][~inner],
     )
 
 
-def _forest_content(learner: Any, sizes: Ints) -> dict[str, Any]:
+def _forest_nodes(learner: Any, sizes: Ints) -> TreeNodes:
     trees = [estimator.tree_ for estimator in learner.estimators_]
+    n_nodes = [tree.node_count for tree in trees]
 
     def joined(name: str) -> Array:
         return np.concatenate([np.asarray(getattr(tree, name)) for tree in trees])
 
     left, counts = joined("children_left"), joined("value")[:, 0, :]
-    leaf = left < 0
-    return _content(
-        [tree.node_count for tree in trees],
-        np.where(leaf, -1, joined("feature")),
-        left,
-        joined("children_right"),
-        number=np.where(leaf, counts[:, 1] / counts.sum(axis=1), joined("threshold")),
-        hole=joined("missing_go_to_left"),
-        named=np.zeros(len(leaf), np.bool_),
-        left_levels=[],
-        baseline=0.0,
+    inner = left >= 0
+    return TreeNodes(
+        0.0,
+        np.array(n_nodes),
+        np.where(inner, joined("feature"), -1),
+        _steps_right(n_nodes, inner, left, joined("children_right")),
+        joined("missing_go_to_left")[inner].astype(np.int64),
+        _finite(joined("threshold")[inner]),
+        (),
+        (counts[:, 1] / counts.sum(axis=1))[~inner],
     )
 
 
-def _content(
-    sizes: list[int],
-    feature: Array,
-    left: Array,
-    right: Array,
-    *,
-    number: Floats,
-    hole: Array,
-    named: Bools,
-    left_levels: list[list[int]],
-    baseline: float,
-) -> dict[str, Any]:
-    """Trees whose children are numbered within each, the left one after its parent."""
-    inner = feature >= 0
-    own = np.concatenate([np.arange(size) for size in sizes])
+def _steps_right(n_nodes: list[int], inner: Bools, left: Array, right: Array) -> Ints:
+    """How far behind each inner node its right child is; both are numbered within their tree."""
+    own = np.concatenate([np.arange(n) for n in n_nodes])
     if not (left[inner] == own[inner] + 1).all():
         raise ValueError("the nodes are in another order")
-    # A split of known from missing values is at infinity, for which JSON has no word.
-    thresholds = np.clip(number[inner & ~named], -10 * LARGEST, 10 * LARGEST)
-    return {
-        "baseline": baseline,
-        "sizes": sizes,
-        "feature": feature.tolist(),
-        "right": (right.astype(np.int64) - own)[inner].tolist(),
-        "hole": hole[inner].astype(np.int64).tolist(),
-        "threshold": thresholds.tolist(),
-        "left_levels": left_levels,
-        "value": number[~inner].tolist(),
-    }
+    return (right.astype(np.int64) - own)[inner]
+
+
+def _finite(thresholds: Floats) -> Floats:
+    """A split of known from missing values is at infinity, for which JSON has no word."""
+    return np.clip(thresholds, -10 * LARGEST, 10 * LARGEST)
 
 
 def corrected_linear(matrix: Floats, sizes: Ints, labels: AlteredLabels) -> SavedLinear:
@@ -497,7 +440,7 @@ def corrected_boosting(matrix: Floats, sizes: Ints, labels: AlteredLabels, seed:
     n_bins = [0 if own is None else len(own) + 1 for own in edges]
     rng = np.random.default_rng(seed)
     boosted = BoostedOdds.learned(codes, labels, sizes + n_bins, sizes > 0, rng)
-    content: dict[str, Any] = {name: [] for name in _TREE_FIELDS}
+    content: dict[str, Any] = {part.name: [] for part in fields(TreeNodes)}
     for tree in zip(*boosted.trees[0], strict=True):
         _append(content, Divisions(*tree), boosted.start, edges)
     content["baseline"] = float(boosted.base[0])

@@ -38,12 +38,18 @@ from fairpc.models._plots import (
 )
 from fairpc.models._query_language import PART, UNKNOWN, Answer, Query, Vocabulary, parse
 from fairpc.models._refit_draws import Draws, Progress, Report, progress
-from fairpc.models._refits import ScoredSubject, Subject
+from fairpc.models._refits import ScoredSubject, Subject, subject_of
+from fairpc.models._robustness import (
+    Bent,
+    Refit,
+    Sensitivity,
+    Stability,
+    sensitivity,
+    stability,
+)
 from fairpc.models._rows import ROWS, Rows, digest_name, rows_fingerprint
 from fairpc.models._score_mechanism import STRAIGHT_LEVEL
 from fairpc.models._selection import fit_auto
-from fairpc.models._sensitivity import Bent, Sensitivity, sensitivity
-from fairpc.models._stability import Refit, Stability, stability
 from fairpc.models._strata import Strata
 from fairpc.models._tables import (
     ROW_BYTES,

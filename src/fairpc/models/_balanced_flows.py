@@ -6,17 +6,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fairpc.circuit import (
-    Graph,
-    RowPlan,
-    prepare,
-)
-from fairpc.core import (
-    Codes,
-    Floats,
-    Int32s,
-    Ints,
-)
+from fairpc.circuit import Graph, RowPlan, prepare
+from fairpc.core import Codes, Floats, Int32s, Ints
 from fairpc.data import Table
 from fairpc.models._fair_layers import Layout, S, Top
 from fairpc.models._fair_rates import Places

@@ -246,7 +246,7 @@ def intervals(
         fair_rate_replicates=aligned.fair_rate,
         switched=int(aligned.switched.any(axis=1).sum()),
         level=draws.level,
-        n_steps=0 if subject.of_scores else draws.n_steps,
+        n_steps=0 if subject.kept == "classifiers" else draws.n_steps,
         moved=float(np.abs(mechanism - subject.mechanism).max()),
         assumptions=test,
         identified=_identified(subject, draws.counts, test),
@@ -297,7 +297,7 @@ def _intervals_of(
 ) -> tuple[LowHigh, LowHigh]:
     """Those of the mechanism and of P(Df), as far as the model's knowledge allows."""
     mechanism, rate, limits = centre.mechanism[0], centre.fair_rate[0], subject.limits
-    if subject.of_scores:
+    if subject.kept == "classifiers":
         own = normal_intervals(mechanism, sd, draws.level)
         of_rate = normal_intervals(rate, rate_sd, draws.level)
     else:

@@ -155,8 +155,7 @@ def paired_gain(
     ``weights`` are of distinct rows, ``n_rows`` is the number of rows that they stand for.
     """
     used = weights > 0
-    share = weights[used] / weights[used].sum()
-    difference = better[used] - than[used]
+    share, difference = weights[used] / weights[used].sum(), better[used] - than[used]
     mean = float(share @ difference)
     variance = float(share @ (difference - mean) ** 2)
     return mean, float(np.sqrt(variance / max(n_rows - 1.0, 1.0)))

@@ -13,16 +13,9 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.circuit import Circuit, EMStep
-from fairpc.core import (
-    LearningError,
-    SameAsLabelWarning,
-    Say,
-    check_choice,
-    warn_caller,
-)
+from fairpc.core import LearningError, SameAsLabelWarning, Say, check_choice, warn_caller
 from fairpc.data import BINS, EncodingOptions, ReadingProgress, TableCoding, resolve, same_as_label
 from fairpc.learners import WIDE
-from fairpc.models._choices import Choices
 from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fair_layers import LATENT, Layout, Model, feature_circuits
@@ -37,7 +30,7 @@ from fairpc.models._fit import (
     fit_parameters,
     fit_starts,
 )
-from fairpc.models._forest_fit import ForestFitted, fit_forest
+from fairpc.models._forest_fit import fit_forest
 from fairpc.models._guard import Checked, check_fit
 from fairpc.models._knowledge import limits_of_coding
 from fairpc.models._label_scores import DRAWS
@@ -45,7 +38,7 @@ from fairpc.models._priors import MECHANISM, RECIPE_MECHANISM
 from fairpc.models._rows import Rows, hold_out, joined, some_rows
 from fairpc.models._score_map_fit import within_limits
 from fairpc.models._score_mechanism import held_limits
-from fairpc.models._selection import AutoFitted, LabelGain, compare_labels, fit_auto
+from fairpc.models._selection import LabelGain, compare_labels, fit_auto
 from fairpc.models._settings import Settings, generator, refuse_rate, strata_of
 from fairpc.models._strata import Strata
 from fairpc.models._tables import GivenTable, RowReader, Training, coded_rows, listed, warn_of_leaks
@@ -274,13 +267,9 @@ class CircuitFit:
         if whole:
             return found
         # All parameters are learned from all rows, those of a mixture's components too.
-        fitted = fit_parameters(
-            found.distribution, rows, {}, own._em_options(limits), self.observer
-        )
-        if not isinstance(found, AutoFitted):
-            return fitted
-        choices = replace(found.choices, refitted=True)
-        return AutoFitted(fitted.distribution, fitted.history, fitted.converged, choices)
+        options, choices = own._em_options(limits), found.choices
+        fitted = fit_parameters(found.distribution, rows, {}, options, self.observer)
+        return replace(fitted, choices=choices and replace(choices, refitted=True))
 
     def _beside(self, coding: TableCoding, data: Triple) -> Rows:
         """Rows beside the training rows, in memory or in files."""
@@ -402,15 +391,13 @@ def _kept(own: CircuitSettings, rows: Rows) -> FairDistribution:
 
 def _with_gain(fitted: Fitted, gain: LabelGain | None, training: Training) -> Fitted:
     """The fit of ``auto`` or of a forest, with what the choice by the label was made on."""
-    if isinstance(fitted, AutoFitted):
-        choices = fitted.choices
-    elif isinstance(fitted, ForestFitted):
+    choices = fitted.choices
+    if choices is None:
+        return fitted
+    if choices.forest:
         wide = training.wide
         drifted = training.forest and not wide and not (gain is not None and gain.better)
-        choices = Choices(fitted.n_rows, 0, forest=True, drifted=drifted, wide=wide)
-        choices = replace(choices, turned=fitted.flipped)
-    else:
-        return fitted
+        choices = replace(choices, drifted=drifted, wide=wide)
     if gain is not None:
         choices = replace(
             choices,
@@ -418,7 +405,7 @@ def _with_gain(fitted: Fitted, gain: LabelGain | None, training: Training) -> Fi
             label_gain=gain.gain,
             label_error=gain.standard_error,
         )
-    return AutoFitted(fitted.distribution, fitted.history, fitted.converged, choices)
+    return replace(fitted, choices=choices)
 
 
 def reporter(

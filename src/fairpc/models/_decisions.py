@@ -44,7 +44,6 @@ from fairpc.models._knowledge import Knowledge
 from fairpc.models._model import BiasAccount, FairModel, Threshold, equalised, fixed, for_rate
 from fairpc.models._rows import Rows
 from fairpc.models._settings import stratum_names
-from fairpc.models._strata import Strata
 from fairpc.models._tables import FittedColumns, check_not_apart
 
 P = ParamSpec("P")
@@ -243,7 +242,7 @@ class FittedDecisions(ABC):
     @property
     def strata_(self) -> tuple[str, ...]:
         """Names of the strata within which Df is independent of S; one, "", without any."""
-        return stratum_names(self._fitted_strata(), self._coding())
+        return stratum_names(self._fair().strata, self._coding())
 
     @abstractmethod
     def _fair(self) -> FairModel:
@@ -265,14 +264,6 @@ class FittedDecisions(ABC):
     def _latent(self) -> bool:
         """Whether there is a latent fair decision Df; else the decision is D."""
         return self._fair().latent
-
-    def _fitted_strata(self) -> Strata:
-        """The strata within which Df is independent of S."""
-        return self._fair().strata
-
-    def _fingerprint(self) -> str:
-        """A name for what was learned: equal names, equal content."""
-        return self._fair().fingerprint
 
     def _possible(self) -> LabelBounds:
         """What held-out labels leave possible; a LearningError where it was not looked at."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from operator import attrgetter
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -17,6 +19,7 @@ from fairpc.cluster import is_dask
 from fairpc.core import (
     AnyPath,
     DriftWarning,
+    Floats,
     Say,
     TableWarning,
     ending_on_signals,
@@ -36,12 +39,11 @@ from fairpc.models._circuit_fit import (
 from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fair_layers import Model
-from fairpc.models._fit import Fitted, FittedFromStarts, Observer
+from fairpc.models._fit import Fitted, Observer
 from fairpc.models._guard import Checked
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._model import fixed
-from fairpc.models._rows import Rows, count_anchors, label_counts
-from fairpc.models._selection import AutoFitted
+from fairpc.models._rows import Rows, TrainingRows
 from fairpc.models._settings import check_beside, check_settings, serialised, small_strata
 from fairpc.models._tables import (
     GivenTable,
@@ -167,8 +169,8 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         self.distribution_ = distribution
         self.history_ = fitted.history
         self.converged_ = fitted.converged
-        self.choices_ = fitted.choices if isinstance(fitted, AutoFitted) else None
-        self.starts_ = fitted.starts if isinstance(fitted, FittedFromStarts) else ()
+        self.choices_ = fitted.choices
+        self.starts_ = fitted.starts
         self.n_iter_ = max(len(fitted.history["objective"]) - 1, 1)
         self.warnings_ = checked.sentences
         self.label_ends_ = checked.label_bounds
@@ -176,7 +178,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         self.data_fingerprint_ = training.fingerprint
         self.table_options_ = {}
         self.knowledge_ = self.knowledge or Knowledge()
-        self.n_anchors_ = count_anchors(rows)
+        self.n_anchors_ = sum(rows.map(attrgetter("n_anchors")))
 
     def _fitted_again(self, rows: Rows) -> FairDistribution:
         """The whole fit again, structure and all, to other rows of the same coding."""
@@ -193,6 +195,20 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         # A decision that does not depend on S need not be near a label that does.
         tags.classifier_tags.poor_score = self._model != "TwoNB"
         return tags
+
+
+def label_counts(rows: TrainingRows, distribution: FairDistribution) -> tuple[Floats, float]:
+    """Expected weight with Df = f and D = d in group s, [s, f, d]; see ``FairModel.altered``.
+
+    And the mean log P of a row of the table, of those too that were held out to choose a structure.
+    """
+    found = list(rows.map(partial(_counted, distribution)))
+    counts: Floats = sum((some for some, _, _ in found), np.zeros(()))
+    return counts, sum(logs for _, logs, _ in found) / sum(weight for _, _, weight in found)
+
+
+def _counted(distribution: FairDistribution, rows: Rows) -> tuple[Floats, float, float]:
+    return *distribution.altered_and_likelihood(rows), float(rows.weights.sum())
 
 
 class FairPC(CircuitClassifier):

@@ -23,13 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.circuit import (
-    INDICATOR,
-    SUM,
-    Circuit,
-    CircuitBuilder,
-    Graph,
-)
+from fairpc.circuit import INDICATOR, SUM, Circuit, CircuitBuilder, Graph
 from fairpc.core import CircuitError, Codes, Floats, Ints, LearningError
 from fairpc.models._strata import UNDIVIDED, Strata
 

@@ -33,13 +33,8 @@ from fairpc.models._strata import UNDIVIDED, Strata
 if TYPE_CHECKING:
     from fairpc.models._rows import Rows
 
-
 EQUAL: Final = 1e-10
-
-
 EQUALISING: Final = 50
-
-
 FARTHEST: Final = 10.0
 """Share of the rows by which masses may differ, rounds in which they are made equal, and the
 multiple of a plain step that is taken at most."""

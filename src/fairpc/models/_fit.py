@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -68,6 +68,9 @@ from fairpc.structure import (
     Strudel,
     learn_cells,
 )
+
+if TYPE_CHECKING:
+    from fairpc.models._choices import Choices
 
 VALIDATION: Final = "validation_log_likelihood"
 """Name of the validation rows in a history."""
@@ -182,12 +185,29 @@ class History:
 
 
 @dataclass(frozen=True, eq=False)
+class Start:
+    """Where one start ended.
+
+    Attributes:
+        objective: what EM reached.
+        mechanism: P(D = d | Df = f, S = s), [s, f, d], after one permutation of Df for all groups.
+        switched: groups in which Df still has another order than D.
+    """
+
+    objective: float
+    mechanism: Floats
+    switched: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Fitted:
     """What a fit gives: the distribution, and one value per EM iteration."""
 
     distribution: FairDistribution
     history: dict[str, Floats]
     converged: bool
+    starts: tuple[Start, ...] = field(default=(), kw_only=True)  #: where every start ended
+    choices: Choices | None = field(default=None, kw_only=True)  #: of the automatic selection
 
 
 def fit(
@@ -253,8 +273,7 @@ def fit_parameters(
             )
         balanced = BalancedPlan.of(plan, layout)
     watched = {name: some.plan(circuit, layout) for name, some in evaluation.items()}
-    given = start, balanced, watched, options, prior, bounds, observer
-    return _run_em(*given, keep_interrupted=keep_interrupted)
+    return _run_em(start, balanced, watched, options, prior, bounds, observer, keep_interrupted)
 
 
 def _run_em(
@@ -265,7 +284,6 @@ def _run_em(
     prior: Floats,
     bounds: Bounds | None,
     observer: Observer,
-    *,
     keep_interrupted: bool,
 ) -> Fitted:
     """EM over any plan from the parameters of ``start``; with a checkpoint, from where it was."""
@@ -431,28 +449,6 @@ def _naive(
     return b.product(*leaves)
 
 
-@dataclass(frozen=True, eq=False)
-class Start:
-    """Where one start ended.
-
-    Attributes:
-        objective: what EM reached.
-        mechanism: P(D = d | Df = f, S = s), [s, f, d], after one permutation of Df for all groups.
-        switched: groups in which Df still has another order than D.
-    """
-
-    objective: float
-    mechanism: Floats
-    switched: tuple[int, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class FittedFromStarts(Fitted):
-    """The chosen fit, and where every start ended."""
-
-    starts: tuple[Start, ...]
-
-
 def fit_starts(
     model: Model,
     rows: Rows,
@@ -462,7 +458,7 @@ def fit_starts(
     options: Options | None = None,
     n_init: int = 1,
     observer: Observer = UNOBSERVED,
-) -> FittedFromStarts:
+) -> Fitted:
     """The fit of ``n_init`` starts with the best objective among those with fewest switched groups.
 
     A start that swaps Df in one group is often as likely as one that does not,
@@ -491,7 +487,7 @@ def fit_starts(
         end = float(fitted.history["objective"][-1])
         starts.append(Start(end, distribution.mechanism, switched_groups(distribution)))
     best = min(range(n_init), key=lambda i: (len(starts[i].switched), -starts[i].objective))
-    return FittedFromStarts(**vars(fits[best]), starts=tuple(starts))
+    return replace(fits[best], starts=tuple(starts))
 
 
 def _agreement(distribution: FairDistribution) -> Floats:

@@ -137,10 +137,8 @@ class FoldClassifiers:
 
 def _mechanisms(rows: Rows, score_map: ScoreMap) -> tuple[Ints, Floats]:
     """Which mechanism altered the label of each row, and P(D = d | Df = f) of each."""
-    kinds, b = rows.s.astype(np.int64), score_map.mechanism
-    if score_map.strata is not None:
-        b = score_map.strata.mechanism
-        kinds = kinds * b.shape[1] + rows.strata.codes(rows.x)
+    b = score_map.by_stratum.mechanism
+    kinds = rows.s.astype(np.int64) * b.shape[1] + rows.strata.codes(rows.x)
     return kinds, np.stack([1 - b, b], axis=-1).reshape(-1, 2, 2)
 
 

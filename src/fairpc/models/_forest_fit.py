@@ -25,6 +25,7 @@ from scipy.special import ndtr
 from fairpc.core import Bools, Codes, Floats, Ints, LearningError, map_in_order
 from fairpc.data import Table
 from fairpc.learners import additive_scores, softmax
+from fairpc.models._choices import Choices
 from fairpc.models._fair_layers import Layout
 from fairpc.models._fit import UNOBSERVED, Fitted, Observer, Options
 from fairpc.models._forest import BoxSets, Forest, box_masses
@@ -86,14 +87,6 @@ FLIPPED_ROWS: Final = 2000
 """Rows on which the spread of the trees is looked at."""
 
 
-@dataclass(frozen=True, eq=False)
-class ForestFitted(Fitted):
-    """A forest, the rows of the table that it was fitted to, and how far it hangs on its draws."""
-
-    n_rows: int
-    flipped: float  #: share of decisions that other draws would turn; nan with several classes
-
-
 def fit_forest(
     rows: Rows,
     *,
@@ -101,7 +94,7 @@ def fit_forest(
     evaluation: Mapping[str, Rows] | None = None,
     options: Options,
     observer: Observer = UNOBSERVED,
-) -> ForestFitted:
+) -> Fitted:
     """FairPC with a forest in place of each P(x | f, s).
 
     ``ordered`` says which features are numbers; the values of the others are put into the order
@@ -140,8 +133,9 @@ def fit_forest(
         last[-1] = float(np.average(logs, weights=some.weights))
         history[name] = last
     n_rows = round(float(rows.each.sum()))
-    flipped = flipped_share(distribution, own, growing.codes, rng)
-    return ForestFitted(distribution, history, fitted.converged, n_rows, flipped)
+    turned = flipped_share(distribution, own, growing.codes, rng)
+    choices = Choices(n_rows, 0, forest=True, turned=turned)
+    return Fitted(distribution, history, fitted.converged, choices=choices)
 
 
 def flipped_share(

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from typing import Any, Final, Literal, NamedTuple
@@ -87,11 +87,7 @@ class Pattern:
     share: float
 
     def __str__(self) -> str:
-        return " and ".join(
-            ", ".join(f"{name} = {value}" for name, value in part.items())
-            for part in (self.group, self.features)
-            if part
-        )
+        return " and ".join(_words(part) for part in (self.group, self.features) if part)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,13 +140,10 @@ class Patterns(Record):
     @property
     def frame(self) -> pl.DataFrame:
         """The patterns as a polars frame, a row each, groups and features in words."""
-        rows = [
-            serialise(pattern)
-            | {"group": _words(pattern.group), "features": _words(pattern.features)}
-            for pattern in self.patterns
-        ]
+        words = [{"group": _words(p.group), "features": _words(p.features)} for p in self.patterns]
         numbers = ("rate", "rate_of_all", "difference", "share")
         schema = {"group": pl.String, "features": pl.String} | dict.fromkeys(numbers, pl.Float64)
+        rows = [serialise(p) | said for p, said in zip(self.patterns, words, strict=True)]
         return pl.DataFrame(rows, schema=schema)
 
     @property
@@ -232,22 +225,17 @@ def find_patterns(distribution: FairDistribution, coding: TableCoding, asked: Qu
     """The patterns of a distribution in names."""
     groups, members = named_groups(coding.groups)
     patterns, counts = search(distribution, members, asked)
-    n_candidates = counts.evaluated + counts.rare + counts.bounded
     latent = asked.of == "decision" and distribution.layout.latent
     return Patterns(
         of=asked.of,
         outcome="Df" if latent else "D",
         positive=str(coding.labels.classes[asked.positive]),
-        size=counts.size,
         threshold=asked.threshold,
         min_share=asked.min_share,
         kept=asked.kept,
         patterns=tuple(_named(patterns, i, groups, coding) for i in range(len(patterns))),
-        n_found=counts.found,
-        n_candidates=n_candidates,
-        n_evaluated=counts.evaluated,
-        n_rare=counts.rare,
-        n_bounded=counts.bounded,
+        n_candidates=counts.n_evaluated + counts.n_rare + counts.n_bounded,
+        **counts._asdict(),
         codes=patterns.x,
         members=members[patterns.group],
     )
@@ -334,13 +322,9 @@ class PatternArrays:
     def __len__(self) -> int:
         return len(self.group)
 
-    def taken(self, which: Ints | Bools) -> PatternArrays:
+    def taken(self, which: Ints | Bools | slice) -> PatternArrays:
         """Some of them."""
         return PatternArrays(*(of[which] for of in vars(self).values()))
-
-    def first(self, n: int | None) -> PatternArrays:
-        """The first so many; None for all."""
-        return self.taken(np.arange(len(self))[:n])
 
     def joined(self, other: PatternArrays) -> PatternArrays:
         """These and others."""
@@ -365,10 +349,10 @@ class Counts(NamedTuple):
     """How a search accounts for every candidate, as ``Patterns`` says it."""
 
     size: int
-    evaluated: int
-    rare: int
-    bounded: int
-    found: int
+    n_evaluated: int
+    n_rare: int
+    n_bounded: int
+    n_found: int
 
 
 def search(
@@ -381,8 +365,8 @@ def search(
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     finder = _Finder(distribution, members, question)
-    steps = [finder.nothing_known()]
-    patterns, level, size = steps[0].patterns, steps[0].open, 0
+    first = finder.nothing_known()
+    patterns, level, counts, size = first.patterns, first.open, first.counts, 0
     while size < question.size and finder.affordable(level):
         size += 1
         opened = [level[:0]]
@@ -392,9 +376,9 @@ def search(
             for step in map_in_order(finder.extended, blocks):
                 patterns = finder.kept(patterns.joined(step.patterns))
                 opened.append(step.open)
-                steps.append(replace(step, patterns=patterns.first(0), open=level[:0]))
+                counts += step.counts
         level = np.concatenate(opened)
-    return patterns.first(question.top), finder.account(steps, size)
+    return patterns.taken(slice(question.top)), finder.account(counts, size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -414,6 +398,10 @@ class _Candidates:
         return x
 
 
+_EVALUATED: Final = "candidates that were evaluated"
+_FOUND: Final = "patterns among them"
+
+
 class _Closed(NamedTuple):
     """A kind of assignments that are not extended."""
 
@@ -428,9 +416,7 @@ class _Judged:
 
     patterns: PatternArrays
     open: Codes  #: assignments whose extensions may be patterns
-    n_evaluated: int
-    n_found: int
-    closed: Counter[_Closed] = field(default_factory=Counter)  #: assignments that are not extended
+    counts: Counter[_Closed | str]  #: candidates, patterns, assignments that are not extended
 
 
 @dataclass(frozen=True, eq=False)
@@ -494,44 +480,35 @@ class _Finder:
         at = np.nonzero(is_found & frequent)
         x = candidates.codes(*at[:2])
         found = PatternArrays(at[2], x, difference[at], rate[at], either[at])
-        sizes = frequent.size, len(found)
+        counts = Counter[_Closed | str]({_EVALUATED: frequent.size, _FOUND: len(found)})
         if candidates.size == asked.size:
-            return _Judged(self.kept(found), x[:0], *sizes)
+            return _Judged(self.kept(found), x[:0], counts)
         inside = positive, either - positive
         outside = all_positive - positive, all_either - all_positive - inside[1]
         bound = _bound(*inside, *outside, least=asked.min_share)
         is_open = (frequent & (bound * (1 + ROUNDING) > asked.threshold)).any(axis=2)
         opened = candidates.codes(*np.nonzero(is_open))
-        closed = Counter[_Closed]()
-        for rare, where in ((True, ~frequent.any(axis=2)), (False, frequent.any(axis=2))):
-            for j, n in zip(
-                candidates.feature.tolist(), (~is_open & where).sum(axis=0), strict=True
-            ):
-                closed[_Closed(candidates.size, j, rare)] += int(n)
-        return _Judged(self.kept(found), opened, *sizes, closed)
+        is_rare = ~frequent.any(axis=2)
+        for rare in (True, False):
+            closed = (~is_open & (is_rare == rare)).sum(axis=0).tolist()
+            for j, n in zip(candidates.feature.tolist(), closed, strict=True):
+                counts[_Closed(candidates.size, j, rare)] += n
+        return _Judged(self.kept(found), opened, counts)
 
     def affordable(self, level: Codes) -> bool:
         """Whether assignments may be extended."""
         most = self.question.most_work
         return most is None or len(level) * self.distribution.extension_work <= most
 
-    def account(self, steps: Sequence[_Judged], size: int) -> Counts:
+    def account(self, counts: Counter[_Closed | str], size: int) -> Counts:
         """The account of all candidates of up to ``size`` features."""
         ruled_out = {True: 0, False: 0}
-        closed = Counter[_Closed]()
-        for step in steps:
-            closed.update(step.closed)
         later = assignments(self.arities.tolist(), size)
-        for (named, j, rare), n in closed.items():
-            longer = later[j + 1][: max(size - named, 0)]
-            ruled_out[rare] += len(self.members) * n * sum(longer)
-        return Counts(
-            size=size,
-            evaluated=sum(step.n_evaluated for step in steps),
-            rare=ruled_out[True],
-            bounded=ruled_out[False],
-            found=sum(step.n_found for step in steps),
-        )
+        for kind, n in counts.items():
+            if isinstance(kind, _Closed):
+                longer = later[kind.last + 1][: max(size - kind.size, 0)]
+                ruled_out[kind.rare] += len(self.members) * n * sum(longer)
+        return Counts(size, counts[_EVALUATED], ruled_out[True], ruled_out[False], counts[_FOUND])
 
     def kept(self, patterns: PatternArrays) -> PatternArrays:
         """Those that the question asks for, in order."""
@@ -542,7 +519,7 @@ class _Finder:
         if top is not None and len(patterns) > top:
             size = np.abs(patterns.difference)
             patterns = patterns.taken(size >= np.partition(size, len(size) - top)[len(size) - top])
-        return patterns.ordered().first(top)
+        return patterns.ordered().taken(slice(top))
 
 
 def _bound(a: Floats, b: Floats, a_other: Floats, b_other: Floats, *, least: float) -> Floats:

@@ -85,7 +85,7 @@ class ModelPlots:
             left += width
         ax.set_yticks(places, [f"S = {groups[s]}, Df = {classes[f]}" for s, f in rows])
         ax.set(xlim=(0, 1), xlabel="P(D | Df, S)")
-        ax.set_title("Observed label by latent decision and group", loc="left", fontsize=11)
+        _title(ax, "Observed label by latent decision and group")
         # The legend starts half an inch under the axes, as a share of their height.
         below = -0.5 / max(ax.get_window_extent().height / ax.figure.dpi, 0.5)
         ax.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, below), frameon=False)
@@ -107,14 +107,14 @@ class ModelPlots:
         for i, name in enumerate(named):
             _line(axes[0], history[name], i, name.replace("_", " "))
         axes[0].set_ylabel("nats")
-        axes[0].set_title("Likelihood", loc="left", fontsize=11)
+        _title(axes[0], "Likelihood")
         if latent:
             groups, classes = self._names
             for i, (s, f) in enumerate(product(range(len(groups)), range(len(classes)))):
                 label = f"S = {groups[s]}, Df = D = {classes[f]}"
                 _line(axes[1], history["mechanism"][:, s, f, f], i, label)
             axes[1].set(ylim=(-0.03, 1.03), ylabel="P(D = Df | Df, S)")
-            axes[1].set_title("Mechanism", loc="left", fontsize=11)
+            _title(axes[1], "Mechanism")
         for axis in axes:
             axis.set_xlabel("iteration of EM")
             axis.locator_params(axis="x", integer=True)
@@ -185,7 +185,7 @@ def trade_off(
     _without_guessing(ax, shown)
     ax.set_xlabel("discrimination: largest difference of mean scores between groups")
     ax.set_ylabel("accuracy, against the observed label")
-    ax.set_title("Trade-off on held-out rows", loc="left", fontsize=11)
+    _title(ax, "Trade-off on held-out rows")
     ax.grid(color="#e3e7eb", linewidth=0.6)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     if caption:
@@ -230,7 +230,7 @@ def joint_set(test: StrataTest, ax: Axes | None = None) -> Axes:
         ax.fill(*corners.T, label=label, alpha=0.75, linewidth=1, **look)
     ax.set_xlabel(f"P(D = {test.positive} | Df = other, S = {reference})")
     ax.set_ylabel(f"P(D = {test.positive} | Df = {test.positive}, S = {reference})")
-    ax.set_title(f"Possible mechanisms, {test.level:.0%} confidence", loc="left", fontsize=11)
+    _title(ax, f"Possible mechanisms, {test.level:.0%} confidence")
     ax.grid(color="#e3e7eb", linewidth=0.6)
     ax.margins(0.08)
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, frameon=False)
@@ -266,7 +266,7 @@ def _parity(record: Parity, ax: Axes | None = None) -> Axes:
     ax.axvline(0, color=EDGE, linewidth=0.8, linestyle="--")
     what = "mean score" if record.kind == "mean score" else "share of positive decisions"
     ax.set_xlabel(f"difference of {what}, {record.level:.0%} intervals together")
-    ax.set_title("Gaps between groups", loc="left", fontsize=11)
+    _title(ax, "Gaps between groups")
     ax.margins(y=0.3)
     return ax
 
@@ -278,7 +278,7 @@ def _parity_curve(record: ParityCurve, ax: Axes | None = None) -> Axes:
         rates = [one.groups[g].mean for one in record]
         ax.plot(record.thresholds, rates, label=str(group.group), **_look(g))
     ax.set(xlabel="threshold", ylabel="share of the group that is selected", ylim=(-0.03, 1.03))
-    ax.set_title("Selection over thresholds", loc="left", fontsize=11)
+    _title(ax, "Selection over thresholds")
     ax.legend(frameon=False)
     return ax
 
@@ -303,7 +303,7 @@ def _monitor(record: ParityMonitor, ax: Axes | None = None) -> Axes:
     if record.alarmed_at is not None:
         ax.axvline(record.alarmed_at, color=EDGE, label=f"alarm at {record.alarmed_at:,} rows")
     ax.set(xlabel="rows seen", ylabel="difference of mean scores")
-    ax.set_title(f"Gaps while rows come in, {record.level:.0%}", loc="left", fontsize=11)
+    _title(ax, f"Gaps while rows come in, {record.level:.0%}")
     ax.legend(frameon=False)
     return ax
 
@@ -320,7 +320,7 @@ def _equal_rates(record: EqualRates, ax: Axes | None = None) -> Axes:
     ax.axhline(record.rate, color=EDGE, linewidth=0.8, linestyle="--")
     ax.set_xticks(places, [str(group.group) for group in record.groups])
     ax.set_ylabel("share of the group that is selected")
-    ax.set_title("Selection rates", loc="left", fontsize=11)
+    _title(ax, "Selection rates")
     ax.legend(frameon=False)
     return ax
 
@@ -341,7 +341,7 @@ def _possible(record: AssumptionTest | IdentifiedSet, ax: Axes | None = None) ->
             ax.text(0.5, -i, "nothing is possible", **_ON_BARS)
     ax.set_yticks([-i for i in range(len(bars))], [name for name, _, _ in bars])
     ax.set(xlim=(0, 1), xlabel="P(Df = positive)")
-    ax.set_title("Rates of fair decisions that are possible", loc="left", fontsize=11)
+    _title(ax, "Rates of fair decisions that are possible")
     return ax
 
 
@@ -351,6 +351,10 @@ draw.register(StrataTest, joint_set)
 def _line(ax: Axes, values: Floats, i: int, label: str) -> None:
     look = _look(i) | {"markersize": 4, "markevery": max(len(values) // 8, 1)}
     ax.plot(np.arange(len(values)), values, label=label, **look)
+
+
+def _title(ax: Axes, text: str) -> None:
+    ax.set_title(text, loc="left", fontsize=11)
 
 
 def _look(i: int) -> Style:

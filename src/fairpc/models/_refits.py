@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fairpc.circuit import Bounds, FlowPlan, SetsStep, em_of_sets, prepare
 from fairpc.core import (
@@ -26,7 +24,7 @@ from fairpc.core import (
     counted,
 )
 from fairpc.data import Table
-from fairpc.learners import LEAST
+from fairpc.learners import LEAST, one_thread
 from fairpc.models._balanced_flows import BalancedPlan
 from fairpc.models._decisions import FittedDecisions
 from fairpc.models._distribution import FairDistribution
@@ -59,13 +57,6 @@ _REDRAWN: Final = 100
 BLOCK: Final = 32
 """Replicates that are fitted together: bounds memory, and each gets its turn at Ctrl-C."""
 
-one_blas_thread = partial(threadpool_limits, 1, user_api="blas")
-"""One thread for linear algebra, as a context.
-
-Each update of EM has a few products of some ten thousand numbers, where threads wait for each
-other up to a thousand times as long as they work; the kernels have threads of their own.
-"""
-
 
 class OfModel:
     """Names that a fitted model gives to the values of its arrays."""
@@ -94,11 +85,20 @@ def subject_of(
     fair_labels: Any = None,
     clusters: npt.ArrayLike | None = None,
 ) -> Subject | ScoredSubject:
-    """A fitted model with its rows, as it is fitted again."""
-    given = X, y, sensitive_features, sample_weight, fair_labels, clusters
-    if isinstance(model, LatentDecision):
-        return ScoredSubject.of(model, *given)
-    return Subject.of(model, *given)
+    """A fitted model with its rows, as it is fitted again; of a LatentDecision those of the fit,
+    in their order."""
+    if not isinstance(model, LatentDecision):
+        given = X, y, sensitive_features, sample_weight, fair_labels, clusters
+        return Subject.of(model, *given)
+    scored = model.cross_fitted(
+        X,
+        y,
+        sensitive_features=sensitive_features,
+        sample_weight=sample_weight,
+        clusters=clusters,
+        fair_labels=fair_labels,
+    )
+    return ScoredSubject(model, scored)
 
 
 def _check_anchors(model: FittedDecisions, rows: Rows) -> None:
@@ -120,7 +120,6 @@ class Subject(OfModel):
     persons: Positions | None = None  #: who each row is about, where persons repeat
     bins: BinsFitted | None = None  #: what is fitted again of a forest, to bins of its score
 
-    of_scores: ClassVar[bool] = False
     kept: ClassVar[Kept] = "structure"
 
     @classmethod
@@ -254,30 +253,7 @@ class ScoredSubject(OfModel):
     model: LatentDecision
     scored: ScoredRows
 
-    of_scores: ClassVar[bool] = True
     kept: ClassVar[Kept] = "classifiers"
-
-    @classmethod
-    def of(
-        cls,
-        model: LatentDecision,
-        X: Any,
-        y: Any,
-        sensitive_features: Any = None,
-        sample_weight: npt.ArrayLike | None = None,
-        fair_labels: Any = None,
-        clusters: npt.ArrayLike | None = None,
-    ) -> ScoredSubject:
-        """Of the rows of the fit, in their order."""
-        scored = model.cross_fitted(
-            X,
-            y,
-            sensitive_features=sensitive_features,
-            sample_weight=sample_weight,
-            clusters=clusters,
-            fair_labels=fair_labels,
-        )
-        return cls(model, scored)
 
     def __post_init__(self) -> None:
         _check_anchors(self.model, self.rows)
@@ -442,7 +418,9 @@ class RefitPlan:
         """
         used = self.weights if weights is None else weights
         within = self.bounds(self.subject.limits) if bounds is None else bounds
-        with one_blas_thread():
+        # An update has a few products of some ten thousand numbers, where threads of linear algebra
+        # wait for each other a thousand times as long as they work; the kernels have their own.
+        with one_thread("blas"):
             for step in em_of_sets(self.plan, starts, used, prior=self.prior, bounds=within):
                 on_step(step.iteration)
                 if step.iteration >= n_steps:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -41,10 +40,6 @@ from fairpc.data import (
 from fairpc.models._fair_layers import Layout
 from fairpc.models._fair_rates import Places
 from fairpc.models._strata import UNDIVIDED, Strata
-
-if TYPE_CHECKING:
-    from fairpc.models._distribution import FairDistribution
-    from fairpc.models._fair_layers import Layout
 
 T = TypeVar("T")
 
@@ -122,18 +117,18 @@ class Rows:
         if features.ndim != 2 or not features.shape[1]:
             raise LearningError(f"features have shape {features.shape}: give rows × columns")
         sizes = _sizes(features) if arities is None else np.asarray(arities, np.int64)
-        given = (f"X{j + 1}" for j in range(len(sizes))) if names is None else names
-        labels = tuple(given)
-        groups, classes = _column(s, "S", n_groups), _column(d, "D", n_classes)
-        if not len(groups[0]) == len(classes[0]) == len(features):
+        labels = tuple(names or (f"X{j + 1}" for j in range(len(sizes))))
+        groups, n_groups = _column(s, "S", n_groups)
+        classes, n_classes = _column(d, "D", n_classes)
+        if not len(groups) == len(classes) == len(features):
             raise LearningError(
-                f"{len(groups[0])} groups, {len(classes[0])} labels and {len(features)} rows of "
+                f"{len(groups)} groups, {len(classes)} labels and {len(features)} rows of "
                 "features: give one each per row"
             )
-        codes = check_codes(features, sizes, labels)
-        columns = groups[0], classes[0], codes, check_weights(weights, len(features))
-        result = cls(*columns, groups[1], classes[1], sizes, labels, strata=strata)
-        return result if f is None else result.with_fair_decisions(f)
+        columns = groups, classes, check_codes(features, sizes, labels)
+        own_weights = check_weights(weights, len(features))
+        result = cls(*columns, own_weights, n_groups, n_classes, sizes, labels, strata=strata)
+        return result.with_fair_decisions(f)
 
     @property
     def n_rows(self) -> int:
@@ -294,14 +289,10 @@ class DistinctRows:
 
     @classmethod
     def of(cls, rows: Rows) -> DistinctRows:
-        merged = _merged(rows)
-        total, each = float(rows.weights.sum()), rows.each
-        count, effective = float(each.sum()), total
-        if rows.copies is not None or not rows.whole:
-            effective = effective_size(rows.weights, each)
-        if rows.copies is None and not rows.whole:
-            count = rows.n_rows
-        return cls(merged, Places.of(merged), round(count), effective)
+        merged, each = _merged(rows), rows.each
+        counted = rows.copies is not None or rows.whole
+        n_rows = round(float(each.sum())) if counted else rows.n_rows
+        return cls(merged, Places.of(merged), n_rows, effective_size(rows.weights, each))
 
     def mean(self, values: Floats) -> float:
         """Weighted mean of one value per distinct row."""
@@ -315,15 +306,6 @@ def effective_size(weights: Floats, each: Floats) -> float:
     unit = np.divide(weights, each, out=np.zeros(len(each)), where=each > 0)
     squares = float(np.dot(each * unit, unit))
     return float(weights.sum()) ** 2 / squares if squares > 0 else 0.0
-
-
-def check_alike(rows: Rows, others: Rows) -> Rows:
-    """The other rows, if they have the same groups, classes and features."""
-    if Layout.of("FairPC", rows) != Layout.of("FairPC", others):
-        raise LearningError(
-            "training and validation rows differ in groups, classes or features: encode them alike"
-        )
-    return others
 
 
 def joined(one: Rows, two: Rows) -> Rows:
@@ -503,25 +485,6 @@ def rows_fingerprint(rows: TrainingRows) -> str:
 def digest_name(digest: Words) -> str:
     """The name of rows with this digest."""
     return ROWS + fingerprint(digest)
-
-
-def label_counts(rows: TrainingRows, distribution: FairDistribution) -> tuple[Floats, float]:
-    """Expected weight with Df = f and D = d in group s, [s, f, d]; see ``FairModel.altered``.
-
-    And the mean log P of a row of the table, of those too that were held out to choose a structure.
-    """
-    found = list(rows.map(partial(_counted, distribution)))
-    counts: Floats = sum((some for some, _, _ in found), np.zeros(()))
-    return counts, sum(logs for _, logs, _ in found) / sum(weight for _, _, weight in found)
-
-
-def _counted(distribution: FairDistribution, rows: Rows) -> tuple[Floats, float, float]:
-    return *distribution.altered_and_likelihood(rows), float(rows.weights.sum())
-
-
-def count_anchors(rows: TrainingRows) -> int:
-    """Rows of the table whose fair decision is known."""
-    return sum(rows.map(attrgetter("n_anchors")))
 
 
 def _worked(

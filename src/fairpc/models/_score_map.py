@@ -21,14 +21,14 @@ Here D = 1 means the positive class, whatever the order of the classes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import numpy as np
 from scipy.special import expit, logit
 
-from fairpc.core import FileFormatError, Floats, Positions
-from fairpc.evidence import Interval, LabelBounds, read_bounds
+from fairpc.core import ALTERED, FileFormatError, Floats, Positions, record, serialise
+from fairpc.evidence import Interval, LabelBounds, SharedBounds, StratumBounds, WithinBounds
 from fairpc.learners import LEAST, Calibration
 from fairpc.models._fair_rates import TopRates
 from fairpc.models._strata import UNDIVIDED, Strata
@@ -66,14 +66,14 @@ class StrataMap:
         joint = self.share[:, :, None] * decided
         return np.asarray((joint * self.mechanism).sum(axis=1) / joint.sum(axis=1), np.float64)
 
-    def is_sound(self, n_groups: int) -> bool:
-        """Whether the numbers can be those of strata of so many groups."""
-        n = len(self.decision_rate)
-        shapes = self.share.shape, self.mechanism.shape, self.shifts.shape
+    def is_sound(self, n_groups: int, n: int) -> bool:
+        """Whether the numbers can be those of so many groups and strata."""
+        sizes = self.decision_rate.shape, self.share.shape, self.shifts.shape, self.mechanism.shape
+        if sizes != ((n,), (n_groups, n), (n_groups, n), (n_groups, n, 2)):
+            return False
         rates = np.concatenate([self.share.ravel(), self.decision_rate, self.mechanism.ravel()])
         return (
-            shapes == ((n_groups, n), (n_groups, n, 2), (n_groups, n))
-            and bool(np.isfinite(self.shifts).all() and ((rates >= 0) & (rates <= 1)).all())
+            bool(np.isfinite(self.shifts).all() and ((rates >= 0) & (rates <= 1)).all())
             and bool((self.mechanism[..., 1] > self.mechanism[..., 0]).all())
             and abs(self.share.sum() - 1) < SUM_TOLERANCE
         )
@@ -103,6 +103,14 @@ class ScoreMap:
     straight: bool = False
     strata: StrataMap | None = None
 
+    @property
+    def by_stratum(self) -> StrataMap:
+        """The same for each stratum; without strata there is one."""
+        if self.strata is not None:
+            return self.strata
+        one = self.group_rate[:, None], np.array([self.decision_rate]), self.mechanism[:, None]
+        return StrataMap(*one, self.shifts[:, None])
+
     def rates(self, positive: int) -> TopRates:
         """P(S), P(Df) and P(D | Df, S) by the codes of the classes."""
         rate = np.array([1 - self.decision_rate, self.decision_rate])
@@ -120,16 +128,15 @@ class ScoreMap:
 
     def rate_set(self, level: float) -> Interval:
         """Confidence set of P(Df = 1); lower > upper where the assumptions are rejected."""
-        share = self.group_rate[:, None] if self.strata is None else self.strata.share
-        return self.ends.rate_set(level, share)
+        return self.ends.rate_set(level, self.by_stratum.share)
 
     def _lines(self, groups: Positions, strata: Positions | None) -> tuple[Floats, Floats]:
         """b0 and b1 of each row, [row, f], and its shift; of the group where strata are unknown."""
         mechanism, shifts = self.mechanism[groups], self.shifts[groups]
-        if self.strata is not None and strata is not None:
-            known = strata >= 0
+        if strata is not None:
+            known, own = strata >= 0, self.by_stratum
             at = groups[known], strata[known]
-            mechanism[known], shifts[known] = self.strata.mechanism[at], self.strata.shifts[at]
+            mechanism[known], shifts[known] = own.mechanism[at], own.shifts[at]
         return mechanism, shifts
 
     def mechanism_of(self, groups: Positions, strata: Positions | None = None) -> Floats:
@@ -220,65 +227,34 @@ class ScoreMap:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-safe data."""
-        own = {}
-        if self.strata is not None:
-            own = {"strata": {name: v.tolist() for name, v in vars(self.strata).items()}}
-        return own | {
-            "calibrations": [
-                {name: values.tolist() for name, values in vars(c).items()}
-                for c in self.calibrations
-            ],
-            "group_rate": self.group_rate.tolist(),
-            "decision_rate": self.decision_rate,
-            "mechanism": self.mechanism.tolist(),
-            "shifts": self.shifts.tolist(),
-            "ends": self.ends.to_dict(),
-            "straight": self.straight,
-        }
+        content = {field.name: serialise(getattr(self, field.name)) for field in fields(self)}
+        strata = content.pop("strata")
+        return content if strata is None else {"strata": strata, **content}
 
     @classmethod
-    def from_dict(cls, data: Any, strata: Strata = UNDIVIDED) -> ScoreMap:
+    def from_dict(cls, data: dict[str, Any], strata: Strata = UNDIVIDED) -> ScoreMap:
         """The map of ``to_dict``; a FileFormatError says what is wrong with anything else."""
-        try:
-            calibrations = tuple(
-                Calibration(*(np.array(c[f.name], np.float64) for f in fields(Calibration)))
-                for c in data["calibrations"]
-            )
-            found = cls(
-                calibrations,
-                np.array(data["group_rate"], np.float64),
-                float(data["decision_rate"]),
-                np.array(data["mechanism"], np.float64),
-                np.array(data["shifts"], np.float64),
-                read_bounds(data["ends"], strata.n if strata else None, within=strata.within),
-                bool(data["straight"]),
-                _strata_of(data["strata"]) if strata else None,
-            )
-        except (TypeError, KeyError, ValueError, AttributeError) as error:
-            raise FileFormatError(f"the map of scores is not as saved: {error}") from error
-        found._check(strata)
+        whole = {"strata": None, **data}
+        found = record(cls, whole, "the map of scores", exact=True, repair=ALTERED)
+        if not found._fits(strata):
+            raise FileFormatError(f"the map of scores does not fit together: {ALTERED}")
         return found
 
-    def _check(self, strata: Strata) -> None:
-        """A FileFormatError where the parts do not fit together."""
-        n = len(self.calibrations)
-        shapes = self.group_rate.shape, self.mechanism.shape, self.shifts.shape
-        rates = np.concatenate([self.group_rate, self.mechanism.ravel(), [self.decision_rate]])
-        sound = shapes == ((n,), (n, 2), (n,)) and len(self.ends.groups) == n and n >= 2
-        sound = sound and bool(
-            np.isfinite(self.shifts).all() and ((rates >= 0) & (rates <= 1)).all()
+    def _fits(self, strata: Strata) -> bool:
+        """Whether the parts are those of one map."""
+        n, kind = len(self.calibrations), SharedBounds
+        if not strata or strata.within:
+            kind = WithinBounds if strata else StratumBounds
+        own = self.strata
+        return (
+            n >= 2
+            and all(calibration.is_sound() for calibration in self.calibrations)
+            and isinstance(self.ends, kind)
+            and len(self.ends.groups) == n
+            and replace(self, strata=None).by_stratum.is_sound(n, 1)
+            and (own is not None) == bool(strata)
+            and (own is None or own.is_sound(n, strata.n))
         )
-        sound = sound and abs(self.group_rate.sum() - 1) < SUM_TOLERANCE
-        if sound and self.strata is not None:
-            sound = len(self.strata.decision_rate) == strata.n and self.strata.is_sound(n)
-        if not (sound and all(c.is_sound() for c in self.calibrations)):
-            raise FileFormatError("the map of scores does not fit together: it was altered")
-        if not (self.mechanism[:, 1] > self.mechanism[:, 0]).all():
-            raise FileFormatError("the map of scores has a mechanism that turns no labels: altered")
-
-
-def _strata_of(data: Any) -> StrataMap:
-    return StrataMap(*(np.array(data[f.name], np.float64) for f in fields(StrataMap)))
 
 
 def _half_width(

@@ -6,6 +6,7 @@ Calibrations, then a point of what held-out rows leave possible, then shifts of 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
@@ -121,12 +122,13 @@ def fit_score_map(
     bounds = _with_known(_label_bounds(scored, names), scored, limits)
     weights = scored.rows.weights
     rates = np.bincount(scored.groups, weights, len(names)) / weights.sum()
-    if isinstance(bounds, StratumBounds):
-        pi, mechanism, straight = _point(scored, bounds, limits, select)
-        own, mechanism = None, _apart(mechanism)
-    else:
-        own, straight = _strata_point(scored, bounds, limits, select)
+    each, mechanism, straight = _point(scored, bounds, limits, select)
+    mechanism, strata = _apart(mechanism), scored.rows.strata
+    if strata:
+        own = _of_strata(scored, each, mechanism)
         pi, mechanism = float(own.share.sum(axis=0) @ own.decision_rate), own.group_mechanism
+    else:
+        own, pi, mechanism = None, float(each[0]), mechanism[:, 0]
     _refuse_alike(pi)
     found = ScoreMap((), rates, pi, mechanism, np.zeros(len(names)), bounds, straight, own)
     return calibrated(found, scored, calibration)
@@ -137,14 +139,21 @@ def calibrated(
 ) -> ScoreMap:
     """The map with calibrations and shifts of the last scores; all else is as it was."""
     labels, weights, scores = scored.labels, scored.rows.weights, scored.last
-    each = [scored.groups == g for g in range(len(score_map.group_rate))]
+    groups, strata, own = scored.groups, scored.strata, score_map.strata
+    each = [groups == g for g in range(len(score_map.group_rate))]
     calibrations = tuple(calibrate(scores[h], labels[h], weights[h], calibration) for h in each)
-    score_map = replace(score_map, calibrations=calibrations, shifts=np.zeros(len(each)))
-    if score_map.strata is not None:
-        return _shifted_within(score_map, score_map.strata, scored)
-    q = score_map.decision(scores[None], scored.groups)
-    shifts = np.array([_shift(q[h], weights[h], score_map.decision_rate) for h in each])
-    return replace(score_map, shifts=shifts)
+    score_map = replace(score_map, calibrations=calibrations)
+    # Where the stratum of a row is not known, its group has its mean over all strata.
+    rates = [score_map.decision_rate] * len(each) if own is None else own.group_decision_rate
+    q = score_map.unshifted(scores[None], groups)
+    shifts = [_shift(q[h], weights[h], rate) for h, rate in zip(each, rates, strict=True)]
+    if own is not None:
+        q, cells = score_map.unshifted(scores[None], groups, strata), np.zeros(own.share.shape)
+        for s, a in zip(*np.nonzero(own.share), strict=True):
+            here = each[s] & (strata == a)
+            cells[s, a] = _shift(q[here], weights[here], own.decision_rate[a])
+        own = replace(own, shifts=cells)
+    return replace(score_map, shifts=np.array(shifts), strata=own)
 
 
 def _label_bounds(scored: ScoredRows, names: tuple[str, ...]) -> LabelBounds:
@@ -162,25 +171,6 @@ def _refuse_alike(pi: float) -> None:
             f"P(Df = positive) is estimated at {pi:.4f}: nearly all fair decisions are alike, and "
             "nothing is left to tell apart; state a fair_rate as knowledge, or give other rows"
         )
-
-
-def _shifted_within(score_map: ScoreMap, own: StrataMap, scored: ScoredRows) -> ScoreMap:
-    """The map whose q has the mean of its stratum in every subgroup.
-
-    Rows whose stratum is not known are shifted so that each group has its mean over all strata.
-    """
-    groups, strata, weights = scored.groups, scored.strata, scored.rows.weights
-    q = score_map.unshifted(scored.last[None], groups, strata)
-    shifts = np.zeros(own.share.shape)
-    for s, a in zip(*np.nonzero(own.share), strict=True):
-        here = (groups == s) & (strata == a)
-        shifts[s, a] = _shift(q[here], weights[here], own.decision_rate[a])
-    unknown = score_map.unshifted(scored.last[None], groups)
-    rates = own.group_decision_rate
-    whole = [
-        _shift(unknown[groups == s], weights[groups == s], rate) for s, rate in enumerate(rates)
-    ]
-    return replace(score_map, shifts=np.array(whole), strata=replace(own, shifts=shifts))
 
 
 def _shift(q: Floats, weights: Floats, rate: float) -> float:
@@ -214,14 +204,19 @@ def _refuse_constant(scored: ScoredRows, names: tuple[str, ...]) -> None:
 
 
 def _point(
-    scored: ScoredRows, bounds: StratumBounds, limits: Limits | None, select: Select
-) -> tuple[float, Floats, bool]:
-    """P(Df = 1), the mechanism [s, f], and whether D = Df was kept."""
+    scored: ScoredRows, bounds: LabelBounds, limits: Limits | None, select: Select
+) -> tuple[Floats, Floats, bool]:
+    """P(Df = 1 | a), the mechanism [s, a, f], and whether D = Df was kept.
+
+    A mechanism that strata share is there once. Without strata there is one stratum.
+    """
+    n, n_strata = len(bounds.groups), scored.rows.strata.n
     if select == "middle":
-        return (*_middle_of(bounds), False)
+        return (*_middle(bounds, n, n_strata), False)
     rates, straight = _of_bins(scored, limits)
     f = [1 - scored.positive, scored.positive]
-    pi, mechanism = float(rates.decision_rate[f[1]]), rates.mechanism[:, f, f[1]]
+    pi = np.atleast_2d(rates.decision_rate)[:, f[1]]
+    mechanism = rates.mechanism[:, f, f[1]].reshape(n, -1, 2)
     if straight:
         return pi, mechanism, True
     return (*_kept_inside(pi, mechanism, bounds), False)
@@ -241,33 +236,30 @@ def _of_bins(scored: ScoredRows, limits: Limits | None) -> tuple[TopRates, bool]
     return fitted.distribution.top_rates, fitted.straight
 
 
-def _strata_point(
-    scored: ScoredRows, bounds: SharedBounds | WithinBounds, limits: Limits | None, select: Select
-) -> tuple[StrataMap, bool]:
-    """P(Df = 1 | a) and the mechanism, not shifted yet, and whether D = Df was kept."""
-    n, strata = len(bounds.groups), scored.rows.strata
-    straight = False
-    if select == "middle":
-        pi, mechanism = _middle(bounds, n, strata.n)
-    else:
-        rates, straight = _of_bins(scored, limits)
-        f = [1 - scored.positive, scored.positive]
-        pi, mechanism = rates.decision_rate[:, f[1]], rates.mechanism[:, f, f[1]]
-        mechanism = mechanism.reshape(n, -1, 2)
-        if not straight:
-            pi, mechanism = _kept_within(pi, mechanism, bounds)
-    share = np.zeros((n, strata.n))
+def _of_strata(scored: ScoredRows, pi: Floats, mechanism: Floats) -> StrataMap:
+    """P(Df = 1 | a) and the mechanism of each subgroup, not shifted yet."""
+    shape = len(mechanism), scored.rows.strata.n
+    share = np.zeros(shape)
     np.add.at(share, (scored.groups, scored.strata), scored.rows.weights)
     share /= scored.rows.weights.sum()
-    mechanism = np.broadcast_to(_apart(mechanism), (n, strata.n, 2)).copy()
     # A stratum of decisions that are all alike still has scores with odds.
     pi = np.clip(pi, FEWEST, 1 - FEWEST)
-    return StrataMap(share, pi, mechanism, np.zeros((n, strata.n))), straight
+    return StrataMap(share, pi, np.broadcast_to(mechanism, (*shape, 2)).copy(), np.zeros(shape))
 
 
-def _middle(
-    bounds: SharedBounds | WithinBounds, n_groups: int, n_strata: int
-) -> tuple[Floats, Floats]:
+def _by_stratum(
+    bounds: StratumBounds | WithinBounds,
+) -> Iterator[tuple[int, list[int], StratumBounds]]:
+    """The strata that have rows, each a problem of its own, with the groups that are in it."""
+    if isinstance(bounds, StratumBounds):
+        yield 0, list(range(len(bounds.groups))), bounds
+        return
+    for a, own in enumerate(bounds.strata):
+        if own is not None:
+            yield a, bounds.of(a), own
+
+
+def _middle(bounds: LabelBounds, n_groups: int, n_strata: int) -> tuple[Floats, Floats]:
     """P(Df = 1 | a) and the mechanism [s, a, f] in the middle of what is possible."""
     if isinstance(bounds, SharedBounds):
         boxes = bounds.boxes(None)
@@ -281,16 +273,16 @@ def _middle(
         return bounds.stratum_rates(_apart(shared), STRATUM_ROWS), shared[:, None]
     # Of a subgroup without rows nothing is known.
     pi, mechanism = np.full(n_strata, 0.5), np.tile([0.0, 1.0], (n_groups, n_strata, 1))
-    for a, own in enumerate(bounds.strata):
-        if own is not None:
-            pi[a], mechanism[bounds.of(a), a] = _middle_of(own)
+    for a, groups, own in _by_stratum(bounds):
+        lower, upper = own.point_set()
+        pi[a] = (lower + upper) / 2
+        b1 = np.array([np.mean(r.b1(pi[a])) for r in own.ranges()])
+        mechanism[groups, a] = _with_rates(pi[a], b1, own)
     return pi, mechanism
 
 
-def _kept_within(
-    pi: Floats, mechanism: Floats, bounds: SharedBounds | WithinBounds
-) -> tuple[Floats, Floats]:
-    """The nearest P(Df = 1 | a) and mechanism that held-out rows leave possible.
+def _kept_inside(pi: Floats, mechanism: Floats, bounds: LabelBounds) -> tuple[Floats, Floats]:
+    """The nearest P(Df = 1 | a) and mechanism that held-out rows leave, with sampling error.
 
     Where strata share a mechanism, P(Df = 1 | a) are those that fit the rates of their labels best.
     """
@@ -298,34 +290,22 @@ def _kept_within(
         shared = _apart(bounds.nearest(mechanism[:, 0], LEVEL))
         return bounds.stratum_rates(shared, STRATUM_ROWS), shared[:, None]
     pi, mechanism = pi.copy(), mechanism.copy()
-    for a, own in enumerate(bounds.strata):
-        if own is not None:
-            at, level = bounds.of(a), bounds.level_each(LEVEL)
-            pi[a], mechanism[at, a] = _kept_inside(float(pi[a]), mechanism[at, a], own, level)
+    level = bounds.level_each(LEVEL) if isinstance(bounds, WithinBounds) else LEVEL
+    for a, groups, own in _by_stratum(bounds):
+        lower, upper = own.rate_set(level)
+        if lower <= upper:  # Otherwise nothing is possible: the assumptions do not fit.
+            pi[a] = min(max(pi[a], lower), upper)
+            mechanism[groups, a] = _nearest(pi[a], mechanism[groups, a], own, level)
     return pi, mechanism
 
 
-def _middle_of(bounds: StratumBounds) -> tuple[float, Floats]:
-    """The middle of the plain set, at the estimates."""
-    lower, upper = bounds.point_set()
-    pi = (lower + upper) / 2
-    b1 = np.array([np.mean(r.b1(pi)) for r in bounds.ranges()])
-    return _with_rates(pi, b1, bounds)
-
-
-def _kept_inside(
-    pi: float, mechanism: Floats, bounds: StratumBounds, level: float = LEVEL
-) -> tuple[float, Floats]:
-    """The nearest P(Df) and mechanism that held-out rows leave possible, with sampling error.
+def _nearest(pi: float, mechanism: Floats, bounds: StratumBounds, level: float) -> Floats:
+    """The nearest mechanism of one stratum, [s, f], that held-out rows leave at a P(Df = 1).
 
     Bins are wider than the sets of held-out rows, so that their rates are less extreme. How far
     b0 and b1 are apart is kept where it can be: it is the same from either class.
     """
-    lower, upper = bounds.rate_set(level)
-    if lower > upper:
-        return pi, mechanism  # Nothing is possible: the assumptions do not fit.
     tail = bounds.tail(level)
-    pi = min(max(pi, lower), upper)
     rates = np.array([g.rate for g in bounds.groups])
     b1 = rates + (1 - pi) * (mechanism[:, 1] - mechanism[:, 0])
     for g, (own, known) in enumerate(zip(bounds.groups, bounds.known, strict=True)):
@@ -334,12 +314,12 @@ def _kept_inside(
     return _with_rates(pi, b1, bounds)
 
 
-def _with_rates(pi: float, b1: Floats, bounds: StratumBounds) -> tuple[float, Floats]:
-    """b0 such that each group has its rate of labels."""
+def _with_rates(pi: float, b1: Floats, bounds: StratumBounds) -> Floats:
+    """The mechanism [s, f] whose b0 gives each group its rate of labels."""
     rates = np.array([g.rate for g in bounds.groups])
     top = np.minimum(np.maximum(b1, rates), 1.0)
     b0 = np.clip((rates - pi * top) / max(1 - pi, LEAST), 0.0, 1.0)
-    return pi, np.column_stack([b0, top])
+    return np.column_stack([b0, top])
 
 
 def _apart(mechanism: Floats) -> Floats:

@@ -97,13 +97,11 @@ class ScoredModel:
 
     @property
     def subgroup_rate(self) -> Floats:
-        own = self.score_map.strata
-        return self.group_rate[:, None] if own is None else own.share
+        return self.score_map.by_stratum.share
 
     @property
     def stratum_rate(self) -> Floats:
-        own = self.score_map.strata
-        return self.fair_rate[None] if own is None else self.by_class(own.decision_rate)
+        return self.by_class(self.score_map.by_stratum.decision_rate)
 
     @property
     def decision_rate(self) -> Floats:
@@ -113,10 +111,8 @@ class ScoredModel:
 
     @property
     def subgroup_mechanism(self) -> Floats:
-        own = self.score_map.strata
-        if own is None:
-            return self.mechanism[:, None]
-        each = np.stack([1 - own.mechanism, own.mechanism], axis=3)
+        own = self.score_map.by_stratum.mechanism
+        each = np.stack([1 - own, own], axis=3)
         return each if self.positive else each[:, :, ::-1, ::-1]
 
     @property

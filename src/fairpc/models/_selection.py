@@ -43,6 +43,7 @@ from fairpc.models._components import (
     validation_weights,
 )
 from fairpc.models._distribution import FairDistribution
+from fairpc.models._fair_layers import Layout
 from fairpc.models._fair_rates import TopRates
 from fairpc.models._fit import (
     UNOBSERVED,
@@ -56,7 +57,7 @@ from fairpc.models._fit import (
 )
 from fairpc.models._label_scores import Scores, label_scores
 from fairpc.models._priors import RECIPE_MECHANISM, strengths
-from fairpc.models._rows import DistinctRows, Rows, check_alike, hold_out, joined
+from fairpc.models._rows import DistinctRows, Rows, hold_out, joined
 from fairpc.models._score_mechanism import fit_mechanism, held_to_model, score_bins
 
 AUTO: Final = Options(mechanism_prior=RECIPE_MECHANISM)
@@ -71,13 +72,6 @@ LEAST_WEIGHT: Final = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class AutoFitted(Fitted):
-    """A model, and the choices that led to it."""
-
-    choices: Choices
-
-
-@dataclass(frozen=True, eq=False)
 class Stage:
     """One stage of the recipe.
 
@@ -89,7 +83,7 @@ class Stage:
     """
 
     name: str
-    fitted: AutoFitted
+    fitted: Fitted
     score: float
     last: bool = False
 
@@ -105,7 +99,7 @@ def fit_auto(
     refit: bool = True,
     callback: Callable[[Stage], object] | None = None,
     observer: Observer = UNOBSERVED,
-) -> AutoFitted:
+) -> Fitted:
     """Fit FairPC with a structure that the recipe chooses.
 
     0. The strength of shrinking, on held-out rows, from ``options.smoothing`` upwards.
@@ -140,12 +134,16 @@ def fit_auto(
     rng = np.random.default_rng(options.random_state)
     if validation is None:
         rows, validation = hold_out(rows, validation_fraction, rng)
-    train, held_out = DistinctRows.of(rows), DistinctRows.of(check_alike(rows, validation))
+    if Layout.of("FairPC", rows) != Layout.of("FairPC", validation):
+        raise LearningError(
+            "training and validation rows differ in groups, classes or features: encode them alike"
+        )
+    train, held_out = DistinctRows.of(rows), DistinctRows.of(validation)
     recipe = _Recipe(train, held_out, evaluation or {}, options, n_components, refit, rng, observer)
     return _last_stage(iter(recipe), callback or (lambda stage: None))
 
 
-def _last_stage(stages: Iterator[Stage], callback: Callable[[Stage], object]) -> AutoFitted:
+def _last_stage(stages: Iterator[Stage], callback: Callable[[Stage], object]) -> Fitted:
     """What the recipe ends with; after an interrupt, the best on the validation rows so far."""
     best = next(stages)  # before there is a model, an interrupt has nothing to keep
     try:
@@ -162,7 +160,8 @@ def _last_stage(stages: Iterator[Stage], callback: Callable[[Stage], object]) ->
             f"log-likelihood {best.score:.4f})"
         )
         warn_caller(text, InterruptedWarning)
-        return replace(best.fitted, choices=replace(best.fitted.choices, interrupted=True))
+        choices = best.fitted.choices
+        return replace(best.fitted, choices=choices and replace(choices, interrupted=True))
     return best.fitted
 
 
@@ -348,9 +347,8 @@ class _Recipe:
             weights=tuple(model.weights.tolist()),
             refitted=refitted,
         )
-        result = AutoFitted(**vars(model.fitted), choices=choices)
         score = np.nan if refitted else self.held_out.mean(model.scores)
-        return Stage(name, result, score, last)
+        return Stage(name, replace(model.fitted, choices=choices), score, last)
 
 
 def _cells(distribution: FairDistribution, part: DistinctRows) -> list[Table]:
@@ -437,16 +435,10 @@ def _by_fold(
         said.append(score)
         gains.append(score - np.log(np.maximum(likelihood, 1e-300)))
         weights.append(scores.held[held, k])
-        yield _gain(np.concatenate(said), np.concatenate(gains), np.concatenate(weights))
-
-
-def _gain(said: Floats, gains: Floats, weights: Floats) -> LabelGain:
-    """Means and the standard error; a row of weight n counts as n rows."""
-    share = weights / weights.sum()
-    mean = float(share @ gains)
-    n = max(float(weights.sum()) - 1.0, 1.0)
-    error = float(np.sqrt(share @ (gains - mean) ** 2 / n))
-    return LabelGain(float(share @ said), mean, error)
+        every, weight = np.concatenate(gains), np.concatenate(weights)
+        mean = float(weight / weight.sum() @ np.concatenate(said))
+        # A row of weight n counts as n rows.
+        yield LabelGain(mean, *paired_gain(every, np.zeros(len(every)), weight, weight.sum()))
 
 
 def _trees(rows: Rows, options: Options, rng: np.random.Generator) -> FairDistribution:
