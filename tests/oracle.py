@@ -478,10 +478,10 @@ def label_rates(group: LabelRange, steps: int = 200) -> Array:
     return result
 
 
-def label_scores(
-    group: LabelRange, r: Array, pi: tuple[float, float], steps: int = 200
+def label_mechanisms(
+    group: LabelRange, pi: tuple[float, float], steps: int = 200
 ) -> tuple[Array, Array]:
-    """Least and largest P(Df=1 | x) of rows with P(D=1 | x) = r, for P(Df=1) in a range.
+    """Every b0 and b1 of one group that fits, for P(Df=1) in a range.
 
     Over two grids, of (b0, b1) and of (P(Df=1), b1), because a range may be a point or a line. The
     third number follows from π b1 + (1 − π) b0 = P(D=1).
@@ -495,7 +495,15 @@ def label_scores(
     b0, b1 = b0[fits], b1[fits]
     found = (group.rate - b0) / (b1 - b0)
     inside = (found >= pi[0] - 1e-9) & (found <= pi[1] + 1e-9)
-    q = np.clip((r[:, None] - b0[inside]) / (b1 - b0)[inside], 0.0, 1.0)
+    return b0[inside], b1[inside]
+
+
+def label_scores(
+    group: LabelRange, r: Array, pi: tuple[float, float], steps: int = 200
+) -> tuple[Array, Array]:
+    """Least and largest P(Df=1 | x) of rows with P(D=1 | x) = r, for P(Df=1) in a range."""
+    b0, b1 = label_mechanisms(group, pi, steps)
+    q = np.clip((r[:, None] - b0) / (b1 - b0), 0.0, 1.0)
     return q.min(axis=1, initial=1.0), q.max(axis=1, initial=0.0)
 
 
@@ -566,3 +574,77 @@ def possible_mechanisms(
                     value = float((gap**2 / (variances[1] + slope**2 * variances[0])).sum())
                     best[i, j] = min(best[i, j], value / limit)
     return first, last, best
+
+
+def rate_differences(estimates: Array, limits: Array, added: bool) -> tuple[float, float]:
+    """Limits of the least and of the largest difference, pair by pair; [group, end] each."""
+    least, most = -math.inf, -math.inf
+    for a in range(len(estimates)):
+        for b in range(len(estimates)):
+            if a != b:
+                first = estimates[a, 0] - limits[a, 0], limits[b, 1] - estimates[b, 1]
+                last = limits[a, 1] - estimates[a, 1], estimates[b, 0] - limits[b, 0]
+                widths = [
+                    sum(e) if added else math.sqrt(sum(v * v for v in e)) for e in (first, last)
+                ]
+                least = max(least, estimates[a, 0] - estimates[b, 1] - widths[0])
+                most = max(most, estimates[a, 1] - estimates[b, 0] + widths[1])
+    return least, most
+
+
+def fair_rate_point(
+    groups: list[tuple[float, float, float]], steps: int = 1000
+) -> tuple[float, list[float]] | None:
+    """π and the fewest altered labels of each (ρ, m, M), over all π and b1 of a grid.
+
+    None where no π of the grid is possible for all groups.
+    """
+    grid = np.linspace(0.0, 1.0, steps + 1)[1:-1]
+    b1 = np.linspace(0.0, 1.0, steps + 1)[:, None]
+    fewest = []
+    for rate, low, high in groups:
+        b0 = (rate - grid * b1) / (1 - grid)
+        fits = (b0 >= -2e-3) & (b0 <= low + 2e-3) & (b1 >= high - 1e-9)
+        altered = np.where(fits, grid * (1 - b1) + (1 - grid) * np.maximum(b0, 0.0), math.inf)
+        fewest.append(altered.min(axis=0))
+    possible = grid[np.isfinite(fewest).all(axis=0)]
+    rates = [rate for rate, _, _ in groups]
+    between = possible[(possible >= min(rates)) & (possible <= max(rates))]
+    if not len(between):
+        return None
+    pi = (between[0] + between[-1]) / 2
+    at = int(np.argmin(np.abs(grid - pi)))
+    return pi, [float(own[at]) for own in fewest]
+
+
+def rates_within(
+    own: list[tuple[float, float]], delta: float, steps: int = 100
+) -> list[tuple[float, float]] | None:
+    """The rates of each group that occur among all choices of which no two differ by more."""
+    grids = [np.linspace(low, high, steps // len(own) ** 2 + 2) for low, high in own]
+    grids = [
+        np.unique(np.append(g, [e for pair in own for e in _near(pair, delta)])) for g in grids
+    ]
+    grids = [g[(g >= low) & (g <= high)] for g, (low, high) in zip(grids, own, strict=True)]
+    each = np.array(list(itertools.product(*grids)))
+    fits = each[np.ptp(each, axis=1) <= delta + 1e-12]
+    return None if not len(fits) else list(zip(fits.min(axis=0), fits.max(axis=0), strict=True))
+
+
+def _near(ends: tuple[float, float], delta: float) -> list[float]:
+    return [end + shift for end in ends for shift in (-delta, 0.0, delta)]
+
+
+def squared_limit(
+    f: Any, here: list[float], far: list[float], covariance: Array, sign: int
+) -> float:
+    """f moved by the root of d' C d, with d what each argument at its limit changes."""
+    middle = f(*here)
+    steps = []
+    for k in range(len(here)):
+        moved = list(here)
+        moved[k] = far[k]
+        away = 1.0 if far[k] >= here[k] else -1.0
+        steps.append(away * (f(*moved) - middle))
+    d = np.array(steps)
+    return float(middle + sign * math.sqrt(max(float(d @ covariance @ d), 0.0)))

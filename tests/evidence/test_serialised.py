@@ -38,7 +38,7 @@ def test_assumption_test() -> None:
     found = test_assumptions(x, y, s, classifier="logistic", n_seeds=1)
     data = strict(found)
     known = "lower upper rejected p_value groups classes positive level method n_seeds classifiers"
-    known += " bending tolerated"
+    known += " bending tolerated delta least_difference most_difference"
     assert set(data) == {*known.split(), "what_to_do", "summary"}
     assert data["rejected"] is True
     assert data["what_to_do"] == list(found.what_to_do)
@@ -61,7 +61,7 @@ def test_assumption_test_of_three_classes() -> None:
 def test_identified_set() -> None:
     found = identified_set(SCORES, GROUPS, n_points=3)
     data = strict(found)
-    known = "lower upper groups mechanism empty score_spread table summary"
+    known = "lower upper groups mechanism empty score_spread table summary delta rates"
     assert set(data) == set(known.split())
     own = "group n rate low high lower upper floor ceiling"
     assert set(data["groups"][0]) == set(own.split())

@@ -17,6 +17,7 @@ from fairpc.evidence._candidate_strata import (
     compare_strata,
     compared,
 )
+from fairpc.evidence._differences import LeastDifference
 from fairpc.evidence._drift import (
     DRIFT_FOLDS,
     DriftBounds,
@@ -63,6 +64,7 @@ from fairpc.evidence._intervals import (
     wilson,
 )
 from fairpc.evidence._monitor import MonitorGap, ParityMonitor
+from fairpc.evidence._point import FairRatePoint, fair_rate_point
 from fairpc.evidence._strata import LeftOut
 from fairpc.evidence._test_records import (
     AssumptionTest,
@@ -84,6 +86,7 @@ __all__ = [
     "CandidateStrata",
     "ClassBound",
     "EqualRates",
+    "FairRatePoint",
     "GroupBounds",
     "GroupMean",
     "GroupMechanism",
@@ -93,6 +96,7 @@ __all__ = [
     "IdentifiedByStratum",
     "IdentifiedSet",
     "IdentifiedWithin",
+    "LeastDifference",
     "LeftOut",
     "MechanismRange",
     "MonitorGap",
@@ -112,6 +116,7 @@ __all__ = [
     "class_bounds",
     "compare_strata",
     "equal_rates",
+    "fair_rate_point",
     "identified_set",
     "parity",
     "parity_curve",

@@ -3,8 +3,9 @@
 The assumptions: Df is independent of S; D is independent of X given Df and S;
 in every group D = c is at least as frequent under Df = c as under any other Df.
 Together they bound P(Df = c) from above, group by group, by the rate of c over
-its rate in any set of rows. Where the bounds of all classes sum to less than
-one, no P(Df) is left, and the assumptions are rejected together.
+its rate in any set of rows. Of two classes, the assumptions are rejected together where groups
+then need fair rates that differ, see ``fairpc.evidence._differences``; of more, where the bounds
+of all classes sum to less than one, so that no P(Df) is left.
 
 Within strata of attributes A the first is weaker: Df is independent of S *given* A, P(Df = 1 | a) =
 π_a. If labels are altered differently in each stratum, strata share nothing: the test of each is
@@ -43,6 +44,7 @@ from fairpc.core import (
     one_of,
     whole_number,
 )
+from fairpc.evidence._differences import NO_DELTA, RateRanges, check_difference
 from fairpc.evidence._gaps import SMALL
 from fairpc.evidence._intervals import check_enough_rows, rate_sample, some_of
 from fairpc.evidence._lines import INFORMATIVE, CountedStrata, Region, nothing_possible, region
@@ -61,10 +63,12 @@ from fairpc.evidence._test_records import (
     TestsByStratum,
 )
 from fairpc.evidence._top_sets import (
+    ClassRates,
     GroupRows,
     SplitRates,
     Watch,
     all_splits,
+    estimated_bound,
     joint_bound,
     separate_bound,
 )
@@ -82,6 +86,7 @@ class _Options(TypedDict, total=False):
     positive: Any
     classifier: Any
     level: float
+    delta: float
     method: Method
     n_seeds: int
     seeds: Iterable[int] | None
@@ -136,6 +141,7 @@ def test_assumptions(
     positive: Any = None,
     classifier: Any = None,
     level: float = 0.95,
+    delta: float = 0.0,
     method: Method = "cross-fit",
     n_seeds: int = 11,
     seeds: Iterable[int] | None = None,
@@ -164,7 +170,11 @@ def test_assumptions(
             training part the better of the first two by log-loss on inner folds, or of more than
             ten classes the first.
         level: of the confidence set; the test rejects at 1 − level.
-        method: "cross-fit", or "single-split": one split, exact for independent rows, wider.
+        delta: by how much fair rates of groups may differ; with two classes the test rejects where
+            they must by more. Not with strata that share a mechanism.
+        method: "cross-fit", or "single-split": one split, exact for independent rows, wider. It
+            rejects where separate intervals of two groups, which hold together at the level, lie
+            further apart than ``delta``.
         n_seeds: ways of splitting, with seeds 0, 1, …; "single-split" takes the first only,
             because choosing among splits would undo its exactness.
         seeds: the seeds themselves, instead of ``n_seeds``.
@@ -175,15 +185,18 @@ def test_assumptions(
             there are; with ``mechanism="within"`` of each stratum anew.
     """
     check_level(level)
+    delta = check_difference("delta", delta)
     check_choice("method", method, ("cross-fit", "single-split"), MetricError)
     check_mechanism(mechanism, given)
     asked: dict[str, Any] = {"positive": positive, "classifier": classifier, "method": method}
     asked |= {"seeds": _seeds(n_seeds, seeds, method), "progress": progress}
     weighing: dict[str, Any] = {"clusters": clusters, "sample_weight": sample_weight}
     if given is None:
-        return TopSets.of(X, y, sensitive_features, **asked, **weighing).test(level)
+        return TopSets.of(X, y, sensitive_features, **asked, **weighing).test(level, delta)
     if mechanism == "within":
-        return _test_by_stratum(X, y, sensitive_features, given, level, asked, **weighing)
+        return _test_by_stratum(X, y, sensitive_features, given, (level, delta), asked, **weighing)
+    if delta > 0:
+        raise MetricError(NO_DELTA)
     _check_method(method, alike=method == "cross-fit")
     table, columns = (check_table(*one).astype(object) for one in (("X", X), ("given", given)))
     strata, where = check_strata(given, len(table))
@@ -201,7 +214,7 @@ def _test_by_stratum(
     y: npt.ArrayLike,
     sensitive_features: npt.ArrayLike,
     given: npt.ArrayLike,
-    level: float,
+    at: tuple[float, float],
     asked: dict[str, Any],
     *,
     clusters: npt.ArrayLike | None,
@@ -217,13 +230,15 @@ def _test_by_stratum(
     cells = np.zeros((len(strata), len(names), len(classes)), np.int64)
     np.add.at(cells, (where, ids, labels), 1)
     kept, left_out = apart(strata, where, lambda a: _unfit(cells[a], names, classes))
+    level, delta = at
     own = level_of_each(level, len(kept))
     y_all, s_all = (check_array(*pair) for pair in (("y", y), ("s", sensitive_features)))
     tests = []
     for name, here in kept:
         rows = table[here], y_all[here], s_all[here]
         asked |= {"clusters": some_of(persons, here), "sample_weight": some_of(weights, here)}
-        tests.append(StratumTest(name, int(here.sum()), TopSets.of(*rows, **asked).test(own)))
+        test = TopSets.of(*rows, **asked).test(own, delta)
+        tests.append(StratumTest(name, int(here.sum()), test))
     least = min(s.test.p_value for s in tests)
     return TestsByStratum(
         rejected=any(s.test.rejected for s in tests),
@@ -314,25 +329,74 @@ class TopSets:
 
         All together are wrong with probability at most alpha.
         """
+        return self._medians(self._bound(alpha / (len(self.classes) * len(self.names)), gamma))
+
+    def ranges(self, alpha: float, gamma: float = 1.0) -> RateRanges:
+        """What each group leaves of P(Df = positive): medians over seeds of ends and limits.
+
+        So that all differences together are wrong with probability at most alpha.
+        """
+        n, exact = len(self.names), self.method == "single-split"
+        tail = alpha / (2 * n if exact else n * (n - 1))
+        uppers = (
+            self._medians(lambda counts: estimated_bound(counts, gamma)),
+            self._medians(self._bound(tail, gamma)),
+        )
+        wanted = self._two_classes()
+        ends = (np.column_stack([1 - u[:, 1 - wanted], u[:, wanted]]) for u in uppers)
+        return RateRanges(self.names, *ends, tail, added=exact)
+
+    def _bound(self, tail: float, gamma: float) -> Callable[[ClassRates], float]:
         bound = joint_bound if self.method == "cross-fit" else separate_bound
-        tail = alpha / (len(self.classes) * len(self.names))
-        each = [
-            [[bound(c, tail, gamma) for c in s.classes] for s in seeds]
-            for seeds in self.splits.values()
-        ]
+        return lambda counts: bound(counts, tail, gamma)
+
+    def _medians(self, bound: Callable[[ClassRates], float]) -> Floats:
+        """Bounds of each class in each group, [group, class]: medians over seeds."""
+        each = [[[bound(c) for c in s.classes] for s in seeds] for seeds in self.splits.values()]
         return np.asarray(np.median(each, axis=1), np.float64)
 
-    def test(self, level: float) -> AssumptionTest:
+    def test(self, level: float, delta: float = 0.0) -> AssumptionTest:
         """The test without strata: all rows are one."""
+        if delta > 0 and self.wanted is None:
+            raise MetricError(
+                f"delta is {delta} and y has {len(self.classes)} classes: fair rates that may "
+                "differ need two; merge classes, or leave delta out"
+            )
 
         def sets(gamma: float) -> Floats:
             return np.asarray(self.uppers(1 - level, gamma).min(axis=0), np.float64)
 
-        def leaves(gamma: float) -> bool:
-            return float(sets(gamma).sum()) >= 1
+        def empty(alpha: float, gamma: float = 1.0) -> bool:
+            if self.wanted is None:
+                return float(self.uppers(alpha, gamma).min(axis=0).sum()) < 1
+            return self.ranges(alpha, gamma).least().limit > delta
 
         bounds = self.uppers(1 - level)
         lower, upper = _lowers_uppers(bounds.min(axis=0), self.wanted)
+        ranges = None if self.wanted is None else self.ranges(1 - level)
+        rejected = empty(1 - level)
+        every = [split for seeds in self.splits.values() for split in seeds]
+        return AssumptionTest(
+            lower=lower,
+            upper=upper,
+            rejected=rejected,
+            p_value=_smallest_level(empty),
+            groups=self._group_bounds(bounds),
+            classes=self.classes,
+            positive=None if self.wanted is None else self.classes[self.wanted],
+            level=level,
+            method=self.method,
+            n_seeds=len(self.splits[self.names[0]]),
+            bending=tuple(BentSet(g, *_lowers_uppers(sets(g), self.wanted)) for g in GAMMAS),
+            tolerated=_least_gamma(lambda g: not empty(1 - level, g)) if rejected else None,
+            classifiers=tuple(sorted(Counter(n for s in every for n in s.learners).items())),
+            delta=delta,
+            least_difference=None if ranges is None else ranges.least(),
+            most_difference=None if ranges is None else ranges.most(),
+        )
+
+    def _group_bounds(self, bounds: Floats) -> tuple[GroupBounds, ...]:
+        """The bounds from each group alone, and the counts behind them."""
         groups = []
         for (name, seeds), mine in zip(self.splits.items(), bounds, strict=True):
             whole = seeds[0].classes[0]
@@ -341,22 +405,7 @@ class TopSets:
             )
             size = whole.n, whole.whole.size
             groups.append(GroupBounds(name, *size, *_lowers_uppers(mine, self.wanted), per_class))
-        every = [split for seeds in self.splits.values() for split in seeds]
-        return AssumptionTest(
-            lower=lower,
-            upper=upper,
-            rejected=bool(bounds.min(axis=0).sum() < 1),
-            p_value=_smallest_level(lambda a: float(self.uppers(a).min(axis=0).sum()) < 1),
-            groups=tuple(groups),
-            classes=self.classes,
-            positive=None if self.wanted is None else self.classes[self.wanted],
-            level=level,
-            method=self.method,
-            n_seeds=len(seeds),
-            bending=tuple(BentSet(g, *_lowers_uppers(sets(g), self.wanted)) for g in GAMMAS),
-            tolerated=None if leaves(1.0) else _least_gamma(leaves),
-            classifiers=tuple(sorted(Counter(n for s in every for n in s.learners).items())),
-        )
+        return tuple(groups)
 
     def p_value_of(self, rate: float) -> float:
         """Smallest 1 − level at which the test does not leave this P(Df = positive)."""

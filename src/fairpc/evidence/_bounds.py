@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
@@ -25,8 +25,10 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.core import FileFormatError, Floats, MetricError, Positions, Record, record
-from fairpc.evidence._identified import GroupRange
+from fairpc.evidence._differences import NO_DELTA, RateRanges, check_difference
+from fairpc.evidence._identified import GroupRange, rates_within
 from fairpc.evidence._intervals import Interval, Sample, clopper_pearson, rate_sample, some_of
+from fairpc.evidence._joint_limits import GroupLimits, Moved
 from fairpc.evidence._lines import (
     INFORMATIVE,
     Box,
@@ -38,6 +40,7 @@ from fairpc.evidence._lines import (
     region,
     scores_within,
 )
+from fairpc.evidence._point import FairRatePoint, fair_rate_point
 from fairpc.evidence._strata import level_of_each
 from fairpc.evidence._top_sets import ClassRates, held_out_rates, joint_bound, top_rate
 
@@ -74,6 +77,20 @@ class HeldOutRates:
     def possible(self, tail: float) -> Interval:
         """Confidence limits of the P(Df = 1) that this group leaves possible."""
         return 1 - joint_bound(self.negative, tail), joint_bound(self.positive, tail)
+
+    def limits(self, known: Known, tail: float) -> GroupLimits:
+        """ρ, m and M at the estimates and as far as the tail allows, within what is known."""
+        here, far = (known.range(self, self.rate, self.scores(t)) for t in (None, tail))
+        return GroupLimits(
+            rate=self.rate,
+            rate_limits=self.rate_limits(tail),
+            low=(here.low, max(far.low, here.low)),
+            high=(here.high, min(far.high, here.high)),
+            low_correlation=self.negative.correlation,
+            high_correlation=self.positive.correlation,
+            floor=known.b0[0],
+            ceiling=known.b1[1],
+        )
 
     def scores(self, tail: float | None) -> Interval:
         """m and M, as far in as the tail allows; the held-out rates where none is given."""
@@ -161,6 +178,20 @@ class _Bounds(Record, ABC):
         """
 
     @abstractmethod
+    def with_delta(self, delta: float) -> _Bounds:
+        """The same where P(Df = 1 | s) of two groups may differ by delta."""
+
+    @abstractmethod
+    def rejected(self, level: float = LEVEL) -> bool | list[int]:
+        """Whether labels contradict the assumptions; the strata in which they do, if each has a
+        mechanism of its own."""
+
+    @abstractmethod
+    def mechanism_range(self, level: float = LEVEL) -> Floats:
+        """Least and largest P(D = 1 | Df = f, s), [s, f, end], or [s, a, f, end] where each stratum
+        has its own mechanism; NaN where rejected."""
+
+    @abstractmethod
     def score_bounds(
         self,
         low: Floats,
@@ -205,42 +236,95 @@ class StratumBounds(_Bounds):
 
     pi: Interval = ANYTHING  #: range of P(Df = 1), where it is known beforehand
     known: tuple[Known, ...] = ()  #: the same for the mechanism of each group
+    delta: float = 0.0  #: by how much P(Df = 1 | s) of two groups may differ
 
     def __post_init__(self) -> None:
-        _check_shares(*self.pi)
+        _check_shares(*self.pi, self.delta)
         if not self.groups or len(self.known) != len(self.groups):
             raise MetricError("each group needs its rates and what is known of it")
 
     def with_known(self, known: tuple[Known, ...], pi: Interval = ANYTHING) -> StratumBounds:
         return replace(self, known=known, pi=pi)
 
+    def with_delta(self, delta: float) -> StratumBounds:
+        return replace(self, delta=check_difference("delta", delta))
+
     def anchored(self, hits: Floats, totals: Floats, level: float) -> StratumBounds:
         return replace(self, known=_anchored(self.known, hits, totals, self.tail(level) / 2))
 
-    def rate_set(self, level: float, share: Floats | None = None) -> Interval:
-        tail = self.tail(level)
-        if not all(known.fits(g, tail) for g, known in zip(self.groups, self.known, strict=True)):
-            return 1.0, 0.0
-        lowers, uppers = zip(*(g.possible(tail) for g in self.groups), strict=True)
-        low, high = max(self.pi[0], *lowers), min(self.pi[1], *uppers)
-        for g, known in zip(self.groups, self.known, strict=True):
+    def ranges(self) -> tuple[GroupRange, ...]:
+        """What each group leaves possible, at the estimates."""
+        return tuple(known.range(g, g.rate, g.scores(None)) for g, known in self._each())
+
+    def possible(self, tail: float | None = None) -> Floats:
+        """Ends of the P(Df = 1 | s) that each group by itself leaves possible, [group, end].
+
+        At the estimates, or their confidence limits, each wrong with the probability of the tail.
+        """
+        if tail is None:
+            return np.array([(own.lower, own.upper) for own in self.ranges()])
+        found = []
+        for g, known in self._each():
+            low, high = g.possible(tail)
             inside = [known.range(g, rate, g.scores(tail)) for rate in g.rate_limits(tail)]
             # Of both limits of ρ the one that leaves more counts.
             low = max(low, min(own.lower for own in inside))
-            high = min(high, max(own.upper for own in inside))
-        return low, high
+            found.append((low, min(high, max(own.upper for own in inside))))
+        return np.array(found)
 
-    def ranges(self) -> tuple[GroupRange, ...]:
-        """What each group leaves possible, at the estimates."""
-        pairs = zip(self.groups, self.known, strict=True)
-        return tuple(known.range(g, g.rate, g.scores(None)) for g, known in pairs)
+    def differences(self, level: float = LEVEL) -> RateRanges:
+        """By how much fair rates must differ, ``least()``, and may, ``most()``."""
+        n = len(self.groups)
+        tail = (1 - level) / max(n * (n - 1), 1)
+        names = tuple(g.group for g in self.groups)
+        return RateRanges(names, self.possible(), self.possible(tail), tail)
+
+    def rejected(self, level: float = LEVEL) -> bool:
+        """Whether fair rates must differ by more than ``delta``, or contradict what is known."""
+        tail = self.tail(level)
+        if not all(known.fits(g, tail) for g, known in self._each()):
+            return True
+        if self.differences(level).least().limit > self.delta:
+            return True
+        possible = self.possible(tail)
+        return bool(possible[:, 0].max() > self.pi[1] or possible[:, 1].min() < self.pi[0])
+
+    def rate_set(self, level: float, share: Floats | None = None) -> Interval:
+        """That of the separate intervals of the groups: it may be just not empty where they are
+        rejected. Where rates may differ, of the whole table, or of any group without its shares."""
+        tail = self.tail(level)
+        if not all(known.fits(g, tail) for g, known in self._each()):
+            return 1.0, 0.0
+        own = self._stated(self.possible(tail))
+        rates = rates_within(own, self.delta)
+        if self.delta == 0 or not rates:
+            return max(low for low, _ in own) - self.delta, min(high for _, high in own)
+        if share is None:
+            return min(low for low, _ in rates), max(high for _, high in rates)
+        low, high = (share.sum(axis=1) / share.sum() @ np.array(rates)).tolist()
+        return low, high
 
     def point_set(self) -> Interval:
         """P(Df = 1) that the estimates leave; lower > upper where chance, or a wrong assumption,
         leaves none."""
-        ranges = self.ranges()
-        lower = max(self.pi[0], *(r.lower for r in ranges))
-        return lower, min(self.pi[1], *(r.upper for r in ranges))
+        own = self._stated(self.possible())
+        return max(low for low, _ in own), min(high for _, high in own)
+
+    def point(self) -> FairRatePoint:
+        """The point of the set by the rule of ``fair_rate_point``."""
+        return fair_rate_point(self.ranges(), delta=self.delta, pi=self.pi)
+
+    def mechanism_range(self, level: float = LEVEL) -> Floats:
+        """Least and largest P(D = 1 | Df = f, s), [s, f, end]; NaN where rejected.
+
+        Each range holds at the level. In draws all did together, see ``benchmarks/quotable.py``:
+        the errors that widen one range widen the others.
+        """
+        n = len(self.groups)
+        if self.rejected(level):
+            return np.full((n, 2, 2), math.nan)
+        each = self._limited((1 - level) / (2 * n - 1))
+        return np.array([own.mechanism(lowers, uppers) for own, lowers, uppers in each])
 
     def score_bounds(
         self,
@@ -252,39 +336,59 @@ class StratumBounds(_Bounds):
         *,
         rejected_at: float = LEVEL,
     ) -> tuple[Floats, Floats]:
-        """With a level, π, ρ, m and M vary within their confidence limits; ``low`` and ``high``
-        must then hold what is not known of r itself."""
+        """With a level, those of each row hold at it; ``low`` and ``high`` must then hold what is
+        not known of r itself."""
         found = np.full((2, len(low)), math.nan)
-        least, most = self.rate_set(rejected_at if level is None else level)
-        if least > most:
+        if self.rejected(rejected_at if level is None else level):
             return found[0], found[1]
-        set_at = (least, most) if level is not None else self.point_set()
-        if set_at[0] > set_at[1]:
-            # Chance alone leaves no P(Df): what lies between the two is nearest to both.
-            set_at = ((set_at[0] + set_at[1]) / 2,) * 2
-        tail = None if level is None else self.tail(level)
-        for g, (own, known) in enumerate(zip(self.groups, self.known, strict=True)):
+        if level is not None:
+            each = self._limited((1 - level) / (4 * len(self.groups) - 2))
+            for g, (limits, *bounds) in enumerate(each):
+                here = np.flatnonzero(groups == g)
+                found[:, here] = limits.scores(low[here], high[here], *bounds)
+            # Chance may leave a row nothing: what lies between its ends is nearest to both.
+            crossed = found[0] > found[1]
+            found[:, crossed] = found[:, crossed].mean(axis=0)
+            return found[0], found[1]
+        own = self._stated(self.possible())
+        middle = sum(self.point_set()) / 2
+        rates = rates_within(own, self.delta) or ((middle, middle),) * len(own)
+        for g, (range_, possible) in enumerate(zip(self.ranges(), rates, strict=True)):
             here = np.flatnonzero(groups == g)
-            rates = sorted({*own.rate_limits(tail), own.rate})
-            ranges = [known.range(own, rate, own.scores(tail)) for rate in rates]
-            found[:, here] = _extremes(ranges, low[here], high[here], set_at)
+            found[:, here] = _extremes(range_, low[here], high[here], possible)
         return found[0], found[1]
+
+    def _each(self) -> Iterator[tuple[HeldOutRates, Known]]:
+        return zip(self.groups, self.known, strict=True)
+
+    def _stated(self, possible: Floats) -> list[Interval]:
+        """What groups leave, within the P(Df = 1) that is known beforehand."""
+        return [(max(low, self.pi[0]), min(high, self.pi[1])) for low, high in possible.tolist()]
+
+    def _limited(self, tail: float) -> Iterator[tuple[GroupLimits, list[Moved], list[Moved]]]:
+        """Limits of each group, and the bounds of its P(Df = 1) by the others and by knowledge."""
+        here, far = self.possible(), self.possible(tail)
+        for s, (g, known) in enumerate(self._each()):
+            others = [t for t in range(len(self.groups)) if t != s]
+            lowers = [(here[t, 0] - self.delta, far[t, 0] - self.delta) for t in others]
+            uppers = [(here[t, 1] + self.delta, far[t, 1] + self.delta) for t in others]
+            low, high = self.pi
+            yield g.limits(known, tail), [*lowers, (low, low)], [*uppers, (high, high)]
 
 
 def _extremes(
-    ranges: list[GroupRange], low: Floats, high: Floats, possible: Interval
+    own: GroupRange, low: Floats, high: Floats, possible: Interval
 ) -> tuple[Floats, Floats]:
-    """Least and largest q of rows of one group over everything that some range leaves."""
+    """Least and largest q of rows of one group over everything that it leaves."""
     least, most = np.ones(len(low)), np.zeros(len(low))
-    for own in ranges:
-        start, stop = max(possible[0], own.lower), min(possible[1], own.upper)
-        if start > stop:
-            start = stop = min(max((start + stop) / 2, possible[0]), possible[1])
-        for pi in own.corners(start, stop):
-            for q in own.score_ends(low, pi):
-                np.minimum(least, q, out=least)
-            for q in own.score_ends(high, pi):
-                np.maximum(most, q, out=most)
+    start, stop = max(possible[0], own.lower), min(possible[1], own.upper)
+    if start > stop:
+        start = stop = min(max((start + stop) / 2, possible[0]), possible[1])
+    for pi in own.corners(start, stop):
+        for q in own.score_ends(low, pi):
+            np.minimum(least, q, out=least)
+        for q in own.score_ends(high, pi):
+            np.maximum(most, q, out=most)
     return np.clip(least, 0.0, 1.0), np.clip(most, 0.0, 1.0)
 
 
@@ -325,9 +429,26 @@ class WithinBounds(_Bounds):
         each = self.level_each(level)
         return [ANYTHING if own is None else own.rate_set(each) for own in self.strata]
 
-    def rejected(self, level: float) -> list[int]:
+    def rejected(self, level: float = LEVEL) -> list[int]:
         """Strata in which no P(Df) fits every group."""
-        return [a for a, (low, high) in enumerate(self._rate_sets(level)) if low > high]
+        each = self.level_each(level)
+        pairs = enumerate(self.strata)
+        return [a for a, own in pairs if own is not None and own.rejected(each)]
+
+    def with_delta(self, delta: float) -> WithinBounds:
+        return self._each(lambda a, own: own.with_delta(delta))
+
+    def mechanism_range(self, level: float = LEVEL) -> Floats:
+        """Least and largest P(D = 1 | Df = f, s, a), [s, a, f, end].
+
+        Those of each stratum hold at its share of the level; NaN where a stratum is rejected, and
+        anything in a subgroup without rows.
+        """
+        found = np.tile(np.array(ANYTHING), (len(self.groups), len(self.strata), 2, 1))
+        for a, own in enumerate(self.strata):
+            if own is not None:
+                found[self.of(a), a] = own.mechanism_range(self.level_each(level))
+        return found
 
     def rate_set(self, level: float, share: Floats | None = None) -> Interval:
         """Rejected where some stratum leaves nothing."""
@@ -392,6 +513,19 @@ class SharedBounds(_Bounds):
 
     def anchored(self, hits: Floats, totals: Floats, level: float) -> SharedBounds:
         return replace(self, known=_anchored(self.known, hits, totals, self.tail(level) / 2))
+
+    def with_delta(self, delta: float) -> SharedBounds:
+        if check_difference("delta", delta) > 0:
+            raise MetricError(NO_DELTA)
+        return self
+
+    def rejected(self, level: float = LEVEL) -> bool:
+        return self.boxes(level) is None
+
+    def mechanism_range(self, level: float = LEVEL) -> Floats:
+        """All ranges hold together at the level."""
+        boxes = self.boxes(level)
+        return np.full((len(self.groups), 2, 2), math.nan) if boxes is None else np.array(boxes)
 
     def stratum_rates(self, mechanism: Floats, prior_rows: float) -> Floats:
         """π_a that fits the rates of all groups best, where b0 and b1 are these, [s, f]; per a.

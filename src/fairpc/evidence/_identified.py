@@ -5,6 +5,10 @@ mechanism b0 ≤ min r_s, b1 ≥ max r_s with (ρ_s − b0) / (b1 − b0) = P(Df
 equally well. The closed forms here list those mechanisms; sampling error is not in them
 (see ``test_assumptions`` for a set that has it).
 
+Where fair rates may differ by δ, each group has its own π_s: the set is that of all π_s in the
+interval I_s that group s leaves by itself, of which no two differ by more. Group s then has what
+I_s leaves between max L − δ and min U + δ. δ = 0 is one rate for all, δ = 1 assumes nothing.
+
 If Df is independent of S *given* A only, and each stratum of A has a mechanism of its own, each is
 that problem of its rows. With one mechanism for all strata the rates of two groups lie on a line
 over them, ρ_sa = α_s + β_s ρ_0a, and it maps the mechanism of the reference onto that of the group,
@@ -19,7 +23,7 @@ with m_s and M_s the least and the largest P(D=1 | x, s) over all strata, α_0 =
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
@@ -39,6 +43,7 @@ from fairpc.core import (
     two_numbers,
     whole_number,
 )
+from fairpc.evidence._differences import NO_DELTA, check_difference
 from fairpc.evidence._intervals import Interval, check_enough_rows, some_of
 from fairpc.evidence._lines import Box, best_line, reference_ranges, scores_within
 from fairpc.evidence._strata import (
@@ -152,13 +157,16 @@ class GroupRange:
 class IdentifiedSet(Record):
     """Every P(Df=1), mechanism and score that the data leave possible."""
 
-    lower: float  #: the least P(Df=1) possible for all groups at once
+    #: the least P(Df=1) possible for all groups at once; for some group where rates may differ
+    lower: float
     upper: float  #: the largest; ``lower > upper`` is empty
     groups: tuple[GroupRange, ...]  #: in sorted order
-    mechanism: tuple[MechanismRange, ...]  #: per group and grid point of P(Df=1)
+    mechanism: tuple[MechanismRange, ...]  #: per grid point of P(Df=1) and group
     score_lower: Floats  #: least P(Df=1 | x, s) of each row over the whole set; NaN where empty
     score_upper: Floats  #: the largest
     counts: Floats | None = None  #: how many equal rows each row is; None where each is one
+    delta: float = 0.0  #: by how much fair rates of groups may differ
+    rates: tuple[Interval, ...] = ()  #: the P(Df=1 | s) possible in each group; none where empty
 
     _computed = ("empty", "score_spread", "table", "summary")
     _long = ("score_lower", "score_upper", "counts")
@@ -173,10 +181,12 @@ class IdentifiedSet(Record):
         return _spread(self)
 
     def mechanism_at(self, pi: float) -> tuple[MechanismRange, ...]:
-        """Per group the mechanisms possible at one P(Df=1)."""
-        if not self.lower - _SLACK <= pi <= self.upper + _SLACK:
+        """Per group the mechanisms possible at one P(Df=1) that all of them share."""
+        lower = max((r[0] for r in self.rates), default=self.lower)
+        upper = min((r[1] for r in self.rates), default=self.upper)
+        if not lower - _SLACK <= pi <= upper + _SLACK:
             raise MetricError(
-                f"pi is {pi}: give a P(Df=1) of the set, from {self.lower:.4f} to {self.upper:.4f}"
+                f"pi is {pi}: give a P(Df=1) of the set, from {lower:.4f} to {upper:.4f}"
             )
         return tuple(g.mechanism(pi) for g in self.groups)
 
@@ -194,9 +204,13 @@ class IdentifiedSet(Record):
         return tuple(rows)
 
     def picture(self) -> str:
-        """A bar per group on the line from 0 to 1, and their overlap."""
+        """A bar per group on the line from 0 to 1, and their overlap; or, where rates may differ
+        and the set is not empty, what that leaves of each bar."""
         bars = [(str(g.group), g.lower, g.upper) for g in self.groups]
-        bars.append(("overlap", self.lower, self.upper))
+        if self.delta > 0 and not self.empty:
+            bars = [(bar[0], *own) for bar, own in zip(bars, self.rates, strict=True)]
+        else:
+            bars.append(("overlap", self.lower, self.upper))
         width = max(len(name) for name, _, _ in bars)
         return "\n".join(
             f"{name:<{width}} |{_bar(low, high)}| "
@@ -209,10 +223,21 @@ class IdentifiedSet(Record):
         if self.empty:
             low = max(self.groups, key=lambda g: g.lower)
             high = min(self.groups, key=lambda g: g.upper)
+            allowed = f" with rates {self.delta:.3g} apart at most" if self.delta > 0 else ""
             return (
-                f"No P(Df=1) is possible: group {low.group!r} needs at least {low.lower:.3f}, "
-                f"group {high.group!r} at most {high.upper:.3f}. If the scores are exact, the "
-                "assumptions contradict the data; test_assumptions says whether chance explains it."
+                f"No P(Df=1) is possible{allowed}: group {low.group!r} needs at least "
+                f"{low.lower:.3f}, group {high.group!r} at most {high.upper:.3f}. If the scores "
+                "are exact, the assumptions contradict the data; test_assumptions says whether "
+                "chance explains it."
+            )
+        if self.delta > 0:
+            each = "; ".join(
+                f"{g.group!r} {low:.3f} to {high:.3f}"
+                for g, (low, high) in zip(self.groups, self.rates, strict=True)
+            )
+            return (
+                f"If fair rates differ by at most {self.delta:.3g}, P(Df=1) of the groups may be: "
+                f"{each}. A row's score then ranges over {self.score_spread:.3f} on average."
             )
         return (
             f"P(Df=1) may be anything from {self.lower:.3f} to {self.upper:.3f}, and more rows "
@@ -347,6 +372,7 @@ def identified_set(
     ends: Mapping[Any, Any] | None = None,
     test: None = None,
     pi: Interval | None = None,
+    delta: float = 0.0,
     n_points: int = 11,
     counts: npt.ArrayLike | None = None,
 ) -> IdentifiedSet: ...
@@ -362,6 +388,7 @@ def identified_set(
     ends: Mapping[Any, Any] | None = None,
     test: StrataTest | None = None,
     pi: None = None,
+    delta: float = 0.0,
     n_points: int = 11,
     counts: npt.ArrayLike | None = None,
 ) -> IdentifiedWithin: ...
@@ -377,6 +404,7 @@ def identified_set(
     ends: Mapping[Any, Any] | None = None,
     test: None = None,
     pi: Interval | None = None,
+    delta: float = 0.0,
     n_points: int = 11,
     counts: npt.ArrayLike | None = None,
 ) -> IdentifiedByStratum: ...
@@ -391,6 +419,7 @@ def identified_set(
     ends: Mapping[Any, Any] | None = None,
     test: StrataTest | None = None,
     pi: Interval | None = None,
+    delta: float = 0.0,
     n_points: int = 11,
     counts: npt.ArrayLike | None = None,
 ) -> IdentifiedSet | IdentifiedWithin | IdentifiedByStratum:
@@ -412,6 +441,7 @@ def identified_set(
             is possible is then its confidence set, which has the error of lines and ends.
         pi: keep to this range of P(Df=1), such as a confidence set or prior knowledge; not with
             "shared" strata, of which each has its own.
+        delta: by how much P(Df=1 | s) of two groups may differ; not with "shared" strata.
         n_points: grid of P(Df=1) on which the mechanism is listed.
         counts: how many equal rows each row is; the same as repeating it.
     """
@@ -421,6 +451,9 @@ def identified_set(
         raise MetricError("test is of strata that share a mechanism: give given and 'shared'")
     if pi is not None and shared:
         raise MetricError("pi is given with given: each stratum has a P(Df=1) of its own")
+    delta = check_difference("delta", delta)
+    if delta > 0 and shared:
+        raise MetricError(NO_DELTA)
     start, stop = (0.0, 1.0) if pi is None else two_numbers("pi", pi)
     if not 0 <= start <= stop <= 1:
         raise MetricError(f"pi is {pi}: give a range within 0 to 1, lower end first")
@@ -429,11 +462,11 @@ def identified_set(
     strata, where = check_strata(given, len(values))
     rows = _Scored(values, *check_groups(groups, len(values)), check_counts(counts, len(values)))
     if mechanism == "within":
-        return _by_stratum(rows, strata, where, ends, (start, stop), n_points)
+        return _by_stratum(rows, strata, where, ends, ((start, stop), delta, n_points))
     check_enough_rows(rows.names, rows.ids, None, rows.counts)
     if shared:
         return _identified_within(rows, strata, where, ends, test)
-    return _identified(rows, ends, (start, stop), n_points)
+    return _identified(rows, ends, (start, stop), delta, n_points)
 
 
 @dataclass(frozen=True, eq=False)
@@ -477,25 +510,43 @@ def _score_range(name: Any, scores: Floats, counts: Floats, bounds: Any) -> Grou
     return GroupRange.of(name, int(counts.sum()), rate, (low, high))
 
 
-def _identified(rows: _Scored, bounds: Any, pi: Interval, n_points: int) -> IdentifiedSet:
+def rates_within(own: Sequence[Interval], delta: float = 0.0) -> tuple[Interval, ...]:
+    """The P(Df=1 | s) of each group where no two may differ by more than δ; none where impossible.
+
+    Args:
+        own: what each group leaves by itself.
+        delta: δ.
+    """
+    least, most = max(low for low, _ in own), min(high for _, high in own)
+    if least - delta > most + _SLACK:
+        return ()
+    within = ((max(low, least - delta), min(high, most + delta)) for low, high in own)
+    # Rounding may leave an end just beyond the other where a single rate is possible.
+    return tuple((min(low, high), high) for low, high in within)
+
+
+def _identified(
+    rows: _Scored, bounds: Any, pi: Interval, delta: float, n_points: int
+) -> IdentifiedSet:
     """The set of one stratum, in closed form."""
     ranges = rows.ranges(bounds)
-    lower = max(pi[0], *(g.lower for g in ranges))
-    upper = min(pi[1], *(g.upper for g in ranges))
-    if upper < lower <= upper + _SLACK:
-        lower = upper
-    points = np.linspace(lower, upper, n_points).tolist() if lower <= upper else []
-    listed = tuple(g.mechanism(point) for point in points for g in ranges)
+    own = [(max(pi[0], g.lower), min(pi[1], g.upper)) for g in ranges]
+    rates = rates_within(own, delta)
+    lower, upper = max(low for low, _ in own) - delta, min(high for _, high in own)
+    if rates:
+        lower, upper = min(low for low, _ in rates), max(high for _, high in rates)
+    grids = [np.linspace(*ends, n_points).tolist() for ends in rates]
+    points = zip(*grids, strict=True)
+    listed = tuple(g.mechanism(pi) for at in points for g, pi in zip(ranges, at, strict=True))
     least, most = np.full((2, len(rows.values)), math.nan)
-    for g, group in enumerate(ranges if lower <= upper else ()):
+    for g, (group, ends) in enumerate(zip(ranges, rates, strict=False)):
         here = rows.ids == g
         inside = np.clip(rows.values[here], group.low, group.high)
-        corners = group.corners(lower, upper)
-        each = np.array([q for point in corners for q in group.score_ends(inside, point)])
+        each = np.array([q for at in group.corners(*ends) for q in group.score_ends(inside, at)])
         least[here], most[here] = each.min(axis=0), each.max(axis=0)
     # Rounding may step over what is a probability.
     scores = np.clip(least, 0.0, 1.0), np.clip(most, 0.0, 1.0)
-    return IdentifiedSet(lower, upper, ranges, listed, *scores, rows.counts)
+    return IdentifiedSet(lower, upper, ranges, listed, *scores, rows.counts, delta, rates)
 
 
 def _by_stratum(
@@ -503,8 +554,7 @@ def _by_stratum(
     strata: tuple[Any, ...],
     where: Positions,
     bounds: Mapping[Any, Any] | None,
-    pi: Interval,
-    n_points: int,
+    asked: tuple[Interval, float, int],
 ) -> IdentifiedByStratum:
     """The set of each stratum by itself; ``ends`` are by stratum, then by group."""
     cells = np.zeros((len(strata), len(rows.names)))
@@ -522,7 +572,7 @@ def _by_stratum(
         )
     sets, found = [], np.full((2, len(where)), math.nan)
     for name, here in kept:
-        own = _identified(rows.where(here), None if bounds is None else bounds[name], pi, n_points)
+        own = _identified(rows.where(here), None if bounds is None else bounds[name], *asked)
         found[:, here] = own.score_lower, own.score_upper
         sets.append(own)
     return IdentifiedByStratum(tuple(name for name, _ in kept), tuple(sets), left_out, *found)

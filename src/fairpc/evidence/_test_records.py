@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from fairpc.core import MetricError, Record
+from fairpc.evidence._differences import LeastDifference
 from fairpc.evidence._intervals import Interval
 from fairpc.evidence._lines import Region
 from fairpc.evidence._strata import ARGUED, LeftOut, left_out_words
@@ -74,14 +75,20 @@ class BentSet:
 
 @dataclass(frozen=True)
 class AssumptionTest(Record):
-    """Confidence set for P(Df), and whether it is empty."""
+    """Confidence set for P(Df), and whether the labels contradict that it is one for all groups.
+
+    Of two classes the rejection is that of ``least_difference``, and not that the set is empty: it
+    may stand beside a set that is just not.
+    """
 
     #: lower end of the confidence set of P(Df = positive); one per class where there are more than
     #: two
     lower: float | tuple[float, ...]
     upper: float | tuple[float, ...]  #: upper end; ``lower > upper`` means that the set is empty
-    rejected: bool  #: whether the set is empty at the level
-    p_value: float  #: smallest 1 − level at which it is; never said to be under 1e-12
+    #: whether fair rates must differ by more than ``delta``; of more than two classes, whether the
+    #: set is empty
+    rejected: bool
+    p_value: float  #: smallest 1 − level at which it is rejected; never said to be under 1e-12
     groups: tuple[GroupBounds, ...]  #: per group
     classes: tuple[Any, ...]  #: in sorted order
     positive: Any  #: the class that the set is about; None for more than two
@@ -89,10 +96,14 @@ class AssumptionTest(Record):
     method: Method  #: "cross-fit", or "single-split", which is exact for independent rows
     n_seeds: int  #: ways of splitting over which the median was taken
     bending: tuple[BentSet, ...]  #: the set where D depends on X too, given Df and S
-    #: how much of that undoes a rejection: the least ``gamma`` at which the set is not empty; None
-    #: where nothing was rejected, infinite where a thousandfold is not enough
+    #: how much of that undoes a rejection: the least ``gamma`` that does; None where nothing was
+    #: rejected, infinite where a thousandfold is not enough
     tolerated: float | None
     classifiers: tuple[tuple[str, int], ...]  #: which ranked the rows, and in how many fits
+    delta: float = 0.0  #: by how much fair rates of groups may differ
+    #: by how much they must at least; None of more than two classes
+    least_difference: LeastDifference | None = None
+    most_difference: float | None = None  #: differences above this are excluded, likewise
 
     _computed = ("what_to_do", "summary")
 
@@ -135,6 +146,19 @@ class AssumptionTest(Record):
             f"the group, by a factor of {self.tolerated:.2f} or more."
         )
 
+    def _clash(self) -> str:
+        """What a rejection means for the rates of fair decisions."""
+        least = self.least_difference
+        if least is None:
+            return "no rate of fair decisions fits every group."
+        allowed = "with the same rate in every group"
+        if self.delta > 0:
+            allowed = f"with rates that differ by {100 * self.delta:.3g} points at most"
+        return (
+            f"the fair rates must differ by at least {100 * least.limit:.1f} points, with "
+            f"{least.above!r} above {least.below!r}; {allowed} these labels cannot be explained."
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The record and what follows from it as plain data, for JSON.
 
@@ -146,17 +170,10 @@ class AssumptionTest(Record):
         """The result and what it does not mean, in plain words."""
         p = _p_words(self.p_value)
         if self.rejected:
-            clash = ""
-            if self.positive is not None:
-                low = max(self.groups, key=lambda g: g.lower).group
-                high = min(self.groups, key=lambda g: g.upper).group
-                clash = (
-                    f" ({low!r} needs at least {self.lower:.3f}, {high!r} at most {self.upper:.3f})"
-                )
             return (
-                f"Rejected at the {1 - self.level:.2g} level (p {p}): no rate of fair "
-                f"decisions fits every group{clash}. At least one of these fails: fair "
-                "decisions are independent of the group; the label depends on the features "
+                f"Rejected at the {1 - self.level:.2g} level (p {p}): {self._clash()} "
+                "At least one of these fails: fair decisions are independent of the group"
+                f"{', or nearly so' if self.delta > 0 else ''}; the label depends on the features "
                 "through the fair decision only; in every group a label is most likely "
                 f"under the fair decision of the same name. {self.tolerance()} What to do: "
                 f"{' '.join(self.what_to_do)}"
@@ -170,9 +187,14 @@ class AssumptionTest(Record):
                 f"with {self.level:.0%} confidence the share of fair decisions {self.positive!r} "
                 f"lies between {self.lower:.3f} and {self.upper:.3f}, if the assumptions are true"
             )
+        power = ""
+        if self.least_difference is not None:
+            power = (
+                f" {self.least_difference.power(sum(g.n for g in self.groups), 0.1, self.delta)}"
+            )
         return (
             f"Not rejected (p {p}): {share}. This does not show that the assumptions are true; "
-            "some violations cannot be seen however many rows there are."
+            f"some violations cannot be seen however many rows there are.{power}"
         )
 
 

@@ -283,6 +283,12 @@ def eased(rate: float, bending: float) -> float:
     return rate / (rate + bending * (1 - rate)) if rate > 0 else 0.0
 
 
+def estimated_bound(counts: ClassRates, bending: float = 1.0) -> float:
+    """The ratio itself, without its error."""
+    r = 0.0 if counts.top is None else eased(counts.top.mean, bending)
+    return min(counts.whole.mean / r, 1.0) if r > 0 else 1.0
+
+
 def joint_bound(counts: ClassRates, tail: float, bending: float = 1.0) -> float:
     """Upper bound of the ratio from the two rates' exact bounds and their correlation.
 

@@ -1,0 +1,268 @@
+"""Do ranges cover and tests keep their size? Draws of eight processes whose truth is known.
+
+    python benchmarks/quotable.py [coverage | power | tests] [--draws N]
+
+A row has one feature of ten values. Cross-fitted rates of its values are the scores, so that a draw
+takes milliseconds; ``tests`` runs the test with its own classifiers instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from bent_labels import FAVOURED, MECHANISMS, OTHER
+from fairpc.evidence import StratumBounds, WithinBounds, label_bounds, test_assumptions
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Mechanism = tuple[tuple[float, float], ...]
+LEVEL = 0.95
+FOLDS = 5
+
+
+def mechanism(name: str) -> Mechanism:
+    return tuple(MECHANISMS[name][group] for group in (FAVOURED, OTHER))
+
+
+@dataclass(frozen=True)
+class Process:
+    """P(Df=1 | s), the mechanism of each group, and how rows are drawn; per stratum if several."""
+
+    mechanism: Mechanism
+    pi: tuple[float, ...] = (0.4, 0.4)
+    share: tuple[float, ...] = (0.5, 0.5)  #: of the groups
+    n: int = 4_000
+    clear: float = 0.1  #: share of rows whose feature shows Df itself
+    strata: int = 1  #: π is .1 lower in each further one, which has a mechanism of its own
+
+    def cells(self, pi: float) -> Floats:
+        """P(feature, Df=1) and P(feature, Df=0), [value, f]: eight steps of log-odds, two clear."""
+        lean = np.exp(np.linspace(-2.5, 2.5, 8))
+        given = np.column_stack([1 / (1 + lean), lean / (1 + lean)])
+        given *= (1 - self.clear) / given.sum(axis=0)
+        return np.vstack([given, [self.clear, 0], [0, self.clear]]) * np.array([1 - pi, pi])
+
+    def own(self, a: int) -> tuple[Floats, Floats]:
+        """P(Df=1 | s) and the mechanism [s, f] of one stratum."""
+        b = np.array(self.mechanism)
+        return np.array(self.pi) - 0.1 * a, b[::-1] if a % 2 else b
+
+    def ends(self, a: int = 0) -> Floats:
+        """L and U of each group in the population, [s, end]."""
+        found = []
+        for pi, b in zip(*self.own(a), strict=True):
+            cells = self.cells(pi)
+            r = cells @ b / cells.sum(axis=1)
+            rate = float(cells.sum(axis=0) @ b)
+            found.append(((rate - r.min()) / (1 - r.min()), rate / r.max()))
+        return np.array(found)
+
+    def least_difference(self) -> float:
+        ends = self.ends()
+        pairs = ends[:, None, 0] - ends[None, :, 1]
+        return max(float(pairs[~np.eye(len(ends), dtype=bool)].max()), 0.0)
+
+    def draw(self, rng: np.random.Generator) -> tuple[Ints, Ints, Ints, Ints]:
+        """Feature, label, group and stratum of each row."""
+        s = rng.choice(len(self.share), self.n, p=self.share)
+        a = rng.integers(0, self.strata, self.n)
+        x, d = np.empty((2, self.n), np.int64)
+        for k in range(self.strata):
+            for g, (pi, b) in enumerate(zip(*self.own(k), strict=True)):
+                here = np.flatnonzero((s == g) & (a == k))
+                cell = rng.choice(20, len(here), p=self.cells(pi).ravel())
+                x[here] = cell // 2
+                d[here] = rng.random(len(here)) < b[cell % 2]
+        return x, d, s, a
+
+
+def bounds(process: Process, seed: int) -> StratumBounds | WithinBounds:
+    """What one cross-fit of one draw leaves possible."""
+    rng = np.random.default_rng(seed)
+    x, d, s, a = process.draw(rng)
+    folds, cell = rng.integers(0, FOLDS, len(x)), (s * process.strata + a) * 10 + x
+    scores = np.empty(len(x))
+    for k in range(FOLDS):
+        rest = folds != k
+        n, hits = (np.bincount(cell[rest], w, cell.max() + 1) for w in (None, d[rest]))
+        scores[~rest] = ((hits + d.mean()) / (n + 1))[cell[~rest]]
+    names = tuple(range(len(process.share)))
+    strata = {"strata": a, "n_strata": process.strata, "within": True}
+    found = label_bounds(d, scores, s, folds, names, **(strata if process.strata > 1 else {}))
+    assert isinstance(found, StratumBounds | WithinBounds)
+    return found
+
+
+PROCESSES = {
+    "paper": Process(mechanism("paper")),
+    "strong": Process(mechanism("strong")),
+    "mild": Process(mechanism("mild")),
+    "one-sided": Process(mechanism("one-sided")),
+    "rare, .05": Process(mechanism("mild"), pi=(0.05, 0.05)),
+    "groups 9:1": Process(mechanism("strong"), share=(0.9, 0.1)),
+    "three groups": Process(
+        (*mechanism("strong"), (0.05, 0.8)), pi=(0.4,) * 3, share=(0.4, 0.3, 0.3)
+    ),
+    "three strata": Process(mechanism("strong"), n=12_000, strata=3),
+}
+NULLS = {
+    "one pair binds": Process(((0.0, 0.7), (0.3, 1.0)), pi=(0.5, 0.5), clear=0.4),
+    "every end binds": Process(((0.0, 1.0), (0.0, 1.0)), clear=0.4),
+    "three, all bind": Process(((0.0, 1.0),) * 3, pi=(0.4,) * 3, share=(1 / 3,) * 3, clear=0.4),
+    "rare, all bind": Process(((0.0, 1.0),) * 2, pi=(0.05, 0.05), clear=0.4),
+    "9:1, all bind": Process(((0.0, 1.0),) * 2, share=(0.9, 0.1), clear=0.4),
+}
+"""Equal fair rates with ends of the groups that meet: where a test rejects most easily."""
+
+
+def apart(process: Process, gap: float) -> Process:
+    """The same with a fair rate of the first group that is larger by the gap."""
+    pi = np.array(process.pi)
+    pi[0] += gap / 2
+    pi[1:] -= gap / 2
+    return replace(process, pi=tuple(pi.tolist()))
+
+
+def coverage(draws: int) -> None:
+    print(f"coverage at {LEVEL} of {draws} draws: fair rate | least and mean of the mechanism's")
+    print("entries | all entries | their mean width (population) | scores | their mean width |")
+    print("rejected; fair rates .1 apart and delta=.1: entries, all | δ* | largest difference")
+    for name, process in PROCESSES.items():
+        cells = [one_draw(process, bounds(process, seed)) for seed in range(draws)]
+        gap = 0.04 if "rare" in name else 0.1
+        moved = apart(process, gap)
+        others = [differing(moved, gap, bounds(moved, seed)) for seed in range(draws)]
+        print(f"{name:13} | " + _line(cells) + " || " + _line(others), flush=True)
+
+
+def _line(cells: list[dict[str, Floats | float]]) -> str:
+    with np.errstate(all="ignore"):
+        means = {key: np.nanmean([c[key] for c in cells], axis=0) for key in cells[0]}
+    return " | ".join(
+        f"{np.min(m):.3f} {np.mean(m):.3f}" if np.ndim(m) else f"{m:.3f}" for m in means.values()
+    )
+
+
+def one_draw(process: Process, found: StratumBounds | WithinBounds) -> dict[str, Floats | float]:
+    rows = range(process.strata)
+    share = np.outer(process.share, np.full(process.strata, 1 / process.strata))
+    rates = [process.own(a)[0] for a in rows]
+    truth = np.stack([process.own(a)[1] for a in rows], axis=1)  # [s, a, f]
+    low, high = found.rate_set(LEVEL, share)
+    ranges = found.mechanism_range(LEVEL).reshape(*truth.shape, 2)
+    inside = (ranges[..., 0] <= truth) & (truth <= ranges[..., 1])
+    kept = not np.isnan(ranges).any()
+    covered, wide = score_coverage(process, found)
+    return {
+        "fair rate": float(low <= np.mean([r[0] for r in rates]) <= high),
+        "entries": np.where(kept, inside, np.nan).reshape(-1) if kept else np.zeros(inside.size),
+        "all": float(inside.all()),
+        "width": float(np.ptp(ranges, axis=-1).mean()),
+        "population": population_width(process),
+        "scores": covered,
+        "score width": wide,
+        "rejected": float(bool(found.rejected(LEVEL))),
+    }
+
+
+def score_coverage(process: Process, found: StratumBounds | WithinBounds) -> tuple[float, float]:
+    """Share of rows whose P(Df=1 | x, s) is covered where their P(D=1 | x, s) is known, and width."""
+    covered = wide = 0.0
+    for a in range(process.strata):
+        for s, (pi, b) in enumerate(zip(*process.own(a), strict=True)):
+            cells = process.cells(pi)
+            q = cells[:, 1] / cells.sum(axis=1)
+            r, at = b[0] + (b[1] - b[0]) * q, np.full(10, s)
+            low, high = found.score_bounds(r, r, at, LEVEL, np.full(10, a))
+            weight = cells.sum(axis=1) * process.share[s] / process.strata
+            covered += float(weight @ ((low <= q + 1e-9) & (q <= high + 1e-9)))
+            wide += float(weight @ (high - low))
+    return covered, wide
+
+
+def population_width(process: Process) -> float:
+    """Mean width of the mechanism's entries that no number of rows could narrow."""
+    widths = []
+    for a in range(process.strata):
+        lower, upper = process.ends(a)[:, 0].max(), process.ends(a)[:, 1].min()
+        for pi, b in zip(*process.own(a), strict=True):
+            cells = process.cells(pi)
+            r, rate = cells @ b / cells.sum(axis=1), float(cells.sum(axis=0) @ b)
+            m, top = r.min(), r.max()
+            b1 = max(top, m + (rate - m) / upper), min(1.0, rate / lower)
+            b0 = max(0.0, (rate - upper) / (1 - upper)), min(m, (rate - lower * top) / (1 - lower))
+            widths += [b1[1] - b1[0], b0[1] - b0[0]]
+    return float(np.mean(widths))
+
+
+def differing(
+    process: Process, gap: float, found: StratumBounds | WithinBounds
+) -> dict[str, Floats | float]:
+    truth = np.stack([process.own(a)[1] for a in range(process.strata)], axis=1)
+    ranges = found.with_delta(gap).mechanism_range(LEVEL).reshape(*truth.shape, 2)
+    inside = (ranges[..., 0] <= truth) & (truth <= ranges[..., 1])
+    each = [found] if isinstance(found, StratumBounds) else [f for f in found.strata if f]
+    level = 1 - (1 - LEVEL) / len(each)
+    tested = [own.differences(level) for own in each]
+    return {
+        "entries": inside.reshape(-1).astype(float),
+        "all": float(inside.all()),
+        "least": float(tested[0].least().limit <= process.least_difference() + 1e-9),
+        "most": float(tested[0].most() >= gap - 1e-9),
+    }
+
+
+def power(draws: int) -> None:
+    print(f"rejected at {1 - LEVEL:.2f} of {draws} draws, one cross-fit: by overlap | directly")
+    for name, process in NULLS.items():
+        print(f"null, {name:16} | " + _rates(process, draws), flush=True)
+    for name in ("one pair binds", "every end binds", "three, all bind"):
+        for gap, n in ((0.05, 4_000), (0.1, 1_000), (0.1, 4_000), (0.2, 1_000)):
+            moved = replace(apart(NULLS[name], -gap), n=n)
+            print(f"{name}, δ* {moved.least_difference():.2f}, {n} rows | ", end="")
+            print(_rates(moved, draws), flush=True)
+    for name in ("strong", "mild", "one-sided"):
+        moved = apart(PROCESSES[name], 0.2)
+        print(f"{name}, .2 apart, δ* {moved.least_difference():.2f} | ", end="")
+        print(_rates(moved, draws), flush=True)
+
+
+def _rates(process: Process, draws: int) -> str:
+    found = [bounds(process, seed) for seed in range(draws)]
+    before = np.mean([np.greater(*own.rate_set(LEVEL)) for own in found])
+    after = np.mean([own.rejected(LEVEL) for own in found])
+    said = [
+        own.differences(LEVEL).least().noticed(process.least_difference())
+        for own in found
+        if isinstance(own, StratumBounds)
+    ]
+    return f"{before:.3f} | {after:.3f} | said {np.median(said):.2f}"
+
+
+def tests(draws: int) -> None:
+    print(f"rejected of {draws} draws by test_assumptions, three seeds: by overlap | directly")
+    cases = {f"null, {name}": process for name, process in NULLS.items()}
+    for name in ("one pair binds", "every end binds"):
+        cases[f"{name}, δ* .10"] = replace(apart(NULLS[name], -0.1), n=1_000)
+    for name, process in cases.items():
+        found = []
+        for seed in range(draws):
+            x, d, s, _ = process.draw(np.random.default_rng(seed))
+            found.append(test_assumptions(np.eye(10)[x], d, s, classifier="logistic", n_seeds=3))
+        before = np.mean([test.lower > test.upper for test in found])  # type: ignore[operator]
+        print(f"{name:24} | {before:.3f} | {np.mean([t.rejected for t in found]):.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    parts = {"coverage": coverage, "power": power, "tests": tests}
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", nargs="?", choices=parts)
+    parser.add_argument("--draws", type=int, default=400)
+    given = parser.parse_args()
+    for name, part in parts.items():
+        if given.part in (None, name):
+            part(given.draws)

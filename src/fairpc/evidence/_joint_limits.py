@@ -1,0 +1,145 @@
+"""Confidence limits of the mechanism and of scores, with the errors of all rates at once.
+
+Let P(Df = 1 | s) = π lie from l to u, which the other groups bound, and b0 from its floor to m, b1
+from M to its ceiling. Along π b1 + (1 − π) b0 = ρ then
+
+    b1 ≥ M,   b1 ≥ m + (ρ − m) / u,         b1 ≤ ceiling,   b1 ≤ floor + (ρ − floor) / l,
+    b0 ≤ m,   b0 ≤ (ρ − l M) / (1 − l),     b0 ≥ floor,     b0 ≥ (ρ − u ceiling) / (1 − u),
+
+and with [c, C] = [m, M] for r ≥ ρ, [floor, ceiling] below, q = P(Df = 1 | x, s) is at most
+
+    (r − floor) / (M − floor),    u (r − c) / (ρ − c),    u + (1 − u) (r − ρ) / (C − ρ)
+
+and at least the same with l, m and the ceiling in the places of u, the floor and M, [c, C] being
+swapped. Each side is a smooth function of a few rates. Its limit moves one rate at a time to its
+own limit, and adds the squares of what that changes (MOVER; Donner and Zou 2012); together they
+hold at the level by Bonferroni. All rates at their limits at once would be far less probable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from fairpc.core import Floats
+from fairpc.evidence._intervals import Interval
+
+_TINY: Final = 1e-12
+
+Moved = tuple[float, float]
+"""A rate at its estimate, and at the limit that is less favourable."""
+
+
+@dataclass(frozen=True)
+class GroupLimits:
+    """One group: ρ, m and M at the estimates and at their limits."""
+
+    rate: float
+    rate_limits: Interval
+    low: Moved  #: m, and how large it may be
+    high: Moved  #: M, and how small it may be
+    low_correlation: float  #: of the errors of ρ and m
+    high_correlation: float  #: of the errors of ρ and M
+    floor: float = 0.0
+    ceiling: float = 1.0
+
+    def mechanism(
+        self, lowers: Sequence[Moved], uppers: Sequence[Moved]
+    ) -> tuple[Interval, Interval]:
+        """Limits of b0 and of b1.
+
+        Args:
+            lowers: bounds of P(Df = 1 | s) from below, one per group or stated; see ``facets``.
+            uppers: from above.
+        """
+        fall, rise = ((self.rate, end) for end in self.rate_limits)
+        floor, ceiling = self.floor, self.ceiling
+        b1_low, b0_high = [self.high[1]], [self.low[1]]
+        b1_high, b0_low = [ceiling], [floor]
+        for above in _inside(uppers):
+            args = (fall, self.low, above)
+            b1_low.append(_limit(_b1_least, args, -1, self.low_correlation))
+            b0_low.append(_limit(lambda p, pi: (p - pi * ceiling) / (1 - pi), (fall, above), -1))
+        for below in _inside(lowers):
+            args = (rise, self.high, below)
+            b0_high.append(_limit(_b0_most, args, 1, self.high_correlation))
+            b1_high.append(_limit(lambda p, pi: floor + (p - floor) / pi, (rise, below), 1))
+        return _in_order(max(b0_low), min(b0_high)), _in_order(max(b1_low), min(b1_high))
+
+    def scores(
+        self, low: Floats, high: Floats, lowers: Sequence[Moved], uppers: Sequence[Moved]
+    ) -> tuple[Floats, Floats]:
+        """Limits of P(Df = 1 | x, s) of rows whose P(D = 1 | x, s) lies from low to high."""
+        (m, m_far), (top, top_far) = self.low, self.high
+        least = [np.zeros(len(low)), (low - m_far) / max(self.ceiling - m_far, _TINY)]
+        most = [np.ones(len(high)), (high - self.floor) / max(top_far - self.floor, _TINY)]
+        for sign, r, bounds, found in ((-1, low, lowers, least), (1, high, uppers, most)):
+            # Above ρ the largest score has the least informative labels, the least score the most.
+            above = (r >= self.rate) == (sign > 0)
+            for bound in _inside(bounds):
+                rate = self.rate, self.rate_limits[0]
+                bottom = np.where(above, m, self.floor), np.where(above, m_far, self.floor)
+                over = np.where(above, top, self.ceiling), np.where(above, top_far, self.ceiling)
+                if sign < 0:
+                    rate = self.rate, self.rate_limits[1]
+                found.append(
+                    _limit(_by_bottom(r), (rate, bottom, bound), sign, self.low_correlation)
+                )
+                found.append(_limit(_by_top(r), (rate, over, bound), sign, self.high_correlation))
+        return (
+            np.clip(np.max(least, axis=0), 0.0, 1.0),
+            np.clip(np.min(most, axis=0), 0.0, 1.0),
+        )
+
+
+def _b1_least(rate: float, low: float, pi: float) -> float:
+    return low + (rate - low) / pi
+
+
+def _b0_most(rate: float, high: float, pi: float) -> float:
+    return (rate - pi * high) / (1 - pi)
+
+
+def _by_bottom(r: Floats) -> Callable[..., Floats]:
+    return lambda rate, bottom, pi: pi * (r - bottom) / np.maximum(rate - bottom, _TINY)
+
+
+def _by_top(r: Floats) -> Callable[..., Floats]:
+    return lambda rate, top, pi: pi + (1 - pi) * (r - rate) / np.maximum(top - rate, _TINY)
+
+
+def _limit(
+    f: Callable[..., Any], args: Sequence[tuple[Any, Any]], sign: int, correlation: float = 0.0
+) -> Any:
+    """f at the estimates, moved by the squares of what each limit changes.
+
+    The errors of the first two arguments go together, if there are three.
+    """
+    here = [at for at, _ in args]
+    middle = f(*here)
+    moved = [
+        np.maximum(sign * (f(*here[:k], far, *here[k + 1 :]) - middle), 0.0)
+        for k, (_, far) in enumerate(args)
+    ]
+    squares = sum(np.square(step) for step in moved)
+    if len(args) > 2:
+        (a, a_far), (b, b_far) = args[:2]
+        together = np.sign((a_far - a) * (np.asarray(b_far) - b)) * correlation
+        squares = squares + 2 * together * moved[0] * moved[1]
+    return middle + sign * np.sqrt(np.maximum(squares, 0.0))
+
+
+def _inside(bounds: Iterable[Moved]) -> Iterable[Moved]:
+    """Bounds of a rate that say something: those from 0 to 1."""
+    for here, far in bounds:
+        if 0 < here < 1:
+            yield here, min(max(far, _TINY), 1 - _TINY)
+
+
+def _in_order(low: Any, high: Any) -> Interval:
+    """A range; where chance leaves none, what lies between its ends is nearest to both."""
+    low, high = (min(max(float(end), 0.0), 1.0) for end in (low, high))
+    return (low, high) if low <= high else ((low + high) / 2,) * 2
