@@ -1,6 +1,7 @@
 """FairPC, NLatPC, LatNB, TwoNB, LatentDecision: their fits, files, queries and refits."""
 
 from fairpc.models._anchors import AnchorCell, AnchorPlan, WidthAfter, suggest_anchors
+from fairpc.models._bias_account import BiasAccount
 from fairpc.models._bootstrap import MechanismIntervals, bootstrap_mechanism, intervals
 from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._classifier_rows import series_of
@@ -16,7 +17,7 @@ from fairpc.models._forest_decisions import ForestDistribution
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._latent import Distilled, LatentDecision
 from fairpc.models._loading import MODELS, load
-from fairpc.models._model import BiasAccount, Contribution, FairModel
+from fairpc.models._model import Contribution, FairModel
 from fairpc.models._patterns import (
     MIN_SHARE,
     SIZE,

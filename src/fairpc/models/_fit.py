@@ -44,6 +44,7 @@ from fairpc.core import (
     warn_caller,
 )
 from fairpc.data import Table
+from fairpc.evidence import LabelBounds
 from fairpc.models._balanced_flows import BalancedPlan
 from fairpc.models._checkpoint import Checkpoint, EMState
 from fairpc.models._distribution import FairDistribution
@@ -208,6 +209,9 @@ class Fitted:
     converged: bool
     starts: tuple[Start, ...] = field(default=(), kw_only=True)  #: where every start ended
     choices: Choices | None = field(default=None, kw_only=True)  #: of the automatic selection
+    #: what the fit's own held-out scores leave possible, its groups named by their codes; None
+    #: where it has none
+    label_bounds: LabelBounds | None = field(default=None, kw_only=True)
 
 
 def fit(
