@@ -504,28 +504,13 @@ def test_data_lists_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert "fairpc data NAME -o FILE" in ended.out
 
 
-@pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals")
-def test_colours_on_a_terminal_only(folder: Path) -> None:
-    import pty
-
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-c", "from fairpc.cli import main; main()"]
-    environment = {**os.environ, "TERM": "xterm-256color"}
-    environment.pop("NO_COLOR", None)
-    arguments = ["fit", "t.csv", *FIT, "-o", "n.fairpc"]
-    child = subprocess.Popen(
-        [*command, *arguments], stdout=theirs, stderr=subprocess.PIPE, env=environment
-    )
-    os.close(theirs)
-    shown = b""
-    try:
-        while piece := os.read(ours, 1 << 16):
-            shown += piece
-    except OSError:  # the other end is closed
-        pass
-    os.close(ours)
-    assert child.wait(timeout=300) == 0
-    assert child.stderr is not None
-    child.stderr.close()
-    assert b"\x1b[1m" in shown
-    assert "─".encode() in shown
+def test_colours_on_a_terminal_only(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    ended = called(capsys, "fit", "t.csv", *FIT, "-o", "n.fairpc")
+    assert ended.code == 0
+    assert "\x1b[1m" in ended.out
+    assert "─" in ended.out
