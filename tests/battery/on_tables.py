@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 from pyarrow import ipc, parquet
-from xlsxwriter import Workbook
+from xlsxwriter import Workbook  # type: ignore[import-untyped]
 
 from battery.attacks import MOST_WORDS, Difference, Suite, Verdict
 from battery.mutations import changed_bytes, changed_lines

@@ -98,9 +98,9 @@ def test_what_is_refused_leaves_nothing_behind(
 def test_a_latent_decision_is_refused_by_a_sentence(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = ("--label", "hired", "--sensitive", "sex", "--model", "latent", "--quiet")
-    given = (*given, "--classifier", "logistic")
-    assert called(capsys, "fit", "t.csv", *given, "-o", "l.fairpc").code == 0
+    given = ("--label", "hired", "--sensitive", "sex", "--model", "latent")
+    more = ("--classifier", "logistic", "--quiet")
+    assert called(capsys, "fit", "t.csv", *given, *more, "-o", "l.fairpc").code == 0
     ended = called(capsys, "export", "l.fairpc", "-o", "l.onnx")
     assert ended.code == 2
     said = " ".join(ended.err.split())
