@@ -89,25 +89,16 @@ def _noise(rng: random.Random, data: bytes) -> bytes:
     return data[:start] + rng.randbytes(stop - start) + data[stop:]
 
 
+_SIGNS: Final = (
+    *(b" ", b"\n", b"\r\n", b"\0", b"\xef\xbb\xbf", b"\xff"),
+    *(b"{", b"]", b",", b'"', b"\\u", b"-"),
+)
+"""Bytes that mean something to a reader."""
+
+
 def _inserted(rng: random.Random, data: bytes) -> bytes:
     start, _ = _place(rng, data)
-    some = rng.choice(
-        (
-            b" ",
-            b"\n",
-            b"\r\n",
-            b"\0",
-            b"\xef\xbb\xbf",
-            b"\xff",
-            b"{",
-            b"]",
-            b",",
-            b'"',
-            b"\\u",
-            b"-",
-        )
-    )
-    return data[:start] + some + data[start:]
+    return data[:start] + rng.choice(_SIGNS) + data[start:]
 
 
 def _zeros(rng: random.Random, data: bytes) -> bytes:
@@ -187,21 +178,11 @@ def _nudged(rng: random.Random, holder: Any, key: Any, others: Sequence[Json]) -
     if isinstance(value, bool):
         holder[key] = rng.choice((not value, int(value)))
     elif isinstance(value, int):
-        holder[key] = rng.choice(
-            (
-                value + 1,
-                value - 1,
-                -value,
-                value * 2,
-                float(value),
-                str(value),
-                value + 0.5,
-                value > 0,
-            )
-        )
+        near = (value + 1, value - 1, -value, value * 2)
+        holder[key] = rng.choice((*near, float(value), str(value), value + 0.5, value > 0))
     elif isinstance(value, float):
-        near = value * (1 + 1e-6)
-        holder[key] = rng.choice((near, -value, value + 1, 1 - value, str(value), value > 0.5))
+        moved = value * (1 + 1e-6)
+        holder[key] = rng.choice((moved, -value, value + 1, 1 - value, str(value), value > 0.5))
     elif isinstance(value, str):
         at = rng.randrange(len(value) + 1)
         inserted = value[:at] + rng.choice("x 0f\n") + value[at:]

@@ -19,14 +19,14 @@ from fairpc.evidence._test_records import WHAT_TO_DO
 
 @pytest.fixture(scope="module")
 def found() -> demo.Demo:
-    """The demo on every eighth row, which is quick."""
+    """The demo on every 24th row, which is quick."""
     whole = demo._table
 
     def some(part: str) -> LabelledTable:
         table = whole(part)
-        y = table.y.gather_every(8)
+        y = table.y.gather_every(24)
         counts = y.to_frame().group_by(y.name).len(N_ROWS)
-        return replace(table, X=table.X.gather_every(8), y=y, labels=counts)
+        return replace(table, X=table.X.gather_every(24), y=y, labels=counts)
 
     with pytest.MonkeyPatch.context() as patch, Warned().watching():
         patch.setattr(demo, "_table", some)

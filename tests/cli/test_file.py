@@ -11,25 +11,9 @@ from cli.calls import Ended, answer, called, names
 from fairpc import load
 
 
-@pytest.fixture(scope="module")
-def record(fitted: Path) -> str:
-    """The JSON of one audit, which all papers are made of."""
-    from contextlib import redirect_stdout
-    from io import StringIO
-
-    from fairpc.cli import main
-
-    printed = StringIO()
-    files = [str(fitted / "m.fairpc"), str(fitted / "t.csv")]
-    with redirect_stdout(printed), pytest.raises(SystemExit) as ended:
-        main(["audit", *files, "--json", "--quiet"])
-    assert ended.value.code == 0
-    return printed.getvalue()
-
-
 @pytest.fixture
-def audited(folder: Path, record: str) -> Path:
-    (folder / "audit.json").write_text(record)
+def audited(folder: Path, audit_of_fitted: str) -> Path:
+    (folder / "audit.json").write_text(audit_of_fitted)
     return folder
 
 

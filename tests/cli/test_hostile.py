@@ -5,9 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import resource
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -153,30 +150,6 @@ def test_a_full_disk_below_the_copy_of_stdin_is_said(
     assert ended.code == 2
     assert ended.err.startswith("fairpc: the table on stdin cannot be copied to ")
     assert ended.err.endswith("(no space left on device): set TMPDIR to a folder with more space\n")
-
-
-@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".arrow"])
-def test_a_full_disk_is_said_to_be_full(tmp_path: Path, suffix: str) -> None:
-    # A limit on the size of files stands for a disk that is full.
-    program = f"""
-import resource, signal, sys
-import polars as pl
-from fairpc.data._files import write_table
-from fairpc.errors import TableError
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-rows = pl.DataFrame({{"x": [k / 7 for k in range(100_000)]}})
-resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
-try:
-    write_table([rows], rows.schema, {str(tmp_path / f"out{suffix}")!r})
-except (OSError, TableError) as error:
-    print(error)
-"""
-    assert hasattr(resource, "RLIMIT_FSIZE")
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300
-    )
-    assert "file too large (os error 27)" in done.stdout.lower()
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_no_format_holds_names_another(tmp_path: Path) -> None:

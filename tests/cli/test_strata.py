@@ -143,7 +143,7 @@ def test_a_classifier_is_fitted_and_audited_within_strata(
     assert seen["strata"]["own"]["columns"] == ["hours"]
 
 
-@pytest.mark.parametrize("bending", ["shared", "within"])
+@pytest.mark.parametrize("bending", [pytest.param("shared", marks=pytest.mark.slow), "within"])
 def test_audits_of_such_models(
     folder: Path, bending: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,7 +19,7 @@ from fairpc.baselines import LR, FairLR, Rand
 from fairpc.comparison import Comparison, compare, default_models
 from fairpc.comparison._runner import in_threads, one_by_one, run_jobs
 from fairpc.core import _running as running
-from fairpc.errors import ComparisonError, LeakWarning, MetricError, SameAsLabelWarning
+from fairpc.errors import ComparisonError, LeakWarning, MetricError, SameAsLabelWarning, TableError
 from fairpc.metrics import Fold, stratified_folds
 from fairpc.models import LatNB, TwoNB
 
@@ -282,8 +282,8 @@ def test_default_methods() -> None:
     [
         ({}, {}, ComparisonError, "no models were given"),
         ({"m": 3}, {}, ComparisonError, "model 'm' is a int: give classifiers"),
-        (None, {"sensitive_features": None}, ComparisonError, "no sensitive attribute was given"),
-        ([LatNB(sensitive="x0")], {}, ComparisonError, "a model names sensitive columns and"),
+        (None, {"sensitive_features": None}, TableError, "no sensitive attribute was given"),
+        ([LatNB(sensitive="x0")], {}, TableError, "sensitive columns were named and"),
         ([LR()], {"cv": []}, ComparisonError, "cv is empty"),
         ([LR()], {"cv": 1}, MetricError, "k is 1: give a number of folds"),
         ([LR()], {"cv": [([0], [500])]}, ComparisonError, "a fold names row 500"),
@@ -300,9 +300,9 @@ def test_what_cannot_be_compared_is_a_sentence(
 
 def test_lengths_must_fit() -> None:
     X, y, s = table(60)
-    with pytest.raises(ComparisonError, match="60 rows and 59 labels"):
+    with pytest.raises(TableError, match="60 rows and 59 labels"):
         compare([LR()], X, y[:59], sensitive_features=s)
-    with pytest.raises(ComparisonError, match="sensitive column 'sex' is not in the table"):
+    with pytest.raises(TableError, match="sensitive column 'sex' is not in the table"):
         compare([LatNB(sensitive="sex")], X, y)
 
 

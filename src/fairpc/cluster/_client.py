@@ -106,28 +106,9 @@ def _local_cluster(n_workers: int) -> Any:
     from distributed import LocalCluster
 
     settings = {f"{_ENVIRON}.{name}": value for name, value in SETTINGS.items()}
-    with _environment(dask.config.get(_ENVIRON, {})), dask.config.set(settings):
+    with dask.config.set(settings):
         here = {"host": _HERE, "dashboard_address": _PRIVATE, "preload": "fairpc.cluster._client"}
         return LocalCluster(n_workers=n_workers, threads_per_worker=1, **here)
-
-
-@contextmanager
-def _environment(defaults: Mapping[str, Any]) -> Iterator[None]:
-    """A block without what Dask has put into the environment, which is afterwards as before.
-
-    Whoever starts workers leaves Dask's settings in the environment of this process, and
-    the next workers take them from there before they look at the configuration.
-    """
-    before = dict(os.environ)
-    for name, value in defaults.items():
-        if os.environ.get(name) == str(value):
-            del os.environ[name]
-    try:
-        yield
-    finally:
-        for name in os.environ.keys() - before.keys():
-            del os.environ[name]
-        os.environ.update(before)
 
 
 def _cores() -> int:

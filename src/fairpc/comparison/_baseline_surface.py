@@ -8,12 +8,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Self
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fairpc.core import Array, Bools, Floats, Ints, LearningError, missing, warn_caller
+from fairpc.core import Array, Floats, Ints, LearningError, warn_caller
+from fairpc.data import (
+    Frame,
+    check_not_both,
+    check_rows,
+    fit_labels,
+    read_columns,
+    read_frame,
+    read_values,
+)
 from fairpc.learners import indicators
 
 MOST_LEVELS: Final = 128
@@ -57,21 +65,22 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
         """Learn from rows, labels and groups."""
-        _check_rows(X=X, y=y, sensitive_features=sensitive_features)
         features, groups = _split(X, self.sensitive, sensitive_features)
+        check_rows(X, read_frame(X), y, "label")
         if not groups and self._groups_required:
             raise LearningError(
                 f"{type(self).__name__} needs groups: give sensitive_features, or name columns of "
                 "X in sensitive"
             )
         self.groups_ = _learn_groups(groups) if groups else ()
-        self.classes_, codes = np.unique(_labels(y), return_inverse=True)
-        n = len(self.classes_)
-        if n < 2:
+        labels = fit_labels(y)
+        self.classes_, codes = labels.classes_array(), labels.transform(y)
+        if (codes < 0).any():
             raise LearningError(
-                f"y has 1 class ({self.classes_[0]!r}): at least two are needed in the training "
-                "rows"
+                f"y has a missing label in row {int(np.argmin(codes))}: drop such rows, or use "
+                "FairPC, which can learn from them"
             )
+        n = len(self.classes_)
         if n > 2 and not self._any_classes:
             raise LearningError(
                 f"y has {n} classes and {type(self).__name__} supports two: merge classes, or use "
@@ -87,7 +96,6 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
         """Scores per class, rows × classes; what they mean is said by each class."""
         check_is_fitted(self, "_features", msg="this %(name)s is not fitted: call fit first")
-        _check_rows(X=X, sensitive_features=sensitive_features)
         features, groups = _split(X, self.sensitive, sensitive_features)
         if not (self.groups_ and (self.use_sensitive or self._groups_at_prediction)):
             groups = {}
@@ -127,70 +135,45 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 def _split(X: Any, sensitive: Sensitive, sensitive_features: Any) -> tuple[Columns, Columns]:
     """Features and sensitive columns, from one table or from two."""
-    if sensitive is not None and sensitive_features is not None:
-        raise LearningError(
-            "sensitive names columns of X and sensitive_features is given too: use one of them"
-        )
-    features, groups = _columns(X, "X"), {}
+    frame = read_frame(X)
+    features, groups = _columns(frame, "X"), {}
     if sensitive is not None:
+        check_not_both(sensitive_features)
         for name in map(str, [sensitive] if isinstance(sensitive, str | int) else sensitive):
             if name not in features:
                 raise LearningError(f"X has no column {name!r}: name columns of X in sensitive")
             groups[name] = features.pop(name)
     elif sensitive_features is not None:
-        groups = _columns(sensitive_features, "sensitive_features")
+        check_rows(X, frame, sensitive_features, "sensitive feature")
+        groups = _columns(read_columns(sensitive_features, "s"), "sensitive_features")
     if not features:
         raise LearningError("X has no columns besides the sensitive ones: give features")
     return features, groups
 
 
-def _columns(X: Any, what: str) -> Columns:
-    """Columns of a frame by name, or of an array by number ("0", "1", …), nothing missing."""
-    frame = nw.from_native(X, eager_only=True, allow_series=True, pass_through=True)
-    if isinstance(frame, nw.Series):
-        frame = frame.alias(frame.name or what).to_frame()
-    if isinstance(frame, nw.DataFrame):
-        return {str(name): _of_series(frame[name], what) for name in frame.columns}
-    array = np.asarray(X)
-    if array.ndim == 1 and what != "X":
-        array = array.reshape(-1, 1)
-    if array.ndim != 2:
-        raise LearningError(f"{what} has shape {array.shape}: give rows × columns")
-    return {str(j): _numbers_or_text(array[:, j], str(j), what) for j in range(array.shape[1])}
+def _columns(frame: Frame, what: str) -> Columns:
+    """Columns by name, those of an array by number ("0", "1", …): text, or numbers; no holes."""
+    names = tuple(map(str, range(len(frame.names)))) if frame.from_array else frame.names
+    return {
+        name: _numbers_or_text(name, column, what)
+        for name, column in zip(names, frame.columns, strict=True)
+    }
 
 
-def _of_series(series: nw.Series[Any], what: str) -> Array:
-    # A method of a polars series asks for its column by name, which may look like a pattern.
-    name, series = str(series.name), series.alias("")
-    _refuse_missing(series.is_null().to_numpy(), name, what)
-    if series.dtype.is_temporal():
+def _numbers_or_text(name: str, column: Any, what: str) -> Array:
+    values = read_values(name, column)
+    if values.type == "date":
         raise LearningError(
             f"column {name!r} of {what} holds dates or times: turn it into numbers first"
         )
-    if not (series.dtype.is_numeric() or series.dtype == nw.Boolean):
-        series = series.cast(nw.String)
-    return _numbers_or_text(series.to_numpy(), name, what)
-
-
-def _numbers_or_text(array: Array, name: str, what: str) -> Array:
-    if array.dtype.kind == "O":
-        _refuse_missing(missing(array), name, what)
-        if all(isinstance(v, bool | int | float | np.number | np.bool_) for v in array):
-            array = array.astype(np.float64)
-    if array.dtype.kind not in "biuf":
-        return array.astype(np.str_)
-    numbers = array.astype(np.float64)
-    _refuse_missing(~np.isfinite(numbers), name, what)
-    return numbers
-
-
-def _refuse_missing(hidden: Bools, name: str, what: str) -> None:
+    hidden = values.missing()
     if hidden.any():
         raise LearningError(
-            f"column {name!r} of {what} has a missing or infinite value in row "
-            f"{int(np.argmax(hidden))}: this baseline cannot marginalise it; drop or impute such "
-            "rows, or use FairPC"
+            f"column {name!r} of {what} has a missing value in row {int(np.argmax(hidden))}: this "
+            "baseline cannot marginalise it; drop or impute such rows, or use FairPC"
         )
+    data: Array = values.data.to_numpy() if values.type == "text" else values.data
+    return data.astype(np.str_ if values.type == "text" or values.declared else np.float64)
 
 
 @dataclass(frozen=True)
@@ -280,35 +263,3 @@ def _crossed(columns: Columns) -> list[Any]:
         whole = values.dtype.kind == "f" and (values == np.round(values)).all()
         lists.append((values.astype(np.int64) if whole else values).tolist())
     return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
-
-
-def _labels(y: Any) -> Array:
-    """The label as one array of its own values, nothing missing."""
-    series = nw.from_native(y, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series):
-        array = np.asarray(series.to_list(), object if series.is_null().any() else None)
-    else:
-        array = np.asarray(y)
-    if array.ndim != 1:
-        raise LearningError(f"y has shape {array.shape}: give one label per row")
-    hidden = missing(array)
-    if hidden.any():
-        raise LearningError(
-            f"y has a missing label in row {int(np.argmax(hidden))}: drop such rows, or use "
-            "FairPC, which can learn from them"
-        )
-    return array
-
-
-def _check_rows(**given: Any) -> None:
-    """The same number of rows everywhere, and the same index where there is one."""
-    sizes = {name: len(values) for name, values in given.items() if values is not None}
-    if len(set(sizes.values())) > 1:
-        listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
-        raise LearningError(f"the numbers of rows differ ({listed}): give one row for each")
-    indexed = [(name, values.index) for name, values in given.items() if hasattr(values, "iloc")]
-    for name, index in indexed[1:]:
-        if not indexed[0][1].equals(index):
-            raise LearningError(
-                f"the indexes of {indexed[0][0]} and {name} differ: align them, or reset both"
-            )

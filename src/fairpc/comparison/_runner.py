@@ -26,7 +26,6 @@ from fairpc.core import (
     Array,
     Bools,
     Codes,
-    ComparisonError,
     FairpcError,
     Floats,
     Ints,
@@ -173,49 +172,37 @@ class MethodTable:
         cls, X: Any, y: Any, sensitive_features: Any, estimators: Sequence[Any], positive: Any
     ) -> MethodTable:
         frame = read_frame(X)
-        named = next((_sensitive(e) for e in estimators if _sensitive(e)), ())
-        if sensitive_features is None and not named:
-            raise ComparisonError(
-                "no sensitive attribute was given: give sensitive_features, or models whose "
-                "sensitive=… names columns of X"
-            )
-        if sensitive_features is not None and named:
-            raise ComparisonError(
-                "a model names sensitive columns and sensitive_features is given: use one of them"
-            )
-        names = tuple(n if isinstance(n, str) else frame.names[n] for n in named)
-        lacking = [n for n in names if n not in frame.names]
-        if lacking:
-            raise ComparisonError(
-                f"sensitive column {lacking[0]!r} is not in the table: give a table that has it"
-            )
-        features, sensitive = X, sensitive_features
-        if names:
-            features = _only(X, frame, [n for n in frame.names if n not in names])
-            sensitive = _only(X, frame, names)
+        named = next((_sensitive(e) for e in estimators if _sensitive(e)), None)
         wanted = (positive, *(getattr(e, "positive", None) for e in estimators))
         positive = next((p for p in wanted if p is not None), None)
         sentinels = next((m for e in estimators if (m := getattr(e, "missing_values", ()))), ())
+        decimal = next((m for e in estimators if (m := getattr(e, "decimal", None))), None)
+        given = GivenTable.of(
+            X,
+            y,
+            sensitive=named,
+            sensitive_features=sensitive_features,
+            missing_values=sentinels,
+            decimal=decimal,
+        )
+        features, sensitive = X, sensitive_features
+        if named:
+            features, sensitive = (
+                _only(X, frame, names) for names in (given.roles.features, given.roles.sensitive)
+            )
         labels = fit_labels(y, positive=positive, missing_values=sentinels)
         groups = fit_groups(sensitive, missing_values=sentinels)
         s, d = groups.transform(sensitive), labels.transform(y)
-        for what, codes in (("labels", d), ("groups", s)):
-            if len(codes) != frame.n_rows:
-                raise ComparisonError(
-                    f"{frame.n_rows} rows and {len(codes)} {what}: give one per row"
-                )
         check_apart(groups, labels, s, d)
-        decimal = next((m for e in estimators if (m := getattr(e, "decimal", None))), None)
         typed = typed_columns(read_frame(features), sentinels, decimal)
-        coding, leaks = _coded(features, y, sensitive, sentinels, decimal)
+        coding, leaks = _coded(given)
         # A fitted model has decided, perhaps on more rows than there are here.
         coding = next((e.coding_ for e in estimators if hasattr(e, "coding_")), coding)
         unused = {} if coding is None else identifiers(coding.features)
         ids = tuple(name for name in typed.columns if name in unused)
-        typed = typed.drop(exactly(ids))
         classes = tuple(str(c) for c in labels.classes)
-        given = X, features, sensitive, y, typed, ids, leaks
-        return cls(*given, s, d, classes, labels.positive)
+        tables = X, features, sensitive, y, typed.drop(exactly(ids)), ids, leaks
+        return cls(*tables, s, d, classes, labels.positive)
 
     @property
     def n_rows(self) -> int:
@@ -311,21 +298,11 @@ def typed_columns(
     return pl.DataFrame(columns)
 
 
-def _coded(
-    features: Any, y: Any, sensitive: Any, missing_values: Sequence[Any], decimal: str | None
-) -> tuple[TableCoding | None, tuple[Warning | str, ...]]:
+def _coded(table: GivenTable) -> tuple[TableCoding | None, tuple[Warning | str, ...]]:
     """The table as a fit would code it, None where it cannot; and the leaks that it warns of."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
-            table = GivenTable.of(
-                features,
-                y,
-                sensitive=None,
-                sensitive_features=sensitive,
-                missing_values=missing_values,
-                decimal=decimal,
-            )
             coding, _ = fit_coding(table.source, table.roles)
         except FairpcError:
             return None, ()  # methods that cannot take the table say why

@@ -26,6 +26,12 @@ SUFFIXES: Final = (".onnx", ".sql", ".py")
 TABLE: Final = "applicants"
 """What a query calls the table, unless it is told."""
 
+OUTPUT: Final = "probabilities"
+IR: Final = 8
+OPSET: Final = 18
+OPSET_OF_PATTERNS: Final = 20
+"""The versions of ONNX that all these operations are in, and where text is matched by a pattern."""
+
 _COLUMN_FIELDS: Final = ["name", "kind", "texts", "numbers", "edges", "other", "marks", "written"]
 _WRITING_FIELDS: Final = ("pattern", "separators", "decimal", "unit", "example")
 _HEAD: Final = '''"""P(Df = class | row) of a {model} that fairpc {version} exported.
@@ -102,8 +108,6 @@ def export(model: FittedModel, path: AnyPath, *, table: str = TABLE) -> Exported
     if suffix == ".onnx":
         if find_spec("onnx") is None:
             raise MissingExtraError("an ONNX file is made with onnx: pip install 'fairpc[onnx]'")
-        from fairpc.exporting._onnx import onnx_bytes
-
         data = onnx_bytes(scorer)
     elif suffix == ".sql":
         from fairpc.exporting._sql import sql_text
@@ -126,6 +130,57 @@ def check_suffix(path: AnyPath) -> str:
             f"use {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
         )
     return suffix
+
+
+def onnx_bytes(scorer: ScorerProgram) -> bytes:
+    """The file."""
+    from onnx import TensorProto, helper
+
+    from fairpc import __version__
+    from fairpc.exporting._onnx import ML, OnnxGraph, circuit_joint, feature_codes, value_info
+    from fairpc.exporting._onnx_forest import forest_joint
+
+    names = [given.name for given in scorer.inputs]
+    output = OUTPUT
+    while output in names:
+        output += "_"
+    graph = OnnxGraph([*names, output])
+    codes = feature_codes(graph, scorer)
+    densities = scorer.densities
+    if isinstance(densities, Forest):
+        joint = forest_joint(graph, scorer, densities, codes)
+    else:
+        joint = circuit_joint(graph, scorer, densities, codes)
+    total = graph.add("ReduceSum", joint, graph.whole([1]), keepdims=1)
+    graph.name_output(graph.add("Div", joint, total), output)
+    shape: list[str | int] = ["rows", len(scorer.classes)]
+    made = graph.graph(
+        [value_info(given) for given in scorer.inputs],
+        helper.make_tensor_value_info(output, TensorProto.DOUBLE, shape),
+    )
+    version = OPSET_OF_PATTERNS if graph.needs_patterns else OPSET
+    opsets = [helper.make_opsetid("", version), helper.make_opsetid(ML, 3)]
+    model = helper.make_model(made, opset_imports=opsets, ir_version=IR)
+    model.producer_name, model.producer_version = "fairpc", __version__
+    helper.set_model_props(model, {"fairpc": json.dumps(_described(scorer), ensure_ascii=False)})
+    data: bytes = model.SerializeToString()
+    return data
+
+
+def _described(scorer: ScorerProgram) -> dict[str, object]:
+    """What a program that loads the graph may want to know."""
+    return {
+        "model": scorer.model,
+        "classes": list(scorer.classes),
+        "positive": scorer.classes[scorer.positive],
+        "sensitive": [given.name for given in scorer.sensitive],
+        "missing": {
+            given.name: given.missing_text if given.kind == "text" else "NaN"
+            for given in scorer.inputs
+        },
+        # The graph takes numbers: text that is written like this is to be read before.
+        "written": scorer.written,
+    }
 
 
 def python_text(scorer: ScorerProgram, module: str) -> str:

@@ -26,7 +26,7 @@ import numpy as np
 from onnx import TensorProto
 
 from fairpc.core import Array, Bytes, Floats, Ints
-from fairpc.exporting._onnx_graph import OnnxGraph, allowed_subgroups
+from fairpc.exporting._onnx import LOWEST, OnnxGraph, allowed_subgroups
 from fairpc.exporting._scorer import ScorerProgram
 from fairpc.models import BoxSets, Forest
 
@@ -38,8 +38,6 @@ CROSSED: Final = 6
 """Features whose pattern is one number of a row."""
 CROSSINGS: Final = 512
 """Most crossings of codes in one table of bits."""
-LOWEST: Final = -1e300
-"""In place of the logarithm of zero, where two are subtracted."""
 BITS: Final = 8
 """Most boxes of a bundle."""
 Sides = tuple[tuple[int, int], ...]

@@ -6,8 +6,8 @@ table, 64 tables of a join, expressions 1,000 levels deep.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -58,12 +58,13 @@ def sql_text(scorer: ScorerProgram, table: str) -> str:
     )
 
 
-def values(rows: Iterable[Sequence[Any]]) -> str:
-    """A table of numbers."""
+def table_stage(name: str, columns: Mapping[str, Iterable[float]]) -> str:
+    """A stage of numbers, column by column."""
     written = (
-        ", ".join(number(v) if isinstance(v, float) else str(v) for v in row) for row in rows
+        ", ".join(number(v) if isinstance(v, float) else str(v) for v in row)
+        for row in zip(*columns.values(), strict=True)
     )
-    return "VALUES " + ",\n".join(f"({row})" for row in written)
+    return stage(name, "VALUES " + ",\n".join(f"({row})" for row in written), list(columns))
 
 
 def _refuse(what: str, rule: str) -> NotAnsweredError:
@@ -90,37 +91,32 @@ class _ForestStages:
         if least < TINIEST:
             raise _refuse("so many features", "has no numbers as small as their products")
         carried = ["n", "g", *(f"x{j}" for j in self.scorer.rest)]
-        result = [stage("fairpc_groups", self._groups(), self._group_columns())]
-        result.append(stage("fairpc_start", self._start()))
+        result = [self._groups(), stage("fairpc_start", self._start())]
         joined = []
         for k, (j, value) in enumerate(zip(self.scorer.rest, scaled, strict=True)):
             rows = value.transpose(0, 3, 1, 2).reshape(-1, self.n_terms)
             result.append(self._table(f"fairpc_value{k}", rows))
             joined.append((f"fairpc_value{k}", f"b.g * {value.shape[3]} + b.x{j}"))
         result += self._multiplied("fairpc_start", "fairpc_row_value", carried, joined)
-        result.append(stage("fairpc_boxes", self._boxes(), self._box_columns()))
-        result.append(stage("fairpc_marked", self._marked()))
-        result.append(stage("fairpc_inside", self._inside()))
-        result.append(self._weights())
-        result += self._masses()
-        result.append(stage("fairpc_joint", self._joint()))
+        result += [
+            self._boxes(),
+            stage("fairpc_marked", self._marked()),
+            stage("fairpc_inside", self._inside()),
+            self._weights(),
+            *self._masses(),
+            stage("fairpc_joint", self._joint()),
+        ]
         return result
 
-    def _group_columns(self) -> list[str]:
-        known = [name for name, _ in allows(self.scorer, 0)]
-        rates = [f"r{f}" for f in range(self.n_classes)]
-        return ["g", *(f"k_{name}" for name in known), *rates, *self.terms]
-
     def _groups(self) -> str:
-        return values(
-            [
-                g,
-                *(value for _, value in allows(self.scorer, g)),
-                *self.scorer.rates[g].tolist(),
-                *self.forest.shares[g].ravel().tolist(),
-            ]
-            for g in range(self.n_groups)
-        )
+        """Of each subgroup what it allows, its rates, and the terms to begin with."""
+        allowed = [dict(allows(self.scorer, g)) for g in range(self.n_groups)]
+        columns: dict[str, Iterable[float]] = {"g": range(self.n_groups)}
+        columns |= {f"k_{name}": [each[name] for each in allowed] for name in allowed[0]}
+        columns |= {f"r{f}": rates for f, rates in enumerate(self.scorer.rates.T.tolist())}
+        shares = self.forest.shares.reshape(self.n_groups, -1)
+        columns |= zip(self.terms, shares.T.tolist(), strict=True)
+        return table_stage("fairpc_groups", columns)
 
     def _start(self) -> str:
         """Each row in each subgroup that it may be of."""
@@ -132,8 +128,8 @@ class _ForestStages:
 
     def _table(self, name: str, rows: Floats) -> str:
         """A number for each term, by the number of the row."""
-        listed = ([k, *row] for k, row in enumerate(rows.tolist()))
-        return stage(name, values(listed), ["k", *(f"p{t}" for t in range(self.n_terms))])
+        numbers = {f"p{t}": column for t, column in enumerate(rows.T.tolist())}
+        return table_stage(name, {"k": range(len(rows)), **numbers})
 
     def _multiplied(
         self, base: str, name: str, carried: list[str], joined: list[tuple[str, str]]
@@ -166,17 +162,14 @@ class _ForestStages:
             for first in range(0, self.forest.values[k].shape[3], WORD)
         ]
 
-    def _box_columns(self) -> list[str]:
-        masks = [f"a{j}_{first}" for j, _, first in self._words()]
-        return ["l", *masks, *(f"set{j}" for j, _ in self.narrowed)]
-
     def _boxes(self) -> str:
-        columns = [np.arange(len(self.forest.tree))]
-        for _, k, first in self._words():
+        columns: dict[str, Iterable[float]] = {"l": range(len(self.forest.tree))}
+        for j, k, first in self._words():
             some = self.forest.allowed[k][:, first : first + WORD]
-            columns.append(some @ (1 << np.arange(some.shape[1], dtype=np.int64)))
-        columns += [self.forest.sets[k].of_box for _, k in self.narrowed]
-        return values(np.stack(columns, axis=1).tolist())
+            bits = some @ (1 << np.arange(some.shape[1], dtype=np.int64))
+            columns[f"a{j}_{first}"] = bits.tolist()
+        columns |= {f"set{j}": self.forest.sets[k].of_box.tolist() for j, k in self.narrowed}
+        return table_stage("fairpc_boxes", columns)
 
     def _marked(self) -> str:
         """The bit of each value; all bits where it is missing."""
