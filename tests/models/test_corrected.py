@@ -19,13 +19,14 @@ from fairpc.learners import (
     BoostedOdds,
     LinearOdds,
     SavedTrees,
+    _design,
     corrected_boosting,
     corrected_linear,
 )
-from fairpc.learners import _saved as saved
 from fairpc.learners._design import Design
 from fairpc.models import TableClassifier
-from fairpc.models._score_map_fit import calibrated, fit_score_map
+from fairpc.models._score_map import ScoreMap
+from fairpc.models._score_map_fit import ScoredRows, calibrated, fit_score_map
 
 BENT = np.array([[[0.95, 0.05], [0.1, 0.9]], [[0.98, 0.02], [0.5, 0.5]]])
 
@@ -72,14 +73,14 @@ def test_trees_with_thresholds_say_what_trees_of_bins_say(
     """Of training rows, and of rows with values that no training row had."""
     matrix, sizes, rows = drawn
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(saved, "BINS", n_bins)
+        patch.setattr(_design, "BINS", n_bins)
         found = corrected_boosting(matrix, sizes, rows, seed=3)
-        edges = [None if n else saved.bin_edges(c) for c, n in zip(matrix.T, sizes, strict=True)]
+        edges = [None if n else _design.bin_edges(c) for c, n in zip(matrix.T, sizes, strict=True)]
     rng = np.random.default_rng(0)
     new = matrix[rng.integers(0, len(matrix), 50)] + np.array([0.3, 0.1, 0, 0])
     asked = np.concatenate([matrix, new, np.full((1, 4), np.nan)])
     codes, own = (
-        np.column_stack([saved.bin_codes(c, b) for b, c in zip(edges, some.T, strict=True)])
+        np.column_stack([_design.bin_codes(c, b) for b, c in zip(edges, some.T, strict=True)])
         for some in (asked, matrix)
     )
     arities = sizes + np.array([0 if b is None else len(b) + 1 for b in edges])
@@ -147,18 +148,19 @@ def test_no_label_of_a_fold_changes_what_its_classifiers_say(
     kept: dict[str, Any] = {}
     usual = FoldClassifiers.of_decisions
 
-    def seen(self: FoldClassifiers, table: Any, rows: Any, folds: Any, *rest: Any) -> Any:
-        kept.update(cross=self, given=(table, rows, folds, *rest))
-        return usual(self, table, rows, folds, *rest)
+    def seen(self: FoldClassifiers, table: Any, scored: ScoredRows, score_map: ScoreMap) -> Any:
+        kept.update(cross=self, given=(table, scored, score_map))
+        return usual(self, table, scored, score_map)
 
     monkeypatch.setattr(FoldClassifiers, "of_decisions", seen)
     fitted(1500)
-    cross, (table, rows, folds, *rest) = kept["cross"], kept["given"]
-    turned = replace(rows, d=np.where(folds == 0, 1 - rows.d, rows.d).astype(rows.d.dtype))
+    cross, (table, scored, score_map) = kept["cross"], kept["given"]
+    d = np.where(scored.folds == 0, 1 - scored.rows.d, scored.rows.d).astype(scored.rows.d.dtype)
+    turned = replace(scored, rows=replace(scored.rows, d=d))
     told = []
-    for some in (rows, turned):
+    for some in (scored, turned):
         own = replace(cross, rng=np.random.default_rng(5))
-        each = usual(own, table, some, folds, *rest)
+        each = usual(own, table, some, score_map)
         told.append([[c.to_dict()["learned"] for c in fold] for fold in each])
     assert told[0][0] == told[1][0]
     assert told[0][1] != told[1][1]

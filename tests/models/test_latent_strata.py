@@ -359,7 +359,14 @@ def _at(*keys: Any, value: Any) -> Callable[[dict[str, Any]], None]:
     return change
 
 
+def _without_last_stratum(content: dict[str, Any]) -> None:
+    ends = content["score_map"]["ends"]
+    for part in [ends["strata"]] if "strata" in ends else ends["cells"]:
+        part.pop()
+
+
 HOSTILE = {
+    "held-out rates of a stratum too few": _without_last_stratum,
     "no strata": _at("score_map", "strata", value=None),
     "a rate above one": _at("score_map", "strata", "decision_rate", 0, value=1.5),
     "a stratum too few": _at("score_map", "strata", "decision_rate", value=[0.2, 0.5]),

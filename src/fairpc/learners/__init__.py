@@ -16,6 +16,7 @@ from fairpc.learners._calibration import (
     CalibrationMethod,
     calibrate,
     kish,
+    steps_along,
 )
 from fairpc.learners._cross_fit import (
     MANY_CLASSES,

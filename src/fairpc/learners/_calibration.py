@@ -92,18 +92,25 @@ def calibrate(
     return isotonic_steps(scores, labels, weights)
 
 
+def steps_along(scores: Floats, weights: Floats, n_steps: int) -> tuple[Positions, Positions]:
+    """The order of scores, and in this order the step of each, of about equal weight.
+
+    Equal scores share a step, that of the first of them.
+    """
+    order = np.argsort(scores, kind="stable")
+    ranked = scores[order]
+    # By the middle of each row, so that steps are the same from above.
+    place = (np.cumsum(weights[order]) - weights[order] / 2) / weights.sum()
+    step = np.minimum((place * n_steps).astype(np.intp), n_steps - 1)
+    return order, step[np.searchsorted(ranked, ranked, side="left")]
+
+
 def isotonic_steps(scores: Floats, labels: Positions, weights: Floats) -> Calibration:
     """Isotonic regression of labels, by steps of 30 rows, joined at their centres."""
     from sklearn.isotonic import isotonic_regression
 
-    order = np.argsort(scores, kind="stable")
     effective = kish(weights)
-    n_steps = int(max(effective // KNOT_ROWS, 1))
-    # By the middle of each row, so that steps are the same from above.
-    place = (np.cumsum(weights[order]) - weights[order] / 2) / weights.sum()
-    step = np.minimum((place * n_steps).astype(np.intp), n_steps - 1)
-    # Equal scores share a step, that of the first of them.
-    step = step[np.searchsorted(scores[order], scores[order], side="left")]
+    order, step = steps_along(scores, weights, int(max(effective // KNOT_ROWS, 1)))
     _, step = np.unique(step, return_inverse=True)
     w = np.bincount(step, weights[order])
     centre = np.bincount(step, weights[order] * scores[order]) / w

@@ -61,6 +61,9 @@ precision."""
 FURTHEST: Final = 1e6
 """Standard deviations from the mean beyond which a number counts as no farther."""
 
+BINS: Final = 64
+"""Bins of a column of numbers, about, where it has more values: for boosting of Df."""
+
 ClassifierKind = Literal["hgb", "logistic", "forest"]
 CLASSIFIER_KINDS: Final = get_args(ClassifierKind)
 MOST_LEVELS: Final[dict[ClassifierKind, int]] = {"hgb": 250, "logistic": 32, "forest": 64}
@@ -295,6 +298,23 @@ def encoded_sizes(encoding: Encoding) -> Ints:
     return np.array(
         [len(c.levels) if c.kind == "category" else 0 for c in encoding.columns], np.int64
     )
+
+
+def bin_edges(column: Floats) -> Floats:
+    """Numbers up to which the bins of a column go."""
+    known = np.sort(column[~np.isnan(column)])
+    values = np.unique(known)
+    if len(values) > BINS:
+        return np.unique(known[np.arange(1, BINS) * len(known) // BINS])
+    return np.asarray((values[:-1] + values[1:]) / 2)
+
+
+def bin_codes(column: Floats, edges: Floats | None) -> Codes:
+    """The bin of each number, -1 where it is missing; codes of levels, without edges, stay."""
+    hidden = np.isnan(column)
+    known = np.where(hidden, 0.0, column)
+    found = known if edges is None else np.searchsorted(edges, known)
+    return np.where(hidden, -1, found).astype(np.int16)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,6 @@ from fairpc.core import (
     ALTERED,
     Array,
     Bools,
-    Codes,
     FileFormatError,
     Floats,
     Ints,
@@ -35,7 +34,7 @@ from fairpc.core import (
 from fairpc.data import readonly
 from fairpc.learners._boosting import BoostedOdds, Divisions
 from fairpc.learners._cross_fit import one_thread
-from fairpc.learners._design import LARGEST, Design, standardised
+from fairpc.learners._design import LARGEST, Design, bin_codes, bin_edges, standardised
 from fairpc.learners._linear import AlteredLabels, LinearOdds
 
 PENALTY: Final = 0.3
@@ -48,15 +47,13 @@ MOST_LEAVES: Final = 1000
 DRAWN_ROWS: Final = 100_000
 """Forest: trees, fewest rows of a leaf, most leaves of a tree, and most rows that one is grown on.
 Leaves of many rows keep the probabilities from the ends, and a file short."""
-BINS: Final = 64
-"""Bins of a column of numbers, about, where it has more values: for boosting of Df."""
 CHECKED_ROWS: Final = 500
 AGREEMENT: Final = 1e-9
 """Training rows on which scikit-learn's answer is compared with ours, and how near it must be."""
 CHUNK: Final = 16_384
 """Rows that the kernel is given at once."""
 HUGE: Final = 1e100
-"""Coefficients and leaves of a file are at most this: their sums must be finite."""
+"""Coefficients, thresholds and leaves of a file are at most this: their sums must be finite."""
 
 _ANOTHER_SHAPE: Final = (AttributeError, LookupError, TypeError, ValueError)
 """What reading a private attribute raises that another scikit-learn has in another shape."""
@@ -116,10 +113,13 @@ class SavedLinear:
         """The coefficients of a file, for columns of these sizes."""
         found = record(cls, data, "the logistic regression", exact=True, repair=ALTERED)
         numbers = found.slope, found.mean, found.scale, found.hole
-        fits = all(part.shape == sizes.shape for part in numbers) and (found.scale > 0).all()
-        fits = fits and [part.shape for part in found.effect] == [(n,) for n in sizes.tolist()]
         every = [[found.intercept], *numbers, *found.effect]
-        if not fits or not all(_between(part, -HUGE, HUGE) for part in every):
+        if not (
+            all(part.shape == sizes.shape for part in numbers)
+            and [part.shape for part in found.effect] == [(n,) for n in sizes.tolist()]
+            and all(_between(part, -HUGE, HUGE) for part in every)
+            and (found.scale > 0).all()
+        ):
             raise FileFormatError(f"the coefficients do not fit the columns: {ALTERED}")
         return found
 
@@ -148,38 +148,37 @@ class TreeNodes:
     left_levels: tuple[Ints, ...]
     value: Floats
 
-    def asks_level(self, sizes: Ints, *, boosted: bool) -> Bools:
-        """Nodes that ask for a category; a forest has an order of its codes."""
-        asked: Bools = (self.feature >= 0) & (sizes[self.feature] > 0)
-        return asked & boosted
+    def levels_at(self, sizes: Ints, *, boosted: bool) -> Ints:
+        """How many codes the category has that a node asks for; 0 at other nodes.
+
+        A forest has an order of codes, and asks for numbers alone.
+        """
+        return np.where(self.feature >= 0, sizes.take(self.feature, mode="clip"), 0) * boosted
 
     def check(self, sizes: Ints, *, boosted: bool) -> None:
         """A FileFormatError where these are no trees over columns of these sizes."""
         inner, n_nodes = self.feature >= 0, len(self.feature)
-        if not (
-            _between(self.feature, -1, len(sizes) - 1)
-            and len(self.sizes) > 0
-            and _between(self.sizes, 1, n_nodes)
-            and self.sizes.sum() == n_nodes
-        ):
-            raise FileFormatError(f"the nodes of trees do not fit the columns: {ALTERED}")
-        named = self.asks_level(sizes, boosted=boosted)
-        n_inner, n_named = int(inner.sum()), int(named.sum())
+        levels = self.levels_at(sizes, boosted=boosted)
+        levels = levels[levels > 0]
+        n_inner, n_named = int(inner.sum()), len(levels)
         counts = len(self.right), len(self.hole), len(self.threshold), len(self.left_levels)
         leaves = (-HUGE, HUGE) if boosted else (0.0, 1.0)
-        of_columns = zip(self.left_levels, sizes[self.feature[named]], strict=False)
         if not (
-            counts == (n_inner, n_inner, n_inner - n_named, n_named)
+            _between(self.feature, -1, len(sizes) - 1)
+            and _between(self.sizes, 1, n_nodes)
+            and len(self.sizes) > 0
+            and self.sizes.sum() == n_nodes
+            and counts == (n_inner, n_inner, n_inner - n_named, n_named)
             and len(self.value) == n_nodes - n_inner
             and _between(self.right, 1, n_nodes)
             and self._has_shape(inner)
             and _between(self.hole, 0, 1)
-            and np.isfinite(self.threshold).all()
+            and _between(self.threshold, -HUGE, HUGE)
             and _between(self.value, *leaves)
             and _between([self.baseline], -HUGE * boosted, HUGE * boosted)
-            and all(_between(c, 0, n - 1) and (np.diff(c) > 0).all() for c, n in of_columns)
+            and all(map(_rising_below, self.left_levels, levels))
         ):
-            raise FileFormatError(f"the parts of trees do not fit together: {ALTERED}")
+            raise FileFormatError(f"the trees do not fit together: {ALTERED}")
 
     def _has_shape(self, inner: Bools) -> bool:
         """Whether every node but the first of a tree is the child of one node before it."""
@@ -198,6 +197,11 @@ def _between(numbers: Any, least: float, most: float) -> bool:
     """Whether a row of numbers is within limits; NaN is not."""
     found = np.asarray(numbers)
     return found.ndim == 1 and bool(((found >= least) & (found <= most)).all())
+
+
+def _rising_below(codes: Ints, n: int) -> bool:
+    """Whether these are codes of a category of n levels, each once and in order."""
+    return _between(codes, 0, n - 1) and bool((np.diff(codes) > 0).all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +231,7 @@ class SavedTrees:
         the last array if it asks for a category; there, whether each code goes left.
         """
         nodes, inner = self.nodes, self.nodes.feature >= 0
-        named = nodes.asks_level(self.sizes, boosted=self.boosted)
+        named = nodes.levels_at(self.sizes, boosted=self.boosted) > 0
         right, hole = np.zeros(len(inner), np.uint32), np.zeros(len(inner), np.uint8)
         number, level_set = np.zeros(len(inner)), np.full(len(inner), -1, np.int32)
         right[inner] = np.flatnonzero(inner) + nodes.right
@@ -248,15 +252,15 @@ class SavedTrees:
 
         from fairpc.learners._kernels import leaf_sums
 
-        kernel: Any = leaf_sums
         total = np.full(len(matrix), self.nodes.baseline)
 
         def work(first: int) -> None:
             rows = slice(first, first + CHUNK)
             # A forest compares numbers with thresholds in single precision.
             compared = matrix[rows] if self.boosted else matrix[rows].astype(np.float32)
-            compared = np.ascontiguousarray(compared, np.float64)
-            kernel(readonly(compared), *self.arrays, total[rows])
+            compared = readonly(np.ascontiguousarray(compared, np.float64))
+            given = compared, *self.arrays, total[rows]
+            leaf_sums(*given)
 
         for _ in map_in_order(work, range(0, len(matrix), CHUNK)):
             pass
@@ -418,7 +422,8 @@ def _steps_right(n_nodes: list[int], inner: Bools, left: Array, right: Array) ->
     own = np.concatenate([np.arange(n) for n in n_nodes])
     if not (left[inner] == own[inner] + 1).all():
         raise ValueError("the nodes are in another order")
-    return (right.astype(np.int64) - own)[inner]
+    steps: Ints = (right.astype(np.int64) - own)[inner]
+    return steps
 
 
 def _finite(thresholds: Floats) -> Floats:
@@ -445,23 +450,6 @@ def corrected_boosting(matrix: Floats, sizes: Ints, labels: AlteredLabels, seed:
         _append(content, Divisions(*tree), boosted.start, edges)
     content["baseline"] = float(boosted.base[0])
     return SavedTrees.from_dict(content, sizes, boosted=True)
-
-
-def bin_edges(column: Floats) -> Floats:
-    """Numbers up to which the bins of a column go."""
-    known = np.sort(column[~np.isnan(column)])
-    values = np.unique(known)
-    if len(values) > BINS:
-        return np.unique(known[np.arange(1, BINS) * len(known) // BINS])
-    return np.asarray((values[:-1] + values[1:]) / 2)
-
-
-def bin_codes(column: Floats, edges: Floats | None) -> Codes:
-    """The bin of each number, -1 where it is missing; codes of levels, without edges, stay."""
-    hidden = np.isnan(column)
-    known = np.where(hidden, 0.0, column)
-    found = known if edges is None else np.searchsorted(edges, known)
-    return np.where(hidden, -1, found).astype(np.int16)
 
 
 def _append(

@@ -4,18 +4,17 @@ from fairpc.models._anchors import AnchorCell, AnchorPlan, WidthAfter, suggest_a
 from fairpc.models._bias_account import BiasAccount
 from fairpc.models._bootstrap import MechanismIntervals, bootstrap_mechanism, intervals
 from fairpc.models._circuit_queries import FittedQueries
-from fairpc.models._classifier_rows import series_of
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._decisions import FittedDecisions, GivenRows, check_not_dask
 from fairpc.models._distribution import FairDistribution, Outcome
 from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
 from fairpc.models._fair_layers import cells_of
 from fairpc.models._file import FittedModel
-from fairpc.models._fold_classifiers import SecondRound
+from fairpc.models._fold_classifiers import SecondRound, series_of
 from fairpc.models._forest import BoxSets, Forest
 from fairpc.models._forest_decisions import ForestDistribution
 from fairpc.models._knowledge import Knowledge
-from fairpc.models._latent import Distilled, LatentDecision
+from fairpc.models._latent import LatentDecision
 from fairpc.models._loading import MODELS, load
 from fairpc.models._model import Contribution, FairModel
 from fairpc.models._patterns import (
@@ -50,6 +49,7 @@ from fairpc.models._robustness import (
 )
 from fairpc.models._rows import ROWS, Rows, digest_name, rows_fingerprint
 from fairpc.models._score_mechanism import STRAIGHT_LEVEL
+from fairpc.models._scored import Distilled
 from fairpc.models._selection import fit_auto
 from fairpc.models._strata import Strata
 from fairpc.models._tables import (

@@ -31,16 +31,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from fairpc.core import (
-    Bools,
-    Codes,
-    Floats,
-    Ints,
-    MetricError,
-    Positions,
-    Record,
-    counted,
-)
+from fairpc.core import Bools, Codes, Floats, Ints, MetricError, Positions, Record, counted
 from fairpc.evidence import (
     AssumptionTest,
     IdentifiedSet,

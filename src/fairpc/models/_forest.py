@@ -48,6 +48,7 @@ MAX_CELLS: Final = 2**28
 """Most numbers P(x_j in the box | c, s): all are in memory."""
 LEAST_MASS: Final = 1e-290
 """Least P(x in a box): below it numbers lose their digits, and quotients become infinite."""
+UNFIT: Final = "the arrays of a forest do not fit together: fit it again"
 _PRIME: Final = 2**31 - 1
 _DRAWS: Final = 3
 """Numbers below the prime can be multiplied, and thousands of products added, in 64 bits."""
@@ -78,7 +79,9 @@ class Forest:
         for name in ("allowed", "values"):
             laid = tuple(np.ascontiguousarray(array) for array in getattr(self, name))
             object.__setattr__(self, name, laid)
-        n, (n_groups, n_classes, n_clusters) = len(self.tree), self._sizes()
+        if not self._shapes_fit():
+            raise LearningError(UNFIT)
+        n, (n_groups, n_classes, n_clusters) = len(self.tree), self.shares.shape
         if n * n_clusters > MAX_ARITY:
             raise LearningError(
                 f"the forest has {n} leaves of {n_clusters} clusters each: it may have "
@@ -90,24 +93,17 @@ class Forest:
                 f"{n_classes} classes and {len(self.values)} features: their product may be "
                 f"{MAX_CELLS:,}; use fewer features or groups"
             )
-        if not (self._shapes_fit() and self._numbers_fit()):
-            raise LearningError("the arrays of a forest do not fit together: fit it again")
+        if not self._numbers_fit():
+            raise LearningError(UNFIT)
         if not self._boxes_fit():
             raise LearningError(
                 "boxes of a tree overlap, or leave rows out: each row must be in one; fit it again"
             )
 
-    def _sizes(self) -> tuple[int, int, int]:
-        """Groups, classes and clusters."""
-        if self.shares.ndim != 3:
-            raise LearningError("the arrays of a forest do not fit together: fit it again")
-        n_groups, n_classes, n_clusters = self.shares.shape
-        return n_groups, n_classes, n_clusters
-
     def _shapes_fit(self) -> bool:
         """Whether all arrays are over the same groups, classes, clusters and boxes."""
         n = len(self.tree)
-        fits = self.tree.ndim == 1 and n > 0 and len(self.values) > 0
+        fits = self.tree.ndim == 1 and n > 0 and len(self.values) > 0 and self.shares.ndim == 3
         fits &= self.leaf_rate.shape == (*self.shares.shape[:2], n)
         for box, value in zip(self.allowed, self.values, strict=True):
             fits &= value.ndim == 4 and value.shape[:3] == self.shares.shape
@@ -235,9 +231,8 @@ class Forest:
 
     def log_densities(self, x: Codes, s: npt.ArrayLike) -> Floats:
         """log P(x | f, s) of rows whose group is known; rows × classes."""
-        from fairpc.models import _forest_kernels as _kernels
+        from fairpc.models._forest_kernels import box_densities
 
-        kernels: Any = _kernels
         codes = np.ascontiguousarray(x.T, np.int16)
         groups = np.ascontiguousarray(s, np.int16)
         out = np.empty((len(groups), self.leaf_rate.shape[1]))
@@ -245,10 +240,9 @@ class Forest:
 
         def work(first: int) -> None:
             last = min(first + CHUNK, len(groups))
-            some = np.ascontiguousarray(codes[:, first:last])
-            kernels.box_densities(
-                readonly(some), readonly(groups[first:last]), *known, out[first:last]
-            )
+            some = readonly(np.ascontiguousarray(codes[:, first:last]))
+            given = some, readonly(groups[first:last]), *known, out[first:last]
+            box_densities(*given)
 
         for _ in map_in_order(work, range(0, len(groups), CHUNK)):
             pass

@@ -17,11 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.circuit import Circuit, CircuitBuilder, refuse_impossible
-from fairpc.core import (
-    Array,
-    Codes,
-    Floats,
-)
+from fairpc.core import Array, Bools, Codes, Floats
 from fairpc.models._distribution import FairDistribution, Outcome
 from fairpc.models._fair_layers import Layout, build
 from fairpc.models._fair_rates import TopRates
@@ -161,11 +157,10 @@ class ForestDistribution(FairDistribution):
         """Counted without the circuit."""
         layout, forest = self.layout, self.forest
         n_cells, n_boxes = layout.n_subgroups * layout.n_classes, len(forest.tree)
-        sizes = np.stack([box.sum(axis=1) for box in forest.allowed])
-        wide = [box[size > 1] for box, size in zip(forest.allowed, sizes, strict=True)]
-        sums = forest.n_clusters * sum(int(np.unique(box, axis=0).sum()) for box in wide)
+        wide = [of.allowed[of.allowed.sum(axis=1) > 1] for of in forest.sets]
+        sums = forest.n_clusters * sum(int(box.sum()) for box in wide)
         # The product of a box that holds one x alone is made of indicators: all cells share it.
-        shared = int((sizes == 1).all(axis=0).sum())
+        shared = int(np.all([box.sum(axis=1) == 1 for box in forest.allowed], axis=0).sum())
         n_products = forest.n_clusters * (n_cells * (n_boxes - shared) + shared)
         n_factors = len(forest.values) + (layout.component is not None)
         products = n_products * n_factors if n_factors > 1 else 0
@@ -196,24 +191,19 @@ class ForestDistribution(FairDistribution):
         return np.sum([counts for counts, _ in parts], axis=0), sum(logs for _, logs in parts)
 
     def _altered_chunk(self, rows: Rows) -> tuple[Floats, float]:
+        def fits(codes: Codes) -> Bools:
+            """Which classes a code leaves possible, rows × classes."""
+            possible: Bools = (codes < 0)[:, None] | (codes[:, None] == np.arange(rows.n_classes))
+            return possible
+
         joint = self._log_joint(rows.s, rows.x)
         if rows.f is not None:
-            known = np.arange(rows.n_classes) == rows.f[:, None]
-            joint = np.where((known | (rows.f < 0)[:, None])[:, None], joint, -np.inf)
-        unlabelled = np.broadcast_to(self._mechanism, (len(rows.d), *self._mechanism.shape))
-        label = np.where(
-            (np.arange(rows.n_classes) == rows.d[:, None])[:, None, None]
-            | (rows.d < 0)[:, None, None, None],
-            unlabelled,
-            0.0,
-        )
+            joint = np.where(fits(rows.f)[:, None], joint, -np.inf)
+        label = np.where(fits(rows.d)[:, None, None], self._mechanism, 0.0)
         with np.errstate(divide="ignore"):
             whole = joint[..., None] + np.log(label)
-        n = len(rows.d)
-        posterior = _normalised(whole.reshape(n, -1, 1)).reshape(whole.shape)
-        logs = _log_sum(whole.reshape(n, -1, 1))
-        counts = np.tensordot(rows.weights, posterior, axes=1)
-        return counts, float(rows.weights @ logs)
+        counts = np.tensordot(rows.weights, _normalised(whole), axes=1)
+        return counts, float(rows.weights @ _log_sum(whole))
 
     def _log_joint(self, s: npt.ArrayLike | None, x: Codes) -> Floats:
         """log P(s, f, x): rows × subgroups × classes; −∞ in those that a row is not from."""
@@ -335,8 +325,9 @@ class _Leaves:
 
     def _cells(self, b: CircuitBuilder, f: int, s: int, j: int, column: int) -> list[list[int]]:
         """P(x_j | c, f, s) within each box, clusters × boxes; a node for all boxes alike."""
-        boxes, which = self._boxes[j]
-        values = [b.indicator(column, v) for v in range(self.forest.allowed[j].shape[1])]
+        sets = self.forest.sets[j]
+        boxes = [np.flatnonzero(box).tolist() for box in sets.allowed]
+        values = [b.indicator(column, v) for v in range(sets.allowed.shape[1])]
         inside = [[values[v] for v in box] for box in boxes]
         result = []
         for c, rate in enumerate(self.forest.values[j][s, f]):
@@ -346,15 +337,5 @@ class _Leaves:
                 alone = len(leaves) == 1
                 tie = "within", f, s, c, j, k
                 nodes.append(leaves[0] if alone else b.sum(leaves, within.tolist(), tie=tie))
-            result.append([nodes[k] for k in which])
+            result.append([nodes[k] for k in sets.of_box])
         return result
-
-    @cached_property
-    def _boxes(self) -> list[tuple[list[list[int]], list[int]]]:
-        """Of each feature the values in boxes that differ, and which of these each box is."""
-        found = []
-        for allowed in self.forest.allowed:
-            boxes, which = np.unique(allowed, axis=0, return_inverse=True)
-            values = [np.flatnonzero(box).tolist() for box in boxes]
-            found.append((values, which.ravel().tolist()))
-        return found

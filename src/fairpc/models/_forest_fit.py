@@ -24,7 +24,7 @@ from scipy.special import ndtr
 
 from fairpc.core import Bools, Codes, Floats, Ints, LearningError, map_in_order
 from fairpc.data import Table
-from fairpc.learners import additive_scores, softmax
+from fairpc.learners import additive_scores, one_thread, softmax
 from fairpc.models._choices import Choices
 from fairpc.models._fair_layers import Layout
 from fairpc.models._fit import UNOBSERVED, Fitted, Observer, Options
@@ -111,8 +111,6 @@ def fit_forest(
             "equal_mass and structure='forest' cannot be combined: the leaves of a forest have "
             "equal mass of Df in all groups already; leave out equal_mass"
         )
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
     rng = np.random.default_rng(DRAWS)
     own = rows.by_subgroup()
     learning, growing = _learning(rows, own, ordered, rng)
@@ -131,7 +129,7 @@ def fit_forest(
     each = [rates.of_subgroup(g, rows.strata) for g in range(own.n_groups)]
     # Groups and trees have the cores: threads of linear algebra would wait for each other, and
     # last bits would depend on their number.
-    with threadpool_limits(1):
+    with one_thread():
         scores = sharpened(rows, scores, rates)
         forest = _grown(own, growing, scores, each, rng)
     distribution = ForestDistribution(Layout.of("FairPC", rows), forest, rates)

@@ -14,14 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.core import (
-    Codes,
-    EvidenceError,
-    FairpcError,
-    Floats,
-    InterruptedWarning,
-    warn_caller,
-)
+from fairpc.core import Codes, EvidenceError, FairpcError, Floats, InterruptedWarning, warn_caller
 from fairpc.data import TableCoding
 from fairpc.evidence import (
     DRIFT_FOLDS,
@@ -38,7 +31,7 @@ from fairpc.evidence import (
     label_fit,
     some_of,
 )
-from fairpc.learners import design, kish
+from fairpc.learners import design, indicators, kish
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fit import Options, fit_parameters
 from fairpc.models._forest_fit import fit_forest
@@ -359,16 +352,14 @@ def _labelled(
 
 
 def _design(rows: Rows, coding: TableCoding) -> Floats:
-    """Codes as numbers: bins as they are, a column each for levels and groups."""
+    """Codes as numbers: bins as they are, a column each for levels, holes and groups."""
+
+    def levels(codes: Codes, arity: int) -> Floats:
+        return indicators(codes, np.append(np.arange(arity), -1))
+
     ordered = [c.binned or not 2 < c.arity <= MAX_LEVELS for c in coding.features.columns]
     columns = [
-        np.where(codes < 0, np.nan, codes) if number else _levels(codes, int(arity))
+        np.where(codes < 0, np.nan, codes) if number else levels(codes, int(arity))
         for codes, number, arity in zip(rows.x.T, ordered, rows.arities, strict=True)
     ]
-    return design(np.column_stack([*columns, _levels(rows.s, rows.n_groups)]))
-
-
-def _levels(codes: Codes, arity: int) -> Floats:
-    """A column of 0 and 1 for each level, and one for what is missing."""
-    indicators: Floats = (codes[:, None] == np.append(np.arange(arity), -1)).astype(np.float64)
-    return indicators
+    return design(np.column_stack([*columns, levels(rows.s, rows.n_groups)]))

@@ -6,13 +6,12 @@ classifier that predicts D best, and its scores become those of the fair decisio
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -47,23 +46,24 @@ from fairpc.data import (
     take_rows,
     warn_of_dropped,
 )
-from fairpc.evidence import LEVEL, LabelBounds, Parity, parity
-from fairpc.models._classifier_rows import (
-    GroupView,
-    check_classifier,
-    fitted_classifier,
-    in_order,
-    weight_name,
-)
+from fairpc.evidence import LEVEL, LabelBounds
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._decisions import FittedDecisions, GivenRows
-from fairpc.models._fold_classifiers import FoldClassifiers, SecondRound, held_out_scores
+from fairpc.models._fold_classifiers import (
+    FoldClassifiers,
+    GroupView,
+    SecondRound,
+    check_classifier,
+    frame_of,
+    held_out_scores,
+    in_order,
+)
 from fairpc.models._knowledge import Knowledge, limits_of_coding
 from fairpc.models._model import fixed
 from fairpc.models._rows import Rows, rows_fingerprint
 from fairpc.models._score_map import ScoreMap
 from fairpc.models._score_map_fit import ScoredRows, calibrated, findings, fit_score_map
-from fairpc.models._scored import ScoredModel, TableRows
+from fairpc.models._scored import Distilled, ScoredModel, TableRows
 from fairpc.models._settings import (
     ScoreSettings,
     check_settings,
@@ -183,27 +183,35 @@ class LatentDecision(  # type: ignore[misc]
                 "use FairPC"
             )
         check_fit_input(self, X, y)
-        given = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
-        given_table = self._given_table(X, y, fair_labels, **given)
+        given_table = GivenTable.of(
+            X,
+            y,
+            sensitive=self.sensitive,
+            sensitive_features=sensitive_features,
+            sample_weight=sample_weight,
+            fair_labels=fair_labels,
+            missing_values=self.missing_values,
+            numeric=listed(self.numeric),
+            decimal=self.decimal,
+        )
         coding = self._fit_coding(given_table)
         strata = strata_of(self.given, self.mechanism, coding)
         refuse_rate(self.knowledge, self.given)
-        all_rows = rows_in_order(coding, X, y, sensitive_features, sample_weight, fair_labels)
-        all_rows = all_rows.with_strata(strata)
+        given = X, y, sensitive_features, sample_weight, fair_labels
+        all_rows = rows_in_order(coding, *given).with_strata(strata)
         own = isinstance(self.estimator, TableClassifier | None)
         view = GroupView.of(coding, X, all_rows.s, own=own)
         table, rows, who = _used(X, all_rows, clusters)
         _warn_left_out(all_rows, rows.n_rows)
         warn_of_leaks(given_table, rows, coding)
         _warn_small(coding, small_strata(rows, strata, coding))
-        missing = tuple(self.missing_values)
-        ids = identifiers(coding.features)
+        missing, ids = tuple(self.missing_values), identifiers(coding.features)
         cross = FoldClassifiers(
             view, int(self.cv), bool(self.per_group), missing, ids, self.n_jobs, rng
         )
         folds, positive = cross.folds(rows, who, coding), coding.labels.positive
-        weighted = sample_weight is not None
         self._say("classifiers of the label, fold by fold")
+        weighted = sample_weight is not None
         estimators = cross.of_labels(self.estimator, table, rows, folds, positive, weighted)
         _warn_of_identifiers(coding.features, estimators[0][0])
         scores = held_out_scores(table, rows, folds, estimators, view)
@@ -217,7 +225,10 @@ class LatentDecision(  # type: ignore[misc]
         )
         second = None
         if self.estimator is None and not (self.per_group or score_map.straight):
-            second, scored, score_map = self._learned_again(cross, table, scored, score_map)
+            # Classifiers that know how labels were altered tell more of Df.
+            self._say("classifiers of the decision behind the labels, fold by fold")
+            second, scored = SecondRound.learned(cross, table, scored, score_map)
+            score_map = calibrated(score_map, scored, self.calibration)
         groups: tuple[Any, ...] = ()
         if self.sensitive_estimator is not False:
             self._say("a classifier of the group, for rows whose group is not known")
@@ -231,17 +242,6 @@ class LatentDecision(  # type: ignore[misc]
             warn_caller(sentence, ContradictionWarning)
         return self
 
-    def _learned_again(
-        self, cross: FoldClassifiers, table: Any, scored: ScoredRows, score_map: ScoreMap
-    ) -> tuple[SecondRound, ScoredRows, ScoreMap]:
-        """Classifiers that know how labels were altered tell more of Df; scores and their map."""
-        self._say("classifiers of the decision behind the labels, fold by fold")
-        of_df = cross.of_decisions(table, scored.rows, scored.folds, scored.positive, score_map)
-        b = score_map.mechanism_of(scored.groups, scored.strata)
-        second, scores = SecondRound.learned(of_df, scored, table, cross.view, b)
-        scored = replace(scored, second=scores)
-        return second, scored, calibrated(score_map, scored, self.calibration)
-
     def _check_settings(self) -> None:
         """A LearningError names the first setting that is wrong."""
         check_settings(self.get_params(deep=False), ScoreSettings)
@@ -251,18 +251,6 @@ class LatentDecision(  # type: ignore[misc]
         for name, classifier in given.items():
             if classifier is not None:
                 check_classifier(name, classifier)
-
-    def _given_table(self, X: Any, y: Any, fair_labels: Any, **given: Any) -> GivenTable:
-        return GivenTable.of(
-            X,
-            y,
-            sensitive=self.sensitive,
-            fair_labels=fair_labels,
-            missing_values=self.missing_values,
-            numeric=listed(self.numeric),
-            decimal=self.decimal,
-            **given,
-        )
 
     def _fit_coding(self, table: GivenTable) -> TableCoding:
         """How groups and labels become codes; features too, for what is said of the table."""
@@ -327,13 +315,12 @@ class LatentDecision(  # type: ignore[misc]
                 "these are not the rows of the fit in their order: only of those it is known which "
                 "classifier has not seen them; give X, y and groups as they were given to fit"
             )
-        view, found = self.group_view_, self.score_map_
+        view = self.group_view_
         scores = held_out_scores(table, rows, self.folds_, self.estimators_, view)
         scored = ScoredRows(rows, scores, self.folds_, coding.labels.positive, who)
         if self.second_round_ is None:
             return scored
-        b = found.mechanism_of(scored.groups, scored.strata)
-        return replace(scored, second=self.second_round_.held_out(scored, table, view, b))
+        return self.second_round_.held_out(scored, table, view, self.score_map_)
 
     @property
     def label_ends_(self) -> LabelBounds:  # type: ignore[override]
@@ -342,10 +329,8 @@ class LatentDecision(  # type: ignore[misc]
 
     @property
     def fair_rate_set_(self) -> tuple[float, float]:
-        """The P(Df = positive) that held-out labels leave possible, with 95 % confidence.
-
-        The first is larger than the second where they leave none.
-        """
+        """The P(Df = positive) that held-out labels leave possible, with 95 % confidence; the first
+        is larger than the second where they leave none."""
         return self._map().rate_set(LEVEL)
 
     def _map(self) -> ScoreMap:
@@ -385,16 +370,15 @@ class LatentDecision(  # type: ignore[misc]
 
     def _as_fitted(self, X: Any) -> Any:
         """Rows as classifiers know them: frames by name, arrays by position."""
-        library = self.group_view_.library
-        frame = nw.from_native(X, eager_only=True, pass_through=True)
         if isinstance(X, Frame):
             return X
+        library, frame = self.group_view_.library, frame_of(X)
         if not library:
-            array = frame.to_numpy() if isinstance(frame, nw.DataFrame) else np.asarray(X)
+            array = np.asarray(X) if frame is None else frame.to_numpy()
             self._check_width(array)
             return array
         names = list(getattr(self, "feature_names_in_", ()))
-        if isinstance(frame, nw.DataFrame):
+        if frame is not None:
             return in_order(X, names)
         columns = dict(zip(names, np.asarray(X).T, strict=True))
         backend: Any = library
@@ -429,25 +413,13 @@ class LatentDecision(  # type: ignore[misc]
             sensitive_features: their groups, if given apart.
             level: of the interval.
         """
-        if not weight_name(estimator):
-            raise LearningError(
-                f"{type(estimator).__name__}.fit takes no sample_weight: scores are learned as "
-                "weights; give a classifier that does"
-            )
         scores, groups = self._scores(X, sensitive_features=sensitive_features)
-        features = self.group_view_.features(X)
-        n, classes = len(scores), self.classes_
-        positive = self._coding().labels.positive
-        twice = take_rows(features, np.tile(np.arange(n), 2))
-        labels = np.repeat(classes[[positive, 1 - positive]], n)
-        weights = np.concatenate([scores, 1 - scores])
-        model = fitted_classifier(clone(estimator), twice, labels, weights)
-        own = model.predict_proba(features)[:, list(model.classes_).index(classes[positive])]
         if groups is None or (groups < 0).any():
             raise LearningError("the groups of the rows are not known: a gap needs them")
-        names = np.array(self._coding().group_names)[groups]
-        gap = parity(own, names, level=level)
-        return Distilled(model, gap, float(np.abs(own - scores).mean()))
+        labels, names = self._coding().labels, np.array(self._coding().group_names)[groups]
+        classes = self.classes_[[1 - labels.positive, labels.positive]]
+        features = self.group_view_.features(X)
+        return Distilled.of(estimator, features, scores, classes, names, level)
 
     def __getattr__(self, name: str) -> Any:
         if hasattr(type(self), name):
@@ -468,24 +440,6 @@ class LatentDecision(  # type: ignore[misc]
             tags.input_tags.categorical = True
             tags.input_tags.string = True
         return tags
-
-
-@dataclass(frozen=True, eq=False)
-class Distilled:
-    """A model of X alone that imitates P(Df | x, s).
-
-    Attributes:
-        estimator: the fitted model.
-        gap: mean scores of the groups in the rows it was trained on, with intervals.
-        difference: mean absolute difference between its scores and those it imitates.
-    """
-
-    estimator: Any
-    gap: Parity
-    difference: float
-
-    def __str__(self) -> str:
-        return f"{self.gap.summary()} Its scores differ by {self.difference:.3f} on average."
 
 
 def _used(

@@ -22,7 +22,6 @@ from fairpc.core import (
 from fairpc.data import CODING_FIELDS, TableCoding, resolve
 from fairpc.evidence import LabelBounds, read_bounds
 from fairpc.learners import CLASSIFIER_KINDS
-from fairpc.models._classifier_rows import GroupView, group_columns
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
@@ -42,7 +41,7 @@ from fairpc.models._file import (
     read_content,
     settings_of,
 )
-from fairpc.models._fold_classifiers import SECOND, SecondRound
+from fairpc.models._fold_classifiers import SECOND, GroupView, SecondRound, group_columns
 from fairpc.models._forest import Forest
 from fairpc.models._forest_decisions import ForestDistribution
 from fairpc.models._knowledge import Knowledge

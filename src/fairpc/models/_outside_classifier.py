@@ -22,10 +22,10 @@ from fairpc.core import (
     Floats,
     Ints,
     LearningError,
+    Record,
     check_choice,
     check_number,
     counted,
-    serialise,
 )
 
 Response = Literal["probability", "score"]
@@ -42,7 +42,7 @@ CELLS: Final = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
-class ExpectedPrediction:
+class ExpectedPrediction(Record):
     """E[f(X, S) | S = s] of a classifier f, one number per group.
 
     Attributes:
@@ -59,6 +59,8 @@ class ExpectedPrediction:
     exact: bool
     how: str
 
+    _computed = ("gap", "gap_error")
+
     @property
     def gap(self) -> float:
         """Mean of the last group minus mean of the first: what Definition 1 wants to be zero."""
@@ -68,12 +70,6 @@ class ExpectedPrediction:
     def gap_error(self) -> float:
         """Standard error of the gap; groups are drawn apart."""
         return float(np.hypot(self.errors[-1], self.errors[0]))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        names = ("groups", "means", "errors", "exact", "how", "gap", "gap_error")
-        result: dict[str, Any] = serialise({name: getattr(self, name) for name in names})
-        return result
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,15 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from fairpc.core import (
-    Bools,
-    Floats,
-    Ints,
-    LearningError,
-    Positions,
-    showing_progress,
-    terminal,
-)
+from fairpc.core import Bools, Floats, Ints, LearningError, Positions, showing_progress, terminal
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fair_rates import TopRates
 from fairpc.models._rows import Rows, effective_size

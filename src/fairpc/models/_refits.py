@@ -15,14 +15,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from fairpc.circuit import Bounds, FlowPlan, SetsStep, em_of_sets, prepare
-from fairpc.core import (
-    Floats,
-    Int32s,
-    Ints,
-    LearningError,
-    Positions,
-    counted,
-)
+from fairpc.core import Floats, Int32s, Ints, LearningError, Positions, counted
 from fairpc.data import Table
 from fairpc.learners import LEAST, one_thread
 from fairpc.models._balanced_flows import BalancedPlan

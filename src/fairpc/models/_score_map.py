@@ -28,7 +28,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from fairpc.core import ALTERED, FileFormatError, Floats, Positions, record, serialise
-from fairpc.evidence import Interval, LabelBounds, SharedBounds, StratumBounds, WithinBounds
+from fairpc.evidence import Interval, LabelBounds, SharedBounds, WithinBounds
 from fairpc.learners import LEAST, Calibration
 from fairpc.models._fair_rates import TopRates
 from fairpc.models._strata import UNDIVIDED, Strata
@@ -242,15 +242,18 @@ class ScoreMap:
 
     def _fits(self, strata: Strata) -> bool:
         """Whether the parts are those of one map."""
-        n, kind = len(self.calibrations), SharedBounds
-        if not strata or strata.within:
-            kind = WithinBounds if strata else StratumBounds
-        own = self.strata
+        n, own, ends = len(self.calibrations), self.strata, self.ends
+        n_strata = 0
+        if isinstance(ends, WithinBounds):
+            n_strata = len(ends.strata)
+        elif isinstance(ends, SharedBounds):
+            n_strata = len(ends.cells[0])
         return (
             n >= 2
             and all(calibration.is_sound() for calibration in self.calibrations)
-            and isinstance(self.ends, kind)
-            and len(self.ends.groups) == n
+            and len(ends.groups) == n
+            and n_strata == (strata.n if strata else 0)
+            and isinstance(ends, WithinBounds) == strata.within
             and replace(self, strata=None).by_stratum.is_sound(n, 1)
             and (own is not None) == bool(strata)
             and (own is None or own.is_sound(n, strata.n))

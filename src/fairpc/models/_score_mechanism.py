@@ -21,6 +21,7 @@ from scipy.special import xlogy
 from scipy.stats import chi2
 
 from fairpc.core import Codes, Floats, Ints, map_in_order
+from fairpc.learners import steps_along
 from fairpc.models._fair_rates import Limits, TopRates
 from fairpc.models._fit import UNOBSERVED, Fitted, Observer, Options, fit_parameters, initial_model
 from fairpc.models._label_scores import DRAWS, FLOOR, Scores, label_scores
@@ -107,15 +108,8 @@ def _binned(said: Floats, weights: Floats, effective: float) -> Ints:
     """Bins of equal weight along the score; of more than two classes, cells of their scores."""
     n_bins = int(np.clip(effective / BIN_ROWS, FEWEST_BINS, MAX_BINS))
     if said.shape[1] == 2:
-        order = np.argsort(said[:, 1], kind="stable")
-        place = (np.cumsum(weights[order]) - weights[order] / 2) / weights.sum()
-        result = np.empty(len(order), np.int64)
-        result[order] = np.minimum((place * n_bins).astype(np.int64), n_bins - 1)
-        # Equal scores share a bin, that of the first of them.
-        ranked = said[order, 1]
-        first = np.searchsorted(ranked, ranked, side="left")
-        result[order] = result[order][first]
-        return result
+        order, step = steps_along(said[:, 1], weights, n_bins)
+        return step[np.argsort(order)]
     from sklearn.tree import DecisionTreeRegressor
 
     least = min(1.0 / n_bins, 0.5)
@@ -215,18 +209,19 @@ def held_limits(
     quiet = replace(options, mechanism_prior=prior)
     model = binned_model(rows, ordered, quiet)[1].distribution
     rates = model.top_rates
-    limits = [
+    near = [
         np.clip(value + sign * HELD, 0.0, 1.0)
         for value in (rates.decision_rate, rates.mechanism)
         for sign in (-1, 1)
     ]
-    if known is None:
-        return Limits(*limits)
-    if model.layout.strata:
-        known = known.spread(model.layout)
-    mine = known.rate_lower, known.rate_upper, known.mechanism_lower, known.mechanism_upper
-    rate = [np.clip(end, mine[0], mine[1]) for end in limits[:2]]
-    return Limits(*rate, *(np.clip(end, mine[2], mine[3]) for end in limits[2:]))
+    if known is not None:
+        if model.layout.strata:
+            known = known.spread(model.layout)
+        of_rate = known.rate_lower, known.rate_upper
+        of_mechanism = known.mechanism_lower, known.mechanism_upper
+        boxes = of_rate, of_rate, of_mechanism, of_mechanism
+        near = [np.clip(end, *box) for end, box in zip(near, boxes, strict=True)]
+    return Limits(*near)
 
 
 def held_to_model(rows: Rows, scores: Scores, rates: TopRates) -> Scores:
