@@ -20,8 +20,8 @@ import numpy as np
 from bent_labels import FAVOURED, Rows, inject, read
 from fairpc.datasets import load_compas, load_german, make_synthetic
 from fairpc.models import FairPC, LatNB, rows_in_order
+from fairpc.models._components import DistinctRows
 from fairpc.models._guard import Findings, findings
-from fairpc.models._rows import DistinctRows
 
 
 def found(model: Any, X: Any, y: Any, s: Any) -> tuple[Findings | None, float, float]:

@@ -24,12 +24,12 @@ from fairpc.comparison._runner import Decided, FittedMethod, Method
 from fairpc.core import Floats
 from fairpc.errors import LearningError
 from fairpc.models import FairDistribution, Rows
+from fairpc.models._distribution import aligned
 from fairpc.models._fair_layers import Model
 from fairpc.models._fit import (
     Fitted,
     Observer,
     Options,
-    aligned,
     fit_parameters,
     initial_model,
     learn_structure,

@@ -23,7 +23,8 @@ from fairpc.circuit import SUM, Circuit
 from fairpc.comparison._runner import Decided, FittedMethod, Method, Run, run_method
 from fairpc.core import Floats, read_whole, write_atomically
 from fairpc.errors import FileFormatError, LearningError
-from fairpc.models._fit import Fitted, aligned
+from fairpc.models._distribution import aligned
+from fairpc.models._fit import Fitted
 from reproduction.distributions import (
     FAIRPC_AUTO,
     STARTS,

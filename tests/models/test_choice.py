@@ -109,14 +109,6 @@ def test_what_is_ahead_and_what_is_clear() -> None:
     assert not LabelGain(-0.5, 0.0, 0.0).better
 
 
-def test_a_gain_is_a_weighted_mean() -> None:
-    """Gains 1, 3, 3: mean 7/3, variance 8/9, standard error sqrt(8/9 / 2) = 2/3."""
-    gain = choice._gain(np.array([-1.0, -4.0]), np.array([1.0, 3.0]), np.array([1.0, 2.0]))
-    assert gain.score == pytest.approx(-3.0)
-    assert gain.gain == pytest.approx(7 / 3)
-    assert gain.standard_error == pytest.approx(2 / 3)
-
-
 # --- what is said -----------------------------------------------------------------------------
 
 CIRCUITS = Choices(

@@ -12,13 +12,13 @@ from fairpc.models._components import (
     SINGLE,
     TREES,
     Counted,
+    DistinctRows,
     cell_posterior,
     learn_clusters,
     learn_component,
     soft_cells,
 )
 from fairpc.models._fit import Options, Structure, fit, label_cells
-from fairpc.models._rows import DistinctRows
 from fairpc.models._selection import fit_auto
 from models.tables import (
     SHORT,

@@ -15,11 +15,11 @@ from fairpc.data import fit_groups
 from fairpc.datasets import make_synthetic
 from fairpc.errors import LearningError
 from fairpc.models import Rows
-from fairpc.models._components import cell_posterior
+from fairpc.models._components import DistinctRows, cell_posterior
 from fairpc.models._fair_rates import Limits, Places, TopRates
 from fairpc.models._fit import Fitted, Options, fit, fit_starts
 from fairpc.models._knowledge import Knowledge
-from fairpc.models._rows import DistinctRows, joined
+from fairpc.models._rows import joined
 from fairpc.models._selection import fit_auto
 from models.tables import random_rows, rows_of_any_kind
 from strategies import examples

@@ -15,16 +15,10 @@ from fairpc.data import Table
 from fairpc.datasets import make_synthetic
 from fairpc.errors import LearningError
 from fairpc.models import FairDistribution, Rows
-from fairpc.models._balanced_flows import BalancedPlan
+from fairpc.models._distribution import aligned
 from fairpc.models._fair_layers import Layout, Model, Top, build
-from fairpc.models._fit import (
-    Options,
-    Structure,
-    aligned,
-    fit,
-    initial_model,
-    learn_structure,
-)
+from fairpc.models._fair_rates import BalancedPlan
+from fairpc.models._fit import Options, Structure, fit, initial_model, learn_structure
 from fairpc.models._priors import agreeing_mechanism
 from models.tables import random_rows, rows_of_any_kind
 from published import paper_table

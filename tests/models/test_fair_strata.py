@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 
 from fairpc.errors import EvidenceError, LearningError
 from fairpc.models import FairDistribution, Rows, Strata
-from fairpc.models._balanced_flows import BalancedPlan
-from fairpc.models._components import cell_posterior
+from fairpc.models._components import DistinctRows, cell_posterior
 from fairpc.models._fair_layers import DF, Layout, S
-from fairpc.models._fair_rates import Places
+from fairpc.models._fair_rates import BalancedPlan, Places
 from fairpc.models._fit import Options, Structure, fit
 from fairpc.models._forest_fit import fit_forest
-from fairpc.models._rows import DistinctRows
 from fairpc.models._selection import fit_auto
 from fairpc.models._strata import MAX_STRATA, UNDIVIDED
 from models.tables import SHORT, random_rows

@@ -31,12 +31,12 @@ from fairpc.evidence import SharedBounds, WithinBounds
 from fairpc.models import Rows, ScoredSubject, Strata, TableClassifier
 from fairpc.models._file import checksum
 from fairpc.models._score_map_fit import ScoredRows, fit_score_map
-from fairpc.models._strata import Bending
+from fairpc.models._strata import Scope
 from fairpc.refits import suggest_anchors
 from models.test_strata import BENT, PI, table
 from strategies import examples
 
-MECHANISMS: tuple[Bending, ...] = ("shared", "within")
+MECHANISMS: tuple[Scope, ...] = ("shared", "within")
 
 
 def quick(**given: Any) -> LatentDecision:
@@ -46,7 +46,7 @@ def quick(**given: Any) -> LatentDecision:
 
 
 def scored(
-    n: int, seed: int, mechanism: Bending, *, n_groups: int = 2, weighted: bool = False
+    n: int, seed: int, mechanism: Scope, *, n_groups: int = 2, weighted: bool = False
 ) -> tuple[ScoredRows, Any]:
     """Rows with exact P(D = 1 | x, s, a) as their scores, and P(Df = 1 | x, s, a)."""
     rng = np.random.default_rng(seed)
@@ -72,7 +72,7 @@ def scored(
     st.sampled_from(["isotonic", "sigmoid", None]),
 )
 def test_every_group_of_a_stratum_has_the_same_mean(
-    seed: int, mechanism: Bending, n_groups: int, weighted: bool, calibration: Any
+    seed: int, mechanism: Scope, n_groups: int, weighted: bool, calibration: Any
 ) -> None:
     """The mean of q over the training rows of each subgroup is P(Df | a)."""
     rows, _ = scored(600, seed, mechanism, n_groups=n_groups, weighted=weighted)
@@ -107,7 +107,7 @@ def test_every_group_of_a_stratum_has_the_same_mean(
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("positive", [1, 0])
 def test_exact_scores_give_the_mechanism_and_bounds_that_hold_the_truth(
-    mechanism: Bending, positive: int
+    mechanism: Scope, positive: int
 ) -> None:
     rows, q = scored(8000, 1, mechanism)
     turned = replace(rows.rows, d=rows.rows.d if positive else 1 - rows.rows.d)
@@ -171,7 +171,7 @@ def test_rates_and_mechanism_are_found_in_a_table() -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_a_model_within_strata_is_saved(mechanism: Bending, tmp_path: Path) -> None:
+def test_a_model_within_strata_is_saved(mechanism: Scope, tmp_path: Path) -> None:
     X, y, _ = table(900)
     X = X.with_columns(hours=pl.when(pl.int_range(900) < 20).then(None).otherwise(pl.col("hours")))
     with pytest.warns(TableWarning, match="20 rows of 900 have no label, no group or no stratum"):
@@ -218,7 +218,7 @@ def test_no_columns_are_the_model_without_strata(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_a_subgroup_without_rows_is_answered(mechanism: Bending) -> None:
+def test_a_subgroup_without_rows_is_answered(mechanism: Scope) -> None:
     X, y, _ = table(900)
     seen = ((X["sex"] == "f") | (X["hours"] != "h2")).to_numpy()
     with pytest.warns(TableWarning, match="1 stratum has under 30 rows.*hours=h2"):
@@ -280,7 +280,7 @@ def test_what_cannot_be_strata_is_refused(settings: dict[str, Any], text: str) -
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_knowledge_and_known_decisions_are_kept_to(mechanism: Bending) -> None:
+def test_knowledge_and_known_decisions_are_kept_to(mechanism: Scope) -> None:
     X, y, f = table(3000, seed=2)
     known = Knowledge(mechanism_bounds={("f", 1, 1): (0.55, 0.62)})
     m = quick(mechanism=mechanism, knowledge=known).fit(X, y)
@@ -297,7 +297,7 @@ def test_knowledge_and_known_decisions_are_kept_to(mechanism: Bending) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_circuits_bound_their_scores_within_strata(mechanism: Bending, tmp_path: Path) -> None:
+def test_circuits_bound_their_scores_within_strata(mechanism: Scope, tmp_path: Path) -> None:
     X, y, f = table(1500, seed=4)
     m = LatNB("sex", given="hours", mechanism=mechanism).fit(X, y)
     assert isinstance(m.label_ends_, SharedBounds if mechanism == "shared" else WithinBounds)
@@ -341,7 +341,7 @@ def test_refits_work_or_say_why_not() -> None:
 
 
 @functools.cache
-def _saved(mechanism: Bending) -> str:
+def _saved(mechanism: Scope) -> str:
     X, y, _ = table(900)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "m"
@@ -383,7 +383,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("name", HOSTILE)
-def test_altered_files_are_refused(name: str, mechanism: Bending, tmp_path: Path) -> None:
+def test_altered_files_are_refused(name: str, mechanism: Scope, tmp_path: Path) -> None:
     content = copy.deepcopy(json.loads(_saved(mechanism)))
     HOSTILE[name](content)
     content["checksum"] = checksum(content)

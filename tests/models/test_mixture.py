@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fairpc.models import Rows
-from fairpc.models._components import TREES, choose_strength, learn_component
+from fairpc.models._components import TREES, DistinctRows, choose_strength, learn_component
 from fairpc.models._fit import Structure, label_cells
-from fairpc.models._rows import DistinctRows, hold_out
+from fairpc.models._rows import hold_out
 from fairpc.models._selection import Stage, fit_auto
 from models.tables import SHORT, biased_rows
 

@@ -491,7 +491,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("one class", {"labels": lambda y: np.full(len(y), "good")}, "has 1 class"),
     ("no labels", {"labels": lambda y: np.full(len(y), None)}, "missing in every row"),
     ("no groups", {"group": lambda g: None}, "no sensitive attribute was given"),
-    ("absent column", {"sensitive": "race", "group": lambda g: None}, "'race' is not in the table"),
+    ("absent column", {"sensitive": "race", "group": lambda g: None}, "'race' in sensitive"),
     ("both", {"sensitive": "job"}, "use one of the two"),
     ("lengths", {"labels": lambda y: y[:-1]}, "600 rows and 599 labels"),
     ("infinite", {"table": lambda t: t.assign(age=np.inf)}, "'age'"),

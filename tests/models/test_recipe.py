@@ -10,9 +10,9 @@ from hypothesis import given, settings
 
 from fairpc.errors import LearningError
 from fairpc.models import Rows
-from fairpc.models._components import cell_posterior
+from fairpc.models._components import DistinctRows, cell_posterior
 from fairpc.models._fit import Observer
-from fairpc.models._rows import DistinctRows, hold_out, joined
+from fairpc.models._rows import hold_out, joined
 from fairpc.models._selection import AUTO, Stage, fit_auto
 from models.tables import (
     SHORT,

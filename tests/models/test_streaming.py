@@ -120,7 +120,7 @@ def test_what_cannot_be_streamed_is_refused(tmp_path: Path) -> None:
         LatNB("sex").fit(lazy, frame["label"])
     with pytest.raises(TableError, match="the weight of a streamed table"):
         LatNB("sex").fit(lazy, "label", sample_weight=frame["weight"].to_numpy())
-    with pytest.raises(TableError, match="sensitive column 'gender' is not in the table"):
+    with pytest.raises(TableError, match="column 'gender' in sensitive is not in the table"):
         LatNB("gender").fit(lazy, "label")
     with pytest.raises(TableError, match="no sensitive attribute"):
         LatNB().fit(lazy, "label")

@@ -18,9 +18,9 @@ from fairpc.data import BINS, EncodingOptions, ReadingProgress, TableCoding, res
 from fairpc.learners import WIDE
 from fairpc.models._bias_account import contradictions
 from fairpc.models._circuit_queries import FittedQueries
-from fairpc.models._distribution import FairDistribution
+from fairpc.models._distribution import FairDistribution, top_rates
 from fairpc.models._fair_layers import LATENT, Layout, Model, feature_circuits
-from fairpc.models._fair_rates import Limits, top_rates
+from fairpc.models._fair_rates import Limits
 from fairpc.models._fit import (
     UNOBSERVED,
     VALIDATION,
@@ -423,21 +423,15 @@ def _with_gain(fitted: Fitted, gain: LabelGain | None, training: Training) -> Fi
     return replace(fitted, choices=choices)
 
 
-def reporter(
-    say: Say, line: Callable[[Any], str], then: Callable[[Any], object] | None
-) -> Callable[[Any], None]:
-    """A function of what happens: it is said in a line, and handed on."""
+def reporter(say: Say, then: Callable[[EMStep], object] | None) -> Callable[[EMStep], None]:
+    """A function of a step of EM: it is said in a line, and handed on."""
 
-    def report(event: Any) -> None:
-        say(line(event))
+    def report(step: EMStep) -> None:
+        say(f"EM {step.iteration}, log-likelihood {step.log_likelihood:,.2f}")
         if then is not None:
-            then(event)
+            then(step)
 
     return report
-
-
-def step_line(step: EMStep) -> str:
-    return f"EM {step.iteration}, log-likelihood {step.log_likelihood:,.2f}"
 
 
 def _reading_line(progress: ReadingProgress) -> str:

@@ -26,14 +26,14 @@ from typing import Final, Literal
 import numpy as np
 
 from fairpc.circuit import Circuit, CircuitBuilder, em, maximize, prepare
-from fairpc.core import Floats
-from fairpc.data import Table
+from fairpc.core import Codes, Floats
+from fairpc.data import Table, distinct_rows
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fair_layers import DF, Layout, build
 from fairpc.models._fair_rates import Places, TopRates, TopStep, top_em
 from fairpc.models._fit import Fitted, History, Options, Structure, label_cells
 from fairpc.models._priors import CLUSTER_ROWS, parameter_prior, shrinkage, strengths, top_prior
-from fairpc.models._rows import DistinctRows, Rows, hold_out
+from fairpc.models._rows import Rows, effective_size, hold_out
 from fairpc.structure import (
     METHODS,
     CellCircuits,
@@ -109,6 +109,41 @@ class Component:
     def base(self) -> Component:
         """The same structures with the parameters that shrinking goes towards."""
         return self.shrunk(1.0, share=0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class DistinctRows:
+    """Distinct rows with summed weights."""
+
+    rows: Rows  #: the distinct rows
+    places: Places  #: the groups that each of them may be from
+    n_rows: int  #: rows of the table; a row of whole weight n is n rows
+    effective: float  #: rows of equal weight that say as much (Kish's effective sample size)
+
+    @classmethod
+    def of(cls, rows: Rows) -> DistinctRows:
+        merged, each = _merged(rows), rows.each
+        counted = rows.copies is not None or rows.whole
+        n_rows = round(float(each.sum())) if counted else rows.n_rows
+        return cls(merged, Places.of(merged), n_rows, effective_size(rows.weights, each))
+
+    def mean(self, values: Floats) -> float:
+        """Weighted mean of one value per distinct row."""
+        used = self.rows.weights > 0
+        weights = self.rows.weights[used]
+        return float((weights * values[used]).sum() / weights.sum())
+
+
+def _merged(rows: Rows) -> Rows:
+    arities = np.concatenate([[rows.n_groups, rows.n_classes], rows.arities])
+    columns = [rows.s[:, None], rows.d[:, None], rows.x]
+    if rows.f is not None:
+        arities, columns = np.append(arities, rows.n_classes), [*columns, rows.f[:, None]]
+    codes: Codes = np.asfortranarray(np.concatenate(columns, axis=1))
+    ids, first = distinct_rows(codes, arities)
+    weights = np.asarray(np.bincount(ids, rows.weights), np.float64)
+    copies = None if rows.copies is None else np.bincount(ids, rows.copies).astype(np.float64)
+    return rows.take(first.astype(np.int64)).with_weights(weights, copies)
 
 
 def learn_component(

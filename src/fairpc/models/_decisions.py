@@ -1,7 +1,4 @@
-"""What any fitted model of a decision can be asked: scores, decisions, bounds, soft labels.
-
-What is asked of rows is also answered for tables that are read in batches.
-"""
+"""What any fitted model of a decision can be asked: scores, decisions, bounds, soft labels."""
 
 from __future__ import annotations
 
@@ -59,6 +56,9 @@ LAZY: Final = ("predict", *PREFIXES)
 SETTINGS: Final = ("level", "decisions")
 """Arguments of methods that say something of all rows alike."""
 
+YES, NO, OPEN = "yes", "no", "open"
+"""Decisions that every possible mechanism agrees about, and those that depend on it."""
+
 _REJECTED: Final = (
     "the data contradict the assumptions: no rate of fair decisions fits every group, so no score "
     "is possible and bounds are NaN; see fairpc.evidence.test_assumptions or `fairpc audit`"
@@ -83,11 +83,9 @@ def in_batches(method: Callable[P, R]) -> Callable[P, R]:
         given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
         model, table = given.pop("self"), given.pop("X", None)
         if is_dask(table):
-            lazily: Any = _lazy(model, method.__name__, table, given)
-            return lazily  # type: ignore[no-any-return]
+            return _lazy(model, method.__name__, table, given)  # type: ignore[no-any-return]
         if is_source(table):
-            joined: Any = _streamed(model, method, names, table, given)
-            return joined  # type: ignore[no-any-return]
+            return _streamed(model, method, names, table, given)  # type: ignore[no-any-return]
         return method(*args, **kwargs)
 
     return either
@@ -146,9 +144,6 @@ def _lazy(model: Any, method: str, frame: Any, given: Mapping[str, Any]) -> Any:
     if method not in PREFIXES:
         return by_partition(frame, call, ["decision"], classes.dtype)
     return by_partition(frame, call, [f"{PREFIXES[method]}{c}" for c in classes], np.float64)
-
-
-YES, NO, OPEN = "yes", "no", "open"
 
 
 def _over_strata(ranges: Floats) -> Floats:
@@ -391,9 +386,8 @@ class FittedDecisions(ABC):
         Where the label is missing it is that of ``predict_proba``. ``y`` is the name of a column
         where X is read in batches.
         """
-        labels = self._coding().labels
         check_rows(X, read_frame(X), y, "label")
-        codes = labels.transform(y)
+        codes = self._coding().labels.transform(y)
         groups, features = self._evidence(X, sensitive_features)
         return self._fair().posterior(groups, codes, features)
 

@@ -12,8 +12,8 @@ from fairpc.circuit import SUM, Circuit, prepare, to_dict
 from fairpc.core import Codes, Floats, Ints, LearningError
 from fairpc.data import Table
 from fairpc.evidence import LabelBounds
-from fairpc.models._fair_layers import NAIVE, Layout, Model, S, Top
-from fairpc.models._fair_rates import TopRates, assembled, top_rates
+from fairpc.models._fair_layers import NAIVE, Layout, Model, S, Top, assembled, feature_circuits
+from fairpc.models._fair_rates import TopRates
 from fairpc.models._model import over_groups
 from fairpc.models._rows import Rows
 from fairpc.models._strata import Strata
@@ -48,7 +48,7 @@ class FairDistribution:
     ) -> FairDistribution:
         """The distribution from its rates and ``feature_circuits``, whose components it has."""
         if len(features.names) > len(layout.features):
-            layout = layout.mixed(int(features.arities[-1]))
+            layout = replace(layout, n_components=int(features.arities[-1]))
         if model in NAIVE and layout.n_components == 1:
             graph = features.graph
             sums = [n for n in np.flatnonzero(graph.kind == SUM).tolist() if n != graph.root]
@@ -284,6 +284,17 @@ class FairDistribution:
         return counts, float(rows.weights @ total)
 
 
+def top_rates(circuit: Circuit, layout: Layout) -> TopRates:
+    """The rates of a circuit; without a latent decision the mechanism is the identity."""
+    theta, top = circuit.parameters, Top.of(circuit.graph, layout)
+    decision, mechanism = theta[top.decision], theta[top.mechanism]
+    if layout.tied:
+        decision = decision[: layout.strata.n] if layout.strata else decision[0]
+    if not layout.latent:
+        mechanism = np.tile(np.eye(layout.n_classes), (layout.n_groups, 1, 1))
+    return TopRates(theta[top.group], decision, mechanism)
+
+
 def leave_one_out(
     distribution: FairDistribution, s: int, x: Codes, decision: int
 ) -> tuple[float, Floats]:
@@ -299,3 +310,44 @@ def leave_one_out(
     rows[np.arange(2, n + 2), np.arange(n)] = -1
     scores = distribution.decision(groups, rows)[:, decision]
     return float(scores[0]), scores[0] - scores[1:]
+
+
+def _agreement(distribution: FairDistribution) -> Floats:
+    """P(Df = f, D = d | S = s), [s, f, d]: how often each pair of them occurs."""
+    result: Floats = distribution.decision_rate[:, :, None] * distribution.mechanism
+    return result
+
+
+def _best_permutation(joint: Floats) -> Ints:
+    """For each value of Df the class that it should be called, for the largest total agreement."""
+    from scipy.optimize import linear_sum_assignment
+
+    return np.asarray(linear_sum_assignment(joint, maximize=True)[1], np.int64)
+
+
+def aligned(distribution: FairDistribution) -> FairDistribution:
+    """The same distribution with the values of Df named by the classes they agree with most."""
+    if not distribution.layout.latent:
+        return distribution
+    joint = np.tensordot(distribution.group_rate, _agreement(distribution), axes=1)
+    order = _best_permutation(joint)
+    if (order == np.arange(len(order))).all():
+        return distribution
+    named = np.argsort(order)
+    layout, rates = distribution.layout, distribution.top_rates
+    swapped = replace(
+        rates,
+        decision_rate=rates.decision_rate[..., named],
+        mechanism=rates.mechanism[:, named],
+    )
+    features = feature_circuits(distribution.circuit, layout, named)
+    return FairDistribution.of_parts(distribution.model, layout, swapped, features)
+
+
+def switched_groups(distribution: FairDistribution) -> tuple[int, ...]:
+    """Groups in which another order of Df would agree better with the observed labels."""
+    if not distribution.layout.latent:
+        return ()
+    joint = _agreement(distribution)
+    same = np.arange(distribution.layout.n_classes)
+    return tuple(s for s in range(len(joint)) if (_best_permutation(joint[s]) != same).any())

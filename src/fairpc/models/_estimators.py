@@ -35,7 +35,6 @@ from fairpc.models._circuit_fit import (
     Triple,
     fit_rows,
     reporter,
-    step_line,
 )
 from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._distribution import FairDistribution
@@ -102,7 +101,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         check_beside(validation_data, eval_set, callback)
         threshold = fixed(self.threshold)
         kept = None if checkpoint is None else self._checkpoint(checkpoint, max_memory)
-        with ExitStack() as stack, self._talking():
+        with ExitStack() as stack, self._showing_progress():
             if kept is not None:
                 stack.enter_context(ending_on_signals())
             reader = RowReader(memory_bytes(max_memory), stack)
@@ -121,7 +120,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
                 stack=stack,
                 coded=self._given_coding() is not None,
             )
-            observer = Observer(reporter(self._say, step_line, callback), kept)
+            observer = Observer(reporter(self._say, callback), kept)
             given = validation_data, eval_set or {}
             job = CircuitFit(self, table, reader, self._say, observer, *given)
             training = job.training()
@@ -152,7 +151,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         return Checkpoint.open(path, settings)
 
     @contextmanager
-    def _talking(self) -> Iterator[None]:
+    def _showing_progress(self) -> Iterator[None]:
         """A block in which the fit says what it does, if ``verbose``."""
         with showing_progress(type(self).__name__, shown=bool(self.verbose)) as self._say:
             try:

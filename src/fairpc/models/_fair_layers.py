@@ -17,7 +17,7 @@ Their rates can also be learned by themselves: ``_fair_rates``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -28,6 +28,7 @@ from fairpc.core import CircuitError, Codes, Floats, Ints, LearningError
 from fairpc.models._strata import UNDIVIDED, Strata
 
 if TYPE_CHECKING:
+    from fairpc.models._fair_rates import TopRates
     from fairpc.models._rows import Rows
 
 Model = Literal["FairPC", "NLatPC", "LatNB", "TwoNB"]
@@ -67,10 +68,6 @@ class Layout:
                 f"given was set for {model}, which has no latent decision: use FairPC or LatNB"
             )
         return cls(*sizes, model in LATENT, model != "TwoNB", n_components, rows.strata)
-
-    def mixed(self, n_components: int) -> Layout:
-        """The same with so many components in each P(x | f, s)."""
-        return replace(self, n_components=n_components)
 
     @property
     def n_subgroups(self) -> int:
@@ -197,6 +194,29 @@ def feature_circuits(circuit: Circuit, layout: Layout, order: Ints | None = None
         own = [n for n in graph.children(cell).tolist() if not graph.scopes[n] & upper]
         roots.append(b.product(*(copy(b, n) for n in own)))
     return b.build(b.sum(roots, [1 / len(roots)] * len(roots), tie="cells"))
+
+
+def assembled(layout: Layout, rates: TopRates, features: Circuit) -> Circuit:
+    """The circuit of a model from its parts: rates, and circuits of :func:`feature_circuits`."""
+    rates.check(layout)
+    variables = list(layout.variables.items())
+    own = list(zip(features.names, features.arities.tolist(), strict=True))
+    roots = features.graph.children(features.graph.root).tolist()
+    n_cells = layout.n_subgroups * layout.n_classes
+    if own != [variables[j] for j in layout.below] or len(roots) != n_cells:
+        raise CircuitError("the circuits of X are not over the features, one for each cell")
+    every = (1 << len(own)) - 1
+    if any(features.graph.scopes[root] != every for root in roots):
+        raise CircuitError("a circuit of X is not over all features: fit the model again")
+    copy = FeatureCopier(features, range(len(own)), layout.below)
+
+    def graft(b: CircuitBuilder, f: int, g: int, columns: Sequence[int]) -> int:
+        return copy(b, roots[g * layout.n_classes + f])
+
+    decision = np.atleast_2d(rates.decision_rate)
+    decision = np.tile(decision, (layout.n_groups, 1)) if layout.tied else decision
+    mechanism = rates.mechanism if layout.latent else None
+    return build(layout, graft, rates.group_rate, decision, mechanism)
 
 
 class FeatureCopier:

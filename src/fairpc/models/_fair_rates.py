@@ -1,4 +1,4 @@
-"""Rates and mechanism of the upper layers: their limits, their EM, and a model from its parts.
+"""Rates and mechanism of the upper layers: their limits, their EM, equal mass of Df in all groups.
 
 Learned by themselves, with P(x | f, s) held fixed, the M-step is that of the paper (Section
 "Learning Fair Probabilistic Circuits") restricted to them. With expected counts N: P(s) = N_s / N,
@@ -8,10 +8,10 @@ and P(d | f, s) = N_sfd / N_sf.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,47 +20,23 @@ from fairpc.circuit import (
     WEIGHT_TOLERANCE,
     AnyStep,
     Bounds,
-    Circuit,
-    CircuitBuilder,
     Graph,
+    RowPlan,
     filled,
     log_prior,
+    prepare,
 )
-from fairpc.core import CircuitError, Floats, Ints, LearningError, counted
-from fairpc.models._fair_layers import FeatureCopier, Layout, Top, build
+from fairpc.core import Codes, Floats, Int32s, Ints, LearningError, counted
+from fairpc.data import Table
+from fairpc.models._fair_layers import Layout, S, Top
+from fairpc.models._rows import Rows
 from fairpc.models._strata import UNDIVIDED, Strata
-
-if TYPE_CHECKING:
-    from fairpc.models._rows import Rows
 
 EQUAL: Final = 1e-10
 EQUALISING: Final = 50
 FARTHEST: Final = 10.0
 """Share of the rows by which masses may differ, rounds in which they are made equal, and the
 multiple of a plain step that is taken at most."""
-
-
-def assembled(layout: Layout, rates: TopRates, features: Circuit) -> Circuit:
-    """The circuit of a model from its parts: rates, and circuits of :func:`feature_circuits`."""
-    rates.check(layout)
-    variables = list(layout.variables.items())
-    own = list(zip(features.names, features.arities.tolist(), strict=True))
-    roots = features.graph.children(features.graph.root).tolist()
-    n_cells = layout.n_subgroups * layout.n_classes
-    if own != [variables[j] for j in layout.below] or len(roots) != n_cells:
-        raise CircuitError("the circuits of X are not over the features, one for each cell")
-    every = (1 << len(own)) - 1
-    if any(features.graph.scopes[root] != every for root in roots):
-        raise CircuitError("a circuit of X is not over all features: fit the model again")
-    copy = FeatureCopier(features, range(len(own)), layout.below)
-
-    def graft(b: CircuitBuilder, f: int, g: int, columns: Sequence[int]) -> int:
-        return copy(b, roots[g * layout.n_classes + f])
-
-    decision = np.atleast_2d(rates.decision_rate)
-    decision = np.tile(decision, (layout.n_groups, 1)) if layout.tied else decision
-    mechanism = rates.mechanism if layout.latent else None
-    return build(layout, graft, rates.group_rate, decision, mechanism)
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,17 +350,6 @@ class TopRates:
         return sum(log_prior(theta, count) for theta, count in pairs)
 
 
-def top_rates(circuit: Circuit, layout: Layout) -> TopRates:
-    """The rates of a circuit; without a latent decision the mechanism is the identity."""
-    theta, top = circuit.parameters, Top.of(circuit.graph, layout)
-    decision, mechanism = theta[top.decision], theta[top.mechanism]
-    if layout.tied:
-        decision = decision[: layout.strata.n] if layout.strata else decision[0]
-    if not layout.latent:
-        mechanism = np.tile(np.eye(layout.n_classes), (layout.n_groups, 1, 1))
-    return TopRates(theta[top.group], decision, mechanism)
-
-
 @dataclass(frozen=True, eq=False)
 class TopStep(AnyStep):
     """A step of EM over the upper layers alone."""
@@ -404,8 +369,7 @@ def top_em(
 
     ``densities`` holds log P(x | f, s), places × classes. The objective leaves out
     the prior of the parameters that are fixed. With ``equal_mass`` the mass of Df in the
-    rows is the same in all groups (see :class:`fairpc.models._fit.BalancedPlan`); the objective
-    may then fall.
+    rows is the same in all groups (see :class:`BalancedPlan`); the objective may then fall.
     """
     rates, iteration = start, 0
     odds = np.ones((places.n_subgroups, places.n_classes))
@@ -422,3 +386,121 @@ def top_em(
         if equal_mass:
             posterior, odds = places.equalised(joint, rates.decision_rate, odds)
         rates, iteration = rates.updated(places, posterior, prior, limits), iteration + 1
+
+
+@dataclass(eq=False)
+class BalancedPlan:
+    """A plan whose flows have equal mass of Df in all groups: an option, not in the paper.
+
+    EM balances the pooled posterior of Df only. With a rich P(x | f, s) the mean of
+    P(Df | x, s, d) over the rows of a group may drift from P(Df), which is the same for all
+    groups. Here each E-step shifts the log-odds of Df in each group so that its mass in the
+    group's rows is P(Df) times their number, with strata within each of them. The MAP objective may
+    then fall.
+
+    The log-odds are shifted by giving each group weights of its own in the sum over
+    Df, in a copy of the graph where these are not shared. They are found from P(f, row | s) of
+    every row, which the shifts do not change. The shifts of one call are where the next one
+    starts.
+
+    Attributes:
+        graph, plan: of the model itself.
+        apart: the same rows in the copy of the graph.
+        source: for each parameter of the copy, the one that it is a copy of.
+        decision, shared: parameters of P(f) in the copy and in the model, [s, f].
+        places: every row once for each subgroup that it may be from.
+        placed: plan of the rows of the places; ``at`` gives the distinct row of each.
+        odds: by which P(f) was last multiplied, [s, f]; 1 before the first call.
+    """
+
+    graph: Graph
+    plan: RowPlan
+    apart: RowPlan
+    source: Ints
+    decision: Ints
+    shared: Ints
+    places: Places
+    placed: RowPlan
+    at: Int32s
+    odds: Floats = field(repr=False)
+
+    @classmethod
+    def of(cls, plan: RowPlan, layout: Layout) -> BalancedPlan:
+        """The plan of the same rows with balanced flows."""
+        graph = plan.graph
+        top = Top.of(graph, layout)
+        untied, source = _untie(graph, top)
+        apart, decision = prepare(untied, plan.table), Top.of(untied, layout).decision
+        places, codes = _places(plan.table, layout)
+        placed, at = plan, np.arange(plan.n_distinct, dtype=np.int32)
+        if len(codes) > plan.n_distinct:
+            placed = prepare(graph, Table.of(codes, arities=graph.arities))
+            at = placed.row_of
+        odds = np.ones(top.decision.shape)
+        return cls(graph, plan, apart, source, decision, top.decision, places, placed, at, odds)
+
+    @property
+    def n_rows(self) -> int:
+        return self.plan.n_rows
+
+    @property
+    def total_weight(self) -> float:
+        return self.plan.total_weight
+
+    def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
+        """Log-likelihood of the model itself, and balanced flows."""
+        log_likelihood = self.plan.log_likelihood(parameters, weights)
+        places = replace(self.places, weights=self.plan.distinct_weights(weights))
+        rate = parameters[self.shared]
+        joint, rates = self._log_joint(parameters), rate[: places.strata.n]
+        _, self.odds = places.equalised(joint, rates, self.odds)
+        shifted = rate * self.odds
+        theta = parameters[self.source]
+        theta[self.decision] = shifted / shifted.sum(axis=1, keepdims=True)
+        flows = self.apart(theta, weights)[1]
+        summed = np.bincount(self.source, flows, self.graph.n_parameters)
+        return log_likelihood, np.asarray(summed, np.float64)
+
+    def _log_joint(self, parameters: Floats) -> Floats:
+        """log P(s, f, row), places × classes: P(row) with all the mass of Df on f, times P(f)."""
+        certain = parameters.copy()
+        joint = np.empty((len(self.places.row), self.shared.shape[1]))
+        for f in range(joint.shape[1]):
+            certain[self.shared] = 0.0
+            certain[self.shared[:, f]] = 1.0
+            joint[:, f] = self.placed.row_logs(certain)[self.at]
+        with np.errstate(divide="ignore"):
+            joint += np.log(parameters[self.shared])[self.places.s]
+        return joint
+
+    def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
+        """One parameter set after the other."""
+        sets = len(parameters)
+        rows = [None] * sets if weights is None else np.broadcast_to(weights, (sets, self.n_rows))
+        results = [self(theta, w) for theta, w in zip(parameters, rows, strict=True)]
+        return np.array([r[0] for r in results]), np.stack([r[1] for r in results])
+
+
+def _places(table: Table, layout: Layout) -> tuple[Places, Codes]:
+    """Every row of a table of the circuit in each subgroup that it may be from; and its codes."""
+    codes, x = table.codes, slice(layout.x.start, layout.x.stop)
+    columns = codes[:, S], codes[:, layout.d], codes[:, x], table.weights
+    sizes = layout.n_groups, layout.n_classes, np.array(layout.arities), layout.names
+    places = Places.of(Rows(*columns, *sizes, strata=layout.strata))
+    placed = np.asfortranarray(codes[places.row])
+    placed[:, S] = places.s // layout.strata.n
+    placed[:, x] = layout.strata.placed(placed[:, x], places.stratum)
+    return places, placed
+
+
+def _untie(graph: Graph, top: Top) -> tuple[Graph, Ints]:
+    """The graph with weights of its own for each group's sum over Df; and whose copy each is."""
+    block, block_ptr = graph.block.copy(), graph.block_ptr
+    source = np.arange(graph.n_parameters)
+    for first in np.unique(graph.parameter_block[top.decision[:, 0]]).tolist():
+        own = np.arange(block_ptr[first], block_ptr[first + 1])
+        for node in np.flatnonzero(graph.block == first)[1:]:
+            block[node] = len(block_ptr) - 1
+            block_ptr = np.append(block_ptr, block_ptr[-1] + len(own))
+            source = np.concatenate([source, own])
+    return replace(graph, block=block, block_ptr=block_ptr), source

@@ -53,6 +53,15 @@ OLDEST: Final = 2
 """The lowest version that 0.2.0 still wrote; :mod:`fairpc.models._loading` makes it the present."""
 MAX_BYTES: Final = 128 * 2**20
 TABLE_OPTIONS: Final = frozenset(("delimiter", "encoding", "weight"))
+KEPT: Final = {
+    "threshold": "threshold_",
+    "counts": "label_counts_",
+    "n_features_in": "n_features_in_",
+    "anchors": "n_anchors_",
+    "table": "table_options_",
+    "warnings": "warnings_",
+}
+"""Fields of a file, and the attributes of a model that they are."""
 ESTIMATORS: Final = ("estimator", "sensitive_estimator")
 """Settings of a LatentDecision that are classifiers; a file has their kind."""
 
@@ -187,14 +196,9 @@ def _saved(model: Any) -> Saved:
         "model": type(model).__name__,
         "settings": settings_of(model),
         "coding": model._coding().to_dict(),
-        "threshold": model.threshold_,
-        "counts": model.label_counts_,
-        "n_features_in": int(model.n_features_in_),
         "feature_names_in": None if names is None else tuple(map(str, names)),
         "provenance": FileProvenance(__version__, model.data_fingerprint_),
-        "anchors": int(model.n_anchors_),
-        "table": dict(model.table_options_),
-        "warnings": tuple(model.warnings_),
+        **{name: getattr(model, attribute) for name, attribute in KEPT.items()},
     }
     if hasattr(model, "score_map_"):
         return SavedScores(**described, **_scores(model))

@@ -37,7 +37,6 @@ from fairpc.circuit import (
 from fairpc.core import (
     Floats,
     InterruptedWarning,
-    Ints,
     LearningError,
     check_choice,
     fingerprint,
@@ -45,11 +44,10 @@ from fairpc.core import (
 )
 from fairpc.data import Table
 from fairpc.evidence import LabelBounds
-from fairpc.models._balanced_flows import BalancedPlan
 from fairpc.models._checkpoint import Checkpoint, EMState
-from fairpc.models._distribution import FairDistribution
-from fairpc.models._fair_layers import Layout, Model, build, feature_circuits
-from fairpc.models._fair_rates import Limits
+from fairpc.models._distribution import FairDistribution, aligned, switched_groups
+from fairpc.models._fair_layers import Layout, Model, build
+from fairpc.models._fair_rates import BalancedPlan, Limits
 from fairpc.models._priors import (
     LEAST,
     MECHANISM,
@@ -492,44 +490,3 @@ def fit_starts(
         starts.append(Start(end, distribution.mechanism, switched_groups(distribution)))
     best = min(range(n_init), key=lambda i: (len(starts[i].switched), -starts[i].objective))
     return replace(fits[best], starts=tuple(starts))
-
-
-def _agreement(distribution: FairDistribution) -> Floats:
-    """P(Df = f, D = d | S = s), [s, f, d]: how often each pair of them occurs."""
-    result: Floats = distribution.decision_rate[:, :, None] * distribution.mechanism
-    return result
-
-
-def _best_permutation(joint: Floats) -> Ints:
-    """For each value of Df the class that it should be called, for the largest total agreement."""
-    from scipy.optimize import linear_sum_assignment
-
-    return np.asarray(linear_sum_assignment(joint, maximize=True)[1], np.int64)
-
-
-def aligned(distribution: FairDistribution) -> FairDistribution:
-    """The same distribution with the values of Df named by the classes they agree with most."""
-    if not distribution.layout.latent:
-        return distribution
-    joint = np.tensordot(distribution.group_rate, _agreement(distribution), axes=1)
-    order = _best_permutation(joint)
-    if (order == np.arange(len(order))).all():
-        return distribution
-    named = np.argsort(order)
-    layout, rates = distribution.layout, distribution.top_rates
-    swapped = replace(
-        rates,
-        decision_rate=rates.decision_rate[..., named],
-        mechanism=rates.mechanism[:, named],
-    )
-    features = feature_circuits(distribution.circuit, layout, named)
-    return FairDistribution.of_parts(distribution.model, layout, swapped, features)
-
-
-def switched_groups(distribution: FairDistribution) -> tuple[int, ...]:
-    """Groups in which another order of Df would agree better with the observed labels."""
-    if not distribution.layout.latent:
-        return ()
-    joint = _agreement(distribution)
-    same = np.arange(distribution.layout.n_classes)
-    return tuple(s for s in range(len(joint)) if (_best_permutation(joint[s]) != same).any())

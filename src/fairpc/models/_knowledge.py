@@ -15,7 +15,7 @@ from typing import Any, Literal, NoReturn, cast, get_args
 import numpy as np
 
 from fairpc.circuit import SLACK
-from fairpc.core import Floats, LearningError
+from fairpc.core import Floats, LearningError, serialise
 from fairpc.data import Groups, TableCoding
 from fairpc.models._fair_rates import Limits
 
@@ -117,7 +117,7 @@ class Knowledge:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as JSON-safe data: lists in place of tuples."""
-        return {f.name: _serialised(getattr(self, f.name)) for f in fields(self)}
+        return {f.name: serialise(getattr(self, f.name)) for f in fields(self)}
 
     @classmethod
     def from_dict(cls, data: Any) -> Knowledge:
@@ -224,12 +224,6 @@ def _refused(what: str, name: Any, known: Iterable[str]) -> NoReturn:
 def _words(rate: Rate) -> str:
     low, high = _low_high(rate)
     return f"= {low:g}" if low == high else f"from {low:g} to {high:g}"
-
-
-def _serialised(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        value = value.item()
-    return [_serialised(v) for v in value] if isinstance(value, tuple) else value
 
 
 def _tuples(value: Any) -> Any:

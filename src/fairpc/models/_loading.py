@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, datetime
 from typing import Any, Final
 
@@ -23,12 +24,12 @@ from fairpc.data import CODING_FIELDS, TableCoding, resolve
 from fairpc.evidence import LabelBounds, read_bounds
 from fairpc.learners import CLASSIFIER_KINDS
 from fairpc.models._classifiers import TableClassifier
-from fairpc.models._distribution import FairDistribution
+from fairpc.models._distribution import FairDistribution, top_rates
 from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
 from fairpc.models._fair_layers import LATENT, Layout, feature_circuits
-from fairpc.models._fair_rates import top_rates
 from fairpc.models._file import (
     ESTIMATORS,
+    KEPT,
     MAX_BYTES,
     VERSION,
     FittedModel,
@@ -106,9 +107,8 @@ def _restore(model: FittedModel, saved: Saved, coding: TableCoding) -> None:
         raise LearningError("its columns are not those of its table")
     _check_settings(model, saved.settings, coding)
     model.coding_ = coding
-    model.threshold_, model.label_counts_ = saved.threshold, saved.counts
-    model.warnings_, model.table_options_ = saved.warnings, saved.table
-    model.n_features_in_, model.n_anchors_ = saved.n_features_in, saved.anchors
+    for name, attribute in KEPT.items():
+        setattr(model, attribute, getattr(saved, name))
     if names is not None:
         model.feature_names_in_ = np.array(names, dtype=object)
     model.data_fingerprint_ = saved.provenance.data
@@ -343,7 +343,7 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
         return content
     whole = from_dict(circuit, "its circuit")
     model = MODELS[content["model"]](**_settings(settings))
-    layout = _layout(model, read).mixed(n_components)
+    layout = replace(_layout(model, read), n_components=n_components)
     rates, features = top_rates(whole, layout), feature_circuits(whole, layout)
     again = FairDistribution.of_parts(content["model"], layout, rates, features).circuit
     if _size(again) != _size(whole):

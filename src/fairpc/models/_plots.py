@@ -76,8 +76,7 @@ class ModelPlots:
         # The positive class comes first and has the same look whatever its place in the order.
         for i, d in enumerate(sorted(range(len(classes)), key=lambda k: k != positive)):
             label, width = classes[d], model.bias_mechanism_[:, :, d].ravel()
-            look: Style = {"color": COLOURS[i % len(COLOURS)], "hatch": HATCHES[i % len(HATCHES)]}
-            look |= {"edgecolor": EDGE, "linewidth": 0.8, "label": f"D = {label}"}
+            look = _filled(i) | {"linewidth": 0.8, "label": f"D = {label}"}
             ax.barh(places, width, left=left, height=0.8, **look)
             for y, x, share in zip(places, left, width, strict=True):
                 if share >= 0.06:
@@ -315,8 +314,7 @@ def _equal_rates(record: EqualRates, ax: Axes | None = None) -> Axes:
     both = {"one threshold": "rate_before", "a threshold per group": "rate"}
     for i, (name, field) in enumerate(both.items()):
         rates = [getattr(group, field) for group in record.groups]
-        look: Style = {"color": COLOURS[i], "hatch": HATCHES[i], "edgecolor": EDGE}
-        ax.bar(places + 0.4 * i - 0.2, rates, width=0.38, label=name, **look)
+        ax.bar(places + 0.4 * i - 0.2, rates, width=0.38, label=name, **_filled(i))
     ax.axhline(record.rate, color=EDGE, linewidth=0.8, linestyle="--")
     ax.set_xticks(places, [str(group.group) for group in record.groups])
     ax.set_ylabel("share of the group that is selected")
@@ -335,8 +333,7 @@ def _possible(record: AssumptionTest | IdentifiedSet, ax: Axes | None = None) ->
     ax = ax or _new_axes(1, 7, 1.2 + 0.45 * len(bars))[0]
     for i, (_, low, high) in enumerate(bars):
         if low <= high:
-            look: Style = {"color": COLOURS[i % len(COLOURS)], "hatch": HATCHES[i % len(HATCHES)]}
-            ax.barh(-i, high - low, left=low, height=0.5, edgecolor=EDGE, **look)
+            ax.barh(-i, high - low, left=low, height=0.5, **_filled(i))
         else:
             ax.text(0.5, -i, "nothing is possible", **_ON_BARS)
     ax.set_yticks([-i for i in range(len(bars))], [name for name, _, _ in bars])
@@ -355,6 +352,12 @@ def _line(ax: Axes, values: Floats, i: int, label: str) -> None:
 
 def _title(ax: Axes, text: str) -> None:
     ax.set_title(text, loc="left", fontsize=11)
+
+
+def _filled(i: int) -> Style:
+    """Colour and hatching of the i-th of several bars."""
+    hatch = HATCHES[i % len(HATCHES)]
+    return {"color": COLOURS[i % len(COLOURS)], "hatch": hatch, "edgecolor": EDGE}
 
 
 def _look(i: int) -> Style:

@@ -125,9 +125,7 @@ Event = Mapping[int, Said]
 
 def both(one: Event, two: Event) -> Event:
     """Two events at once."""
-    return {
-        v: one[v] & two[v] if v in one and v in two else {**one, **two}[v] for v in {**one, **two}
-    }
+    return {**one, **two} | {v: one[v] & two[v] for v in one.keys() & two.keys()}
 
 
 @dataclass(frozen=True)
@@ -293,13 +291,9 @@ class Vocabulary:
     def _alternatives(self, term: Term) -> tuple[int, list[tuple[str, Said]]]:
         """Variable of the circuit, and each of its values."""
         variable, column, cells = self._variable(term)
-        if column is None:
-            names = self.groups.names
-            return variable, [(name, Said(frozenset([g]))) for g, name in enumerate(names)]
-        return variable, [
-            (label, Said(_of_cells(cells, frozenset([code]))))
-            for code, label in enumerate(column.labels)
-        ]
+        labels = self.groups.names if column is None else column.labels
+        codes = [_of_cells(cells, frozenset([code])) for code in range(len(labels))]
+        return variable, [(label, Said(some)) for label, some in zip(labels, codes, strict=True)]
 
     def _meant(self, term: Term) -> tuple[int, Said, tuple[str, ...]]:
         """Variable of the circuit, what a term with a value says of it, and that in words."""
@@ -491,15 +485,14 @@ def _compared(column: Column, sign: str, value: str) -> Said:
             )
         cut = math.floor(bound) + 1.0 if column.integral else cut
     span = (cut, math.inf) if sign in (">", ">=") else (-math.inf, cut)
-    return interval(column, *span, shown=value)
+    return _interval(column, *span, shown=value)
 
 
-def interval(column: Column, low: float, high: float, *, shown: str = "") -> Said:
+def _interval(column: Column, low: float, high: float, *, shown: str = "") -> Said:
     """That a column of numbers or dates lies between two, the lower one included.
 
-    A QueryError where it has no order, or where only bins are known and one is cut.
+    A QueryError where only bins are known and one is cut.
     """
-    _refuse_unordered(column, "give a value, not an interval")
     every = frozenset(range(column.arity))
     if column.density is not None:
         return Said(every, ((low, high),))
@@ -524,8 +517,9 @@ def _between(column: Column, bounds: tuple[Any, ...]) -> Said:
     _refuse_unordered(column, "give a value, not an interval")
     if len(bounds) != 2:
         raise QueryError(f"an interval of {column.name!r} has {len(bounds)} ends: give (low, high)")
-    low, high = (None if end is None else _bound(column, end) for end in bounds)
-    return interval(column, -math.inf if low is None else low, math.inf if high is None else high)
+    low, high = bounds
+    low = -math.inf if low is None else _bound(column, low)
+    return _interval(column, low, math.inf if high is None else _bound(column, high))
 
 
 def _refuse_unordered(column: Column, instead: str) -> None:

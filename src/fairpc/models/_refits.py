@@ -18,11 +18,10 @@ from fairpc.circuit import Bounds, FlowPlan, SetsStep, em_of_sets, prepare
 from fairpc.core import Floats, Int32s, Ints, LearningError, Positions, counted
 from fairpc.data import Table
 from fairpc.learners import LEAST, one_thread
-from fairpc.models._balanced_flows import BalancedPlan
 from fairpc.models._decisions import FittedDecisions
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._estimators import CircuitClassifier
-from fairpc.models._fair_rates import Limits
+from fairpc.models._fair_rates import BalancedPlan, Limits
 from fairpc.models._knowledge import limits_of_coding
 from fairpc.models._latent import LatentDecision
 from fairpc.models._priors import parameter_prior

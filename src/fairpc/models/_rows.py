@@ -1,7 +1,7 @@
 """Training rows as codes: groups, labels, features, weights; -1 = missing, anywhere.
 
-They are in memory (:class:`Rows`), merged where they are equal (:class:`DistinctRows`), or in parts
-elsewhere (:class:`PartedRows`): on disk, or on the workers of a cluster.
+They are in memory (:class:`Rows`), or in parts elsewhere (:class:`PartedRows`): on disk, or on the
+workers of a cluster.
 """
 
 from __future__ import annotations
@@ -35,10 +35,8 @@ from fairpc.data import (
     add_distinct,
     check_codes,
     check_weights,
-    distinct_rows,
 )
 from fairpc.models._fair_layers import Layout
-from fairpc.models._fair_rates import Places
 from fairpc.models._strata import UNDIVIDED, Strata
 
 T = TypeVar("T")
@@ -278,29 +276,6 @@ def _column(values: npt.ArrayLike, name: str, size: int | None) -> tuple[Codes, 
 _MANY: Final = 1e8
 
 
-@dataclass(frozen=True, eq=False)
-class DistinctRows:
-    """Distinct rows with summed weights."""
-
-    rows: Rows  #: the distinct rows
-    places: Places  #: the groups that each of them may be from
-    n_rows: int  #: rows of the table; a row of whole weight n is n rows
-    effective: float  #: rows of equal weight that say as much (Kish's effective sample size)
-
-    @classmethod
-    def of(cls, rows: Rows) -> DistinctRows:
-        merged, each = _merged(rows), rows.each
-        counted = rows.copies is not None or rows.whole
-        n_rows = round(float(each.sum())) if counted else rows.n_rows
-        return cls(merged, Places.of(merged), n_rows, effective_size(rows.weights, each))
-
-    def mean(self, values: Floats) -> float:
-        """Weighted mean of one value per distinct row."""
-        used = self.rows.weights > 0
-        weights = self.rows.weights[used]
-        return float((weights * values[used]).sum() / weights.sum())
-
-
 def effective_size(weights: Floats, each: Floats) -> float:
     """Rows of equal weight that say as much (Kish), of rows that are ``each`` so many rows."""
     unit = np.divide(weights, each, out=np.zeros(len(each)), where=each > 0)
@@ -377,18 +352,6 @@ def _copied(rows: Rows, copies: Floats) -> Rows:
     if some.copies is not None:
         return some.with_weights(some.weights / some.copies * copies, copies)
     return some.with_weights(copies if rows.whole else some.weights)
-
-
-def _merged(rows: Rows) -> Rows:
-    arities = np.concatenate([[rows.n_groups, rows.n_classes], rows.arities])
-    columns = [rows.s[:, None], rows.d[:, None], rows.x]
-    if rows.f is not None:
-        arities, columns = np.append(arities, rows.n_classes), [*columns, rows.f[:, None]]
-    codes: Codes = np.asfortranarray(np.concatenate(columns, axis=1))
-    ids, first = distinct_rows(codes, arities)
-    weights = np.asarray(np.bincount(ids, rows.weights), np.float64)
-    copies = None if rows.copies is None else np.bincount(ids, rows.copies).astype(np.float64)
-    return rows.take(first.astype(np.int64)).with_weights(weights, copies)
 
 
 ROWS: Final = "rows-"

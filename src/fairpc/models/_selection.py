@@ -32,6 +32,7 @@ from fairpc.models._components import (
     TREES,
     Component,
     Counted,
+    DistinctRows,
     assemble,
     cell_posterior,
     choose_strength,
@@ -57,7 +58,7 @@ from fairpc.models._fit import (
 )
 from fairpc.models._label_scores import Scores, label_scores
 from fairpc.models._priors import RECIPE_MECHANISM, strengths
-from fairpc.models._rows import DistinctRows, Rows, hold_out, joined
+from fairpc.models._rows import Rows, hold_out, joined
 from fairpc.models._score_mechanism import fit_mechanism, held_to_model, score_bins
 
 AUTO: Final = Options(mechanism_prior=RECIPE_MECHANISM)

@@ -18,7 +18,7 @@ from fairpc.learners import CalibrationMethod
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._priors import SMOOTHING
 from fairpc.models._rows import Rows, TrainingRows
-from fairpc.models._strata import Bending, Strata
+from fairpc.models._strata import Scope, Strata
 from fairpc.models._tables import listed
 from fairpc.structure import ModelMethod
 
@@ -100,7 +100,7 @@ class Settings:
     sensitive: Sensitive = field(default=None, kw_only=False, metadata=COLUMNS_OR_NONE)
     positive: Any = None
     given: Sequence[str | int] | str | int = field(default=(), metadata=COLUMNS)
-    mechanism: Bending = "shared"
+    mechanism: Scope = "shared"
     structure: StructureChoice | CircuitClassifier | Circuit = "auto"
     n_components: int | None = field(default=None, metadata=WHOLE_OR_NONE)
     init: Literal["prior", "random"] = "prior"
@@ -139,7 +139,7 @@ class ScoreSettings:
     sensitive: Sensitive = field(default=None, metadata=COLUMNS_OR_NONE)
     positive: Any = None
     given: Sequence[str | int] | str | int = field(default=(), metadata=COLUMNS)
-    mechanism: Bending = "shared"
+    mechanism: Scope = "shared"
     cv: int = field(default=5, metadata=FOLDS)
     calibration: CalibrationMethod | None = "isotonic"
     select: Literal["between", "prior", "middle"] = "between"
@@ -202,7 +202,7 @@ def serialised(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) else None
 
 
-def strata_of(given: Any, bending: Bending, coding: TableCoding) -> Strata:
+def strata_of(given: Any, scope: Scope, coding: TableCoding) -> Strata:
     """The strata that the columns of ``given`` make under a coding."""
     features = coding.features
     columns = []
@@ -217,7 +217,7 @@ def strata_of(given: Any, bending: Bending, coding: TableCoding) -> Strata:
             reason = next(d.reason for d in features.dropped if d.name == name)
             raise LearningError(f"column {name!r} is in given and was dropped: {reason}")
         columns.append(features.names.index(name))
-    return Strata.of(tuple(dict.fromkeys(columns)), features.arities, bending)
+    return Strata.of(tuple(dict.fromkeys(columns)), features.arities, scope)
 
 
 def refuse_rate(knowledge: Knowledge | None, given: Any) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from fairpc.core import Array, Bools, Codes, Ints, LearningError
 
-Bending = Literal["shared", "within"]
+Scope = Literal["shared", "within"]
 """Whether P(D | Df, S) is the same in all strata, or each has its own."""
 
 MAX_STRATA: Final = 256
@@ -48,13 +48,13 @@ class Strata:
             )
 
     @classmethod
-    def of(cls, columns: Sequence[int], arities: Sequence[int], bending: Bending) -> Strata:
+    def of(cls, columns: Sequence[int], arities: Sequence[int], scope: Scope) -> Strata:
         """The strata of some columns of X, all of whose arities are given."""
-        if bending not in get_args(Bending):
-            raise LearningError(f"mechanism is {bending!r}: choose 'shared' or 'within'")
+        if scope not in get_args(Scope):
+            raise LearningError(f"mechanism is {scope!r}: choose 'shared' or 'within'")
         if not columns:
             return cls()
-        return cls(tuple(columns), tuple(int(arities[j]) for j in columns), bending == "within")
+        return cls(tuple(columns), tuple(int(arities[j]) for j in columns), scope == "within")
 
     def __bool__(self) -> bool:
         return bool(self.columns)

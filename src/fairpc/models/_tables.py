@@ -109,11 +109,6 @@ class GivenTable:
         by_place = False
         if named:
             check_not_both(sensitive_features)
-        elif sensitive_features is None and not coded:
-            raise TableError(
-                "no sensitive attribute was given: name columns of X with sensitive=…, or give "
-                "sensitive_features to fit"
-            )
         elif sensitive_features is not None:
             given = sensitive_features
             groups = _joined(more, X, frame, given, "sensitive feature", "sensitive")
@@ -238,23 +233,11 @@ def _chosen(names: tuple[str, ...], sensitive: tuple[str | int, ...]) -> tuple[s
     """Names of the sensitive columns of the table."""
     if not sensitive:
         raise TableError(
-            "no sensitive attribute was given: name columns of the table with sensitive=…"
+            "no sensitive attribute was given: name columns of X with sensitive=…, or give "
+            "sensitive_features to fit, beside a table in memory"
         )
-    chosen = []
-    for item in sensitive:
-        if isinstance(item, str):
-            if item not in names:
-                raise TableError(
-                    f"sensitive column {item!r} is not in the table: it has {_shown(names)}"
-                )
-            chosen.append(item)
-        elif -len(names) <= item < len(names):
-            chosen.append(names[item])
-        else:
-            raise TableError(
-                f"sensitive column {item} is not in the table: it has {len(names)} columns"
-            )
-    return tuple(dict.fromkeys(chosen))
+    chosen = [resolve(names, item, "sensitive") for item in sensitive]
+    return tuple(dict.fromkeys(name for (name,) in chosen))
 
 
 def _shown(names: Sequence[str]) -> str:
