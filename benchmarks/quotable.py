@@ -128,23 +128,34 @@ def apart(process: Process, gap: float) -> Process:
 
 
 def coverage(draws: int) -> None:
-    print(f"coverage at {LEVEL} of {draws} draws: fair rate | least and mean of the mechanism's")
-    print("entries | all entries | their mean width (population) | scores | their mean width |")
-    print("rejected; fair rates .1 apart and delta=.1: entries, all | δ* | largest difference")
+    print(
+        f"Coverage at {LEVEL} of {draws} draws; of the entries of the mechanism, the least covered"
+    )
+    head = (
+        "fair rate",
+        "each entry",
+        "all entries",
+        "width",
+        "at any n",
+        "score",
+        "width",
+        "rejected",
+    )
+    moved = "each entry", "all", "δ*", "largest"
+    print(f"{'':13} | {' | '.join(head)} || {' | '.join(moved)} (fair rates differ, delta=gap)")
     for name, process in PROCESSES.items():
         cells = [one_draw(process, bounds(process, seed)) for seed in range(draws)]
         gap = 0.04 if "rare" in name else 0.1
-        moved = apart(process, gap)
-        others = [differing(moved, gap, bounds(moved, seed)) for seed in range(draws)]
-        print(f"{name:13} | " + _line(cells) + " || " + _line(others), flush=True)
+        other = apart(process, gap)
+        others = [differing(other, gap, bounds(other, seed)) for seed in range(draws)]
+        columns = zip((*head, *moved), (*_means(cells), *_means(others)), strict=True)
+        print(f"{name:13} | " + " | ".join(f"{v:{len(n)}.3f}" for n, v in columns), flush=True)
 
 
-def _line(cells: list[dict[str, Floats | float]]) -> str:
-    with np.errstate(all="ignore"):
-        means = {key: np.nanmean([c[key] for c in cells], axis=0) for key in cells[0]}
-    return " | ".join(
-        f"{np.min(m):.3f} {np.mean(m):.3f}" if np.ndim(m) else f"{m:.3f}" for m in means.values()
-    )
+def _means(cells: list[dict[str, Floats | float]]) -> list[float]:
+    """Means over draws that were not rejected; of several entries the least."""
+    columns = ([cell[key] for cell in cells] for key in cells[0])
+    return [float(np.min(np.nanmean(column, axis=0))) for column in columns]
 
 
 def one_draw(process: Process, found: StratumBounds | WithinBounds) -> dict[str, Floats | float]:
@@ -155,11 +166,10 @@ def one_draw(process: Process, found: StratumBounds | WithinBounds) -> dict[str,
     low, high = found.rate_set(LEVEL, share)
     ranges = found.mechanism_range(LEVEL).reshape(*truth.shape, 2)
     inside = (ranges[..., 0] <= truth) & (truth <= ranges[..., 1])
-    kept = not np.isnan(ranges).any()
     covered, wide = score_coverage(process, found)
     return {
         "fair rate": float(low <= np.mean([r[0] for r in rates]) <= high),
-        "entries": np.where(kept, inside, np.nan).reshape(-1) if kept else np.zeros(inside.size),
+        "entries": inside.reshape(-1).astype(float),
         "all": float(inside.all()),
         "width": float(np.ptp(ranges, axis=-1).mean()),
         "population": population_width(process),
@@ -170,7 +180,7 @@ def one_draw(process: Process, found: StratumBounds | WithinBounds) -> dict[str,
 
 
 def score_coverage(process: Process, found: StratumBounds | WithinBounds) -> tuple[float, float]:
-    """Share of rows whose P(Df=1 | x, s) is covered where their P(D=1 | x, s) is known, and width."""
+    """Share of rows whose P(Df=1 | x, s) is covered at the true P(D=1 | x, s), and mean width."""
     covered = wide = 0.0
     for a in range(process.strata):
         for s, (pi, b) in enumerate(zip(*process.own(a), strict=True)):
@@ -217,18 +227,20 @@ def differing(
 
 
 def power(draws: int) -> None:
-    print(f"rejected at {1 - LEVEL:.2f} of {draws} draws, one cross-fit: by overlap | directly")
+    print(
+        f"Rejected at {1 - LEVEL:.2f} of {draws} draws, one cross-fit: by overlap | directly | said"
+    )
     for name, process in NULLS.items():
-        print(f"null, {name:16} | " + _rates(process, draws), flush=True)
+        print(f"null, {name:29} | " + _rates(process, draws), flush=True)
     for name in ("one pair binds", "every end binds", "three, all bind"):
         for gap, n in ((0.05, 4_000), (0.1, 1_000), (0.1, 4_000), (0.2, 1_000)):
             moved = replace(apart(NULLS[name], -gap), n=n)
-            print(f"{name}, δ* {moved.least_difference():.2f}, {n} rows | ", end="")
-            print(_rates(moved, draws), flush=True)
+            size = f"δ* {moved.least_difference():.2f}, {n} rows"
+            print(f"{name}, {size:18} | {_rates(moved, draws)}", flush=True)
     for name in ("strong", "mild", "one-sided"):
         moved = apart(PROCESSES[name], 0.2)
-        print(f"{name}, .2 apart, δ* {moved.least_difference():.2f} | ", end="")
-        print(_rates(moved, draws), flush=True)
+        size = f"δ* {moved.least_difference():.2f}, {moved.n} rows"
+        print(f"{name:15}, {size:18} | {_rates(moved, draws)}", flush=True)
 
 
 def _rates(process: Process, draws: int) -> str:
@@ -240,11 +252,11 @@ def _rates(process: Process, draws: int) -> str:
         for own in found
         if isinstance(own, StratumBounds)
     ]
-    return f"{before:.3f} | {after:.3f} | said {np.median(said):.2f}"
+    return f"{before:.3f} | {after:.3f} | {np.median(said):.2f}"
 
 
 def tests(draws: int) -> None:
-    print(f"rejected of {draws} draws by test_assumptions, three seeds: by overlap | directly")
+    print(f"Rejected of {draws} draws by test_assumptions, three seeds: by overlap | directly")
     cases = {f"null, {name}": process for name, process in NULLS.items()}
     for name in ("one pair binds", "every end binds"):
         cases[f"{name}, δ* .10"] = replace(apart(NULLS[name], -0.1), n=1_000)

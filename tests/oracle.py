@@ -597,14 +597,16 @@ def fair_rate_point(
 ) -> tuple[float, list[float]] | None:
     """π and the fewest altered labels of each (ρ, m, M), over all π and b1 of a grid.
 
+    b1 at which b0 is just 0 or m are tried too, because what fits may lie between two of the grid.
     None where no π of the grid is possible for all groups.
     """
     grid = np.linspace(0.0, 1.0, steps + 1)[1:-1]
-    b1 = np.linspace(0.0, 1.0, steps + 1)[:, None]
+    fine = np.repeat(np.linspace(0.0, 1.0, steps + 1)[:, None], len(grid), axis=1)
     fewest = []
     for rate, low, high in groups:
+        b1 = np.vstack([fine, [(rate - (1 - grid) * b0) / grid for b0 in (0.0, low)]])
         b0 = (rate - grid * b1) / (1 - grid)
-        fits = (b0 >= -2e-3) & (b0 <= low + 2e-3) & (b1 >= high - 1e-9)
+        fits = (b0 >= -1e-9) & (b0 <= low + 1e-9) & (b1 >= high - 1e-9) & (b1 <= 1 + 1e-9)
         altered = np.where(fits, grid * (1 - b1) + (1 - grid) * np.maximum(b0, 0.0), math.inf)
         fewest.append(altered.min(axis=0))
     possible = grid[np.isfinite(fewest).all(axis=0)]
@@ -613,7 +615,7 @@ def fair_rate_point(
     if not len(between):
         return None
     pi = (between[0] + between[-1]) / 2
-    at = int(np.argmin(np.abs(grid - pi)))
+    at = int(np.argmin(np.where(np.isin(grid, possible), np.abs(grid - pi), math.inf)))
     return pi, [float(own[at]) for own in fewest]
 
 

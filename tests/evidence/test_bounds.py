@@ -16,8 +16,8 @@ from fairpc.core import Floats, Positions
 from fairpc.errors import FileFormatError
 from fairpc.evidence import Known, Sample, StratumBounds, label_bounds, read_bounds
 from fairpc.evidence import _top_sets as module
-from fairpc.evidence._bounds import HeldOutRates
-from fairpc.evidence._identified import GroupRange
+from fairpc.evidence._group_range import GroupRange
+from fairpc.evidence._stratum_bounds import HeldOutRates
 from fairpc.evidence._top_sets import ClassRates, best_cut, held_out_rates
 from oracle import LabelRange
 from strategies import examples

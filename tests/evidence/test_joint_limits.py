@@ -40,7 +40,7 @@ def test_without_error_they_are_those_of_all_mechanisms(
         if upper - lower > 0.05 and group.high - group.low > 0.25:
             assert (values.min(), values.max()) == pytest.approx((least, most), abs=0.02)
     r = np.clip(np.array([group.low, group.rate, group.high, *scores]), group.low, group.high)
-    least, most = exact(group).scores(r, r, [(lower, lower)], [(upper, upper)])
+    least, most = exact(group).scores((r, r, r), [(lower, lower)], [(upper, upper)])
     low, high = oracle.label_scores(group, r, (lower, upper))
     assert (least <= low + 1e-5).all()
     assert (high - 1e-5 <= most).all()

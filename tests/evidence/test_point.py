@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import oracle
 from fairpc.errors import MetricError
 from fairpc.evidence import fair_rate_point, identified_set
-from fairpc.evidence._identified import GroupRange, rates_within
+from fairpc.evidence._group_range import GroupRange, rates_within
 from strategies import examples
 
 Floats = npt.NDArray[np.float64]

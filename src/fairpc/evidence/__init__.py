@@ -1,12 +1,9 @@
 """What data can decide and what they cannot: tests and intervals on plain arrays, for any model."""
 
-from fairpc.evidence._assumptions import MIN_ROWS, TopSets, test_assumptions
+from fairpc.evidence._assumptions import test_assumptions
 from fairpc.evidence._bounds import (
-    LEVEL,
-    Known,
     LabelBounds,
     SharedBounds,
-    StratumBounds,
     WithinBounds,
     label_bounds,
     read_bounds,
@@ -17,6 +14,7 @@ from fairpc.evidence._candidate_strata import (
     compare_strata,
     compared,
 )
+from fairpc.evidence._chosen_sets import MIN_ROWS, TopSets
 from fairpc.evidence._differences import LeastDifference
 from fairpc.evidence._drift import (
     DRIFT_FOLDS,
@@ -42,13 +40,12 @@ from fairpc.evidence._gaps import (
     parity,
     parity_curve,
 )
+from fairpc.evidence._group_range import GroupRange, MechanismRange
 from fairpc.evidence._identified import (
-    GroupRange,
     GroupWithin,
     IdentifiedByStratum,
     IdentifiedSet,
     IdentifiedWithin,
-    MechanismRange,
     StratumWithin,
     class_bounds,
     identified_set,
@@ -66,6 +63,7 @@ from fairpc.evidence._intervals import (
 from fairpc.evidence._monitor import MonitorGap, ParityMonitor
 from fairpc.evidence._point import FairRatePoint, fair_rate_point
 from fairpc.evidence._strata import LeftOut
+from fairpc.evidence._stratum_bounds import LEVEL, HeldOutRates, Known, StratumBounds
 from fairpc.evidence._test_records import (
     AssumptionTest,
     BentSet,

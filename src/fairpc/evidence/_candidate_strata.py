@@ -30,7 +30,8 @@ from fairpc.core import (
     one_of,
     whole_number,
 )
-from fairpc.evidence._assumptions import MOST_SEEDS, TopSets
+from fairpc.evidence._assumptions import MOST_SEEDS
+from fairpc.evidence._chosen_sets import TopSets
 from fairpc.evidence._gaps import parity
 from fairpc.evidence._lines import INFORMATIVE, Region
 from fairpc.evidence._strata import ARGUED, check_strata

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.core import Floats
+from fairpc.core import Bools, Floats
 from fairpc.evidence._intervals import Interval
 
 _TINY: Final = 1e-12
@@ -70,29 +70,34 @@ class GroupLimits:
         return _in_order(max(b0_low), min(b0_high)), _in_order(max(b1_low), min(b1_high))
 
     def scores(
-        self, low: Floats, high: Floats, lowers: Sequence[Moved], uppers: Sequence[Moved]
+        self,
+        r: tuple[Floats, Floats, Floats],
+        lowers: Sequence[Moved],
+        uppers: Sequence[Moved],
     ) -> tuple[Floats, Floats]:
-        """Limits of P(Df = 1 | x, s) of rows whose P(D = 1 | x, s) lies from low to high."""
-        (m, m_far), (top, top_far) = self.low, self.high
-        least = [np.zeros(len(low)), (low - m_far) / max(self.ceiling - m_far, _TINY)]
-        most = [np.ones(len(high)), (high - self.floor) / max(top_far - self.floor, _TINY)]
-        for sign, r, bounds, found in ((-1, low, lowers, least), (1, high, uppers, most)):
-            # Above ρ the largest score has the least informative labels, the least score the most.
-            above = (r >= self.rate) == (sign > 0)
-            for bound in _inside(bounds):
-                rate = self.rate, self.rate_limits[0]
-                bottom = np.where(above, m, self.floor), np.where(above, m_far, self.floor)
-                over = np.where(above, top, self.ceiling), np.where(above, top_far, self.ceiling)
-                if sign < 0:
-                    rate = self.rate, self.rate_limits[1]
-                found.append(
-                    _limit(_by_bottom(r), (rate, bottom, bound), sign, self.low_correlation)
-                )
-                found.append(_limit(_by_top(r), (rate, over, bound), sign, self.high_correlation))
-        return (
-            np.clip(np.max(least, axis=0), 0.0, 1.0),
-            np.clip(np.min(most, axis=0), 0.0, 1.0),
-        )
+        """Limits of P(Df = 1 | x, s) of rows with P(D = 1 | x, s) = r: its limits, and between."""
+        low, middle, high = r
+        # Above ρ the largest score has the least informative labels, the least score the most.
+        below = self._side(-1, (middle, low), middle < self.rate, lowers)
+        above = self._side(1, (middle, high), middle >= self.rate, uppers)
+        least, most = np.max(below, axis=0), np.min(above, axis=0)
+        return np.clip(least, 0.0, 1.0), np.clip(most, 0.0, 1.0)
+
+    def _side(
+        self, sign: int, r: tuple[Floats, Floats], inner: Bools, bounds: Sequence[Moved]
+    ) -> list[Floats]:
+        """Limits of all that bounds a score from below (−1) or from above (1)."""
+        rate = self.rate, self.rate_limits[0 if sign > 0 else 1]
+        if sign > 0:
+            found = [_limit(lambda r, b1: _between(self.floor, r, b1), (r, self.high), sign)]
+        else:
+            found = [_limit(lambda r, b0: _between(b0, r, self.ceiling), (r, self.low), sign)]
+        bottom = tuple(np.where(inner, end, self.floor) for end in self.low)
+        top = tuple(np.where(inner, end, self.ceiling) for end in self.high)
+        for bound in _inside(bounds):
+            found.append(_limit(_by_bottom, (rate, bottom, bound, r), sign, self.low_correlation))
+            found.append(_limit(_by_top, (rate, top, bound, r), sign, self.high_correlation))
+        return found
 
 
 def _b1_least(rate: float, low: float, pi: float) -> float:
@@ -103,12 +108,16 @@ def _b0_most(rate: float, high: float, pi: float) -> float:
     return (rate - pi * high) / (1 - pi)
 
 
-def _by_bottom(r: Floats) -> Callable[..., Floats]:
-    return lambda rate, bottom, pi: pi * (r - bottom) / np.maximum(rate - bottom, _TINY)
+def _between(b0: float, r: Floats, b1: float) -> Floats:
+    return (r - b0) / max(b1 - b0, _TINY)
 
 
-def _by_top(r: Floats) -> Callable[..., Floats]:
-    return lambda rate, top, pi: pi + (1 - pi) * (r - rate) / np.maximum(top - rate, _TINY)
+def _by_bottom(rate: Any, bottom: Any, pi: float, r: Floats) -> Floats:
+    return np.asarray(pi * (1 + (r - rate) / np.maximum(rate - bottom, _TINY)))
+
+
+def _by_top(rate: Any, top: Any, pi: float, r: Floats) -> Floats:
+    return np.asarray(pi + (1 - pi) * (r - rate) / np.maximum(top - rate, _TINY))
 
 
 def _limit(

@@ -18,7 +18,7 @@ import numpy as np
 
 from fairpc.core import Record
 from fairpc.evidence._differences import check_difference
-from fairpc.evidence._identified import GroupRange
+from fairpc.evidence._group_range import GroupRange
 from fairpc.evidence._intervals import Interval
 from fairpc.evidence._top_sets import MIN_SIZE
 
@@ -93,10 +93,9 @@ def fair_rate_point(
 
 def _chosen(possible: Interval, recorded: Interval) -> tuple[float, Rule]:
     """The rate by the rule, and which part of it decided."""
-    rule: Rule = "middle"
-    if possible[0] > possible[1]:
-        possible, rule = possible[::-1], "between"
-    low, high = max(possible[0], recorded[0]), min(possible[1], recorded[1])
+    empty = possible[0] > possible[1]
+    start, stop = sorted(possible)
+    low, high = max(start, recorded[0]), min(stop, recorded[1])
     if low <= high:
-        return (low + high) / 2, rule
-    return (possible[0] if possible[0] > recorded[1] else possible[1]), "end"
+        return (low + high) / 2, "between" if empty else "middle"
+    return (start if start > recorded[1] else stop), "between" if empty else "end"

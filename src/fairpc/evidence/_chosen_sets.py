@@ -1,0 +1,364 @@
+"""The sets of rows that are chosen in each group and counted on others, and the tests they serve.
+
+One choice serves the test without strata and those within any strata, because no choice of strata
+changes the sets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.core import (
+    Floats,
+    MetricError,
+    Positions,
+    check_classes,
+    check_clusters,
+    check_groups,
+    check_positive_weight,
+    one_of,
+)
+from fairpc.evidence._differences import RateRanges
+from fairpc.evidence._intervals import check_enough_rows, rate_sample, some_of
+from fairpc.evidence._lines import INFORMATIVE, CountedStrata, Region, nothing_possible, region
+from fairpc.evidence._test_records import (
+    SMALLEST_P,
+    AssumptionTest,
+    BentSet,
+    ClassBound,
+    GroupBounds,
+    GroupMechanism,
+    Method,
+    StrataTest,
+    StratumRates,
+)
+from fairpc.evidence._top_sets import (
+    ClassRates,
+    GroupRows,
+    SplitRates,
+    Watch,
+    all_splits,
+    estimated_bound,
+    joint_bound,
+    separate_bound,
+)
+from fairpc.learners import Features, design, distinct, learners
+
+MIN_ROWS: Final = 10
+GAMMAS: Final = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)
+MOST_GAMMA: Final = 1000.0
+
+
+@dataclass(frozen=True, eq=False)
+class TopSets:
+    """Checked rows, and the sets chosen in each group: what no choice of strata changes."""
+
+    classes: tuple[Any, ...]
+    wanted: int | None  #: number of the positive class; None for more than two
+    names: tuple[Any, ...]  #: of the groups, in sorted order
+    groups: Positions  #: number of each row's group
+    labels: Positions  #: number of each row's class
+    weights: Floats | None
+    persons: Positions | None
+    method: Method
+    splits: dict[Any, list[SplitRates]]  #: of each group, per seed
+
+    @classmethod
+    def of(
+        cls,
+        x: npt.ArrayLike,
+        y: npt.ArrayLike,
+        sensitive_features: npt.ArrayLike,
+        *,
+        positive: Any = None,
+        classifier: Any = None,
+        seeds: Sequence[int],
+        method: Method = "cross-fit",
+        clusters: npt.ArrayLike | None = None,
+        sample_weight: npt.ArrayLike | None = None,
+        progress: Watch | None = None,
+        for_strata: bool = False,
+    ) -> TopSets:
+        features = design(x)
+        n = len(features)
+        classes, labels = check_classes("y", y, n)
+        if len(classes) < 2:
+            raise MetricError(f"y has 1 class ({classes[0]!r}): the test needs at least two")
+        if for_strata and len(classes) > 2:
+            raise MetricError(f"y has {len(classes)} classes: the test within strata needs two")
+        names, ids = check_groups(sensitive_features, n, "sensitive_features")
+        persons = check_clusters(clusters, n)
+        rule = f"folds within folds need at least {MIN_ROWS}"
+        check_enough_rows(names, ids, persons, least=MIN_ROWS, rule=rule)
+        cells = np.bincount(ids * len(classes) + labels, minlength=len(names) * len(classes))
+        if not cells.all():
+            g, c = divmod(int(np.argmin(cells)), len(classes))
+            raise MetricError(
+                f"class {classes[c]!r} does not occur in group {names[g]!r}: the test needs "
+                "every class in every group; merge classes or groups, or collect more rows"
+            )
+        weights = check_positive_weight(sample_weight, n)
+        wanted = _positive_code(classes, positive)
+        check_method(method, alike=weights is None and persons is None)
+        options = learners(classifier, weights is not None, len(classes))
+        groups = {}
+        for g, name in enumerate(names):
+            here = ids == g
+            who = None if persons is None else np.unique(persons[here], return_inverse=True)[1]
+            rows, index = distinct(features[here])
+            own = Features(rows), index, labels[here], len(classes)
+            groups[name] = GroupRows(*own, some_of(weights, here), who)
+        single = method == "single-split"
+        splits = all_splits(groups, options, seeds, single_split=single, watch=progress)
+        return cls(classes, wanted, names, ids, labels, weights, persons, method, splits)
+
+    def uppers(self, alpha: float, gamma: float = 1.0) -> Floats:
+        """Upper bounds of P(Df = c) from each group, [group, class]: medians over seeds.
+
+        All together are wrong with probability at most alpha.
+        """
+        return self._medians(self._bound(alpha / (len(self.classes) * len(self.names)), gamma))
+
+    def ranges(self, alpha: float, gamma: float = 1.0) -> RateRanges:
+        """What each group leaves of P(Df = positive): medians over seeds of ends and limits.
+
+        So that all differences together are wrong with probability at most alpha.
+        """
+        n, exact = len(self.names), self.method == "single-split"
+        tail = alpha / (2 * n if exact else n * (n - 1))
+        uppers = (
+            self._medians(lambda counts: estimated_bound(counts, gamma)),
+            self._medians(self._bound(tail, gamma)),
+        )
+        wanted = self._two_classes()
+        ends = (np.column_stack([1 - u[:, 1 - wanted], u[:, wanted]]) for u in uppers)
+        return RateRanges(self.names, *ends, tail, added=exact)
+
+    def _bound(self, tail: float, gamma: float) -> Callable[[ClassRates], float]:
+        bound = joint_bound if self.method == "cross-fit" else separate_bound
+        return lambda counts: bound(counts, tail, gamma)
+
+    def _medians(self, bound: Callable[[ClassRates], float]) -> Floats:
+        """Bounds of each class in each group, [group, class]: medians over seeds."""
+        each = [[[bound(c) for c in s.classes] for s in seeds] for seeds in self.splits.values()]
+        return np.asarray(np.median(each, axis=1), np.float64)
+
+    def test(self, level: float, delta: float = 0.0) -> AssumptionTest:
+        """The test without strata: all rows are one."""
+        if delta > 0 and self.wanted is None:
+            raise MetricError(
+                f"delta is {delta} and y has {len(self.classes)} classes: fair rates that may "
+                "differ need two; merge classes, or leave delta out"
+            )
+
+        def sets(gamma: float) -> Floats:
+            return np.asarray(self.uppers(1 - level, gamma).min(axis=0), np.float64)
+
+        def empty(alpha: float, gamma: float = 1.0) -> bool:
+            if self.wanted is None:
+                return float(self.uppers(alpha, gamma).min(axis=0).sum()) < 1
+            return self.ranges(alpha, gamma).least().limit > delta
+
+        bounds = self.uppers(1 - level)
+        lower, upper = _lowers_uppers(bounds.min(axis=0), self.wanted)
+        ranges = None if self.wanted is None else self.ranges(1 - level)
+        rejected = empty(1 - level)
+        every = [split for seeds in self.splits.values() for split in seeds]
+        return AssumptionTest(
+            lower=lower,
+            upper=upper,
+            rejected=rejected,
+            p_value=_smallest_level(empty),
+            groups=self._group_bounds(bounds),
+            classes=self.classes,
+            positive=None if self.wanted is None else self.classes[self.wanted],
+            level=level,
+            method=self.method,
+            n_seeds=len(self.splits[self.names[0]]),
+            bending=tuple(BentSet(g, *_lowers_uppers(sets(g), self.wanted)) for g in GAMMAS),
+            tolerated=_least_gamma(lambda g: not empty(1 - level, g)) if rejected else None,
+            classifiers=tuple(sorted(Counter(n for s in every for n in s.learners).items())),
+            delta=delta,
+            least_difference=None if ranges is None else ranges.least(),
+            most_difference=None if ranges is None else ranges.most(),
+        )
+
+    def _group_bounds(self, bounds: Floats) -> tuple[GroupBounds, ...]:
+        """The bounds from each group alone, and the counts behind them."""
+        groups = []
+        for (name, seeds), mine in zip(self.splits.items(), bounds, strict=True):
+            whole = seeds[0].classes[0]
+            per_class = tuple(
+                _class_bound(seeds, c, label, mine[c]) for c, label in enumerate(self.classes)
+            )
+            size = whole.n, whole.whole.size
+            groups.append(GroupBounds(name, *size, *_lowers_uppers(mine, self.wanted), per_class))
+        return tuple(groups)
+
+    def p_value_of(self, rate: float) -> float:
+        """Smallest 1 − level at which the test does not leave this P(Df = positive)."""
+        wanted = self._two_classes()
+
+        def excluded(alpha: float) -> bool:
+            uppers = self.uppers(alpha).min(axis=0)
+            return not 1 - float(uppers[1 - wanted]) <= rate <= float(uppers[wanted])
+
+        return _smallest_level(excluded)
+
+    def undivided(self, level: float) -> Region:
+        """The mechanisms that are possible in the table as a whole, all rows one stratum."""
+        counted = self._counted(np.zeros_like(self.groups), 1)
+        each = tuple(
+            line for s in range(1, len(self.names)) if (line := counted.line(s)) is not None
+        )
+        return region(each, counted.limits(1 - level, each))
+
+    def within(
+        self,
+        strata: tuple[Any, ...],
+        where: Positions,
+        level: float,
+        undivided: Region | None = None,
+    ) -> StrataTest:
+        """The test within strata that share a mechanism: their names, and each row's.
+
+        ``undivided`` is that of the same level, where it is known already.
+        """
+        positive = self.classes[self._two_classes()]
+        names = tuple(self.names[g] for g in self.order.tolist())
+        counted = self._counted(where, len(strata))
+        lines = [counted.line(s) for s in range(1, len(names))]
+        each = tuple(line for line in lines if line is not None)
+        if len(each) < len(lines):
+            raise MetricError(
+                f"a group has no stratum with {INFORMATIVE} rows in common with {names[0]!r}, the "
+                "largest: merge strata or groups"
+            )
+        found = region(each, counted.limits(1 - level, each))
+        without = self.undivided(level) if undivided is None else undivided
+        ranges = found.ranges or [(None, None)] * len(names)
+        line_p = [None, *(line.p_value for line in each)]
+        cells = np.zeros(counted.n.shape, np.intp)
+        np.add.at(cells, (np.argsort(self.order)[self.groups], where), 1)
+        informed = np.logical_or.reduce(counted.informed).tolist()
+        return StrataTest(
+            rejected=found.empty,
+            p_value=_smallest_level(lambda a: nothing_possible(each, counted.limits(a, each))),
+            level=level,
+            groups=tuple(
+                GroupMechanism(name, b0, b1, line_p[s], counted.top_rates(s))
+                for s, (name, (b0, b1)) in enumerate(zip(names, ranges, strict=True))
+            ),
+            strata=tuple(
+                StratumRates(name, tuple(cells[:, a].tolist()), tuple(rates.tolist()), informed[a])
+                for a, (name, rates) in enumerate(zip(strata, counted.rates.T, strict=True))
+            ),
+            positive=positive,
+            area=0.0 if found.empty else found.area,
+            plain_area=0.0 if without.empty else without.area,
+            n_seeds=len(self.splits[names[0]]),
+            region=found,
+            plain_region=without,
+        )
+
+    @property
+    def order(self) -> Positions:
+        """The groups, the largest first."""
+        return np.argsort(-np.bincount(self.groups), kind="stable")
+
+    @property
+    def hits(self) -> Floats:
+        """1.0 where a row has the positive class."""
+        return np.asarray(self.labels == self._two_classes(), np.float64)
+
+    def _two_classes(self) -> int:
+        """The number of the positive class."""
+        if self.wanted is None:
+            raise MetricError("the label has more than two classes: strata need two")
+        return self.wanted
+
+    def _counted(self, where: Positions, n_strata: int) -> CountedStrata:
+        """Effective rows and rate of D = positive in each group and stratum, and the top sets."""
+        wanted, order, hits = self._two_classes(), self.order.tolist(), self.hits
+        n, rates = np.zeros((2, len(order), n_strata))
+        rates[:] = math.nan
+        for s, a in np.ndindex(n.shape):
+            here = (self.groups == order[s]) & (where == a)
+            if here.any():
+                rest = some_of(self.weights, here), some_of(self.persons, here)
+                found = rate_sample(hits[here], *rest)
+                n[s, a], rates[s, a] = found.size, found.mean
+        tops = tuple(
+            tuple(
+                (split.classes[1 - wanted], split.classes[wanted])
+                for split in self.splits[self.names[g]]
+            )
+            for g in order
+        )
+        return CountedStrata(n, rates, tops)
+
+
+def _class_bound(seeds: list[SplitRates], c: int, label: Any, upper: float) -> ClassBound:
+    splits = [seed.classes[c] for seed in seeds]
+    rates = [math.nan if t.top is None else t.top.mean for t in splits]
+    columns = [t.n_top for t in splits], rates, [seed.cuts[c] for seed in seeds]
+    medians = (float(np.median(column)) for column in columns)
+    return ClassBound(label, splits[0].whole.mean, float(upper), *medians)
+
+
+def _lowers_uppers(
+    uppers: Floats, positive: int | None
+) -> tuple[float | tuple[float, ...], float | tuple[float, ...]]:
+    """Lower bounds from the upper bounds of the other classes: all of P(Df) sums to one."""
+    lowers = np.maximum(1 - (uppers.sum() - uppers), 0.0)
+    if positive is None:
+        return tuple(lowers.tolist()), tuple(uppers.tolist())
+    return float(lowers[positive]), float(uppers[positive])
+
+
+def _smallest_level(empty: Callable[[float], bool]) -> float:
+    """Smallest alpha at which nothing is left."""
+    if not empty(1.0):
+        return 1.0
+    return SMALLEST_P if empty(SMALLEST_P) else _bisected(empty, SMALLEST_P, 1.0, 1e-4)
+
+
+def _least_gamma(leaves: Callable[[float], bool]) -> float:
+    """The least gamma that leaves something."""
+    return _bisected(leaves, 1.0, MOST_GAMMA, 1e-3) if leaves(MOST_GAMMA) else math.inf
+
+
+def _bisected(holds: Callable[[float], bool], low: float, high: float, step: float) -> float:
+    """The least value from which on something holds, by bisection on its logarithm."""
+    low, high = math.log(low), math.log(high)
+    while high - low > step:
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(math.exp(middle)) else (middle, high)
+    return math.exp(high)
+
+
+def check_method(method: Method, *, alike: bool) -> None:
+    if method == "single-split" and not alike:
+        raise MetricError(
+            "method is 'single-split' with clusters or weights: it is exact for independent rows "
+            "that count alike; use 'cross-fit', or keep one row per person"
+        )
+
+
+def _positive_code(classes: tuple[Any, ...], positive: Any) -> int | None:
+    if positive is None:
+        return 1 if len(classes) == 2 else None
+    place = one_of("positive", positive, classes)
+    if len(classes) > 2:
+        raise MetricError(
+            f"positive is {positive!r} and y has {len(classes)} classes: "
+            "bounds then come for every class; leave positive out"
+        )
+    return place

@@ -1,0 +1,373 @@
+"""What held-out labels leave possible in a table without strata: P(Df), the mechanism, scores.
+
+Within the model r(x, s) = P(D=1 | x, s) lies between b0 and b1, b_f = P(D=1 | Df=f, s). Rows that a
+classifier ranks highest have a rate of D that b1 cannot be below, those that it ranks lowest a rate
+that b0 cannot exceed. The sets are chosen on other folds than those that are counted, by scores of
+a classifier that had not seen the rows. Counts are kept, so that everything can be bounded at any
+level of confidence, or at the estimates themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from fairpc.core import Floats, MetricError, Positions, Record
+from fairpc.evidence._differences import RateRanges, check_difference
+from fairpc.evidence._group_range import GroupRange, rates_within
+from fairpc.evidence._intervals import Interval, Sample, clopper_pearson
+from fairpc.evidence._joint_limits import GroupLimits, Moved
+from fairpc.evidence._point import FairRatePoint, fair_rate_point
+from fairpc.evidence._top_sets import ClassRates, joint_bound, top_rate
+
+ANYTHING: Final[Interval] = (0.0, 1.0)
+LEVEL: Final = 0.95
+"""At which labels reject the assumptions, and of the set that a mechanism is kept within."""
+
+
+@dataclass(frozen=True)
+class HeldOutRates:
+    """One group: D = 1 in all rows and in the top set, D = 0 in all rows and in the bottom set."""
+
+    group: Any
+    positive: ClassRates
+    negative: ClassRates
+
+    def __post_init__(self) -> None:
+        for rates in (self.positive, self.negative):
+            check_rates(rates.whole, rates.top)
+            _check_shares(rates.correlation)
+
+    @property
+    def rate(self) -> float:
+        """ρ = P(D = 1 | s)."""
+        return self.positive.whole.mean
+
+    def rate_limits(self, tail: float | None) -> Interval:
+        """Confidence limits of ρ; the estimate itself where no tail is given."""
+        whole = self.positive.whole
+        if tail is None:
+            return whole.mean, whole.mean
+        return clopper_pearson(whole.mean * whole.size, whole.size, tail)
+
+    def possible(self, tail: float) -> Interval:
+        """Confidence limits of the P(Df = 1) that this group leaves possible."""
+        return 1 - joint_bound(self.negative, tail), joint_bound(self.positive, tail)
+
+    def limits(self, known: Known, tail: float) -> GroupLimits:
+        """ρ, m and M at the estimates and as far as the tail allows, within what is known."""
+        here, far = (known.range(self, self.rate, self.scores(t)) for t in (None, tail))
+        return GroupLimits(
+            rate=self.rate,
+            rate_limits=self.rate_limits(tail),
+            low=(here.low, max(far.low, here.low)),
+            high=(here.high, min(far.high, here.high)),
+            low_correlation=self.negative.correlation,
+            high_correlation=self.positive.correlation,
+            floor=known.b0[0],
+            ceiling=known.b1[1],
+        )
+
+    def scores(self, tail: float | None) -> Interval:
+        """m and M, as far in as the tail allows; the held-out rates where none is given."""
+        return 1 - top_rate(self.negative, tail), top_rate(self.positive, tail)
+
+
+def check_rates(*samples: Sample | None) -> None:
+    for one in samples:
+        if one is not None:
+            _check_shares(one.mean)
+            if not (0 < one.size < math.inf and 0 <= one.variance < math.inf):
+                raise MetricError("a rate has no rows")
+
+
+def _check_shares(*values: float) -> None:
+    if not all(0 <= value <= 1 for value in values):
+        raise MetricError(f"{values} are not shares from 0 to 1")
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of one group beforehand: ranges of b0 and of b1."""
+
+    b0: Interval = ANYTHING
+    b1: Interval = ANYTHING
+
+    def __post_init__(self) -> None:
+        _check_shares(*self.b0, *self.b1)
+
+    def fits(self, own: HeldOutRates, tail: float) -> bool:
+        """Whether labels leave room for it: b0 is at most m and ρ, b1 at least M and ρ."""
+        scores, rates = own.scores(tail), own.rate_limits(tail)
+        return self.b0[0] <= min(scores[0], rates[1]) and max(scores[1], rates[0]) <= self.b1[1]
+
+    def range(self, own: HeldOutRates, rate: float, scores: Interval) -> GroupRange:
+        """What a group leaves possible at a rate ρ and scores from m to M, within what is known."""
+        narrowed = min(scores[0], self.b0[1]), max(scores[1], self.b1[0])
+        return GroupRange.of(own.group, own.positive.n, rate, narrowed, self.b0[0], self.b1[1])
+
+    def anchored(self, hits: Sequence[float], totals: Sequence[float], tail: float) -> Known:
+        """The same, cut by rows whose fair decision is known: of each f, those with D = 1."""
+        b0, b1 = (
+            _narrowed(box, hits[f], totals[f], tail) for f, box in enumerate((self.b0, self.b1))
+        )
+        return Known(b0, b1)
+
+
+def _narrowed(box: Interval, hits: float, n: float, tail: float) -> Interval:
+    """The range of P(D = 1 | Df = f, s), cut by rows of which Df = f is known."""
+    if n <= 0:
+        return box
+    low, high = clopper_pearson(hits, n, tail)
+    low = max(box[0], low)
+    return low, max(min(box[1], high), low)
+
+
+@dataclass(frozen=True)
+class Bounds(Record, ABC):
+    """What held-out labels, and what is known beforehand, leave possible.
+
+    Arrays by group and stratum have one stratum where there are none.
+    """
+
+    groups: tuple[HeldOutRates, ...]  #: over all rows, in the order of their codes
+
+    @abstractmethod
+    def with_known(self, known: tuple[Known, ...], pi: Interval = ANYTHING) -> Bounds:
+        """The same within what is known of each group's mechanism and, without strata, P(Df)."""
+
+    @abstractmethod
+    def anchored(self, hits: Floats, totals: Floats, level: float) -> Bounds:
+        """The same, cut by rows whose fair decision is known.
+
+        Args:
+            hits: how many of them have D = 1, by group, stratum and fair decision, [s, a, f].
+            totals: how many there are.
+            level: of the set that they cut; each of their limits has half of its tail.
+        """
+
+    @abstractmethod
+    def rate_set(self, level: float, share: Floats | None = None) -> Interval:
+        """Confidence set of P(Df = 1); lower > upper where the assumptions are rejected.
+
+        ``share`` is P(S, A), [s, a]; without strata it is not needed.
+        """
+
+    @abstractmethod
+    def with_delta(self, delta: float) -> Bounds:
+        """The same where P(Df = 1 | s) of two groups may differ by delta."""
+
+    @abstractmethod
+    def rejected(self, level: float = LEVEL) -> bool | list[int]:
+        """Whether labels contradict the assumptions; the strata in which they do, if each has a
+        mechanism of its own."""
+
+    @abstractmethod
+    def mechanism_range(self, level: float = LEVEL) -> Floats:
+        """Least and largest P(D = 1 | Df = f, s), [s, f, end], or [s, a, f, end] where each stratum
+        has its own mechanism; NaN where rejected."""
+
+    @abstractmethod
+    def score_bounds(
+        self,
+        low: Floats,
+        high: Floats,
+        groups: Positions,
+        level: float | None = None,
+        strata: Positions | None = None,
+    ) -> tuple[Floats, Floats]:
+        """Least and largest P(Df = 1 | x, s) of rows whose P(D = 1 | x, s) lies from low to high.
+
+        Without a level at the estimates. ``strata`` are numbers of the rows' strata, -1 where one
+        is not known. NaN where the assumptions are rejected, at ``LEVEL`` if none is given.
+        """
+
+    def around(
+        self,
+        q: Floats,
+        low: Floats,
+        high: Floats,
+        groups: Positions,
+        level: float | None,
+        strata: Positions | None = None,
+    ) -> Floats:
+        """The same as rows × 2, widened to the scores that a model gives: it may be just outside
+        where its own mechanism is estimated in another way."""
+        least, most = self.score_bounds(low, high, groups, level, strata)
+        return np.column_stack([np.minimum(least, q), np.maximum(most, q)])
+
+    def tail(self, level: float) -> float:
+        """Of each of two limits per group, so that all hold together at the level."""
+        return (1 - level) / (2 * len(self.groups))
+
+
+def anchored_known(known: tuple[Known, ...], hits: Floats, totals: Floats, tail: float) -> Any:
+    each = zip(known, hits.sum(axis=1).tolist(), totals.sum(axis=1).tolist(), strict=True)
+    return tuple(own.anchored(successes, n, tail) for own, successes, n in each)
+
+
+@dataclass(frozen=True)
+class StratumBounds(Bounds):
+    """Those of one stratum, or of a table without strata."""
+
+    pi: Interval = ANYTHING  #: range of P(Df = 1), where it is known beforehand
+    known: tuple[Known, ...] = ()  #: the same for the mechanism of each group
+    delta: float = 0.0  #: by how much P(Df = 1 | s) of two groups may differ
+
+    def __post_init__(self) -> None:
+        _check_shares(*self.pi, self.delta)
+        if not self.groups or len(self.known) != len(self.groups):
+            raise MetricError("each group needs its rates and what is known of it")
+
+    def with_known(self, known: tuple[Known, ...], pi: Interval = ANYTHING) -> StratumBounds:
+        return replace(self, known=known, pi=pi)
+
+    def with_delta(self, delta: float) -> StratumBounds:
+        return replace(self, delta=check_difference("delta", delta))
+
+    def anchored(self, hits: Floats, totals: Floats, level: float) -> StratumBounds:
+        return replace(self, known=anchored_known(self.known, hits, totals, self.tail(level) / 2))
+
+    def ranges(self) -> tuple[GroupRange, ...]:
+        """What each group leaves possible, at the estimates."""
+        return tuple(known.range(g, g.rate, g.scores(None)) for g, known in self._each())
+
+    def possible(self, tail: float | None = None) -> Floats:
+        """Ends of the P(Df = 1 | s) that each group by itself leaves possible, [group, end].
+
+        At the estimates, or their confidence limits, each wrong with the probability of the tail.
+        """
+        if tail is None:
+            return np.array([(own.lower, own.upper) for own in self.ranges()])
+        found = []
+        for g, known in self._each():
+            low, high = g.possible(tail)
+            inside = [known.range(g, rate, g.scores(tail)) for rate in g.rate_limits(tail)]
+            # Of both limits of ρ the one that leaves more counts.
+            low = max(low, min(own.lower for own in inside))
+            found.append((low, min(high, max(own.upper for own in inside))))
+        return np.array(found)
+
+    def differences(self, level: float = LEVEL) -> RateRanges:
+        """By how much fair rates must differ, ``least()``, and may, ``most()``."""
+        n = len(self.groups)
+        tail = (1 - level) / max(n * (n - 1), 1)
+        names = tuple(g.group for g in self.groups)
+        return RateRanges(names, self.possible(), self.possible(tail), tail)
+
+    def rejected(self, level: float = LEVEL) -> bool:
+        """Whether fair rates must differ by more than ``delta``, or contradict what is known."""
+        tail = self.tail(level)
+        if not all(known.fits(g, tail) for g, known in self._each()):
+            return True
+        if self.differences(level).least().limit > self.delta:
+            return True
+        possible = self.possible(tail)
+        return bool(possible[:, 0].max() > self.pi[1] or possible[:, 1].min() < self.pi[0])
+
+    def rate_set(self, level: float, share: Floats | None = None) -> Interval:
+        """That of the separate intervals of the groups: it may be just not empty where they are
+        rejected. Where rates may differ, of the whole table, or of any group without its shares."""
+        tail = self.tail(level)
+        if not all(known.fits(g, tail) for g, known in self._each()):
+            return 1.0, 0.0
+        own = self._stated(self.possible(tail))
+        rates = rates_within(own, self.delta)
+        if self.delta == 0 or not rates:
+            return max(low for low, _ in own) - self.delta, min(high for _, high in own)
+        if share is None:
+            return min(low for low, _ in rates), max(high for _, high in rates)
+        low, high = (share.sum(axis=1) / share.sum() @ np.array(rates)).tolist()
+        return low, high
+
+    def point_set(self) -> Interval:
+        """P(Df = 1) that the estimates leave; lower > upper where chance, or a wrong assumption,
+        leaves none."""
+        own = self._stated(self.possible())
+        return max(low for low, _ in own), min(high for _, high in own)
+
+    def point(self) -> FairRatePoint:
+        """The point of the set by the rule of ``fair_rate_point``."""
+        return fair_rate_point(self.ranges(), delta=self.delta, pi=self.pi)
+
+    def mechanism_range(self, level: float = LEVEL) -> Floats:
+        """Least and largest P(D = 1 | Df = f, s), [s, f, end]; NaN where rejected.
+
+        Each range holds at the level. In draws all did together, see ``benchmarks/quotable.py``:
+        the errors that widen one range widen the others.
+        """
+        n = len(self.groups)
+        if self.rejected(level):
+            return np.full((n, 2, 2), math.nan)
+        each = self._limited((1 - level) / (2 * n - 1))
+        return np.array([own.mechanism(lowers, uppers) for own, lowers, uppers in each])
+
+    def score_bounds(
+        self,
+        low: Floats,
+        high: Floats,
+        groups: Positions,
+        level: float | None = None,
+        strata: Positions | None = None,
+        *,
+        rejected_at: float = LEVEL,
+    ) -> tuple[Floats, Floats]:
+        """With a level, those of each row hold at it; ``low`` and ``high`` are then confidence
+        limits of r, whose error counts with those of all other rates, as squares."""
+        found = np.full((2, len(low)), math.nan)
+        if self.rejected(rejected_at if level is None else level):
+            return found[0], found[1]
+        if level is not None:
+            each, r = self._limited((1 - level) / (4 * len(self.groups) - 2)), (low + high) / 2
+            for g, (limits, *bounds) in enumerate(each):
+                here = np.flatnonzero(groups == g)
+                found[:, here] = limits.scores((low[here], r[here], high[here]), *bounds)
+            # Chance may leave a row nothing: what lies between its ends is nearest to both.
+            crossed = found[0] > found[1]
+            found[:, crossed] = found[:, crossed].mean(axis=0)
+            return found[0], found[1]
+        own = self._stated(self.possible())
+        middle = sum(self.point_set()) / 2
+        rates = rates_within(own, self.delta) or ((middle, middle),) * len(own)
+        for g, (range_, possible) in enumerate(zip(self.ranges(), rates, strict=True)):
+            here = np.flatnonzero(groups == g)
+            found[:, here] = _extremes(range_, low[here], high[here], possible)
+        return found[0], found[1]
+
+    def _each(self) -> Iterator[tuple[HeldOutRates, Known]]:
+        return zip(self.groups, self.known, strict=True)
+
+    def _stated(self, possible: Floats) -> list[Interval]:
+        """What groups leave, within the P(Df = 1) that is known beforehand."""
+        return [(max(low, self.pi[0]), min(high, self.pi[1])) for low, high in possible.tolist()]
+
+    def _limited(self, tail: float) -> Iterator[tuple[GroupLimits, list[Moved], list[Moved]]]:
+        """Limits of each group, and the bounds of its P(Df = 1) by the others and by knowledge."""
+        here, far = self.possible(), self.possible(tail)
+        for s, (g, known) in enumerate(self._each()):
+            others = [t for t in range(len(self.groups)) if t != s]
+            lowers = [(here[t, 0] - self.delta, far[t, 0] - self.delta) for t in others]
+            uppers = [(here[t, 1] + self.delta, far[t, 1] + self.delta) for t in others]
+            low, high = self.pi
+            yield g.limits(known, tail), [*lowers, (low, low)], [*uppers, (high, high)]
+
+
+def _extremes(
+    own: GroupRange, low: Floats, high: Floats, possible: Interval
+) -> tuple[Floats, Floats]:
+    """Least and largest q of rows of one group over everything that it leaves."""
+    least, most = np.ones(len(low)), np.zeros(len(low))
+    start, stop = max(possible[0], own.lower), min(possible[1], own.upper)
+    if start > stop:
+        start = stop = min(max((start + stop) / 2, possible[0]), possible[1])
+    for pi in own.corners(start, stop):
+        for q in own.score_ends(low, pi):
+            np.minimum(least, q, out=least)
+        for q in own.score_ends(high, pi):
+            np.maximum(most, q, out=most)
+    return np.clip(least, 0.0, 1.0), np.clip(most, 0.0, 1.0)
