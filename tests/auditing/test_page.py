@@ -163,7 +163,7 @@ def test_a_page_without_a_circuit_says_so_and_has_no_questions() -> None:
     assert "so there is no circuit; use FairPC for that." in shown
     assert "Calibration within groups" in shown
     assert "Map of scores" in shown
-    assert "EM made" not in shown
+    assert "of EM" not in shown
     assert "sums them out" not in shown
     assert 'id="what-if-tool"' not in page
     assert 'type="application/json"' not in page

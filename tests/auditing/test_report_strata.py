@@ -10,7 +10,7 @@ import pytest
 from auditing import facts
 from auditing.test_page import Reader
 from fairpc.auditing import Audit, render
-from fairpc.auditing._strata import ARGUED
+from fairpc.auditing._assumptions import ARGUED
 
 
 def read(audit: Audit) -> str:

@@ -17,8 +17,9 @@ from auditing.tables import fitted as plain_model
 from auditing.tables import table as plain_table
 from fairpc import FairPC, LatNB
 from fairpc.auditing import Audit, audit
-from fairpc.auditing import _strata as strata
-from fairpc.auditing._strata import ARGUED, GapParts, OwnStrata, StrataFacts
+from fairpc.auditing import _assumptions as assumptions
+from fairpc.auditing._assumptions import ARGUED
+from fairpc.auditing._strata import GapParts, OwnStrata, StrataFacts
 from fairpc.evidence import parity, test_assumptions
 from fairpc.refits import Progress
 
@@ -179,7 +180,7 @@ def test_without_strata_and_without_rejection_there_is_nothing_to_say() -> None:
 
 
 def test_many_columns_are_not_all_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strata, "MOST_COLUMNS", 2)
+    monkeypatch.setattr(assumptions, "MOST_COLUMNS", 2)
     X, y = rejected_without_strata(2000)
     told: list[str] = []
 

@@ -1,12 +1,17 @@
 """Facts of an audit: what a model and a table say, as plain data; the page only shows them."""
 
-from fairpc.auditing._answers import Answers, form, read_answers
 from fairpc.auditing._audit import Audit, audit, group_gaps, render
-from fairpc.auditing._documents import model_card, technical_documentation
+from fairpc.auditing._blocks import Document, is_markdown
+from fairpc.auditing._documents import (
+    Answers,
+    form,
+    model_card,
+    read_answers,
+    technical_documentation,
+)
 from fairpc.auditing._local_law_144 import bias_audit_tables
 from fairpc.auditing._parity import ParityFacts
 from fairpc.auditing._reasons import Reasons, in_words, of_what, reasons, statement_of_reasons
-from fairpc.auditing._rendering import Document, is_markdown
 from fairpc.auditing._verdict import Verdict
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The test of the assumptions on the audited rows: plain, and within the strata of a model.
+"""The test of the assumptions on the audited rows: plain, within strata, by candidate strata.
 
 Classifiers learn once. Strata change only which rates are compared, so the plain test, that within
 strata that share a mechanism, and columns tried as strata are of the same splits.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -24,17 +24,16 @@ from fairpc.evidence import (
     MIN_ROWS,
     AssumptionTest,
     BentSet,
+    CandidateStrata,
     StrataTest,
     TestsByStratum,
     TopSets,
     Watch,
+    compared,
     some_of,
     test_assumptions,
 )
-from fairpc.models import FittedDecisions, LatentDecision
-
-if TYPE_CHECKING:
-    from fairpc.auditing._audit import Audit
+from fairpc.models import CircuitClassifier, FittedDecisions, LatentDecision
 
 MOST_SEEDS: Final = 11
 FEWEST_SEEDS: Final = 3
@@ -53,6 +52,20 @@ _FAILS: Final = (
     "independent of the group; the label depends on the features through the fair decision only; "
     "in every group a label is most likely under the fair decision of the same name."
 )
+MOST_COLUMNS: Final = 30
+"""Columns that are tried as strata unasked: about half a second each."""
+
+ARGUED: Final = (
+    "A stratum must be argued for: that the attribute may rightly matter, and is not itself the "
+    "result of unequal treatment. That the test no longer rejects within it is no argument."
+)
+TRIED: Final = (
+    "This is no list of proposals. Of many columns some remove a rejection by chance, some because "
+    "they leave few rows in each stratum, and some because they are themselves results of unequal "
+    "treatment, or stand for the group. " + ARGUED
+)
+_LONG: Final = 32  # rows of a table that is not folded
+_REMOVES: Final = {True: "no", False: "yes", None: "not tested"}
 _SEEN: Final = 5e-4  # a smaller difference of two shares does not show in their digits
 
 
@@ -100,6 +113,20 @@ class AssumptionFacts:
 
 
 @dataclass(frozen=True)
+class WithinTest:
+    """The test of parity within strata, on rows whose stratum is known."""
+
+    rejected: bool  #: whether nothing that fits every group is left at the level
+    p_value: float  #: smallest 1 − level at which nothing is; not said to be under 1e-12
+    p_words: str  #: the same for a sentence
+    level: float  #: of the set
+    n_rows: int  #: rows that were used
+    contradicted: tuple[str, ...]  #: strata that contradict it by themselves; none where shared
+    untested: tuple[str, ...]  #: strata that are too small to be tested, or to inform a line
+    outcome: str  #: what nothing fits, in words; empty where nothing is rejected
+
+
+@dataclass(frozen=True)
 class LearnedRate:
     """P(Df = label) as the model learned it, beside what the test leaves possible."""
 
@@ -115,24 +142,29 @@ class LearnedRate:
     p_value: float | None = None
 
 
+@dataclass(frozen=True)
+class Candidates:
+    """Columns, taken as strata one by one."""
+
+    columns: tuple[CandidateStrata, ...]
+    silent: tuple[str, ...]  #: those that remove the rejection
+    n_untried: int  #: columns that were not tried, because there are many
+    level: float
+    n_rows: int  #: rows of the test
+    sentence: str
+    warning: str = TRIED
+
+
 @dataclass(frozen=True, eq=False)
 class Tested:
     """The plain test, and what it was made of."""
 
     rows: AuditedRows  #: a sample of a large table
     kept: Bools  #: those of them that were tested: label, group and stratum are known
-    table: Array  #: the features of these as they came
+    given: tuple[Array, Positions, Positions]  #: features of these as they came, label and group
     asked: dict[str, Any]  #: what the test was told besides the rows
     unstratified: AssumptionTest
     fit: TopSets | None  #: the splits; None for more than two classes
-
-    @property
-    def labels(self) -> Positions:
-        return self.rows.d[self.kept].astype(np.intp)
-
-    @property
-    def groups(self) -> Positions:
-        return self.rows.s[self.kept].astype(np.intp)
 
 
 def assumption_test(job: Job) -> Tested:
@@ -168,9 +200,9 @@ def assumption_test(job: Job) -> Tested:
     given = table, rows.d[kept].astype(np.intp), rows.s[kept].astype(np.intp)
     if len(rows.classes) > 2:
         plain = test_assumptions(*given, level=settings.level, progress=watch, **asked)
-        return Tested(rows, kept, table, asked, plain, None)
+        return Tested(rows, kept, given, asked, plain, None)
     fit = TopSets.of(*given, progress=watch, **asked)
-    return Tested(rows, kept, table, asked, fit.test(settings.level), fit)
+    return Tested(rows, kept, given, asked, fit.test(settings.level), fit)
 
 
 def test_within_strata(job: Job) -> StrataTest | TestsByStratum | None:
@@ -182,11 +214,10 @@ def test_within_strata(job: Job) -> StrataTest | TestsByStratum | None:
         raise AuditError(job.left_out["decidable.test"])
     where, level = job.strata.codes(tested.rows.x)[tested.kept], job.settings.level
     if job.strata.within:
-        given = tested.table, tested.labels, tested.groups
         asked = tested.asked | {"given": where, "mechanism": "within"}
         watch = _splits_of(job, "strata.test")
-        by_stratum: TestsByStratum = test_assumptions(*given, level=level, progress=watch, **asked)
-        return by_stratum
+        each: TestsByStratum = test_assumptions(*tested.given, level=level, progress=watch, **asked)
+        return each
     if tested.fit is None:
         raise AuditError(
             "the label has more than two classes: the test within strata that share a mechanism "
@@ -199,8 +230,74 @@ def test_within_strata(job: Job) -> StrataTest | TestsByStratum | None:
 test_within_strata.__test__ = False  # type: ignore[attr-defined]
 
 
+def candidates(job: Job) -> Candidates | None:
+    """Columns as strata, on the splits of the plain test; None where that rejects nothing."""
+    tested = job.tested
+    if tested is None or not tested.unstratified.rejected:
+        return None
+    if tested.fit is None:
+        raise AuditError("the label has more than two classes: columns as strata need two")
+    table, names = tested.given[0], tested.rows.features.names
+    tried = {name: table[:, j] for j, name in enumerate(names[:MOST_COLUMNS])}
+    comparison = compared(
+        tested.fit,
+        tried,
+        job.settings.level,
+        watch=lambda name: job.report_step("strata.candidates", f": {name}"),
+    )
+    n_tested = sum(c.rejected is not None for c in comparison.columns)
+    listed = f"these remove the rejection: {', '.join(map(repr, comparison.silent))}"
+    return taken(
+        Candidates,
+        comparison,
+        n_untried=len(names) - len(tried),
+        n_rows=len(table),
+        sentence=f"Of {text.counted(n_tested, 'column')} that could be tested as strata, one by "
+        "one and with one mechanism for all strata of a group, "
+        f"{listed if comparison.silent else 'none removes the rejection'}.",
+    )
+
+
 def _splits_of(job: Job, step: str) -> Watch:
     return lambda done, total: job.report_step(step, f": split {done + 1} of {total}")
+
+
+def within_test(job: Job, test: StrataTest | TestsByStratum) -> WithinTest:
+    """The record of the test by name."""
+    names = cast(CircuitClassifier, job.model).strata_
+    contradicted: tuple[str, ...] = ()
+    if isinstance(test, StrataTest):
+        untested = tuple(names[s.stratum] for s in test.strata if not s.informs)
+        n_rows = sum(sum(s.n) for s in test.strata)
+        outcome = "no mechanism that is the same in all strata fits the labels of every group"
+    else:
+        contradicted = tuple(names[s.stratum] for s in test.strata if s.test.rejected)
+        untested = tuple(names[s.stratum] for s in test.left_out)
+        n_rows = sum(s.n for s in test.strata)
+        outcome = (
+            f"in {'; '.join(contradicted)} no rate of fair decisions fits every group, even with "
+            "a mechanism of its own"
+        )
+    facts = test.rejected, test.p_value, text.p_words(test.p_value), test.level, n_rows
+    return WithinTest(*facts, contradicted, untested, outcome if test.rejected else "")
+
+
+def headline(
+    test: AssumptionFacts | WithinTest | None, untested: str, outcome: str, assumed: str = ""
+) -> str:
+    """Whether these rows contradict what a model assumes, in a sentence of the verdict."""
+    behind = f"the assumptions behind a hidden fair decision{assumed}"
+    if test is None:
+        return f"T{behind[1:]} were not tested on these rows: {untested.rstrip('.')}."
+    if test.rejected:
+        return (
+            f"These rows contradict {behind} (p {test.p_words}): {outcome}, so a mechanism learned "
+            "under them must not be read as what happened."
+        )
+    return (
+        f"These rows do not contradict {behind} (p {test.p_words}); that does not show that they "
+        "hold."
+    )
 
 
 def assumption_facts(test: AssumptionTest, rows: AuditedRows) -> AssumptionFacts:
@@ -279,7 +376,7 @@ def _range_of_fit(model: FittedDecisions, test: AssumptionFacts) -> str:
     )
 
 
-def show_test(audit: Audit, test: AssumptionFacts) -> Iterator[blocks.Block]:
+def show_test(audit: blocks.Audit, test: AssumptionFacts) -> Iterator[blocks.Block]:
     """The outcome, what can be done about a rejection, and a picture of each set."""
     outcome = f"p {test.p_words}. {_FAILS if test.rejected else _UNSEEN}"
     headline = "Not rejected: the data do not contradict the assumptions."
@@ -320,7 +417,9 @@ def _bending(test: AssumptionFacts) -> blocks.TableBlock:
     return blocks.TableBlock("Possible rates where features bend labels too", head, cells)
 
 
-def _confidence_set(audit: Audit, one: ConfidenceSet, test: AssumptionFacts) -> blocks.Figure:
+def _confidence_set(
+    audit: blocks.Audit, one: ConfidenceSet, test: AssumptionFacts
+) -> blocks.Figure:
     order = blocks.group_order(audit)
     label, bounds = text.short(one.label, 40), (text.share(one.lower), text.share(one.upper))
     seen = "The bars do not overlap: no single rate fits every group."
@@ -344,10 +443,37 @@ def _confidence_set(audit: Audit, one: ConfidenceSet, test: AssumptionFacts) -> 
     caption, head = f"Confidence set of P(Df = {label})", ("Group", "Rows", "Lowest", "Highest")
     rate = None if audit.mechanism is None else audit.mechanism.rate_of(one.label)
     marks = () if rate is None else (Mark(rate, f"learned {text.share(rate)}"),)
-    learned = audit.decidable.learned
-    if learned is not None and learned.outside and learned.label == one.label:
-        explained += f" {learned.sentence}"
     overlap = None if one.empty else (one.lower, one.upper)
     picture = ranges(rows, overlap, marks=marks, axis=f"P(Df = {label})")
     title = f"Possible rates of {text.quoted(one.label)}"
     return blocks.Figure(title, explained, picture, blocks.TableBlock(caption, head, cells))
+
+
+def show_candidates(candidates: Candidates) -> Iterator[blocks.Block]:
+    """Which columns would remove the rejection, and why that is no way to choose them."""
+    yield blocks.Paragraph(
+        "Parity in the whole table is contradicted. Would it still be if fair decisions could "
+        f"depend on one of the columns? {candidates.sentence}"
+    )
+    yield blocks.Notice("Not a way to choose strata.", (candidates.warning,))
+    rows = []
+    for one in candidates.columns:
+        cells = [one.column, one.n_strata, one.smallest, _REMOVES[one.rejected]]
+        why = text.sentence(one.why) if one.why else ""
+        rows.append([*cells, text.p_value(one.p_value), one.mix, why])
+    head = ["Column", "Strata", "Fewest rows of a group", "Removes the rejection", "p"]
+    head += ["Share of the gap that is mix", "Why it was not tested"]
+    note = (
+        f"Computed on {text.counted(candidates.n_rows, 'row')}, each test at the "
+        f"{text.share(1 - candidates.level, 0)} level. Numbers are cut into about four bins. The "
+        "last share may be negative or above 100%, where the mix and the gaps within strata go "
+        "opposite ways."
+    )
+    if candidates.n_untried:
+        note += (
+            f" {text.counted(candidates.n_untried, 'further column')} not tried: in Python, "
+            "fairpc.evidence.compare_strata tries any."
+        )
+    caption, folded = "Each column taken as strata", len(rows) > _LONG
+    table = blocks.TableBlock(caption, head, rows, words={3}, note=note, folded=folded)
+    yield table.without_empty_remarks()

@@ -27,8 +27,9 @@ from fairpc.auditing import _parity as parity
 from fairpc.auditing import _patterns as patterns
 from fairpc.auditing import _strata as strata
 from fairpc.auditing import _table_facts as tables
+from fairpc.auditing import _trade_off as trade_off
 from fairpc.auditing import _verdict as verdicts
-from fairpc.auditing._blocks import shown
+from fairpc.auditing._blocks import page, shown
 from fairpc.auditing._job import (
     MAX_ROWS,
     MAX_TEST_ROWS,
@@ -39,7 +40,6 @@ from fairpc.auditing._job import (
     ReadTable,
     read_table,
 )
-from fairpc.auditing._rendering import page
 from fairpc.core import (
     AnyPath,
     AuditError,
@@ -97,7 +97,7 @@ class Audit:
     parity: parity.ParityFacts | None
     patterns: patterns.PatternFacts | None
     group_metrics: agreement.GroupMetrics | None
-    trade_off: agreement.TradeOff | None
+    trade_off: trade_off.TradeOff | None
     curves: agreement.ScoreCurves | None
     learning: learning.Learning | learning.ScoreLearningFacts
     circuit: background.CircuitFacts | None
@@ -218,16 +218,11 @@ def audit(
     settings = AuditSettings(
         **{option.name: options[option.name] for option in fields(AuditSettings)}
     )
-    about = {name: options[name] for name in _ABOUT}
-    job = _begun(Job(model, settings, progress, STEP_WORDS), X, y, **about)
-    with warnings.catch_warnings():
-        # What is odd about the rows was said when they were read.
-        warnings.simplefilter("ignore", TableWarning)
-        for step in STEPS:
-            job.run(step)
-        job.report_step(_LAST)
-        found = job.results | {name: compute(job) for name, compute in AT_ONCE.items()}
-        return Audit(**{section.name: found[section.name] for section in fields(Audit)})
+    job = Job(model, settings, progress, STEP_WORDS)
+    _run(job, X, y, **{name: options[name] for name in _ABOUT})
+    job.report_step(_LAST)
+    found = job.results | {name: compute(job) for name, compute in AT_ONCE.items()}
+    return Audit(**{section.name: found[section.name] for section in fields(Audit)})
 
 
 def group_gaps(
@@ -247,35 +242,19 @@ def group_gaps(
 
     The arguments are those of :func:`audit`. An AuditError says why groups cannot be compared.
     """
-    settings = AuditSettings(
-        level,
-        random_state,
-        cv=2,
-        n_replicates=0,
-        n_starts=0,
-        baselines=False,
-        max_memory=max_memory,
-    )
+    settings = AuditSettings(level, random_state, max_memory=max_memory)
     words = {name: STEP_WORDS[name] for name in (_FIRST, "data", "labels", "parity")}
-    about = {
-        "sensitive_features": sensitive_features,
-        "sample_weight": sample_weight,
-        "clusters": clusters,
-    }
-    job = _begun(Job(model, settings, progress, words), X, y, **about)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TableWarning)
-        for step in STEPS:
-            if step.name in words:
-                job.run(step)
+    about = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+    job = Job(model, settings, progress, words)
+    _run(job, X, y, **about, clusters=clusters)
     if job.results["parity"] is None:
         raise AuditError(job.left_out["parity"])
     facts: parity.ParityFacts = job.results["parity"]
     return facts
 
 
-def _begun(job: Job, X: Any, y: Any, **about: Any) -> Job:
-    """The job when the table is read and scored; ``about`` are arguments of ``read_table``."""
+def _run(job: Job, X: Any, y: Any, **about: Any) -> None:
+    """Read and score the table, then take the steps of the job; ``about`` is for ``read_table``."""
     _check_model(job.model)
     check_not_dask(X)
 
@@ -289,7 +268,12 @@ def _begun(job: Job, X: Any, y: Any, **about: Any) -> Job:
         return read_table(job.model, X, y, job.settings, watch=watch, **about)
 
     job.run(AuditStep(_FIRST, STEP_WORDS[_FIRST], read, needed=True))
-    return job
+    with warnings.catch_warnings():
+        # What is odd about the rows was said when they were read.
+        warnings.simplefilter("ignore", TableWarning)
+        for step in STEPS:
+            if step.name in job.steps:
+                job.run(step)
 
 
 def _check_model(model: object) -> None:
@@ -311,14 +295,14 @@ STEPS: Final = (
     AuditStep("mechanism", "mechanism", mechanism.mechanism_facts),
     AuditStep("mechanism.intervals", "intervals of the mechanism", mechanism.with_intervals),
     AuditStep("decidable.identified", "what the labels leave possible", decidable.identified_facts),
-    AuditStep("decidable.stability", "fits from random starts", decidable.spread_over_starts),
+    AuditStep("decidable.stability", "fits from random starts", learning.spread_over_starts),
     AuditStep("strata.gaps", "gaps within strata", strata.gap_parts),
-    AuditStep("strata.candidates", "columns as strata", strata.candidates),
+    AuditStep("strata.candidates", "columns as strata", assumptions.candidates),
     AuditStep("strata", "strata", strata.strata_facts),
     AuditStep("parity", "gaps in scores and decisions", parity.parity_facts),
     AuditStep("patterns", "who is hit", patterns.pattern_facts),
     AuditStep("group_metrics", "agreement with labels", agreement.group_metrics),
-    AuditStep("trade_off", "other methods", agreement.trade_off),
+    AuditStep("trade_off", "other methods", trade_off.trade_off),
     AuditStep("curves", "curves of the scores", agreement.score_curves),
     AuditStep("circuit", "drawing of the circuit", background.circuit_facts),
     AuditStep("what_if", "form of the page", background.what_if),

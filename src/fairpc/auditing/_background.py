@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import Any, Final, Literal, cast
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -21,16 +21,13 @@ from markupsafe import Markup
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
+from fairpc.auditing._assumptions import ARGUED
 from fairpc.auditing._drawing import element
 from fairpc.auditing._job import Job
-from fairpc.auditing._strata import ARGUED
 from fairpc.auditing._verdict import DISCLAIMER
 from fairpc.circuit import depth, drawn, summary, to_dict
 from fairpc.core import Array, AuditError, serialise
 from fairpc.models import CircuitClassifier, LatentDecision
-
-if TYPE_CHECKING:
-    from fairpc.auditing._audit import Audit
 
 _PACKAGES: Final = ("fairpc", "numpy", "scipy", "scikit-learn", "numba", "polars", "fairlearn")
 MOST_EDGES: Final = 2**21
@@ -299,7 +296,7 @@ def _setting(value: Any) -> Any:
 
 
 @blocks.section("circuit", "The circuit", lambda _, facts: text.counted(facts.n_nodes, "node"))
-def show_circuit(_: Audit, facts: CircuitFacts) -> Iterator[blocks.Block]:
+def show_circuit(_: blocks.Audit, facts: CircuitFacts) -> Iterator[blocks.Block]:
     """What the model is made of."""
     yield blocks.Paragraph(
         f"The model is a {text.name(facts.model)}: one circuit of sums and products over "
@@ -331,7 +328,7 @@ def _copied(part: ET.Element) -> Markup:
 @blocks.section(
     "limits", "Assumptions and limits", lambda *_: "What is assumed, what follows, what does not"
 )
-def show_limits(_: Audit, caveats: Caveats) -> Iterator[blocks.Block]:
+def show_limits(_: blocks.Audit, caveats: Caveats) -> Iterator[blocks.Block]:
     """What is assumed, what follows, what does not."""
     for title, sentences in (
         ("What the model assumes", caveats.assumptions),
@@ -344,7 +341,7 @@ def show_limits(_: Audit, caveats: Caveats) -> Iterator[blocks.Block]:
 
 
 @blocks.section("provenance", "Provenance", lambda *_: "Hashes, versions, settings, date")
-def show_provenance(audit: Audit, provenance: AuditProvenance) -> Iterator[blocks.Block]:
+def show_provenance(audit: blocks.Audit, provenance: AuditProvenance) -> Iterator[blocks.Block]:
     """What would be needed to do the audit again: hashes, versions, settings, date."""
     hashes = "The hashes identify the model and the rows; equal hashes mean equal content."
     yield blocks.Paragraph(hashes)
@@ -378,7 +375,7 @@ def _pairs(caption: str, values: Mapping[str, Any], *, folded: bool = False) -> 
 @blocks.section(
     "what_if", "What if: ask the model", lambda *_: "Set what is known of a person; exact answers"
 )
-def show_what_if(audit: Audit, what_if: WhatIf) -> Iterator[blocks.Block]:
+def show_what_if(audit: blocks.Audit, what_if: WhatIf) -> Iterator[blocks.Block]:
     """A form with every feature and the group; anything may stay unknown."""
     yield blocks.Paragraph(
         "Set what is known about a person and leave the rest unknown. The page evaluates the "
@@ -397,7 +394,7 @@ def show_what_if(audit: Audit, what_if: WhatIf) -> Iterator[blocks.Block]:
     yield blocks.Form(choices, _questions(audit, what_if))
 
 
-def _questions(audit: Audit, what_if: WhatIf) -> dict[str, Any]:
+def _questions(audit: blocks.Audit, what_if: WhatIf) -> dict[str, Any]:
     """The circuit and the names, as the script of the page reads them."""
     columns = {v.role: v for v in what_if.variables if v.role != "feature"}
     return {
@@ -428,7 +425,7 @@ def _asked(what_if: WhatIf) -> list[Variable]:
     return [v for role in ("group", "feature") for v in what_if.variables if v.role == role]
 
 
-def _name(variable: Variable, audit: Audit) -> str:
+def _name(variable: Variable, audit: blocks.Audit) -> str:
     if variable.role == "group":
         return f"{text.listed(audit.data.sensitive)} (group)"
     return text.short(variable.name, 60)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -15,36 +15,29 @@ from fairpc.auditing._assumptions import (
     AssumptionFacts,
     LearnedRate,
     assumption_facts,
+    headline,
     learned_rate,
     show_test,
 )
-from fairpc.auditing._drawing import Plane, Row, Series, curves, estimates
+from fairpc.auditing._drawing import Plane, Series, curves
 from fairpc.auditing._job import Job
+from fairpc.auditing._learning import show_stability
 from fairpc.auditing._rows import AuditedRows
 from fairpc.auditing._strata import show_own_test
 from fairpc.core import AuditError, Bools, Floats, Record
 from fairpc.evidence import (
+    AssumptionTest,
     IdentifiedByStratum,
+    IdentifiedSet,
     IdentifiedWithin,
+    StrataTest,
     TestsByStratum,
     identified_set,
 )
-from fairpc.models import CircuitClassifier, Stability, stability
-
-if TYPE_CHECKING:
-    from fairpc.auditing._audit import Audit
+from fairpc.models import CircuitClassifier, Stability
 
 N_BANDS: Final = 10
-
-STARTS: Final = 10
-START_UPDATES: Final = 200
-START_WORK: Final = 5e11
-"""``refit_cost`` × updates that random starts may take unasked: about five seconds of one core."""
-_M_STEP: Final = 1000
-_STARTS_TAKE_LONG: Final = (
-    "fitting this model again to these rows from random starts takes long: "
-    f"audit(…, n_starts={STARTS}) does it anyway, and so does fairpc.stability"
-)
+AnySet = IdentifiedSet | IdentifiedWithin | IdentifiedByStratum
 
 
 @dataclass(frozen=True)
@@ -170,29 +163,15 @@ class Decidable:
     def headline(self) -> str:
         """Whether these rows contradict the assumptions, in a sentence of the verdict."""
         test = self.test
-        if test is None:
-            return (
-                "The assumptions behind a hidden fair decision were not tested on these rows: "
-                f"{self.untested.rstrip('.')}."
-            )
-        if test.rejected:
-            return (
-                "These rows contradict the assumptions behind a hidden fair decision "
-                f"(p {test.p_words}): no rate of fair decisions fits every group, so a mechanism "
-                "learned under them must not be read as what happened."
-            )
-        limit = 1 - test.level
-        if test.p_value < 2 * limit:
+        limit = 0.0 if test is None else 1 - test.level
+        if test is not None and not test.rejected and test.p_value < 2 * limit:
             return (
                 "The assumptions behind a hidden fair decision only just pass on these rows "
                 f"(p {test.p_words}; below {limit:.2g} they fail). That does not show that they "
                 "hold, and the narrow range that is left does not mean that the answer is known "
                 "well."
             )
-        return (
-            "These rows do not contradict the assumptions behind a hidden fair decision "
-            f"(p {test.p_words}); that does not show that they hold."
-        )
+        return headline(test, self.untested, "no rate of fair decisions fits every group")
 
 
 def identified_facts(job: Job) -> IdentifiedFacts:
@@ -205,20 +184,53 @@ def identified_facts(job: Job) -> IdentifiedFacts:
             "the label has more than two classes: the closed form of the set needs two; see the "
             "bounds of the test"
         )
-    if job.strata:
-        return _identified_within(job)
-    kept = rows.comparable(rows.s >= 0)
-    scores, groups, counts = rows.observed[kept, rows.positive], rows.s[kept], rows.each_count[kept]
-    label_bounds = None if job.test is None or job.test.positive is None else job.test.ends()
-    if label_bounds is not None and set(groups.tolist()) - set(label_bounds):
-        label_bounds = None  # A group was too small to be tested.
-    identified = identified_set(scores, groups, ends=label_bounds, counts=counts)
-    room = _room(job, identified.score_lower, identified.score_upper, kept)
-    table = rows.named(identified).table()
-    positive = rows.positive_class
+    strata, test, where = job.strata, job.own_test, job.strata.codes(rows.x)
+    known = (rows.s >= 0) & (where >= 0)
+    if isinstance(test, TestsByStratum):  # Ends of the others are not known.
+        known &= np.isin(where, [s.stratum for s in test.strata])
+    kept = rows.comparable(known)
+    scores, groups = rows.observed[kept, rows.positive], rows.s[kept]
+    given: dict[str, Any] = {"counts": rows.each_count[kept]}
+    if strata:
+        given |= {"given": where[kept], "mechanism": "within" if strata.within else "shared"}
+    level, present = None, set(groups.tolist())
+    if isinstance(test, TestsByStratum):
+        given["ends"] = {s.stratum: s.test.ends() for s in test.strata}
+    elif isinstance(test, StrataTest) and {g.group for g in test.groups} == present:
+        # Lines are estimated: the confidence set has their error, and that of the ends.
+        given["test"], level = test, test.level
+    elif isinstance(test, AssumptionTest) and test.positive is not None:
+        tested = test.ends()  # not of groups that are too small to be tested
+        given["ends"] = tested if present <= set(tested) else None
+    identified: AnySet = identified_set(scores, groups, **given)
+    ranges, table = _by_stratum(identified, job)
+    ends = math.nan, math.nan  # of strata each has its own
+    if isinstance(identified, IdentifiedSet):
+        ends = identified.lower, identified.upper
     return IdentifiedFacts(
-        positive, None, identified.lower, identified.upper, identified.empty, table, (), *room
+        rows.positive_class,
+        level,
+        *ends,
+        identified.empty,
+        tuple({**row, "group": rows.groups[row["group"]]} for row in table),
+        ranges,
+        *_room(job, identified.score_lower, identified.score_upper, kept),
     )
+
+
+def _by_stratum(
+    identified: AnySet, job: Job
+) -> tuple[tuple[StratumRange, ...], Sequence[Mapping[str, Any]]]:
+    """What is possible in each stratum, if there are any, and the table of the groups."""
+    if isinstance(identified, IdentifiedSet):
+        return (), identified.table()
+    names = cast(CircuitClassifier, job.model).strata_
+    if isinstance(identified, IdentifiedWithin):
+        each = tuple(StratumRange(names[s.stratum], s.pi) for s in identified.strata)
+        return each, identified.table()
+    sets = [(names[a], own) for a, own in zip(identified.strata, identified.sets, strict=True)]
+    each = tuple(StratumRange(a, None if own.empty else (own.lower, own.upper)) for a, own in sets)
+    return each, [{"stratum": a, **row} for a, own in sets for row in own.table()]
 
 
 def _room(job: Job, lower: Floats, upper: Floats, kept: Bools) -> tuple[Any, ...]:
@@ -240,42 +252,6 @@ def _room(job: Job, lower: Floats, upper: Floats, kept: Bools) -> tuple[Any, ...
     return _bands(rows, lower, upper, kept), width, always, never, 1 - always - never
 
 
-def _identified_within(job: Job) -> IdentifiedFacts:
-    """The set under parity within strata: of all together, or of each by itself."""
-    rows, strata, test = job.rows, job.strata, job.results.get("strata.test")
-    names = cast(CircuitClassifier, job.model).strata_
-    where = strata.codes(rows.x)
-    known = (rows.s >= 0) & (where >= 0)
-    if isinstance(test, TestsByStratum):  # Ends of the others are not known.
-        known &= np.isin(where, [s.stratum for s in test.strata])
-    kept = rows.comparable(known)
-    scores, groups, counts = rows.observed[kept, rows.positive], rows.s[kept], rows.each_count[kept]
-    given: dict[str, Any] = {"given": where[kept], "counts": counts}
-    level = None
-    if isinstance(test, TestsByStratum):
-        given["ends"] = {s.stratum: s.test.ends() for s in test.strata}
-    elif test is not None and {g.group for g in test.groups} == set(groups.tolist()):
-        # Lines are estimated: the confidence set has their error, and that of the ends.
-        given["test"], level = test, test.level
-    identified: IdentifiedWithin | IdentifiedByStratum
-    table: list[Mapping[str, Any]]
-    if strata.within:
-        identified = by_stratum = identified_set(scores, groups, mechanism="within", **given)
-        sets = [(names[a], own) for a, own in zip(identified.strata, by_stratum.sets, strict=True)]
-        each = [StratumRange(a, None if own.empty else (own.lower, own.upper)) for a, own in sets]
-        table = [{"stratum": a, **row} for a, own in sets for row in own.table()]
-    else:
-        identified = together = identified_set(scores, groups, **given)
-        each = [StratumRange(names[s.stratum], s.pi) for s in together.strata]
-        table = list(together.table())
-    by_group = tuple({**row, "group": rows.groups[row["group"]]} for row in table)
-    room = _room(job, identified.score_lower, identified.score_upper, kept)
-    ends = math.nan, math.nan
-    return IdentifiedFacts(
-        rows.positive_class, level, *ends, identified.empty, by_group, tuple(each), *room
-    )
-
-
 def _bands(rows: AuditedRows, lower: Floats, upper: Floats, kept: Bools) -> tuple[ScoreBand, ...]:
     own, groups, counts = rows.scores[kept, rows.positive], rows.s[kept], rows.each_count[kept]
     place = np.minimum((own * N_BANDS).astype(np.intp), N_BANDS - 1)
@@ -292,43 +268,6 @@ def _bands(rows: AuditedRows, lower: Floats, upper: Floats, kept: Bools) -> tupl
     return tuple(result)
 
 
-def spread_over_starts(job: Job) -> Stability:
-    """Where EM ends from random starts, the structure kept, a fifth of the rows held out.
-
-    Up to 10 starts unless told otherwise, as many as are quick.
-    """
-    model, rows, n_starts = job.model, job.sample, job.settings.n_starts
-    if not isinstance(model, CircuitClassifier):
-        raise AuditError(
-            f"{type(model).__name__} is not learned by EM over X, so it has no random starts: "
-            "bounds of its scores come from rows that its classifiers have not seen"
-        )
-    if not model._latent:
-        raise AuditError(f"{type(model).__name__} has no hidden decision, so no random starts")
-    if n_starts == 0:
-        raise AuditError("random starts were not asked for")
-    if not (rows.d >= 0).any():
-        raise AuditError("no label is known: the model cannot be fitted again to these rows")
-    if n_starts is None:
-        n_starts = min(STARTS, int(START_WORK / (refit_cost(model, rows) * START_UPDATES)) - 1)
-        if n_starts < 2:
-            raise AuditError(_STARTS_TAKE_LONG)
-    return stability(
-        model,
-        rows.table,
-        rows.labels,
-        sensitive_features=rows.sensitive,
-        sample_weight=rows.weights,
-        fair_labels=rows.fair_labels,
-        clusters=rows.persons,
-        n_starts=n_starts,
-        n_folds=0,
-        n_steps=START_UPDATES,
-        random_state=job.settings.random_state,
-        callback=job.within("decidable.stability"),
-    )
-
-
 def decidable_facts(job: Job) -> Decidable:
     """What the steps before found."""
     test = None if job.test is None else assumption_facts(job.test, job.rows)
@@ -343,15 +282,7 @@ def decidable_facts(job: Job) -> Decidable:
     )
 
 
-def refit_cost(model: CircuitClassifier, rows: AuditedRows) -> float:
-    """What one update of EM costs: distinct rows × edges; the M-step is worth a thousand rows."""
-    return float(rows.n_distinct + _M_STEP) * model.distribution_.n_edges
-
-
-_DRAWN: Final = 12
-
-
-def _gist(_: Audit, decidable: Decidable) -> str:
+def _gist(_: blocks.Audit, decidable: Decidable) -> str:
     word = {True: "contradicted", False: "not contradicted", None: "not tested"}[decidable.rejected]
     learned = decidable.learned
     left = ""
@@ -362,7 +293,7 @@ def _gist(_: Audit, decidable: Decidable) -> str:
 
 
 @blocks.section("decidable", "What the data can and cannot decide", _gist)
-def show_decidable(audit: Audit, decidable: Decidable) -> Iterator[blocks.Block]:
+def show_decidable(audit: blocks.Audit, decidable: Decidable) -> Iterator[blocks.Block]:
     """How much of the account rests on data, and how much on assumptions."""
     yield blocks.Paragraph(
         "Nobody sees a hidden decision. These are the limits of what the data can say about it.",
@@ -386,10 +317,10 @@ def show_decidable(audit: Audit, decidable: Decidable) -> Iterator[blocks.Block]
     if decidable.stability is None:
         yield blocks.absent(audit, "decidable.stability")
     else:
-        yield from _stability(audit, decidable.stability)
+        yield from show_stability(audit, decidable.stability)
 
 
-def _show_identified(audit: Audit, facts: IdentifiedFacts) -> Iterator[blocks.Block]:
+def _show_identified(audit: blocks.Audit, facts: IdentifiedFacts) -> Iterator[blocks.Block]:
     after_all = f" {_after_all(audit.decidable)}" if facts.empty and not facts.strata else ""
     yield blocks.Paragraph(facts.sentence + after_all)
     if facts.bands:
@@ -453,7 +384,7 @@ def _show_bands(facts: IdentifiedFacts, order: dict[str, int]) -> blocks.Figure:
     return blocks.Figure(title, explained, picture, numbers, alone)
 
 
-def _ranges(audit: Audit, facts: IdentifiedFacts) -> blocks.TableBlock:
+def _ranges(audit: blocks.Audit, facts: IdentifiedFacts) -> blocks.TableBlock:
     """What each group leaves possible, beside what the model learned and its interval."""
     label = text.short(facts.positive, 30)
     learned = _learned(audit, facts.positive)
@@ -482,7 +413,7 @@ def _span(group: Mapping[str, Any], key: str) -> str:
     return text.span((low, high)) if -math.inf < low <= high < math.inf else "none"
 
 
-def _learned(audit: Audit, positive: str) -> dict[tuple[str, str], str]:
+def _learned(audit: blocks.Audit, positive: str) -> dict[tuple[str, str], str]:
     found = audit.mechanism
     if found is None or len(found.classes) != 2:
         return {}
@@ -492,41 +423,3 @@ def _learned(audit: Audit, positive: str) -> dict[tuple[str, str], str]:
             name = "b1" if cell.decision == positive else "b0"
             result[cell.group, name] = text.bracketed(cell.probability, cell.interval)
     return result
-
-
-def _stability(audit: Audit, stability: Stability) -> Iterator[blocks.Block]:
-    """What moved when EM started elsewhere."""
-    yield blocks.Points(stability.summary().splitlines())
-    yield _starts(stability, stability.classes.index(audit.data.positive))
-    used, n_all = audit.decidable.stability_rows, audit.data.n_rows
-    if used < n_all:
-        yield blocks.Paragraph(
-            f"Fitted to a random sample of {text.count(used)} of the "
-            f"{text.counted(n_all, 'audited row')}.",
-            "note",
-        )
-
-
-def _starts(stability: Stability, positive: int) -> blocks.Figure:
-    label = text.short(stability.classes[positive], 30)
-    rows, cells = [], []
-    for s, group in enumerate(stability.groups):
-        for f, decision in enumerate(stability.classes):
-            again = [stability.model, *stability.starts]
-            own, *values = (float(run.mechanism[s, f, positive]) for run in again)
-            ends = min(own, *values), max(own, *values)
-            name = f"{text.short(group, 20)}, Df = {text.short(decision, 20)}"
-            rows.append(Row(name, own, ends, s, note=text.share(own)))
-            cells.append((name, *map(text.share, (own, *ends))))
-    explained = (
-        f"Mark: probability of the label {label} in the model, fitted on to the same rows as the "
-        "random starts, so that they compare. Line: from the lowest to the highest value over it "
-        f"and {text.counted(len(stability.starts), 'random start')}."
-    )
-    if len(rows) > _DRAWN:
-        explained += f" The first {_DRAWN} of {len(rows)} are drawn."
-    title = "The mechanism over random starts"
-    head = ("Group and latent decision", "From the model", "Lowest", "Highest")
-    numbers = blocks.TableBlock(title, head, cells, folded=len(cells) > _DRAWN)
-    picture = estimates(rows[:_DRAWN], text.share_tick, extent=(0.0, 1.0))
-    return blocks.Figure(title, explained, picture, numbers)

@@ -1,4 +1,7 @@
-"""A model card, and sections of the technical documentation of the EU AI Act, from one audit.
+"""Answers to what a tool cannot know; a model card, and sections of the EU AI Act, from one audit.
+
+Answers are facts that people state in a TOML file. A document shows an answer as it was given.
+Where there is none it says who has to give it; it never makes one up.
 
 The card has the sections of Mitchell et al., "Model Cards for Model Reporting" (FAT* 2019). The
 points of Annex IV and Article 10(2) of Regulation (EU) 2024/1689 are named in our own words, after
@@ -8,18 +11,24 @@ say is left blank, with who has to fill it in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cache
+from textwrap import wrap
 from typing import Any, Final
 
 from fairpc.auditing import _formats as text
 from fairpc.auditing import _parity as parity
 from fairpc.auditing import _table_facts as tables
 from fairpc.auditing._agreement import show_metrics
-from fairpc.auditing._answers import Answers
 from fairpc.auditing._audit import Audit
 from fairpc.auditing._background import show_limits
 from fairpc.auditing._blocks import (
+    Blank,
     Block,
+    Document,
     Entries,
     Heading,
     Notice,
@@ -29,8 +38,13 @@ from fairpc.auditing._blocks import (
     absent,
     printed,
     shown,
+    static,
 )
-from fairpc.auditing._rendering import Document
+from fairpc.core import AnyPath, FileFormatError, read_whole
+
+MAX_BYTES: Final = 1 << 20
+LISTS: Final = ("ll144.leave_out",)
+TABLES: Final = ("notice.words",)
 
 _CARD_IS_NOT: Final = (
     "It does not say that the model is fit for a use: whoever uses it decides that, and answers "
@@ -47,6 +61,115 @@ _ACT_IS_NOT: Final = (
     "It is not legal advice. Points are named after Annex IV and Article 10 of Regulation (EU) "
     "2024/1689 in our own words; check the text in force.",
 )
+
+
+@cache
+def questions() -> Mapping[str, Blank]:
+    """Every question, by "table.name" in the file of the answers."""
+    tables: dict[str, dict[str, tuple[str, str]]] = tomllib.loads(static("questions.toml"))
+    return {
+        f"{table}.{name}": Blank(f"{table}.{name}", asks, by)
+        for table, asked in tables.items()
+        for name, (asks, by) in asked.items()
+    }
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Facts that people stated, by "table.name"."""
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: of columns, for a statement of reasons
+    words: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any], where: str = "the answers") -> Answers:
+        """The answers in tables of a TOML file; an error names what is none of the questions."""
+        texts: dict[str, str] = {}
+        lists: dict[str, tuple[str, ...]] = {}
+        words: dict[str, str] = {}
+        for key, value in _entries(data, where):
+            if key in LISTS:
+                if not isinstance(value, list) or not _all_text(value):
+                    raise FileFormatError(f'{where}: {key} is no list, write {key} = ["…", "…"]')
+                lists[key] = tuple(value)
+            elif key in TABLES:
+                if not isinstance(value, dict) or not _all_text(value.values()):
+                    raise FileFormatError(f'{where}: {key} is no table, write column = "…" below')
+                words = dict(value)
+            elif isinstance(value, bool | list | dict):
+                raise FileFormatError(f'{where}: {key} is no text, write {key} = "…"')
+            elif said := str(value).strip():  # a date in TOML is a date, without quotes
+                texts[key] = said
+        return cls(texts, lists, words)
+
+    def __getitem__(self, key: str) -> str | Blank:
+        """An answer, or what is to be filled in."""
+        return self.texts.get(key) or questions()[key]
+
+    def blocks(self, *keys: str) -> Iterator[Block]:
+        """Answers as paragraphs."""
+        for answer in map(self.__getitem__, keys):
+            if isinstance(answer, Blank):
+                yield answer
+            else:
+                paragraphs = (" ".join(part.split()) for part in answer.split("\n\n"))
+                yield from map(Paragraph, filter(None, paragraphs))
+
+    def under(self, title: str, *keys: str) -> Iterator[Block]:
+        """Answers below a heading."""
+        yield Heading(title)
+        yield from self.blocks(*keys)
+
+
+def _all_text(values: Any) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
+def read_answers(path: AnyPath) -> Answers:
+    """The answers in a TOML file."""
+    raw = read_whole(path, MAX_BYTES)
+    try:
+        data = tomllib.loads(raw.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(
+            f"{path} is not TOML in UTF-8 ({error}): see `fairpc file answers`"
+        ) from None
+    return Answers.of(data, str(path))
+
+
+def form() -> str:
+    """A TOML file in which every question can be answered."""
+    lines = [
+        "# Facts for the papers of `fairpc file` and `fairpc explain`, which the tool cannot know.",
+        "# Fill in what you know and leave the rest: documents say what is still to be filled in.",
+    ]
+    table = ""
+    for key, question in questions().items():
+        first, name = key.split(".")
+        if first != table:
+            lines += ["", f"[{first}]"]
+            table = first
+        lines += [f"# {line}" for line in wrap(f"{question.asks} ({question.by})", 96)]
+        empty = "[]" if key in LISTS else "{}" if key in TABLES else '""'
+        lines.append(f"{name} = {empty}")
+    return "\n".join(lines) + "\n"
+
+
+def _entries(data: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
+    for table, content in data.items():
+        if not isinstance(content, dict):
+            raise FileFormatError(
+                f"{where}: {table!r} stands outside a table, write it below [model], [use], …"
+            )
+        for name, value in content.items():
+            key = f"{table}.{name}"
+            if key not in questions():
+                close = get_close_matches(key, questions(), n=1)
+                repair = f"did you mean {close[0]}?" if close else "see `fairpc file answers`"
+                raise FileFormatError(f"{where}: {key!r} is none of the questions: {repair}")
+            yield key, value
 
 
 def document(audit: Audit, kind: str, title: str, subtitle: str, **made: Any) -> Document:

@@ -373,7 +373,14 @@ def curves(
     if diagonal:
         body.append(line(x(x.low), y(x.low), x(x.high), y(x.high), "reference"))
     for i, one in enumerate(series):
-        body += _curve(i, one, x, y, marked, joined)
+        points = list(zip(one.x, one.y, strict=True))
+        for a, (low, high) in zip(one.x, one.spreads, strict=False):
+            body.append(line(x(a), y(low), x(a), y(high), f"thin {style(i)}"))
+        if joined:
+            places = _places(x, y, points)
+            body.append(element("polyline", points=places, class_=f"curve {style(i)}"))
+        if marked:
+            body += [marker(i, x(a), y(b), 3.6) for a, b in points]
     for i, one in enumerate(series):
         body += _key(i, one.name, "curve" if joined else "", marker_size=3.6 if marked else 0.0)
     if diagonal:
@@ -402,35 +409,20 @@ def scatter(plane: Plane, points: Sequence[Point]) -> Picture:
     return Picture(body, y.start + 40)
 
 
-@dataclass(frozen=True)
-class Area:
-    """A polygon and its name; without corners it is empty."""
+def areas(plane: Plane, sets: Sequence[Series], mark: Point) -> Picture:
+    """Polygons over each other, each with its colour and dash, and a point; a key above.
 
-    name: str
-    corners: Sequence[Interval]
-
-
-def areas(plane: Plane, sets: Sequence[Area], mark: Point) -> Picture:
-    """Polygons over each other, each with its colour and dash, and a point; a key above."""
+    One without corners is empty.
+    """
     x, y, body = plane.frame(len(sets) + 1)
     for i, one in enumerate(sets):
-        body += _key(i, one.name if one.corners else f"{one.name}: nothing", "area")
-        if one.corners:
-            points = _places(x, y, one.corners)
+        body += _key(i, one.name if one.x else f"{one.name}: nothing", "area")
+        if one.x:
+            points = _places(x, y, zip(one.x, one.y, strict=True))
             body.append(element("polygon", points=points, class_=f"area {style(i)}"))
     body += _key(len(sets), mark.name, marker_size=4.5)
     body.append(marker(len(sets), x(mark.x), y(mark.y), 5.5))
     return Picture(body, y.start + 40)
-
-
-def _curve(i: int, one: Series, x: Scale, y: Scale, marked: bool, joined: bool) -> Iterator[Markup]:
-    points = list(zip(one.x, one.y, strict=True))
-    for a, (low, high) in zip(one.x, one.spreads, strict=False):
-        yield line(x(a), y(low), x(a), y(high), f"thin {style(i)}")
-    if joined:
-        yield element("polyline", points=_places(x, y, points), class_=f"curve {style(i)}")
-    if marked:
-        yield from (marker(i, x(a), y(b), 3.6) for a, b in points)
 
 
 def _places(x: Scale, y: Scale, points: Iterable[Interval]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows
 from fairpc.core import Bools, Codes, Floats, Positions, Record
 from fairpc.evidence import Interval, PairGap, Parity, parity
-
-if TYPE_CHECKING:
-    from fairpc.auditing._audit import Audit
 
 FOUR_FIFTHS: Final = 0.8
 _DRAWN: Final = 12
@@ -171,7 +168,7 @@ def gap_words(disparities: Sequence[Disparity]) -> str:
     "Disparity of the observed labels",
     lambda _, disparity: f"Rates of the groups differ by {gap_words(disparity.disparities)}",
 )
-def show_labels(audit: Audit, disparity: LabelDisparity) -> Iterator[blocks.Block]:
+def show_labels(audit: blocks.Audit, disparity: LabelDisparity) -> Iterator[blocks.Block]:
     """How often each group was given each label."""
     yield blocks.Paragraph(disparity.sentence, "lead")
     yield blocks.Paragraph(
@@ -187,7 +184,7 @@ def show_labels(audit: Audit, disparity: LabelDisparity) -> Iterator[blocks.Bloc
         yield show_ratios(one, "Impact ratio of the labels")
 
 
-def show_means(audit: Audit, disparity: Disparity, title: str, what: str) -> blocks.Figure:
+def show_means(audit: blocks.Audit, disparity: Disparity, title: str, what: str) -> blocks.Figure:
     """Rate or mean score of each group as a bar; ``what`` begins the sentence about it."""
     groups, order = disparity.parity.groups, blocks.group_order(audit)
     rows = [Row(g.group, g.mean, series=order[g.group]) for g in groups]

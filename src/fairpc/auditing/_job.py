@@ -13,22 +13,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 
 from fairpc.auditing._rows import AuditedRows, asked, audited_rows, same_rows
 from fairpc.core import (
     AuditError,
-    Codes,
     FairpcError,
     Floats,
     RowSample,
     TableError,
     Words,
+    check_choice,
+    check_level,
     row_hash,
 )
 from fairpc.data import (
+    CodedRows,
     Distinct,
     DistinctSum,
     Frame,
@@ -98,14 +100,8 @@ class AuditSettings:
     max_memory: int | str | None = None
 
     def __post_init__(self) -> None:
-        if not 0.5 <= self.level < 1:
-            raise AuditError(
-                f"level is {self.level}: give a confidence level, at least .5 and below 1"
-            )
-        if self.classifier not in ("logistic", "boosting", "best"):
-            raise AuditError(
-                f"classifier is {self.classifier!r}: give 'logistic', 'boosting' or 'best'"
-            )
+        check_level(self.level)
+        check_choice("classifier", self.classifier, get_args(Classifier), AuditError)
         for name, least in _LEAST.items():
             value = getattr(self, name)
             if value is not None and value < least:
@@ -225,20 +221,6 @@ class _Coder:
         sizes = (len(coding.groups.names), n_classes, *coding.features.arities, n_classes)
         return Packing(sizes, unit=self.columns.weight is not None)
 
-    def rows(self, codes: Codes) -> Rows:
-        """Unpacked rows, which count alike."""
-        coding = self.columns.coding
-        return Rows(
-            codes[:, 0],
-            codes[:, 1],
-            codes[:, 2:-1],
-            np.ones(len(codes)),
-            len(coding.groups.names),
-            len(coding.labels.classes),
-            np.array(coding.features.arities, np.int64),
-            coding.features.names,
-        )
-
     def __call__(self, frame: Frame) -> _Batch | None:
         """The packed rows of a batch; None where none has weight."""
         columns = self.columns
@@ -278,9 +260,11 @@ class _Coder:
             each = words[-1].view(np.float64)
             weights = None if np.ptp(each) == 0 else each
         codes = self.packing.unpack(np.ascontiguousarray(words))
-        known = codes[:, -1] if (codes[:, -1] >= 0).any() else None
-        rows = asked(model, GivenRows(self.rows(codes)))
-        return replace(rows, weights=weights, counts=counts, persons=persons, f=known)
+        alike = CodedRows(codes, np.ones(len(codes)))
+        names = self.columns.coding.features.names
+        rows = Rows.coded(alike, self.packing.arities, names, fair=True)
+        answered = asked(model, GivenRows(rows))
+        return replace(answered, weights=weights, counts=counts, persons=persons)
 
 
 @dataclass

@@ -1,4 +1,7 @@
-"""How the model was learned: the course of EM, or how scores of a classifier became those of Df."""
+"""How the model was learned: the course of EM and where it ends from random starts.
+
+Or, of a classifier, how its scores became those of Df.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +9,40 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
-from fairpc.auditing._drawing import Plane, Series, curves, limits
+from fairpc.auditing._drawing import Plane, Row, Series, curves, estimates, limits
 from fairpc.auditing._job import Job
-from fairpc.auditing._mechanism import MechanismFacts
+from fairpc.auditing._mechanism import MechanismFacts, refit_cost
+from fairpc.core import AuditError
 from fairpc.learners import Calibration
 from fairpc.models import (
     STRAIGHT_LEVEL,
     CircuitClassifier,
     LatentDecision,
     SecondRound,
+    Stability,
     TableClassifier,
+    stability,
 )
 
-if TYPE_CHECKING:
-    from fairpc.auditing._audit import Audit
-
+STARTS: Final = 10
+START_UPDATES: Final = 200
+START_WORK: Final = 5e11
+"""``refit_cost`` × updates that random starts may take unasked: about five seconds of one core."""
+_STARTS_TAKE_LONG: Final = (
+    "fitting this model again to these rows from random starts takes long: "
+    f"audit(…, n_starts={STARTS}) does it anyway, and so does fairpc.stability"
+)
 _HISTORY_POINTS: Final = 201
 _CURVE_POINTS: Final = 51
 _LISTED: Final = 12  # iterations in a table
 _LINES: Final = 6  # curves in a picture
+_DRAWN: Final = 12  # rows of a picture
 _NAMES: Final = {
     "objective": "Objective, prior included",
     "log_likelihood": "Log-likelihood",
@@ -204,25 +216,58 @@ def _words(classifier: Any) -> str:
     return f"{name} at the end of a pipeline" if steps else name
 
 
-def _learned(_: Audit, learning: Learning | ScoreLearningFacts) -> str:
+def spread_over_starts(job: Job) -> Stability:
+    """Where EM ends from random starts, the structure kept, a fifth of the rows held out.
+
+    Up to 10 starts unless told otherwise, as many as are quick.
+    """
+    model, rows, n_starts = job.model, job.sample, job.settings.n_starts
+    if not isinstance(model, CircuitClassifier):
+        raise AuditError(
+            f"{type(model).__name__} is not learned by EM over X, so it has no random starts: "
+            "bounds of its scores come from rows that its classifiers have not seen"
+        )
+    if not model._latent:
+        raise AuditError(f"{type(model).__name__} has no hidden decision, so no random starts")
+    if n_starts == 0:
+        raise AuditError("random starts were not asked for")
+    if not (rows.d >= 0).any():
+        raise AuditError("no label is known: the model cannot be fitted again to these rows")
+    if n_starts is None:
+        n_starts = min(STARTS, int(START_WORK / (refit_cost(model, rows) * START_UPDATES)) - 1)
+        if n_starts < 2:
+            raise AuditError(_STARTS_TAKE_LONG)
+    return stability(
+        model,
+        rows.table,
+        rows.labels,
+        sensitive_features=rows.sensitive,
+        sample_weight=rows.weights,
+        fair_labels=rows.fair_labels,
+        clusters=rows.persons,
+        n_starts=n_starts,
+        n_folds=0,
+        n_steps=START_UPDATES,
+        random_state=job.settings.random_state,
+        callback=job.within("decidable.stability"),
+    )
+
+
+def _learned(_: blocks.Audit, learning: Learning | ScoreLearningFacts) -> str:
     if isinstance(learning, ScoreLearningFacts):
         return f"From scores of {learning.classifier}"
     return f"EM with {text.counted(learning.n_iter, 'update')}"
 
 
 @blocks.section("learning", "How the model was learned", _learned)
-def show_learning(audit: Audit, learning: Learning | ScoreLearningFacts) -> Iterator[blocks.Block]:
+def show_learning(
+    audit: blocks.Audit, learning: Learning | ScoreLearningFacts
+) -> Iterator[blocks.Block]:
     """The course of EM, or how scores of a classifier became those of Df."""
+    yield blocks.Points(learning.sentences)
     if isinstance(learning, ScoreLearningFacts):
-        yield blocks.Points(learning.sentences)
         yield _calibration(learning)
-        return
-    ended = "and stopped by itself" if learning.converged else "and was stopped at its limit"
-    yield blocks.Paragraph(f"EM made {text.counted(learning.n_iter, 'update')} {ended}.")
-    if learning.choices:
-        yield blocks.Paragraph("How the structure was chosen:")
-        yield blocks.Points(learning.choices)
-    if len(learning.iterations) > 1:
+    elif len(learning.iterations) > 1:
         names = sorted(learning.curves, key=lambda name: (name != "objective", name))
         finite = [name for name in names if all(map(math.isfinite, learning.curves[name]))]
         figures = [_objective(learning, finite)] if finite else []
@@ -308,3 +353,41 @@ def _few(steps: Sequence[float]) -> list[int]:
     """Places of about a dozen of many, the first and the last among them."""
     n = len(steps)
     return sorted({round(k * (n - 1) / (_LISTED - 1)) for k in range(_LISTED)})
+
+
+def show_stability(audit: blocks.Audit, stability: Stability) -> Iterator[blocks.Block]:
+    """What moved when EM started elsewhere."""
+    yield blocks.Points(stability.summary().splitlines())
+    yield _starts(stability, stability.classes.index(audit.data.positive))
+    used, n_all = audit.decidable.stability_rows, audit.data.n_rows
+    if used < n_all:
+        yield blocks.Paragraph(
+            f"Fitted to a random sample of {text.count(used)} of the "
+            f"{text.counted(n_all, 'audited row')}.",
+            "note",
+        )
+
+
+def _starts(stability: Stability, positive: int) -> blocks.Figure:
+    label = text.short(stability.classes[positive], 30)
+    rows, cells = [], []
+    for s, group in enumerate(stability.groups):
+        for f, decision in enumerate(stability.classes):
+            again = [stability.model, *stability.starts]
+            own, *values = (float(run.mechanism[s, f, positive]) for run in again)
+            ends = min(own, *values), max(own, *values)
+            name = f"{text.short(group, 20)}, Df = {text.short(decision, 20)}"
+            rows.append(Row(name, own, ends, s, note=text.share(own)))
+            cells.append((name, *map(text.share, (own, *ends))))
+    explained = (
+        f"Mark: probability of the label {label} in the model, fitted on to the same rows as the "
+        "random starts, so that they compare. Line: from the lowest to the highest value over it "
+        f"and {text.counted(len(stability.starts), 'random start')}."
+    )
+    if len(rows) > _DRAWN:
+        explained += f" The first {_DRAWN} of {len(rows)} are drawn."
+    title = "The mechanism over random starts"
+    head = ("Group and latent decision", "From the model", "Lowest", "Highest")
+    numbers = blocks.TableBlock(title, head, cells, folded=len(cells) > _DRAWN)
+    picture = estimates(rows[:_DRAWN], text.share_tick, extent=(0.0, 1.0))
+    return blocks.Figure(title, explained, picture, numbers)

@@ -12,12 +12,10 @@ from typing import Final
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
-from fairpc.auditing._answers import Answers
 from fairpc.auditing._audit import Audit
-from fairpc.auditing._blocks import Blank, Entries
-from fairpc.auditing._documents import document, section, thresholds
+from fairpc.auditing._blocks import Blank, Document, Entries
+from fairpc.auditing._documents import Answers, document, section, thresholds
 from fairpc.auditing._parity import Categories, CategoryRate
-from fairpc.auditing._rendering import Document
 from fairpc.core import OptionError
 
 LEAST_SHARE: Final = 0.02
@@ -30,6 +28,12 @@ _IS_NOT: Final = (
     "used. The rules set no threshold for an impact ratio, and none is printed here.",
     "It is not legal advice. References are to 6 RCNY § 5-300 to § 5-304; check the text in force.",
 )
+_NAMES: Final = {
+    "n": "Applicants",
+    "n_selected": "Selected",
+    "selection_rate": "Selection rate",
+    "scoring_rate": "Scoring rate",
+}
 _BOTH: Final = (
     "Fit with the columns of sex and of race or ethnicity (sensitive=[…, …]), and audit again."
 )
@@ -105,8 +109,7 @@ def _rates(audit: Audit, known: Answers, left_out: frozenset[str]) -> Iterator[b
         yield blocks.Heading(title)
         found = [p for p in audit.parity.categories if set(p.attributes) == set(columns)]
         for part in found:
-            yield _selection(part, left_out)
-            yield _scoring(part, left_out)
+            yield from _rate_tables(part, left_out)
     yield from blanks
     if len(audit.data.sensitive) < 2:
         yield blocks.Notice(
@@ -153,10 +156,6 @@ def _first_class(audit: Audit) -> list[Categories]:
     return [part for part in found if part.label == found[0].label]
 
 
-def _name(category: CategoryRate) -> str:
-    return ", ".join(category.levels)
-
-
 def _key(part: Categories, category: CategoryRate) -> str:
     """A category by attribute and level, "sex=F, race=B": a level alone may be one of two."""
     return ", ".join(f"{a}={v}" for a, v in zip(part.attributes, category.levels, strict=True))
@@ -171,33 +170,20 @@ def impact_ratios(
     return tuple(r / largest if largest and r is not None else None for r in rates)
 
 
-def _selection(part: Categories, left_out: frozenset[str]) -> blocks.TableBlock:
-    ratios = impact_ratios(part, left_out)
-    rows = [
-        (
-            *(_name(c), c.n, c.n_selected, c.selection_rate, text.number(ratio)),
-            _note(c, _key(part, c) in left_out),
-        )
-        for c, ratio in zip(part.categories, ratios, strict=True)
-    ]
-    head = ("Category", "Applicants", "Selected", "Selection rate", "Impact ratio", "Note")
-    caption = f"Selected as {text.quoted(part.label)}, by {_by(part)}"
-    return blocks.TableBlock(caption, head, rows).without_empty_remarks()
-
-
-def _scoring(part: Categories, left_out: frozenset[str]) -> blocks.TableBlock:
-    ratios = impact_ratios(part, left_out, "scoring_rate")
-    rows = [
-        (_name(c), c.n, c.scoring_rate, text.number(ratio), _note(c, _key(part, c) in left_out))
-        for c, ratio in zip(part.categories, ratios, strict=True)
-    ]
-    head = ("Category", "Applicants", "Scoring rate", "Impact ratio", "Note")
-    caption = f"Scored above the median, {text.number(part.median)}, by {_by(part)}"
-    return blocks.TableBlock(caption, head, rows).without_empty_remarks()
-
-
-def _by(part: Categories) -> str:
-    return " × ".join(text.short(name, 40) for name in part.attributes)
+def _rate_tables(part: Categories, left_out: frozenset[str]) -> Iterator[blocks.TableBlock]:
+    """Those selected, then those who score above the median."""
+    for caption, keys in (
+        (f"Selected as {text.quoted(part.label)}", ("n", "n_selected", "selection_rate")),
+        (f"Scored above the median, {text.number(part.median)}", ("n", "scoring_rate")),
+    ):
+        rows = []
+        for c, ratio in zip(part.categories, impact_ratios(part, left_out, keys[-1]), strict=True):
+            numbers = [getattr(c, key) for key in keys]
+            note = _note(c, _key(part, c) in left_out)
+            rows.append((", ".join(c.levels), *numbers, text.number(ratio), note))
+        head = ("Category", *(_NAMES[key] for key in keys), "Impact ratio", "Note")
+        by = " × ".join(text.short(name, 40) for name in part.attributes)
+        yield blocks.TableBlock(f"{caption}, by {by}", head, rows).without_empty_remarks()
 
 
 def _note(category: CategoryRate, left_out: bool) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 import numpy as np
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
-from fairpc.auditing._decidable import refit_cost
 from fairpc.auditing._drawing import flow
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows
@@ -29,9 +28,6 @@ from fairpc.models import (
     subject_of,
 )
 
-if TYPE_CHECKING:
-    from fairpc.auditing._audit import Audit
-
 _LONG: Final = 16  # rows of a table that is not folded
 _SAID: Final = 6  # sentences that are not too many to read
 _DRAWN: Final = 8  # groups in pictures
@@ -45,6 +41,7 @@ NAMED: Final = 6
 DRAW_WORK: Final = 1e12
 """``refit_cost`` × updates that draws may take unasked: about ten seconds of one core."""
 
+_M_STEP: Final = 1000
 _DRAWN_ANYWAY: Final = f"audit(…, n_replicates={REPLICATES})"
 _OF_CIRCUITS: Final = (
     "The intervals leave out the prior, which pulls the learned value towards D = Df, so that "
@@ -229,6 +226,11 @@ def _affordable(model: FittedDecisions, rows: AuditedRows) -> int:
     return n_replicates
 
 
+def refit_cost(model: CircuitClassifier, rows: AuditedRows) -> float:
+    """What one update of EM costs: distinct rows × edges; the M-step is worth a thousand rows."""
+    return float(rows.n_distinct + _M_STEP) * model.distribution_.n_edges
+
+
 def _check_drawable(
     rows: AuditedRows, test: AssumptionTest | StrataTest | TestsByStratum | None
 ) -> None:
@@ -280,7 +282,7 @@ def _sentence(altered: tuple[LabelChanges, ...], positive: str, grouped: bool) -
     return f"If the assumptions hold{inferred}, the model estimates that {parts}."
 
 
-def _gist(audit: Audit, facts: MechanismFacts) -> str:
+def _gist(audit: blocks.Audit, facts: MechanismFacts) -> str:
     if audit.verdict.withdrawn:
         return "Learned by the model, not a finding"
     altered = sum(t.up + t.down + t.other for t in facts.turned)
@@ -295,7 +297,7 @@ def _estimated(n: float) -> str:
 
 
 @blocks.section("mechanism", "The bias mechanism", _gist)
-def show_mechanism(audit: Audit, facts: MechanismFacts) -> Iterator[blocks.Block]:
+def show_mechanism(audit: blocks.Audit, facts: MechanismFacts) -> Iterator[blocks.Block]:
     """P(D | Df, S) as learned, and what it would mean for the audited rows."""
     if audit.verdict.rejected:
         yield blocks.Notice(
@@ -408,7 +410,7 @@ def _altered_table(facts: MechanismFacts) -> blocks.TableBlock:
     )
 
 
-def _probabilities(audit: Audit, facts: MechanismFacts) -> blocks.TableBlock:
+def _probabilities(audit: blocks.Audit, facts: MechanismFacts) -> blocks.TableBlock:
     """A row per group and decision, a column per label."""
     if facts.level is not None:
         note = (

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 
@@ -31,9 +31,6 @@ from fairpc.auditing._rows import AuditedRows
 from fairpc.core import Bools, Floats, Record
 from fairpc.data import SMALL, Groups
 from fairpc.evidence import EqualRates, Interval, Parity, equal_rates, parity_curve
-
-if TYPE_CHECKING:
-    from fairpc.auditing._audit import Audit
 
 THRESHOLDS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _SMALL_GAP: Final = 0.01  # of a smaller one no multiple is told
@@ -241,14 +238,14 @@ def _undecided(
 
 
 def _equal_rates(rows: AuditedRows, kept: Bools, threshold: float) -> EqualRates:
-    weights, labelled = rows.each_weight[kept], bool((rows.d[kept] >= 0).all())
+    labelled = bool((rows.d[kept] >= 0).all())
     found = equal_rates(
         rows.scores[kept, rows.positive],
         rows.s[kept],
         (rows.d[kept] == rows.positive).astype(np.intp) if labelled else None,
         threshold=threshold,
-        rate=float(np.average(rows.decided[kept] == rows.positive, weights=weights)),
-        sample_weight=weights,
+        rate=rows.mean(rows.decided == rows.positive, kept),
+        sample_weight=rows.each_weight[kept],
     )
     return rows.named(found)
 
@@ -268,8 +265,7 @@ def _changes(rows: AuditedRows, kept: Bools, k: int, level: float) -> Iterator[G
         # Of each row the decision less the label, moved into [0, 1].
         for values in (labelled, decided, (decided - labelled + 1) / 2)
     )
-    weights = rows.each_weight[kept]
-    shares = tuple(float(np.average(v[kept], weights=weights)) for v in (labelled, decided))
+    shares = tuple(rows.mean(values, kept) or 0.0 for values in (labelled, decided))
     before, after = ({g.group: g.mean for g in p.groups} for p in (of_labels, of_decisions))
     for decisions, pair in zip(of_decisions.pairs, both.pairs, strict=True):
         low, high = (2 * end for end in pair.difference_interval)
@@ -278,17 +274,8 @@ def _changes(rows: AuditedRows, kept: Bools, k: int, level: float) -> Iterator[G
         how: Outcome = "one class"
         if not _one_class(*shares):
             how = outcome(label_rates, decision_rates, (low, high), decisions.difference_interval)
-        yield GapChange(
-            rows.classes[k],
-            pair.first,
-            pair.last,
-            label_rates,
-            decision_rates,
-            2 * pair.difference,
-            (low, high),
-            rows.number(kept),
-            how,
-        )
+        compared = rows.classes[k], pair.first, pair.last, label_rates, decision_rates
+        yield GapChange(*compared, 2 * pair.difference, (low, high), rows.number(kept), how)
 
 
 def _one_class(labelled: float, decided: float) -> bool:
@@ -369,16 +356,14 @@ def _cells(
 def _rate(
     rows: AuditedRows, here: Bools, levels: tuple[str, ...], k: int, middle: float
 ) -> CategoryRate:
-    weights, n = rows.each_weight, rows.number(here)
-    total, known = float(weights[here].sum()), float(weights[rows.s >= 0].sum())
-    selected, above = here & (rows.decided == k), here & (rows.scores[:, k] > middle)
+    n, selected = rows.number(here), rows.decided == k
     return CategoryRate(
         levels=levels,
         n=n,
-        share=total / known if known else None,
-        n_selected=rows.number(selected),
-        selection_rate=float(weights[selected].sum()) / total if n else None,
-        scoring_rate=float(weights[above].sum()) / total if n else None,
+        share=rows.mean(here, rows.s >= 0),
+        n_selected=rows.number(here & selected),
+        selection_rate=rows.mean(selected, here),
+        scoring_rate=rows.mean(rows.scores[:, k] > middle, here),
         small=n < SMALL,
     )
 
@@ -389,9 +374,7 @@ def median(scores: Floats, weights: Floats) -> float:
     With an even number of rows that is the lower of the two in the middle; no score lies between
     them, so the same rows are above it as above their mean.
     """
-    order = np.argsort(scores, kind="stable")
-    passed = np.cumsum(weights[order])
-    return float(scores[order][np.searchsorted(passed, passed[-1] / 2)])
+    return float(np.quantile(scores, 0.5, weights=weights, method="inverted_cdf"))
 
 
 @blocks.section(
@@ -402,7 +385,7 @@ def median(scores: Floats, weights: Floats) -> float:
         f"{gap_words(facts.decisions)}"
     ),
 )
-def show_parity(audit: Audit, facts: ParityFacts) -> Iterator[blocks.Block]:
+def show_parity(audit: blocks.Audit, facts: ParityFacts) -> Iterator[blocks.Block]:
     """What is equal between groups, with a bound where it is not exact."""
     yield blocks.Paragraph(
         f"{under_model(facts.model_gap, facts.mix_gap)}. On rows that is not exact: a model is not "
@@ -443,7 +426,7 @@ def _key_numbers(facts: ParityFacts) -> Iterator[tuple[str, str]]:
         yield f"Gap of {name}, points", most
 
 
-def show_decisions(audit: Audit, facts: ParityFacts) -> Iterator[blocks.Figure]:
+def show_decisions(audit: blocks.Audit, facts: ParityFacts) -> Iterator[blocks.Figure]:
     """Selection rates of the groups, and their ratios."""
     for one in facts.decisions:
         label = text.quoted(one.label)
@@ -462,7 +445,7 @@ def show_categories(facts: ParityFacts, most: int) -> Iterator[blocks.TableBlock
             yield blocks.TableBlock(caption, ("Category", "Rows", "Rate"), rows)
 
 
-def _curve(audit: Audit, records: Sequence[Parity]) -> blocks.Figure:
+def _curve(audit: blocks.Audit, records: Sequence[Parity]) -> blocks.Figure:
     cuts = [record.threshold or 0.0 for record in records]
     worst = max(records, key=lambda r: abs(r.difference))
     sentence = (

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
 from fairpc.auditing._background import of_circuits
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows, taken
-from fairpc.core import Bools, Floats, Record
+from fairpc.core import Record
 from fairpc.data import SMALL
 from fairpc.models import (
     MIN_SHARE,
@@ -24,9 +24,6 @@ from fairpc.models import (
     Question,
     find_patterns,
 )
-
-if TYPE_CHECKING:
-    from fairpc.auditing._audit import Audit
 
 MOST_WORK: Final = 2e10
 """Multiplications that a further feature may take: about three seconds of one core."""
@@ -47,9 +44,6 @@ _CAUTIONS: Final = (
     "Values are those that the model uses: a number is a bin, and rare levels may be merged. "
     "Ranges that join several bins were not searched.",
 )
-
-
-_FEW: Final = 30
 _IN_ROWS: Final = {True: "yes", False: "no", None: text.NOTHING}
 
 
@@ -160,8 +154,8 @@ def _on_rows(rows: AuditedRows, patterns: Patterns, i: int) -> PatternRow:
         known, values = rows.d >= 0, (rows.d == rows.positive) * 1.0
     else:
         known, values = rows.every, rows.scores[:, rows.positive]
-    pattern, weights = patterns.patterns[i], rows.each_weight
-    rate, of_all = (_mean(values, weights, where & known) for where in (inside, alike))
+    pattern = patterns.patterns[i]
+    rate, of_all = (rows.mean(values, where & known) for where in (inside, alike))
     in_rows = None
     if rate is not None and of_all is not None:
         way = 1.0 if pattern.difference > 0 else -1.0
@@ -176,17 +170,12 @@ def _on_rows(rows: AuditedRows, patterns: Patterns, i: int) -> PatternRow:
     )
 
 
-def _mean(values: Floats, weights: Floats, entries: Bools) -> float | None:
-    total = float(weights[entries].sum())
-    return float(values[entries] @ weights[entries]) / total if total else None
-
-
 @blocks.section(
     "patterns",
     "Who is hit: patterns of groups and values",
     lambda _, facts: f"{text.counted(facts.decisions.n_found, 'pattern')} in the decisions",
 )
-def show_patterns(audit: Audit, facts: PatternFacts) -> Iterator[blocks.Block]:
+def show_patterns(audit: blocks.Audit, facts: PatternFacts) -> Iterator[blocks.Block]:
     """Where naming the group moves a probability most."""
     yield blocks.Paragraph(
         "Take people who share some values, say an occupation and a marital status. Then name "
@@ -219,7 +208,7 @@ def _pattern_table(of: str, part: PatternTable) -> blocks.TableBlock:
         for p in part.patterns
     ]
     positive = text.quoted(part.positive)
-    few = any(pattern.n_rows < _FEW for pattern in part.patterns)
+    few = any(pattern.n_rows < SMALL for pattern in part.patterns)
     on_rows = f"the share labelled {positive}" if part.of == "label" else "mean scores"
     note = (
         f"Model: the share of all people, and the probability of {positive} for them and for all "
@@ -230,7 +219,7 @@ def _pattern_table(of: str, part: PatternTable) -> blocks.TableBlock:
         "shown, unless a larger difference concerns more."
     )
     if few:
-        note += f" Where there are fewer than {_FEW} rows, they say little."
+        note += f" Where there are fewer than {SMALL} rows, they say little."
     return blocks.TableBlock(
         f"Patterns in {of}: {positive}", head, rows, words={8}, note=note, longest=400
     )

@@ -18,9 +18,8 @@ import numpy as np
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
-from fairpc.auditing._answers import Answers
-from fairpc.auditing._documents import section
-from fairpc.auditing._rendering import Document
+from fairpc.auditing._blocks import Document
+from fairpc.auditing._documents import Answers, section
 from fairpc.auditing._verdict import DISCLAIMER
 from fairpc.core import AuditError, FairpcError, Record
 from fairpc.data import Frame, read_frame

@@ -14,7 +14,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.core import AuditError, Bools, Codes, Floats, Ints, Positions
+from fairpc.core import AuditError, Bools, Codes, Floats, Ints, Positions, check_clusters
 from fairpc.data import Encoding, take_rows
 from fairpc.evidence import some_of
 from fairpc.models import ROWS, FittedDecisions, GivenRows, Rows, rows_fingerprint, rows_in_order
@@ -98,6 +98,11 @@ class AuditedRows:
     def each_weight(self) -> Floats:
         """The weight of all rows of each entry."""
         return self.each_count if self.weights is None else self.weights * self.each_count
+
+    def mean(self, values: Floats | Bools, entries: Bools) -> float | None:
+        """Mean of a value over some entries, by weight; None where they have none."""
+        weights = self.each_weight[entries]
+        return float(np.average(values[entries], weights=weights)) if weights.any() else None
 
     def weighing(self, entries: Bools) -> dict[str, Any]:
         """What functions of ``fairpc.evidence`` are told about some entries besides their values.
@@ -225,8 +230,7 @@ def audited_rows(
         sensitive=sensitive_features,
         fair_labels=fair_labels,
         weights=rows.weights,
-        persons=_persons(clusters, rows.n_rows),
-        f=rows.f,
+        persons=check_clusters(clusters, rows.n_rows),
         fingerprint=name,
         same_rows_as_fit=same_rows(model, name),
     )
@@ -259,20 +263,5 @@ def asked(model: FittedDecisions, given: GivenRows) -> AuditedRows:
         classes=tuple(str(c) for c in coding.labels.classes),
         positive=positive,
         n_table=rows.n_rows,
+        f=rows.f,
     )
-
-
-def _persons(clusters: npt.ArrayLike | None, n_rows: int) -> Positions | None:
-    if clusters is None:
-        return None
-    names = np.asarray(clusters)
-    if names.shape != (n_rows,):
-        raise AuditError(
-            f"clusters has shape {names.shape} and the table {n_rows} rows: give who each row "
-            "is about"
-        )
-    missing = [i for i, v in enumerate(names.tolist()) if v is None or v != v]
-    if missing:
-        raise AuditError(f"clusters is missing in row {missing[0]}: give every row a person")
-    found, ids = np.unique(names, return_inverse=True)
-    return None if len(found) == n_rows else ids.astype(np.intp)

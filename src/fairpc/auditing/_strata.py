@@ -1,4 +1,4 @@
-"""Strata: what holds within them, how much of a gap is their mix, what a rejection hangs on.
+"""Strata: what holds within them, and how much of a gap between groups is their mix.
 
 A model with strata assumes that Df is independent of S within each of them, not in the whole table.
 So the rates of the groups may differ, by their mix of strata alone.
@@ -8,42 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 import numpy as np
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
-from fairpc.auditing._drawing import Area, Mark, Plane, Point, Row, areas, estimates
+from fairpc.auditing._assumptions import (
+    ARGUED,
+    Candidates,
+    WithinTest,
+    headline,
+    show_candidates,
+    within_test,
+)
+from fairpc.auditing._drawing import Mark, Plane, Point, Row, Series, areas, estimates
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows, taken
 from fairpc.core import AuditError, Bools, FairpcError, Floats, Positions, Record
 from fairpc.evidence import (
     SMALL,
-    CandidateStrata,
     Interval,
     StrataTest,
-    TestsByStratum,
-    compared,
     parity,
 )
 from fairpc.models import CircuitClassifier
 
-if TYPE_CHECKING:
-    from fairpc.auditing._audit import Audit
-
-MOST_COLUMNS: Final = 30
-"""Columns that are tried as strata unasked: about half a second each."""
-
-ARGUED: Final = (
-    "A stratum must be argued for: that the attribute may rightly matter, and is not itself the "
-    "result of unequal treatment. That the test no longer rejects within it is no argument."
-)
-TRIED: Final = (
-    "This is no list of proposals. Of many columns some remove a rejection by chance, some because "
-    "they leave few rows in each stratum, and some because they are themselves results of unequal "
-    "treatment, or stand for the group. " + ARGUED
-)
 _NONE: Final = (
     f" {text.NOTHING}: nothing fits exactly, or it is not known; the test says whether chance "
     "explains that."
@@ -51,21 +41,6 @@ _NONE: Final = (
 _DRAWN: Final = 12
 _LONG: Final = 16
 _OUTCOME: Final = {True: "contradicted", False: "not contradicted", None: "not tested"}
-_REMOVES: Final = {True: "no", False: "yes", None: "not tested"}
-
-
-@dataclass(frozen=True)
-class WithinTest:
-    """The test of parity within strata, on rows whose stratum is known."""
-
-    rejected: bool  #: whether nothing that fits every group is left at the level
-    p_value: float  #: smallest 1 − level at which nothing is; not said to be under 1e-12
-    p_words: str  #: the same for a sentence
-    level: float  #: of the set
-    n_rows: int  #: rows that were used
-    contradicted: tuple[str, ...]  #: strata that contradict it by themselves; none where shared
-    untested: tuple[str, ...]  #: strata that are too small to be tested, or to inform a line
-    outcome: str  #: what nothing fits, in words; empty where nothing is rejected
 
 
 @dataclass(frozen=True)
@@ -164,23 +139,11 @@ class OwnStrata(Record):
         own = self.mechanism == "within"
         alteration = "in each of them in its own way" if own else "alike in all of them"
         assumed = (
-            "behind a hidden fair decision that is independent of the group within strata of "
+            " that is independent of the group within strata of "
             f"{' × '.join(map(repr, self.columns))}, and labels that are bent {alteration}"
         )
-        test = self.test
-        if test is None:
-            why = self.untested.rstrip(".")
-            return f"The assumptions {assumed} were not tested on these rows: {why}."
-        if test.rejected:
-            return (
-                f"These rows contradict the assumptions {assumed} (p {test.p_words}): "
-                f"{test.outcome}, so a mechanism learned under them must not be read as what "
-                "happened."
-            )
-        return (
-            f"These rows do not contradict the assumptions {assumed} (p {test.p_words}); that does "
-            "not show that they hold."
-        )
+        outcome = "" if self.test is None else self.test.outcome
+        return headline(self.test, self.untested, outcome, assumed)
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -212,53 +175,12 @@ def _points(value: float, interval: Interval, way: int) -> str:
 
 
 @dataclass(frozen=True)
-class Candidates:
-    """Columns, taken as strata one by one."""
-
-    columns: tuple[CandidateStrata, ...]
-    silent: tuple[str, ...]  #: those that remove the rejection
-    n_untried: int  #: columns that were not tried, because there are many
-    level: float
-    n_rows: int  #: rows of the test
-    sentence: str
-    warning: str = TRIED
-
-
-@dataclass(frozen=True)
 class StrataFacts:
     """Parity within strata."""
 
     own: OwnStrata | None  #: those of the model, if it has any
     #: which columns would remove the rejection of parity without strata; None where not rejected
     candidates: Candidates | None
-
-
-def candidates(job: Job) -> Candidates | None:
-    """Columns as strata, on the splits of the plain test; None where that rejects nothing."""
-    tested = job.tested
-    if tested is None or not tested.unstratified.rejected:
-        return None
-    if tested.fit is None:
-        raise AuditError("the label has more than two classes: columns as strata need two")
-    names = tested.rows.features.names
-    tried = {name: tested.table[:, j] for j, name in enumerate(names[:MOST_COLUMNS])}
-    comparison = compared(
-        tested.fit,
-        tried,
-        job.settings.level,
-        watch=lambda name: job.report_step("strata.candidates", f": {name}"),
-    )
-    n_tested = sum(c.rejected is not None for c in comparison.columns)
-    listed = f"these remove the rejection: {', '.join(map(repr, comparison.silent))}"
-    return taken(
-        Candidates,
-        comparison,
-        n_untried=len(names) - len(tried),
-        n_rows=len(tested.table),
-        sentence=f"Of {text.counted(n_tested, 'column')} that could be tested as strata, one by "
-        "one and with one mechanism for all strata of a group, "
-        f"{listed if comparison.silent else 'none removes the rejection'}.",
-    )
 
 
 def gap_parts(job: Job) -> tuple[tuple[GapParts, ...], tuple[GapParts, ...]] | None:
@@ -311,7 +233,7 @@ def _own(job: Job) -> OwnStrata:
         positive=rows.positive_class,
         plain_rejected=None if plain is None else plain.rejected,
         plain_p_words="" if plain is None else text.p_words(plain.p_value),
-        test=None if test is None else _within_test(job, test),
+        test=None if test is None else within_test(job, test),
         untested=job.left_out.get("strata.test", ""),
         names=rows.groups,
         strata=tuple(_strata(job)),
@@ -333,10 +255,8 @@ def _strata(job: Job) -> Iterator[StratumFacts]:
         n, rates = [], []
         for g in range(len(rows.groups)):
             here = (where == a) & (rows.s == g)
-            labelled = here & (rows.d >= 0)
-            positive, weights = rows.d[labelled] == rows.positive, rows.each_weight[labelled]
             n.append(rows.number(here))
-            rates.append(float(np.average(positive, weights=weights)) if len(weights) else None)
+            rates.append(rows.mean(rows.d == rows.positive, here & (rows.d >= 0)))
         rate = float(job.model.stratum_rate_[a, rows.positive])
         small = min(n) < SMALL
         yield StratumFacts(name, tuple(n), tuple(rates), rate, possible.get(name), small)
@@ -381,44 +301,25 @@ def _joint(test: StrataTest, rows: AuditedRows) -> JointSet:
     return JointSet(group, drawn["within"], drawn["plain"], test.area, test.plain_area)
 
 
-def _within_test(job: Job, test: StrataTest | TestsByStratum) -> WithinTest:
-    names = cast(CircuitClassifier, job.model).strata_
-    contradicted: tuple[str, ...] = ()
-    if isinstance(test, StrataTest):
-        untested = tuple(names[s.stratum] for s in test.strata if not s.informs)
-        n_rows = sum(sum(s.n) for s in test.strata)
-        outcome = "no mechanism that is the same in all strata fits the labels of every group"
-    else:
-        contradicted = tuple(names[s.stratum] for s in test.strata if s.test.rejected)
-        untested = tuple(names[s.stratum] for s in test.left_out)
-        n_rows = sum(s.n for s in test.strata)
-        outcome = (
-            f"in {'; '.join(contradicted)} no rate of fair decisions fits every group, even with "
-            "a mechanism of its own"
-        )
-    facts = test.rejected, test.p_value, text.p_words(test.p_value), test.level, n_rows
-    return WithinTest(*facts, contradicted, untested, outcome if test.rejected else "")
-
-
-def _gist(_: Audit, facts: StrataFacts) -> str:
+def _gist(_: blocks.Audit, facts: StrataFacts) -> str:
     if facts.own is not None:
         return f"{len(facts.own.strata)} strata of {text.listed(facts.own.columns)}"
     return "Which columns would remove the rejection"
 
 
 @blocks.section("strata", "Within strata", _gist)
-def show_strata(audit: Audit, facts: StrataFacts) -> Iterator[blocks.Block]:
+def show_strata(audit: blocks.Audit, facts: StrataFacts) -> Iterator[blocks.Block]:
     """What holds within strata of the model, and which columns a rejection hangs on."""
     if facts.own is not None:
         yield from _show_own(audit, facts.own)
     if facts.candidates is not None:
         yield blocks.Heading("Which columns would remove the rejection?")
-        yield from _show_candidates(facts.candidates)
+        yield from show_candidates(facts.candidates)
     elif facts.own is not None and "strata.candidates" in audit.left_out:
         yield blocks.absent(audit, "strata.candidates")
 
 
-def _show_own(audit: Audit, own: OwnStrata) -> Iterator[blocks.Block]:
+def _show_own(audit: blocks.Audit, own: OwnStrata) -> Iterator[blocks.Block]:
     columns = " × ".join(text.short(name, 40) for name in own.columns)
     alteration = "In all strata of a group labels are bent alike."
     if own.mechanism == "within":
@@ -494,7 +395,7 @@ def _show_parts(own: OwnStrata) -> blocks.Figure:
     return blocks.Figure("How much of the gap is the mix of strata?", explained, picture, table)
 
 
-def _rates_table(audit: Audit, own: OwnStrata) -> blocks.TableBlock:
+def _rates_table(audit: blocks.Audit, own: OwnStrata) -> blocks.TableBlock:
     label = text.quoted(own.positive)
     head = ["Stratum", f"Fair decision {label}, learned", "Possible"]
     for name in own.names:
@@ -539,7 +440,7 @@ def _groups_table(own: OwnStrata) -> blocks.TableBlock:
     return blocks.TableBlock(caption, head, rows, words={3, 5} if shared else (), note=note)
 
 
-def _subgroups_table(audit: Audit, own: OwnStrata) -> blocks.TableBlock:
+def _subgroups_table(audit: blocks.Audit, own: OwnStrata) -> blocks.TableBlock:
     label = text.quoted(own.positive)
     head = ["Stratum", "Group", f"Labelled {label} although fair decision is not", "Possible"]
     head += [f"Labelled {label} as fair decision is", "Possible"]
@@ -563,11 +464,12 @@ def _show_joint(own: OwnStrata, joint: JointSet) -> blocks.Figure:
     """The possible mechanisms of the largest group, with strata and without."""
     learned = next(g for g in own.groups if g.group == joint.group)
     name, label = text.short(joint.group, 40), text.quoted(own.positive)
-    sets = (
-        Area("possible without strata", joint.plain),
-        Area("possible within strata", joint.within),
-    )
-    empty = [area.name.removeprefix("possible ") for area in sets if not area.corners]
+    known = {"without strata": joint.plain, "within strata": joint.within}
+    empty = [name for name, corners in known.items() if not corners]
+    sets = [
+        Series(f"possible {name}", [b0 for b0, _ in corners], [b1 for _, b1 in corners])
+        for name, corners in known.items()
+    ]
     void = f" Nothing is possible {' and '.join(empty)}: there is no area." if empty else ""
     explained = (
         f"Each point of an area is a mechanism that the labels of group {name}, the largest, leave "
@@ -584,32 +486,3 @@ def _show_joint(own: OwnStrata, joint: JointSet) -> blocks.Figure:
     table = blocks.TableBlock(caption, ("Parity", "Area"), cells)
     title = f"Mechanisms that labels leave possible, group {name}"
     return blocks.Figure(title, explained, picture, table)
-
-
-def _show_candidates(candidates: Candidates) -> Iterator[blocks.Block]:
-    yield blocks.Paragraph(
-        "Parity in the whole table is contradicted. Would it still be if fair decisions could "
-        f"depend on one of the columns? {candidates.sentence}"
-    )
-    yield blocks.Notice("Not a way to choose strata.", (candidates.warning,))
-    rows = []
-    for one in candidates.columns:
-        cells = [one.column, one.n_strata, one.smallest, _REMOVES[one.rejected]]
-        why = text.sentence(one.why) if one.why else ""
-        rows.append([*cells, text.p_value(one.p_value), one.mix, why])
-    head = ["Column", "Strata", "Fewest rows of a group", "Removes the rejection", "p"]
-    head += ["Share of the gap that is mix", "Why it was not tested"]
-    note = (
-        f"Computed on {text.counted(candidates.n_rows, 'row')}, each test at the "
-        f"{text.share(1 - candidates.level, 0)} level. Numbers are cut into about four bins. The "
-        "last share may be negative or above 100%, where the mix and the gaps within strata go "
-        "opposite ways."
-    )
-    if candidates.n_untried:
-        note += (
-            f" {text.counted(candidates.n_untried, 'further column')} not tried: in Python, "
-            "fairpc.evidence.compare_strata tries any."
-        )
-    caption, folded = "Each column taken as strata", len(rows) > 2 * _LONG
-    table = blocks.TableBlock(caption, head, rows, words={3}, note=note, folded=folded)
-    yield table.without_empty_remarks()

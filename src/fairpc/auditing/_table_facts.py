@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -13,19 +13,11 @@ from fairpc.auditing import _formats as text
 from fairpc.auditing._drawing import Row, bars
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows
-from fairpc.core import Bools, Codes, Floats
+from fairpc.core import Bools, Codes
 from fairpc.data import SMALL, TableCoding
 
-if TYPE_CHECKING:
-    from fairpc.auditing._audit import Audit
-
-
 _SUMMED_OUT: Final = "The model sums them out; no value is made up."
-
-
 _AS_THEY_ARE: Final = "The classifier is given them as missing and deals with them in its own way."
-
-
 _LONG: Final = 12  # rows of a picture, and of a table that is not folded
 
 
@@ -112,19 +104,14 @@ def _columns(coding: TableCoding) -> Iterator[Mapping[str, Any]]:
 
 
 def _count(rows: AuditedRows, codes: Codes, k: int, name: str, at_fit: int | None = None) -> Count:
-    n, share = rows.number(codes == k), _share(rows.each_weight, codes == k, codes >= 0)
+    n, share = rows.number(codes == k), rows.mean(codes == k, codes >= 0)
     return Count(name, n, share, at_fit is not None and n < SMALL, at_fit)
-
-
-def _share(weights: Floats, part: Bools, whole: Bools) -> float | None:
-    total = float(weights[whole].sum())
-    return float(weights[part & whole].sum()) / total if total else None
 
 
 def _missing(coding: TableCoding, rows: AuditedRows) -> Iterator[Missing]:
     def of(name: str, role: Literal["feature", "label", "group"], hidden: Bools) -> Missing:
-        each = [_share(rows.each_weight, hidden, rows.s == g) for g in range(len(rows.groups))]
-        whole = _share(rows.each_weight, hidden, rows.every) or 0.0
+        each = [rows.mean(hidden, rows.s == g) for g in range(len(rows.groups))]
+        whole = rows.mean(hidden, rows.every) or 0.0
         return Missing(name, role, whole, tuple(each))
 
     for j, name in enumerate(coding.features.names):
@@ -133,14 +120,14 @@ def _missing(coding: TableCoding, rows: AuditedRows) -> Iterator[Missing]:
     yield of(", ".join(coding.groups.column_names), "group", rows.s < 0)
 
 
-def _data_gist(_: Audit, facts: TableFacts) -> str:
+def _data_gist(_: blocks.Audit, facts: TableFacts) -> str:
     holes = sum(column.share > 0 for column in facts.missing)
     missing = f"values missing in {text.counted(holes, 'column')}" if holes else "nothing missing"
     return f"{text.counted(facts.n_rows, 'row')}, {len(facts.groups)} groups, {missing}"
 
 
 @blocks.section("data", "Data, groups, missing values", _data_gist)
-def show_data(_: Audit, facts: TableFacts) -> Iterator[blocks.Block]:
+def show_data(_: blocks.Audit, facts: TableFacts) -> Iterator[blocks.Block]:
     """Who is in the table, and what is not known about them."""
     yield from show_rows(facts)
     yield show_missing(facts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
@@ -22,9 +22,6 @@ from fairpc.auditing._table_facts import TableFacts
 from fairpc.core import Record
 from fairpc.data import SMALL
 from fairpc.models import LatentDecision
-
-if TYPE_CHECKING:
-    from fairpc.auditing._audit import Audit
 
 DISCLAIMER: Final = "This is evidence, not a certificate of compliance."
 _CONSEQUENCES: Final = (
@@ -196,7 +193,7 @@ def _audited(data: TableFacts) -> str:
 
 
 @blocks.section("verdict", "Verdict", lambda *_: "")
-def show_verdict(audit: Audit, verdict: Verdict) -> Iterator[blocks.Block]:
+def show_verdict(audit: blocks.Audit, verdict: Verdict) -> Iterator[blocks.Block]:
     """The findings; a rejection of the assumptions, or a drift of Df, stands out."""
     consequences = (_CONSEQUENCES,) if verdict.rejected else ()
     yield blocks.Notice(verdict.headline, consequences, alert=verdict.withdrawn)
@@ -213,7 +210,7 @@ def show_verdict(audit: Audit, verdict: Verdict) -> Iterator[blocks.Block]:
     )
 
 
-def _key_numbers(audit: Audit, verdict: Verdict) -> list[tuple[str, str]]:
+def _key_numbers(audit: blocks.Audit, verdict: Verdict) -> list[tuple[str, str]]:
     """What a reader compares at first sight; how many rows there are stands under the title."""
     labels, parity = audit.labels, audit.parity
     pairs, ratios = [], {}
