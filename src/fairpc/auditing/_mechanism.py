@@ -134,8 +134,6 @@ def mechanism_facts(job: Job) -> MechanismFacts:
     account = BiasAccount(rows.groups, rows.classes, mechanism, counts)
     sentences = account.sentences
     sentence = _sentence(altered, rows.positive_class, bool((rows.s >= 0).any()))
-    if account.unaltered:
-        (sentence,) = sentences
     if isinstance(model, LatentDecision) and model.score_map_.straight:
         sentences, sentence = (_STRAIGHT,), _STRAIGHT
     by_group: tuple[tuple[float, ...], ...] = ()
