@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fairpc.auditing import Verdict
-from fairpc.core._serialising import MOST, notebook_html
+from fairpc.core._records import MOST, notebook_html
 from fairpc.evidence import ParityMonitor, equal_rates, identified_set, parity, parity_curve
 from fairpc.models import BiasAccount
 

@@ -22,7 +22,7 @@ from fairpc.data import (
     read_frame,
     resolve,
 )
-from fairpc.data._fit_coding import fit_features
+from fairpc.data._coding import fit_features
 from fairpc.data._summary import summarise_source
 from published import RAW
 

@@ -7,20 +7,20 @@ from fairpc.datasets import load_loans
 from fairpc.errors import LearningError
 
 
-def test_applications_do_not_show_who_deserves_a_loan():
+def test_applications_do_not_show_who_deserves_a_loan() -> None:
     loans = load_loans()
     assert loans.X.shape == (5_000, 7)
     assert "deserving" not in loans.frame.columns
     assert set(loans.columns) == set(loans.frame.columns)
 
 
-def test_the_version_with_the_truth_has_the_same_rows():
+def test_the_version_with_the_truth_has_the_same_rows() -> None:
     loans, truth = load_loans(), load_loans("truth")
     assert truth.frame.drop("deserving").equals(loans.frame)
     assert truth.frame["deserving"].equals(loans.df)
 
 
-def test_rows_follow_the_planted_rule():
+def test_rows_follow_the_planted_rule() -> None:
     loans = load_loans()
     deserving, approved = (np.asarray(column) == "yes" for column in (loans.df, loans.y))
     woman = np.asarray(loans.sensitive) == "F"
@@ -32,6 +32,6 @@ def test_rows_follow_the_planted_rule():
     assert approved[~deserving].mean() == pytest.approx(0.02, abs=0.01)
 
 
-def test_an_unknown_version_is_refused():
+def test_an_unknown_version_is_refused() -> None:
     with pytest.raises(LearningError, match="version is 'raw'"):
         load_loans("raw")  # type: ignore[arg-type]

@@ -77,7 +77,7 @@ def test_rows_beyond_memory_are_fitted_in_parts(
 ) -> None:
     monkeypatch.setattr("fairpc.data._source.BATCH_ROWS", 300)
     monkeypatch.setattr("fairpc.data._source.READ_ROWS", 300)
-    monkeypatch.setattr("fairpc.data._distinct.PART_CELLS", 2500)
+    monkeypatch.setattr("fairpc.data._table.PART_CELLS", 2500)
     frame = table(4000).drop("weight")
     source = written(frame, tmp_path, "folder" if kept == "folder" else "lazy")
     settings: dict[str, Any] = {"structure": "chow-liu", "random_state": 0, "max_iter": 30}
@@ -95,7 +95,7 @@ def test_rows_beyond_memory_are_fitted_in_parts(
 
 
 def test_choices_on_a_sample_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairpc.data._distinct.PART_CELLS", 2500)
+    monkeypatch.setattr("fairpc.data._table.PART_CELLS", 2500)
     settings: dict[str, Any] = {"n_components": 1, "max_iter": 5, "max_splits": 5}
     model = FairPC("sex", random_state=0, **settings)
     model.fit(table(4000).drop("weight").lazy(), "label", max_memory="1MB")

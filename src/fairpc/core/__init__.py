@@ -73,7 +73,16 @@ from fairpc.core._errors import (
     warn_caller,
 )
 from fairpc.core._hashing import RowSample, fingerprint, row_digest, row_hash, row_uniform
-from fairpc.core._records import ALTERED, MAX_BYTES, parse_json, read_json, record
+from fairpc.core._records import (
+    ALTERED,
+    MAX_BYTES,
+    Record,
+    notebook_html,
+    parse_json,
+    read_json,
+    record,
+    serialise,
+)
 from fairpc.core._running import (
     Say,
     ending_on_signals,
@@ -84,7 +93,6 @@ from fairpc.core._running import (
     terminal,
     thread_count,
 )
-from fairpc.core._serialising import Record, notebook_html, serialise
 from fairpc.core._whole_files import (
     AnyPath,
     check_writable,

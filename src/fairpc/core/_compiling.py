@@ -35,7 +35,7 @@ class _Compilation(event.Listener):  # type: ignore[misc]
     """
 
     def __init__(self) -> None:
-        self._said = False
+        self.said = False
         self._depth = 0
         self._lock = Lock()
 
@@ -47,8 +47,8 @@ class _Compilation(event.Listener):  # type: ignore[misc]
             if self._depth == 1:
                 self._collecting = gc.isenabled()
                 gc.disable()
-            said, self._said = self._said, True
-        if not (said or _NoCache.said):  # what is compiled anew each time has been announced
+            said, self.said = self.said, True
+        if not said:
             logging.getLogger("fairpc").info(
                 "compiling what this needs for the first time: some seconds, and then it is kept"
             )
@@ -69,19 +69,14 @@ _compilation = _Compilation()
 event.register("numba:compile", _compilation)
 
 
-class _NoCache:
-    """Says once that nothing compiled can be kept; the log of "fairpc" has it as a warning."""
-
-    said = False
-
-    @classmethod
-    def say(cls) -> None:
-        if not cls.said:
-            cls.said = True
-            logging.getLogger("fairpc").warning(
-                "no folder for compiled code can be written, so every process compiles anew, which "
-                "takes some seconds: set NUMBA_CACHE_DIR to a folder that can"
-            )
+@cache
+def _say_uncached() -> None:
+    """Say once that nothing compiled can be kept; the log of "fairpc" has it as a warning."""
+    _compilation.said = True  # what is compiled anew each time is announced by this
+    logging.getLogger("fairpc").warning(
+        "no folder for compiled code can be written, so every process compiles anew, which "
+        "takes some seconds: set NUMBA_CACHE_DIR to a folder that can"
+    )
 
 
 class _Definitions(local):
@@ -145,6 +140,6 @@ def _compiled(function: F, options: dict[str, Any]) -> F:
     try:
         compiled = njit(cache=True, **options)(function)
     except RuntimeError:
-        _NoCache.say()
+        _say_uncached()
         compiled = njit(**options)(function)
     return compiled  # type: ignore[no-any-return]

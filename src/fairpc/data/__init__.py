@@ -7,8 +7,9 @@ from fairpc.data._coding import (
     TableCoding,
     absent,
     check_not_both,
-    check_rows,
+    fit_coding,
     identifiers,
+    warn_of_dropped,
 )
 from fairpc.data._column import (
     CALENDAR,
@@ -28,15 +29,6 @@ from fairpc.data._column import (
 )
 from fairpc.data._column_summary import FAN_IN
 from fairpc.data._delimited import NotUtf8Error
-from fairpc.data._distinct import (
-    UNBOUNDED,
-    CodedRows,
-    Distinct,
-    DistinctSum,
-    Packing,
-    RowParts,
-    add_distinct,
-)
 from fairpc.data._files import (
     ReadErrors,
     TableFiles,
@@ -46,19 +38,31 @@ from fairpc.data._files import (
     reason_of,
     write_table,
 )
-from fairpc.data._fit_coding import fit_coding, resolve, warn_of_dropped
 from fairpc.data._fit_column import BINS, IDENTIFIES, EncodingOptions, NumberModel, identifies
-from fairpc.data._frame import Frame, exactly, read_columns, read_frame, take_rows
+from fairpc.data._frame import (
+    Frame,
+    check_rows,
+    exactly,
+    read_columns,
+    read_frame,
+    resolve,
+    take_rows,
+)
 from fairpc.data._groups import (
     SMALL,
     Groups,
     Labels,
-    check_apart,
     fit_groups,
     fit_labels,
-    same_as_label,
 )
-from fairpc.data._leaks import leaving_out, merged_leaks, set_leaks, warn_leak
+from fairpc.data._leaks import (
+    check_apart,
+    leaving_out,
+    merged_leaks,
+    same_as_label,
+    set_leaks,
+    warn_leak,
+)
 from fairpc.data._source import (
     BATCH_ROWS,
     FrameSource,
@@ -77,7 +81,14 @@ from fairpc.data._source import (
 from fairpc.data._table import (
     MAX_ARITY,
     MISSING,
+    UNBOUNDED,
+    CodedRows,
+    Distinct,
+    DistinctSum,
+    Packing,
+    RowParts,
     Table,
+    add_distinct,
     check_codes,
     check_some_weights,
     check_weights,
@@ -89,7 +100,6 @@ from fairpc.data._values import (
     Level,
     Sentinel,
     Values,
-    dates_of,
     distinct_numbers,
     levels_of,
     marks_of,
@@ -97,6 +107,6 @@ from fairpc.data._values import (
     read_values,
     to_numbers,
 )
-from fairpc.data._writing import DECIMALS, STANDARD, Writing
+from fairpc.data._writing import DECIMALS, STANDARD, Writing, dates_of
 
 __all__ = ["MISSING", "Table", "distinct_rows"]

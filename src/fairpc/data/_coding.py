@@ -1,33 +1,61 @@
-"""A fitted encoding: rows of any frame to codes and back, the same way every time."""
+"""How tables become codes: rows of any frame to codes and back, and how that is learned."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.core import Codes, Floats, TableError, TableWarning, counted
+from fairpc.core import (
+    Codes,
+    DroppedWarning,
+    Floats,
+    TableError,
+    TableWarning,
+    counted,
+    warn_caller,
+)
 from fairpc.data._column import (
     Coded,
     Column,
     Dropped,
     code_columns,
+    code_values,
     decode,
     exact_numbers,
     shown_numbers,
 )
-from fairpc.data._distinct import Distinct, Packing
-from fairpc.data._fit_column import FEW_ROWS, IDENTIFIES
-from fairpc.data._frame import Frame, read_columns, read_frame
-from fairpc.data._groups import SMALL, Groups, Labels
-from fairpc.data._source import Roles, shown_name
-from fairpc.data._summary import weighted
-from fairpc.data._table import check_codes
+from fairpc.data._fit_column import (
+    FEW_ROWS,
+    IDENTIFIES,
+    EncodingOptions,
+    fit_column,
+    warn_of_codes,
+    warn_of_writing,
+)
+from fairpc.data._frame import Frame, check_rows, read_frame
+from fairpc.data._groups import (
+    SMALL,
+    Groups,
+    Labels,
+    groups_of,
+    labels_of,
+    warn_of_classes,
+    warn_of_groups,
+)
+from fairpc.data._leaks import column_copies, label_leaks, warn_leak
+from fairpc.data._source import Roles, Source, Watcher, shown_name
+from fairpc.data._summary import Summary, summarise_source, values_at, weighted
+from fairpc.data._table import Distinct, Packing, check_codes, no_weight
 from fairpc.data._values import Sentinel, read_values
+
+LEFT_OUT: Final = "left out on request"
+_MOST_SAID: Final = 10
+"""Columns that a warning says the reason of."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +99,6 @@ class Encoding(Coded):
     def ordered(self) -> tuple[bool, ...]:
         """Whether the codes of each column that is used are bins, which have an order."""
         return tuple(column.binned for column in self.columns)
-
-    @property
-    def rewritten(self) -> bool:
-        """Whether numbers of some column are written otherwise than programs write them."""
-        return any(column.written is not None for column in self.columns)
 
     def column(self, name: str) -> Column:
         """The column of this name; a TableError if it is not used."""
@@ -357,23 +380,6 @@ def check_not_both(sensitive_features: Any) -> None:
         )
 
 
-def check_rows(X: Any, frame: Frame, values: Any, what: str) -> None:
-    """A TableError where something is not given for each row of a table, in their order."""
-    length = read_columns(values, "values").n_rows
-    if length != frame.n_rows:
-        rows = counted(frame.n_rows, "row")
-        raise TableError(f"{rows} and {counted(length, what)}: give one per row")
-    # Two pandas objects must have one index: joining them silently would mix up rows.
-    ours, theirs = getattr(X, "index", None), getattr(values, "index", None)
-    if ours is None or theirs is None or callable(ours) or callable(theirs):
-        return
-    if not ours.equals(theirs):
-        raise TableError(
-            f"the index of the {what}s differs from that of the table: align them, or give "
-            "arrays with .to_numpy()"
-        )
-
-
 def identifiers(encoding: Encoding) -> dict[str, str]:
     """Columns that were dropped because they tell rows apart, one by one or a few, and why.
 
@@ -384,3 +390,95 @@ def identifiers(encoding: Encoding) -> dict[str, str]:
         for each in encoding.dropped
         if each.reason.startswith((IDENTIFIES, FEW_ROWS))
     }
+
+
+def fit_coding(
+    source: Source,
+    roles: Roles,
+    *,
+    positive: Any = None,
+    options: EncodingOptions | None = None,
+    watch: Watcher | None = None,
+    again: bool = False,
+    given_whole: bool = False,
+) -> tuple[TableCoding, bool]:
+    """Learn how a table becomes codes, in one pass; and whether its weights count rows.
+
+    Columns that give the label away are warned of, unless the table was coded before (``again``).
+    So are columns that are dropped, unless a classifier is ``given`` the table ``whole``.
+    """
+    summary = summarise_source(source, roles, watch)
+    if not summary.weight:
+        raise no_weight()
+    if not roles.features:
+        raise TableError(
+            f"the table has n_features = {len(roles.sensitive)}, all of them sensitive: give "
+            "features too"
+        )
+    crossing, sentinels = summary.groups, roles.missing_values
+    groups = groups_of(crossing.columns, crossing.rows, crossing.weights, sentinels)
+    n_labels = len(summary.labels.data) + bool(summary.label_weights[-1])
+    found, known = values_at(summary.labels, np.arange(n_labels)), summary.label_weights[:n_labels]
+    labels = labels_of(shown_name(roles.label), found, known, positive, sentinels)
+    classes, n_classes = code_values(labels.column, summary.labels), len(labels.classes)
+    given = options or EncodingOptions(), classes, n_classes, labels.positive
+    features = fit_features(source, roles, summary, *given)
+    if not again:
+        for warn in (warn_of_writing, warn_of_codes):
+            for column in features.columns:
+                warn(column, summary.columns[column.name])
+        if not given_whole:
+            warn_of_dropped([d for d in features.dropped if d.reason != LEFT_OUT])
+        warn_of_groups(groups)
+        warn_of_classes(labels, len(groups.names))
+        for leak in label_leaks(summary, classes.astype(np.int64), n_classes, features.columns):
+            warn_leak(leak, f"the label {labels.name!r}")
+    sensitive = tuple(name for name in roles.sensitive if name in (roles.names or source.names))
+    return TableCoding(features, labels, groups, sensitive), summary.whole
+
+
+def warn_of_dropped(dropped: Sequence[Dropped]) -> None:
+    """Say which columns are not used, and why."""
+    if dropped:
+        each = "; ".join(f"{d.name!r} ({d.reason})" for d in dropped[:_MOST_SAID])
+        more = f" and {len(dropped) - _MOST_SAID} more" if len(dropped) > _MOST_SAID else ""
+        n = counted(len(dropped), "column is", "columns are")
+        warn_caller(DroppedWarning(f"{n} not used: {each}{more}"))
+
+
+def fit_features(
+    source: Source,
+    roles: Roles,
+    summary: Summary,
+    options: EncodingOptions,
+    classes: Codes,
+    n_classes: int,
+    positive: int = -1,
+) -> Encoding:
+    """How the features of a table become codes; ``classes`` are those of the distinct labels.
+
+    Columns with one value, identifiers (a different value in every row) and
+    one-to-one copies of an earlier column are dropped; ``Encoding.dropped`` says why.
+    """
+    codes = None
+    if options.binning == "label" and n_classes > 1:
+        codes = np.append(classes, -1).astype(np.int64)
+    reading = summary.scale, codes, positive
+    apart = {roles.label, roles.weight, roles.fair}
+    names = roles.names or tuple(name for name in source.names if name not in apart)
+    fitted: dict[str, Column | Dropped] = {
+        name: fit_column(name, summary.columns[name], options.of_column(name), *reading)
+        if name in summary.columns
+        else Dropped(name, LEFT_OUT)
+        for name in names
+    }
+    columns = [c for c in fitted.values() if isinstance(c, Column)]
+    copies = column_copies(source, roles, summary, columns)
+    for name, original in copies.items():
+        fitted[name] = Dropped(name, f"it is a one-to-one copy of column {original!r}")
+    used = tuple(c for c in fitted.values() if isinstance(c, Column))
+    dropped = tuple(d for d in fitted.values() if isinstance(d, Dropped))
+    if not used:
+        reasons = "; ".join(d.message for d in dropped[:3])
+        raise TableError(f"no column is left to learn from: {reasons}")
+    return Encoding(used, dropped, names, source.from_array, roles.missing_values)

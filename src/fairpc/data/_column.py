@@ -28,21 +28,19 @@ from fairpc.data._density import DAY, ColumnDensity
 from fairpc.data._frame import Frame
 from fairpc.data._table import MAX_ARITY, MISSING
 from fairpc.data._values import (
-    DIRECT,
     EXACT,
     Level,
     Sentinel,
     Values,
     ValueType,
-    by_hash,
+    look_up_numbers,
+    look_up_text,
     marks_of,
-    number_texts,
-    parsed_numbers,
     read_values,
     to_dates,
     to_numbers,
 )
-from fairpc.data._writing import STANDARD, Writing
+from fairpc.data._writing import STANDARD, Writing, parsed_numbers
 
 Kind = Literal["category", "number", "boolean", "date"]
 
@@ -371,14 +369,12 @@ def _codes(column: Column, values: Values) -> Codes:
         return _text_codes(column, values)
     if column.kind == values.type == "boolean":
         return np.asarray(values.data, np.int16)
-    if column.binned:
-        return bin_codes(column.edges, numbers_of(column, values))
-    if values.type == "date":
+    if values.type == "date" and not column.binned:
         raise _changed(column, values)
     if column.textual:
         texts = _truths(column, values) if values.type == "boolean" else _as_text(values)
         return look_up_text(text_levels(column), texts)
-    return look_up_numbers(number_levels(column), _numbers(column, values))
+    return _number_codes(column, values)
 
 
 def _text_codes(column: Column, values: Values) -> Codes:
@@ -389,15 +385,15 @@ def _text_codes(column: Column, values: Values) -> Codes:
     codes = look_up_text(known if column.binned else text_levels(column), texts)
     rest = codes < 0
     if not column.textual and (rest & ~values.missing()).any():
-        codes[rest] = _parsed_codes(column, values.taken(rest))
+        codes[rest] = _number_codes(column, values.taken(rest))
     return codes
 
 
-def _parsed_codes(column: Column, values: Values) -> Codes:
-    """Codes of numbers or dates that are written as text."""
-    if column.kind == "category":
-        return look_up_numbers(number_levels(column), _numbers(column, values))
-    return bin_codes(column.edges, numbers_of(column, values))
+def _number_codes(column: Column, values: Values) -> Codes:
+    """Codes of numbers or dates, which may be written as text."""
+    if column.binned:
+        return bin_codes(column.edges, numbers_of(column, values))
+    return look_up_numbers(number_levels(column), _numbers(column, values))
 
 
 def text_levels(column: Column) -> dict[str, int]:
@@ -480,30 +476,3 @@ def _warn_unseen(column: Column, values: Values, codes: Codes) -> None:
         f"{counted(int(unseen.sum()), 'value counts', 'values count')} as missing",
         TableWarning,
     )
-
-
-def look_up_text(levels: dict[str, int], texts: Any) -> Codes:
-    """Code of each text of a polars series; -1 where it is null or no level."""
-    found = by_hash(texts, levels, -1)
-    if found is not None:
-        return found.astype(np.int16)
-    codes = np.array([*levels.values(), -1], np.int16)
-    return np.asarray(codes[number_texts(texts, list(levels))], np.int16)
-
-
-def look_up_numbers(levels: dict[float, int], data: Array) -> Codes:
-    """Code of each number; -1 where it is NaN or no level."""
-    order = sorted(levels)
-    codes = np.array([levels[v] for v in order], np.int16)
-    known = np.array(order)
-    low, span = int(order[0]), int(order[-1]) - int(order[0]) + 1
-    direct = span < DIRECT and abs(low) < EXACT
-    if direct and data.dtype.kind in "iu" and known.dtype.kind == "i":
-        table = np.full(span + 2, -1, np.int16)
-        table[known - low + 1] = codes
-        # Clipped before the subtraction, so that no integer overflows.
-        wide = np.clip(data.astype(np.int64, copy=False), low - 1, low + span)
-        return table[wide - (low - 1)]
-    place = np.searchsorted(known, data)
-    place[place == len(known)] = 0
-    return np.where(known[place] == data, codes[place], np.int16(-1))

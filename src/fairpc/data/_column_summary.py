@@ -15,15 +15,13 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.core import Array, Bools, Floats, Integers, Ints, need_threads
-from fairpc.data._values import Sentinel, Values, ValueType, is_integral, number_texts
+from fairpc.data._values import Values, ValueType, is_integral, number_texts
 from fairpc.data._writing import PERCENT, STANDARD, Writing, likeliest
 
 Marks = tuple[ValueType, str, str]
 """A way to read text: as dates, or as numbers with a decimal mark and a thousands separator."""
 
 _AS_PROGRAMS: Final[Marks] = ("number", *STANDARD.marks)
-_HOW: Final = ("decimal", "numeric", "sentinels")
-"""What is said of how text is to be read."""
 _KEPT_HASHES: Final = 1024
 _FEW_CELLS: Final = 24
 
@@ -140,34 +138,33 @@ class Numbers:
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """Distinct texts, a polars series, with a row of ``weights`` each.
+    """Distinct texts with a row of ``weights`` each.
 
     Attributes:
+        values: the listed texts, and how they are to be read.
         rest: weight of texts that are no longer listed, per class; None where all are.
         numbers: all texts as numbers or dates, where not all are listed and all are such; in each
             way in which they can be read, because later batches may rule some out.
-        remark, decimal, numeric, sentinels: as in ``Values``.
     """
 
-    texts: Any
+    values: Values
     weights: Floats
     rest: Floats | None = None
     numbers: Mapping[Marks, Numbers] = field(default_factory=dict)
-    remark: str = ""
-    decimal: str | None = None
-    numeric: bool = False
-    sentinels: tuple[Sentinel, ...] = ()
+
+    @property
+    def texts(self) -> Any:
+        """The listed texts as a polars series."""
+        return self.values.data
+
+    @property
+    def remark(self) -> str:
+        return self.values.remark
 
     @property
     def listed(self) -> bool:
         """Whether every distinct text is listed."""
         return self.rest is None
-
-    @property
-    def values(self) -> Values:
-        """The listed texts."""
-        how: Any = {name: getattr(self, name) for name in _HOW}
-        return Values("text", self.texts, **how)
 
     def repeats(self) -> Repeats:
         """How often listed texts occur, where weights count rows."""
@@ -208,7 +205,7 @@ class Texts:
         rest = self.weights[order[RUNS:]].sum(axis=0)
         return replace(
             self,
-            texts=self.texts.gather(kept),
+            values=replace(self.values, data=self.texts.gather(kept)),
             weights=self.weights[kept],
             rest=rest if self.rest is None else self.rest + rest,
             numbers=numbers,
@@ -262,8 +259,7 @@ class ColumnSummary:
         seen = np.flatnonzero(counts.any(axis=1))
         if len(seen) < len(texts):
             texts, counts = texts.gather(seen), counts[seen]
-        how: Any = {name: getattr(values, name) for name in _HOW}
-        every = Texts(texts, counts, remark=values.remark, **how)
+        every = Texts(replace(values, data=texts, declared=False), counts)
         content = every.bounded(rows.most, values.declared)
         if not content.listed and repeats is None:
             repeats = every.repeats()
@@ -356,19 +352,15 @@ def _add_texts(parts: Sequence[Texts], most: int | None, declared: bool) -> Text
     import polars as pl
 
     ids, texts = text_ids(pl.concat([part.texts for part in parts]))
-    order = texts.arg_sort()
-    rank = np.empty(len(texts), np.int64)
-    rank[order.to_numpy()] = np.arange(len(texts))
     weights = np.zeros((len(texts), parts[0].weights.shape[1]))
-    np.add.at(weights, rank[ids], np.concatenate([part.weights for part in parts]))
+    np.add.at(weights, ids, np.concatenate([part.weights for part in parts]))
     rest = _sum([part.rest for part in parts])
     return replace(
         parts[0],
-        texts=texts.gather(order),
+        values=replace(parts[0].values, data=texts, remark=max(part.remark for part in parts)),
         weights=weights,
         rest=rest,
         numbers={} if rest is None or declared else _add_readings(parts, most),
-        remark=max(part.remark for part in parts),
     ).bounded(most, declared)
 
 
@@ -461,12 +453,17 @@ class QuantileSketch:
         return add_sketches(parts, most)
 
     @classmethod
-    def of(cls, values: Array, weights: Floats, most: int | None = None) -> QuantileSketch:
+    def of(
+        cls, values: Array, weights: Floats, most: int | None = None, error: float = 0.0
+    ) -> QuantileSketch:
         """The sketch of numbers in any order, with a row of weights each."""
+        # A stable sort adds up in the order given, and merges lists that are sorted themselves.
         order = np.argsort(values, kind="stable")
-        ordered = values[order]
-        start = run_starts(ordered)
-        return cls(ordered[start], np.add.reduceat(weights[order], start, axis=0)).joined(most)
+        values, weights = values[order], weights[order]
+        start = run_starts(values)
+        if len(start) < len(values):
+            values, weights = values[start], np.add.reduceat(weights, start, axis=0)
+        return cls(values, weights, error).joined(most)
 
     def joined(self, most: int | None = None, runs: int = RUNS) -> QuantileSketch:
         """The same numbers in at most about ``runs`` runs, if there are more than ``most``.
@@ -499,15 +496,8 @@ def add_sketches(parts: Sequence[QuantileSketch], most: int | None = None) -> Qu
     if len(parts) == 1:
         return parts[0]
     values = np.concatenate([part.values for part in parts])
-    # Each batch is sorted: a stable sort merges them, and adds up in the order of the batches.
-    order = np.argsort(values, kind="stable")
-    values = values[order]
-    start = run_starts(values)
-    weights = np.concatenate([part.weights for part in parts])[order]
-    if len(start) < len(values):
-        values, weights = values[start], np.add.reduceat(weights, start, axis=0)
-    error = sum(part.error for part in parts)
-    return QuantileSketch(values, weights, error).joined(most)
+    weights = np.concatenate([part.weights for part in parts])
+    return QuantileSketch.of(values, weights, most, sum(part.error for part in parts))
 
 
 def widened(weights: Floats, column: Ints, n_classes: int) -> Floats:

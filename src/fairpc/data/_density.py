@@ -335,16 +335,12 @@ def fit_density(edges: tuple[float, ...], atoms: Atoms) -> ColumnDensity | None:
     heavy = atoms.values[(atoms.weights >= least) & (atoms.weights > 0)]
     bounds = (-math.inf, *edges, math.inf)
     parts = [_fit_bin(values, heavy, low, high) for low, high in pairwise(bounds)]
-    cuts: list[float] = []
-    masses: list[float] = []
-    for low, part in zip(bounds, parts, strict=False):
-        starts = [*([low] if cuts or low > -math.inf else []), *part.cuts]
-        cuts += starts
-        masses += [part.points.get(start, 0.0) for start in starts]
+    cuts = tuple(cut for part in parts for cut in part.cuts)
+    masses = tuple(part.points.get(cut, 0.0) for part in parts for cut in part.cuts)
     weights = tuple(w for part in parts for w in part.weights)
     rates = tuple(r for part in parts for r in part.rates)
     try:
-        return ColumnDensity(edges, tuple(cuts), weights, rates, tuple(masses), step)
+        return ColumnDensity(edges, cuts, weights, rates, masses, step)
     except TableError:
         return None
 
@@ -357,15 +353,13 @@ def _step(atoms: Atoms) -> float:
 
 
 def _fit_bin(column: _Section, heavy: Floats, low: float, high: float) -> _Pieces:
-    """Sections between the heavy values of a bin, each with its pieces."""
+    """Sections between the heavy values of a bin, each with its pieces; cuts where they start."""
     values = column.within(low, high)
     points = [float(v) for v in heavy if low <= v < high]
+    starts = {low, *points}
     if column.step:
         # A heavy whole number is a piece of its own.
-        starts = {low, *points, *(v + column.step for v in points)}
-        starts = {v for v in starts if v < high}
-    else:
-        starts = {low, *points}
+        starts |= {v + column.step for v in points if v + column.step < high}
     bounds = [*sorted(starts), high]
     rest = values
     if not column.step:
@@ -389,7 +383,7 @@ def _fit_bin(column: _Section, heavy: Floats, low: float, high: float) -> _Piece
     ]
     cuts: list[float] = []
     for (_, a, _), pieces in zip(sections, fitted, strict=True):
-        cuts += [*([a] if a != low else []), *pieces.cuts]
+        cuts += [*([a] if a > -math.inf else []), *pieces.cuts]
     rates = tuple(r for pieces in fitted for r in pieces.rates)
     masses = {v: n / total for v, n in at.items()}
     return _Pieces(tuple(cuts), tuple(weights), rates, points=masses)

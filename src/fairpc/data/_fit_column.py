@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
 import numpy as np
 
-from fairpc.core import Array, Floats, Ints, TableError, counted
+from fairpc.core import Array, ColumnWarning, Floats, Ints, TableError, counted, warn_caller
 from fairpc.data._binning import Atoms, choose_edges, distinct_edges, value_label
 from fairpc.data._column import Column, Dropped, Kind
 from fairpc.data._column_summary import MOST, ColumnSummary, Numbers, RowClasses, Texts
 from fairpc.data._density import fit_density
 from fairpc.data._table import MAX_ARITY
-from fairpc.data._values import EXACT, Level, Values, levels_of
+from fairpc.data._values import AS_NUMBERS, EXACT, Level, Values, levels_of
 from fairpc.data._writing import STANDARD
 
 Binning = Literal["label", "quantile"]
@@ -37,6 +37,9 @@ TO_KEEP: Final = "name it with numeric=… or categorical=… to keep it"
 
 MAX_MERGED: Final = 256
 """Merged levels beyond this number are not listed: "other" then takes every other value."""
+
+CODE_FAR: Final = 10.0
+"""How many times as large as all others a number is that may be a code for a missing value."""
 
 BINS: Final = 8
 """Bins of a numeric column, unless another number is asked for."""
@@ -170,7 +173,7 @@ def fit_column(
     content = summary.content
     if content is None:
         return Dropped(name, "it is missing in every row")
-    if isinstance(content, Texts) and content.numeric:
+    if isinstance(content, Texts) and content.values.numeric:
         raise TableError(
             f"column {name!r} was declared numeric, and no way to write numbers fits all its rows: "
             "write them alike, or name the decimal mark with decimal"
@@ -358,3 +361,40 @@ def merge_rare(weights: Floats, rare: float, max_levels: int) -> tuple[list[int]
         kept = np.sort(heaviest)
     merged = np.setdiff1d(np.arange(len(weights)), kept)
     return kept.tolist(), merged.tolist()
+
+
+def warn_of_writing(column: Column, summary: ColumnSummary) -> None:
+    """Say that a column is read otherwise than it is written."""
+    content = summary.read.content
+    if column.written is not None and content is not None and content.remark != AS_NUMBERS:
+        warn_caller(
+            ColumnWarning(
+                f"column {column.name!r}: {content.remark}; name it with categorical=… to keep "
+                "the text, or the decimal mark with decimal"
+            ),
+        )
+
+
+def warn_of_codes(column: Column, summary: ColumnSummary) -> None:
+    """Say which numbers look like codes for a missing value."""
+    content = summary.read.content
+    if column.kind != "number" or not isinstance(content, Numbers):
+        return
+    for code, low, high in _likely_codes(content.sketch.values):
+        warn_caller(
+            ColumnWarning(
+                f"column {column.name!r} has the number {code}, and others from {low} to "
+                f"{high} only: if it stands for a missing value, say so with "
+                f"missing_values=({code},) or --missing {code}"
+            )
+        )
+
+
+def _likely_codes(values: Array) -> Iterator[tuple[str, str, str]]:
+    """A first or last number of nines that is far from all others, and the ends of these."""
+    for code, others in ((values[-1], values[:-1]), (values[0], values[1:])):
+        if abs(code) >= 99 and set(str(int(abs(code)))) == {"9"} and len(others):
+            extremes = float(others[0]), float(others[-1])
+            if CODE_FAR * max(map(abs, extremes)) <= abs(code):
+                low, high = (value_label(end, date=False) for end in extremes)
+                yield repr(code.item()), low, high

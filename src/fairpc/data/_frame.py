@@ -10,7 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.core import Array, TableError
+from fairpc.core import Array, TableError, counted
+
+Names = str | int | Iterable[str | int]
 
 MAX_COLUMNS: Final = 4096
 """More columns than this are a mistake (one-hot text, a transposed table) or out of reach."""
@@ -72,7 +74,7 @@ class Frame:
         return replace(self, columns=taken, n_rows=len(rows))
 
 
-def read_frame(frame: Any, *, max_columns: int = MAX_COLUMNS) -> Frame:
+def read_frame(frame: Any) -> Frame:
     """The columns of a pandas, polars or pyarrow frame, or of a two-dimensional array."""
     import narwhals as nw
 
@@ -86,9 +88,9 @@ def read_frame(frame: Any, *, max_columns: int = MAX_COLUMNS) -> Frame:
     wrapped = nw.from_native(frame, eager_only=True, pass_through=True)
     if isinstance(wrapped, nw.DataFrame):
         names = tuple(str(name) for name in wrapped.columns)
-        _check_shape(len(wrapped), len(names), max_columns)
+        _check_shape(len(wrapped), len(names))
         return Frame(names, tuple(wrapped.iter_columns()), len(wrapped), from_array=False)
-    return _read_array(frame, max_columns)
+    return _read_array(frame)
 
 
 def read_columns(values: Any, default: str) -> Frame:
@@ -110,7 +112,7 @@ def read_columns(values: Any, default: str) -> Frame:
     if series or getattr(column, "ndim", 2) == 1:
         # A vector has no name, and a pandas series may have none.
         named = series and column.name not in (None, "")
-        _check_shape(len(column), 1, MAX_COLUMNS)
+        _check_shape(len(column), 1)
         name = str(column.name) if named else default
         return Frame((name,), (column,), len(column), from_array=True)
     frame = read_frame(values)
@@ -146,6 +148,40 @@ def take_rows(values: Any, rows: Array) -> Any:
     return np.asarray(values)[rows]
 
 
+def resolve(names: tuple[str, ...], chosen: Names, option: str) -> frozenset[str]:
+    """Names of columns given by name or position; a TableError names one that is not there."""
+    resolved = []
+    for item in [chosen] if isinstance(chosen, str | int | np.integer) else chosen:
+        if isinstance(item, int | np.integer) and -len(names) <= item < len(names):
+            resolved.append(names[item])
+        elif item in names:
+            resolved.append(str(item))
+        else:
+            raise TableError(
+                f"column {item!r} in {option} is not in the table: "
+                f"its columns are {', '.join(map(repr, names[:10]))}"
+                + (", …" if len(names) > 10 else "")
+            )
+    return frozenset(resolved)
+
+
+def check_rows(X: Any, frame: Frame, values: Any, what: str) -> None:
+    """A TableError where something is not given for each row of a table, in their order."""
+    length = read_columns(values, "values").n_rows
+    if length != frame.n_rows:
+        rows = counted(frame.n_rows, "row")
+        raise TableError(f"{rows} and {counted(length, what)}: give one per row")
+    # Two pandas objects must have one index: joining them silently would mix up rows.
+    ours, theirs = getattr(X, "index", None), getattr(values, "index", None)
+    if ours is None or theirs is None or callable(ours) or callable(theirs):
+        return
+    if not ours.equals(theirs):
+        raise TableError(
+            f"the index of the {what}s differs from that of the table: align them, or give "
+            "arrays with .to_numpy()"
+        )
+
+
 def _read_mapping(values: dict[Any, Any]) -> Frame:
     parts = [read_columns(column, str(name)) for name, column in values.items()]
     for name, part in zip(values, parts, strict=True):
@@ -160,7 +196,7 @@ def _read_mapping(values: dict[Any, Any]) -> Frame:
     return Frame(names, tuple(p.columns[0] for p in parts), parts[0].n_rows, from_array=False)
 
 
-def _read_array(values: Any, max_columns: int) -> Frame:
+def _read_array(values: Any) -> Frame:
     array = _as_array(values)
     if array.dtype.names is not None:
         raise TableError("the table is a structured array: give a frame or a plain array")
@@ -169,7 +205,7 @@ def _read_array(values: Any, max_columns: int) -> Frame:
             f"the table has {array.ndim} dimension(s), not rows × columns. Reshape your data, "
             "array.reshape(-1, 1) if it is one column"
         )
-    _check_shape(array.shape[0], array.shape[1], max_columns)
+    _check_shape(*array.shape)
     names = tuple(f"x{j}" for j in range(array.shape[1]))
     return Frame(names, tuple(array.T), array.shape[0], from_array=True)
 
@@ -205,7 +241,7 @@ def _check_names(frame: Any) -> None:
             )
 
 
-def _check_shape(n_rows: int, n_columns: int, max_columns: int) -> None:
+def _check_shape(n_rows: int, n_columns: int) -> None:
     if not n_columns:
         # The middle of this sentence is the one scikit-learn's tools look for.
         raise TableError(
@@ -214,8 +250,8 @@ def _check_shape(n_rows: int, n_columns: int, max_columns: int) -> None:
         )
     if not n_rows:
         raise TableError("the table is empty: it has no rows, give at least one")
-    if n_columns > max_columns:
+    if n_columns > MAX_COLUMNS:
         raise TableError(
-            f"{n_columns:,} columns: at most {max_columns:,} can be learned from, "
+            f"{n_columns:,} columns: at most {MAX_COLUMNS:,} can be learned from, "
             "drop those that say nothing about the decision"
         )

@@ -1,4 +1,4 @@
-"""Columns that give a label or a group away: what determines it is seldom known beforehand.
+"""Columns that say what others say: leaks of a label or a group, and copies of one another.
 
 A feature that says what the label says (``reject`` beside ``approve``, ``sub_grade`` beside
 ``grade``) was mostly written down after the decision. A model that sees it predicts it, and tells
@@ -9,20 +9,35 @@ for loans that were granted gives the label away by being there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import blake2b
 from itertools import combinations
 from shlex import quote
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from fairpc.core import Codes, Floats, Ints, LeakWarning, SameAsLabelWarning, warn_caller
+from fairpc.core import (
+    Bools,
+    Codes,
+    Floats,
+    Ints,
+    LeakWarning,
+    SameAsLabelWarning,
+    TableError,
+    warn_caller,
+)
 from fairpc.data._binning import value_label
-from fairpc.data._column import Column, code_values
-from fairpc.data._column_summary import Numbers
+from fairpc.data._column import Column, code_values, numbers_of, unmarked
+from fairpc.data._column_summary import ColumnSummary, Numbers
+from fairpc.data._frame import Frame
+from fairpc.data._groups import Groups, Labels
 from fairpc.data._source import Roles, Source
-from fairpc.data._summary import FEW_ROWS, Summary, summarise_source
+from fairpc.data._summary import FEW_ROWS, Summary, numbered, summarise_source, weighted
+from fairpc.data._table import MISSING, distinct_columns
+from fairpc.data._values import Values, read_values
 
 WRONG: Final = 0.02
 """Share of rows that a leak may tell wrongly, at most."""
@@ -41,6 +56,8 @@ EXTENDED: Final = 4
 """Pairs that are tried with a third column: those that say most."""
 DENSE: Final = 1 << 14
 """Combinations of values that are counted without looking which of them occur."""
+_RAW_LEVELS: Final = 256
+"""Values up to which a column is compared with others by its raw values, too."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +187,7 @@ def set_leaks(
     partners = [j for j in ranked if alone[j] is None][:PARTNERS]
     sets: list[tuple[int, ...]] = list(combinations(partners, 2))
     while sets and len(sets[0]) <= LARGEST:
-        counts = [table(_joined(columns, some)) for some in sets]
+        counts = [table(_combined(columns, some)) for some in sets]
         each = (
             _leak(of_set, tuple(names[j] for j in sorted(some)))
             for of_set, some in zip(counts, sets, strict=True)
@@ -203,9 +220,13 @@ def _leak(table: Floats, columns: tuple[str, ...]) -> Leak | None:
     wrong = _wrong(table)
     if total < FEWEST or wrong > min(WRONG, OF_GUESSES * (1 - share.max())):
         return None
-    seen = table[table.any(axis=1)][:, table.any(axis=0)] > 0
-    copy = len(columns) == 1 and bool((seen.sum(axis=0) == 1).all() and (seen.sum(1) == 1).all())
-    return Leak(columns, 1 - wrong, copy)
+    return Leak(columns, 1 - wrong, len(columns) == 1 and _one_to_one(table > 0))
+
+
+def _one_to_one(together: Bools) -> bool:
+    """Whether the values that occur together, rows and columns of a table, are pairs."""
+    by_row, by_column = together.sum(axis=1), together.sum(axis=0)
+    return bool((by_row[by_row > 0] == 1).all() and (by_column[by_column > 0] == 1).all())
 
 
 def _parted(table: Floats, name: str, numbers: Numbers) -> Leak | None:
@@ -246,7 +267,7 @@ def _entropy(table: Floats) -> float:
     return float(np.dot(each, np.log(each)) - np.dot(seen, np.log(seen)))
 
 
-def _joined(columns: Sequence[Ints], chosen: Sequence[int]) -> Ints:
+def _combined(columns: Sequence[Ints], chosen: Sequence[int]) -> Ints:
     """One number per combination of values."""
     ids, n = columns[chosen[0]], int(columns[chosen[0]].max()) + 1
     for j in chosen[1:]:
@@ -256,3 +277,146 @@ def _joined(columns: Sequence[Ints], chosen: Sequence[int]) -> Ints:
             seen, ids = np.unique(ids, return_inverse=True)
             n = len(seen)
     return ids
+
+
+def check_apart(groups: Groups, labels: Labels, s: Codes, d: Codes) -> None:
+    """Refuse a sensitive column that says what the label says; see ``same_as_label``."""
+    same = same_as_label(groups, labels, s, d)
+    if same is not None:
+        raise TableError(same)
+
+
+def same_as_label(groups: Groups, labels: Labels, s: Codes, d: Codes) -> str | None:
+    """A sentence about a sensitive column that says what the label says, row by row; or None.
+
+    ``s`` and ``d`` are the group and the class of each row. Where they go together
+    one to one, there is nothing that a decision apart from the group could be
+    learned from. A number that was cut into groups says more than they do, and is let pass.
+    """
+    known = (s >= 0) & (d >= 0)
+    n_groups, n_classes = len(groups.cells), len(labels.classes)
+    pairs = s[known].astype(np.int64) * n_classes + d[known]
+    seen = np.bincount(pairs, minlength=n_groups * n_classes).reshape(n_groups, n_classes) > 0
+    for j, column in enumerate(groups.columns):
+        values = np.array([cell[j] for cell in groups.cells])
+        together = np.stack([seen[values == v].any(axis=0) for v in np.unique(values)])
+        several = np.count_nonzero(together.any(axis=1)) > 1
+        if several and not column.binned and _one_to_one(together):
+            return (
+                f"the sensitive column {column.name!r} says the same as the label "
+                f"{labels.name!r} in every row: nothing about decisions can be learned from it, "
+                "give another column"
+            )
+    return None
+
+
+_Read = tuple[int, bool]
+"""A column by its number, and whether it is read by its codes or by its raw values."""
+
+
+def column_copies(
+    source: Source, roles: Roles, summary: Summary, columns: Sequence[Column]
+) -> Mapping[str, str]:
+    """The first column that each copy is a copy of; the table is read again where sizes agree."""
+    alike = _alike(
+        ((by_code, sizes[not by_code]), (j, by_code))
+        for j, sizes in enumerate(_set_sizes(summary, column) for column in columns)
+        for by_code in (True, False)
+        if sizes[not by_code]
+    )
+    if not alike:
+        return {}
+    reads = sorted({read for some in alike for read in some})
+    names = sorted({columns[j].name for j, _ in reads})
+    names += [] if roles.weight is None else [roles.weight]
+    work = partial(_cuts, [(columns[j], by_code) for j, by_code in reads], roles)
+    batches = list(source.map(names, work, stage="copies"))
+    keys = {read: _canonical([batch[k] for batch in batches]) for k, read in enumerate(reads)}
+    same = [some for each in alike for some in _alike((keys[read], read) for read in each)]
+    originals: dict[int, int] = {}
+    for j, by_code in reads:
+        earlier = [i for some in same if (j, by_code) in some for i, _ in some if i < j]
+        original = next((i for i in sorted(earlier) if i not in originals), None)
+        if original is not None:
+            originals[j] = min(original, originals.get(j, original))
+    return {columns[j].name: columns[i].name for j, i in originals.items()}
+
+
+def _alike(keyed: Iterable[tuple[Any, _Read]]) -> list[list[_Read]]:
+    """The columns with equal keys, where there are two at least."""
+    by_key: dict[Any, list[_Read]] = {}
+    for key, read in keyed:
+        by_key.setdefault(key, []).append(read)
+    return [some for some in by_key.values() if len(some) > 1]
+
+
+def _cuts(
+    reads: Sequence[tuple[Column, bool]], roles: Roles, frame: Frame
+) -> list[tuple[bytes, list[Any]]]:
+    """How columns cut a batch into sets of rows with equal values: a digest, and these values.
+
+    The digest is that of the first row of each row's set; values come in the order of these rows.
+    """
+    used, _ = weighted(frame, roles)
+    found = []
+    for column, by_code in reads:
+        given = read_values(column.name, used.column(column.name), roles.missing_values)
+        values = unmarked(column, given)
+        if by_code:
+            ids, names = code_values(column, values).astype(np.int64), list(range(column.arity))
+        else:
+            if not column.textual and values.type == "text" and column.kind != "boolean":
+                values = Values("number", numbers_of(column, values))
+            ids, distinct = numbered(values)
+            names = list(distinct.data)
+            ids[ids == len(names)] = MISSING
+        number, first = distinct_columns([ids], [len(names) + 1])
+        cut = np.where(ids < 0, MISSING, first[number]).astype(np.int64)
+        digest = blake2b(cut.tobytes(), digest_size=16).digest()
+        found.append((digest, [names[i] for i in ids[first].tolist() if i >= 0]))
+    return found
+
+
+def _canonical(cuts: Sequence[tuple[bytes, list[Any]]]) -> tuple[Any, ...]:
+    """The cuts of all batches with values numbered as they appear: equal for one-to-one copies."""
+    numbers: dict[Any, int] = {}
+    return tuple(
+        (digest, tuple(numbers.setdefault(value, len(numbers)) for value in values))
+        for digest, values in cuts
+    )
+
+
+def _set_sizes(summary: Summary, column: Column) -> tuple[bytes, bytes | None]:
+    """Sizes of the sets of rows with equal codes and with equal raw values, apart by class.
+
+    Raw values are left alone where they are many: a different value in every row is a
+    one-to-one copy of any other such column.
+    """
+    read = summary.columns[column.name].read
+    by_code = _sizes_by_code(read, column)
+    table, total = read.weights, (read.weights.sum() + read.missing.sum()) * summary.scale
+    few = len(table) <= _RAW_LEVELS and 2 * len(table) <= total
+    listed = read.content is not None and read.content.listed
+    if few and listed and (column.binned or column.merged):
+        return by_code, _sizes(table, read.missing)
+    return by_code, None
+
+
+def _sizes_by_code(read: ColumnSummary, column: Column) -> bytes:
+    table = read.weights
+    if read.content is None:
+        return b""
+    codes = code_values(column, replace(read.content.values, declared=read.declared))
+    seen = codes >= 0
+    by_label = [np.bincount(codes[seen], w[seen], column.arity) for w in table.T]
+    sums = np.stack(by_label, axis=1).astype(np.float64)
+    rest = getattr(read.content, "rest", None)
+    if rest is not None:
+        sums[column.arity - 1] += rest
+    return _sizes(sums, read.missing)
+
+
+def _sizes(table: Floats, missing: Floats) -> bytes:
+    seen = np.round(table[table.any(axis=1)], 6) + 0.0
+    ordered = seen[np.lexsort(seen.T[::-1])]
+    return np.vstack([ordered, np.round(missing, 6)]).tobytes()

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fairpc.core import FairpcError, TableWarning, counted, need_threads, thread_count, warn_caller
 from fairpc.data._column_summary import FAN_IN
-from fairpc.data._distinct import UNBOUNDED, Distinct, DistinctSum, PartWriter, RowParts
 from fairpc.data._files import ReadErrors, TableFiles, find, in_batches
 from fairpc.data._frame import Frame, exactly, read_frame
+from fairpc.data._table import UNBOUNDED, Distinct, DistinctSum, PartWriter, RowParts
 from fairpc.data._values import Sentinel
 
 if TYPE_CHECKING:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 import reprlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final, Literal
@@ -13,8 +12,16 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.core import Array, Bools, Floats, TableError, is_missing, need_threads
-from fairpc.data._writing import STANDARD, Writing, likeliest, writings
+from fairpc.core import Array, Bools, Codes, Floats, TableError, is_missing, need_threads
+from fairpc.data._writing import (
+    DATED,
+    STANDARD,
+    Writing,
+    dates_of,
+    likeliest,
+    parsed_numbers,
+    writings,
+)
 
 Sentinel = str | int | float
 Level = str | int | float | bool
@@ -30,16 +37,12 @@ NAMED_NUMERIC: Final = (
     "(--missing), or the column with categorical=…"
 )
 
-_DATED: Final = r"(\d{4}-\d\d-\d\d|\d\d\.\d\d\.\d{4})([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?"
-"""A date, as in ISO or with the day first; 31/12/2023 is none: others write the month first."""
-_DATE: Final = re.compile(_DATED, re.ASCII)
 DIRECT: Final = 1 << 16
 """Whole numbers that lie so close together are looked up in a table, not searched."""
 _HEAD: Final = 1000
 _FEW: Final = 32
 """Texts that are told by their hashes."""
 _NUMBER: Final = r"^\s*[+-]?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\s*$"
-_LONG: Final = r"^\s*[+-]?\d{16,}\s*$"
 _NUMBERS: Final = (int, float, np.integer, np.floating, Decimal)
 _DATES: Final = (dt.date, np.datetime64)
 
@@ -151,11 +154,7 @@ def read_values(
 
 
 def to_numbers(
-    name: str,
-    values: Values,
-    *,
-    rule: str = NAMED_NUMERIC,
-    written: Writing = STANDARD,
+    name: str, values: Values, *, rule: str = NAMED_NUMERIC, written: Writing = STANDARD
 ) -> Values:
     """Text as numbers; a TableError names the first value that is none, rule and repair."""
     if values.type == "boolean":
@@ -176,46 +175,6 @@ def to_dates(texts: Any) -> Floats:
     """A polars series of dates as microseconds; NaN where a text is no date."""
     distinct = texts.drop_nulls().unique().to_list()
     return np.append(dates_of(distinct), np.nan)[number_texts(texts, distinct)]
-
-
-def dates_of(texts: Sequence[str]) -> Floats:
-    """Dates as microseconds; NaN where a text is no date."""
-    dates = [_iso(text) if _DATE.fullmatch(text) else "NaT" for text in texts]
-    try:
-        found = np.array(dates, "datetime64[us]")
-    except ValueError:  # one of them is a 30th of February
-        found = np.array(list(map(_date, dates)), "datetime64[us]")
-    return np.where(np.isnat(found), np.nan, found.astype(np.int64)).astype(np.float64)
-
-
-def _iso(text: str) -> str:
-    """A date with the year first."""
-    day_first = text[2] == "."
-    return f"{text[6:10]}-{text[3:5]}-{text[:2]}{text[10:]}" if day_first else text
-
-
-def _date(text: str) -> str:
-    """An ISO date that the calendar has, or none."""
-    try:
-        return str(np.datetime64(text, "us"))
-    except ValueError:
-        return "NaT"
-
-
-def parsed_numbers(texts: Any, written: Writing = STANDARD) -> Any:
-    """A polars series of numbers as float64; null where a text is no number."""
-    import polars as pl
-
-    if written != STANDARD:
-        return written.numbers(texts)
-    found = texts.cast(pl.Float64, strict=False)
-    odd = found.is_null() & texts.is_not_null()
-    if not odd.any():
-        return found
-    # Blanks around a number are no part of it.
-    stripped = pl.Series([text.strip() for text in texts.filter(odd).to_list()], dtype=pl.String)
-    places = np.flatnonzero(odd.to_numpy())
-    return found.scatter(places, stripped.cast(pl.Float64, strict=False))
 
 
 def number_texts(texts: Any, levels: list[str]) -> Array:
@@ -252,6 +211,33 @@ def by_hash(texts: Any, levels: dict[str, int], beyond: int) -> npt.NDArray[np.i
     for level, number in zip(known, levels.values(), strict=True):
         ids += (hashes == level).view(np.int8) * np.int8(number - beyond)
     return ids
+
+
+def look_up_text(levels: dict[str, int], texts: Any) -> Codes:
+    """Code of each text of a polars series; -1 where it is null or no level."""
+    found = by_hash(texts, levels, -1)
+    if found is not None:
+        return found.astype(np.int16)
+    codes = np.array([*levels.values(), -1], np.int16)
+    return np.asarray(codes[number_texts(texts, list(levels))], np.int16)
+
+
+def look_up_numbers(levels: dict[float, int], data: Array) -> Codes:
+    """Code of each number; -1 where it is NaN or no level."""
+    order = sorted(levels)
+    codes = np.array([levels[v] for v in order], np.int16)
+    known = np.array(order)
+    low, span = int(order[0]), int(order[-1]) - int(order[0]) + 1
+    direct = span < DIRECT and abs(low) < EXACT
+    if direct and data.dtype.kind in "iu" and known.dtype.kind == "i":
+        table = np.full(span + 2, -1, np.int16)
+        table[known - low + 1] = codes
+        # Clipped before the subtraction, so that no integer overflows.
+        wide = np.clip(data.astype(np.int64, copy=False), low - 1, low + span)
+        return table[wide - (low - 1)]
+    place = np.searchsorted(known, data)
+    place[place == len(known)] = 0
+    return np.where(known[place] == data, codes[place], np.int16(-1))
 
 
 def _vector(name: str, column: Array) -> Values | None:
@@ -408,7 +394,7 @@ def _read_text(values: Values) -> Iterator[Values]:
         if values.numeric or _exact(present, STANDARD):
             yield Values("number", numbers.to_numpy(), remark=AS_NUMBERS)
         return  # or a float would not hold the digits: names, not quantities
-    if head.str.contains(f"^{_DATED}$").all():
+    if head.str.contains(f"^{DATED}$").all():
         instants = to_dates(data)
         if np.isnan(instants).sum() == data.null_count():
             yield Values("date", instants, remark="text read as dates")
@@ -450,14 +436,13 @@ def _said(texts: Any, written: Writing) -> str:
 
 
 def _finite(name: str, data: Array) -> Array:
-    if data.dtype.kind == "f":
-        infinite = np.isinf(data)
-        if infinite.any():
-            row = int(np.argmax(infinite))
-            raise TableError(
-                f"column {name!r} has {data[row]} in row {row}: numbers must be finite, "
-                "leave empty what is not known"
-            )
+    infinite = np.isinf(data)
+    if infinite.any():
+        row = int(np.argmax(infinite))
+        raise TableError(
+            f"column {name!r} has {data[row]} in row {row}: numbers must be finite, "
+            "leave empty what is not known"
+        )
     return data
 
 

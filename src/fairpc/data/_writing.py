@@ -1,4 +1,4 @@
-"""How numbers are written in text: decimal mark, thousands separator, currency or percent sign.
+"""How numbers are written in text: decimal mark, thousands, currency or percent sign; and dates.
 
 A spreadsheet in German writes 1.234,56 €, one in English $1,234.56, a French one 1 234,56. All
 texts of a column are read in one way, which the column then keeps: what "1.234" means is not told
@@ -8,11 +8,13 @@ by that text alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fairpc.core import TableError
+import numpy as np
+
+from fairpc.core import Floats, TableError
 
 DECIMALS: Final = (".", ",")
 PERCENT: Final = "%"
@@ -30,6 +32,10 @@ _ORDER: Final = (
     *((".", " "), (",", " "), (".", "'"), (",", "'")),
 )
 """Decimal marks and separators in the order in which they are tried."""
+
+DATED: Final = r"(\d{4}-\d\d-\d\d|\d\d\.\d\d\.\d{4})([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?"
+"""A date, as in ISO or with the day first; 31/12/2023 is none: others write the month first."""
+_DATE: Final = re.compile(DATED, re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -164,3 +170,43 @@ def _unit(texts: Any) -> str | None:
     if sign == PERCENT:
         return sign if "" not in found else None
     return sign if sign in CURRENCIES else None
+
+
+def dates_of(texts: Sequence[str]) -> Floats:
+    """Dates as microseconds; NaN where a text is no date."""
+    dates = [_iso(text) if _DATE.fullmatch(text) else "NaT" for text in texts]
+    try:
+        found = np.array(dates, "datetime64[us]")
+    except ValueError:  # one of them is a 30th of February
+        found = np.array(list(map(_date, dates)), "datetime64[us]")
+    return np.where(np.isnat(found), np.nan, found.astype(np.int64)).astype(np.float64)
+
+
+def _iso(text: str) -> str:
+    """A date with the year first."""
+    day_first = text[2] == "."
+    return f"{text[6:10]}-{text[3:5]}-{text[:2]}{text[10:]}" if day_first else text
+
+
+def _date(text: str) -> str:
+    """An ISO date that the calendar has, or none."""
+    try:
+        return str(np.datetime64(text, "us"))
+    except ValueError:
+        return "NaT"
+
+
+def parsed_numbers(texts: Any, written: Writing = STANDARD) -> Any:
+    """A polars series of numbers as float64; null where a text is no number."""
+    import polars as pl
+
+    if written != STANDARD:
+        return written.numbers(texts)
+    found = texts.cast(pl.Float64, strict=False)
+    odd = found.is_null() & texts.is_not_null()
+    if not odd.any():
+        return found
+    # Blanks around a number are no part of it.
+    stripped = pl.Series([text.strip() for text in texts.filter(odd).to_list()], dtype=pl.String)
+    places = np.flatnonzero(odd.to_numpy())
+    return found.scatter(places, stripped.cast(pl.Float64, strict=False))

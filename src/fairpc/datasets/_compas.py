@@ -13,13 +13,13 @@ from datetime import date
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import polars as pl
 
-from fairpc.core import FairpcError, FileFormatError, MissingExtraError
+from fairpc.core import FairpcError, FileFormatError, MissingExtraError, check_choice
 from fairpc.datasets import _record as record
-from fairpc.datasets._record import DOWNLOADED, Dataset, FrameKind, check_option
+from fairpc.datasets._record import DOWNLOADED, Dataset, FrameKind
 
 CompasVersion = Literal["two-year", "raw", "paper"]
 CompasScale = Literal["recidivism", "violence", "failure to appear"]
@@ -75,8 +75,8 @@ def load_compas(
             version="raw" only.
         as_frame: kind of the frames in the result.
     """
-    check_option("version", version, CompasVersion)
-    check_option("scale", scale, CompasScale)
+    check_choice("version", version, get_args(CompasVersion))
+    check_choice("scale", scale, get_args(CompasScale))
     if version == "two-year":
         data = io.BytesIO(record.read_bundled("compas-scores-two-years.csv"))
         frame = pl.read_csv(data, infer_schema_length=None, try_parse_dates=False)

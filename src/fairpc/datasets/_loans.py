@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import numpy as np
 import polars as pl
 
+from fairpc.core import check_choice
 from fairpc.datasets import _record as record
-from fairpc.datasets._record import FrameKind, Notes, Provenance, TruthDataset, check_option
+from fairpc.datasets._record import FrameKind, Notes, Provenance, TruthDataset
 
 LoansVersion = Literal["applications", "truth"]
 
@@ -59,7 +60,7 @@ def load_loans(
         version: "applications", or "truth": the same rows, and who deserves a loan beside them.
         as_frame: kind of the frames in the result.
     """
-    check_option("version", version, LoansVersion)
+    check_choice("version", version, get_args(LoansVersion))
     frame = _drawn(np.random.default_rng(SEED))
     truth = frame["deserving"]
     shown = frame if version == "truth" else frame.drop("deserving")

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, get_args
 
 import polars as pl
 
-from fairpc.core import FileFormatError, LearningError, MissingExtraError
+from fairpc.core import FileFormatError, MissingExtraError, check_choice
 
 FrameKind = Literal["polars", "pandas"]
 _FOLDER: Final = files("fairpc.datasets")
@@ -194,17 +194,9 @@ def read_bundled(name: str) -> bytes:
     return data
 
 
-def check_option(name: str, value: object, options: Any) -> None:
-    """Refuse a value that is none of a ``Literal``'s options."""
-    known = get_args(options)
-    if value not in known:
-        listed = ", ".join(repr(option) for option in known)
-        raise LearningError(f"{name} is {value!r}: use one of {listed}")
-
-
 def as_kind(data: pl.DataFrame | pl.Series, kind: FrameKind) -> Any:
     """A polars object as it is, or as pandas has it."""
-    check_option("as_frame", kind, FrameKind)
+    check_choice("as_frame", kind, get_args(FrameKind))
     if kind == "polars":
         return data
     if find_spec("pandas") is None or find_spec("pyarrow") is None:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from fairpc.core import LearningError, counted
+from fairpc.core import LearningError, check_choice, counted
 from fairpc.datasets import _record as record
-from fairpc.datasets._record import FrameKind, Notes, Provenance, TruthDataset, check_option
+from fairpc.datasets._record import FrameKind, Notes, Provenance, TruthDataset
 
 if TYPE_CHECKING:
     from fairpc.circuit import Circuit, CircuitBuilder
@@ -89,7 +89,7 @@ def make_synthetic(
             the paper's published tables.
         as_frame: kind of the frames in the result.
     """
-    check_option("trees", trees, TreeChoice)
+    check_choice("trees", trees, get_args(TreeChoice))
     for name, value in (("n_features", n_features), ("n_samples", n_samples)):
         if value < 1:
             raise LearningError(f"{name} is {value}: draw at least one")

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import polars as pl
 
+from fairpc.core import check_choice
 from fairpc.datasets import _record as record
-from fairpc.datasets._record import Dataset, FrameKind, check_option
+from fairpc.datasets._record import Dataset, FrameKind
 
 AdultVersion = Literal["raw", "paper"]
 AdultSubset = Literal["all", "train", "test"]
@@ -46,8 +47,8 @@ def load_adult(
         subset: UCI's "train" or "test" part, or "all"; for version="raw" only.
         as_frame: kind of the frames in the result.
     """
-    check_option("version", version, AdultVersion)
-    check_option("subset", subset, AdultSubset)
+    check_choice("version", version, get_args(AdultVersion))
+    check_choice("subset", subset, get_args(AdultSubset))
     if version == "paper":
         frame = binarise_adult(_read_adult("adult.data"))
     else:
@@ -121,7 +122,7 @@ def load_german(version: GermanVersion = "raw", *, as_frame: FrameKind = "polars
             status; "paper" is the binarised table used in the paper.
         as_frame: kind of the frames in the result.
     """
-    check_option("version", version, GermanVersion)
+    check_choice("version", version, get_args(GermanVersion))
     frame = binarise_german(_read_german()) if version == "paper" else _in_words(_read_german())
     return record.published("german", version, frame, as_frame)
 
