@@ -32,7 +32,6 @@ from fairpc.models import Rows, ScoredSubject, Strata, TableClassifier
 from fairpc.models._file import checksum
 from fairpc.models._score_map_fit import ScoredRows, fit_score_map
 from fairpc.models._strata import Scope
-from fairpc.refits import suggest_anchors
 from models.test_strata import BENT, PI, table
 from strategies import examples
 
@@ -336,8 +335,6 @@ def test_refits_work_or_say_why_not() -> None:
     drawn = subject.learned(subject.scored.drawn(times), None)
     assert drawn.rates(1).mechanism.shape == (2, 2, 2)
     assert drawn.rates(1).decision_rate == pytest.approx(m.fair_rate_, abs=0.15)
-    with pytest.raises(FairpcError, match="every stratum has a rate of its own"):
-        suggest_anchors(m, X, y, 5)
 
 
 @functools.cache

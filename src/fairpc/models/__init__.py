@@ -1,6 +1,5 @@
 """FairPC, NLatPC, LatNB, TwoNB, LatentDecision: their fits, files, queries and refits."""
 
-from fairpc.models._anchors import AnchorCell, AnchorPlan, WidthAfter, suggest_anchors
 from fairpc.models._bias_account import BiasAccount
 from fairpc.models._bootstrap import MechanismIntervals, bootstrap_mechanism, intervals
 from fairpc.models._circuit_queries import FittedQueries
@@ -62,8 +61,6 @@ from fairpc.models._tables import (
 )
 
 __all__ = [
-    "AnchorCell",
-    "AnchorPlan",
     "Bent",
     "Distilled",
     "FairPC",
@@ -79,10 +76,8 @@ __all__ = [
     "Stability",
     "TableClassifier",
     "TwoNB",
-    "WidthAfter",
     "bootstrap_mechanism",
     "load",
     "sensitivity",
     "stability",
-    "suggest_anchors",
 ]
