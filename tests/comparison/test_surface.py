@@ -170,6 +170,26 @@ def test_three_classes_where_they_can(kind: type[Baseline]) -> None:
     assert model.predict_proba(X.drop("town"), sensitive_features=s).shape == (300, 3)
 
 
+def test_labels_keep_their_type_and_may_be_many() -> None:
+    X, y, _ = small()
+    yes = (y == "yes").to_numpy()
+    assert LR().fit(X, yes.astype(float)).classes_.dtype == np.float64
+    many = np.array([f"c{i % 150}" for i in range(300)])
+    assert Rand().fit(X, many).predict_proba(X).shape == (300, 150)
+
+
+def test_columns_without_a_type_are_numbers_of_an_array_and_names_of_a_frame() -> None:
+    pandas = pytest.importorskip("pandas")
+    _, y, _ = small()
+    mixed = np.array([[1, 2.5, True][i % 3] for i in range(300)], object)[:, None]
+    found = LR().fit(mixed, y).predict_proba(mixed)
+    assert np.array_equal(found, LR().fit(mixed.astype(float), y).predict_proba(mixed))
+    frame = pandas.DataFrame(mixed, columns=["x"])
+    names = pl.DataFrame({"x": mixed[:, 0].astype(str)})
+    found = LR().fit(frame, y).predict_proba(frame)
+    assert np.array_equal(found, LR().fit(names, y).predict_proba(names))
+
+
 @pytest.mark.parametrize("kind", [k for k in TWO_CLASSES if k is not FairLR])
 def test_three_groups(kind: type[Baseline]) -> None:
     X, y, _ = small()
@@ -181,7 +201,7 @@ def test_three_groups(kind: type[Baseline]) -> None:
 
 def test_one_class_and_one_group_are_refused() -> None:
     X, y, s = small()
-    with pytest.raises(TableError, match="1 class"):
+    with pytest.raises(LearningError, match="1 class"):
         LR().fit(X, ["yes"] * 300, sensitive_features=s)
     with pytest.raises(LearningError, match="1 group"):
         FairLR().fit(X, y, sensitive_features=["m"] * 300)

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Self
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fairpc.core import Array, Floats, Ints, LearningError, warn_caller
+from fairpc.core import Array, Floats, Ints, LearningError, missing, warn_caller
 from fairpc.data import (
     Frame,
     check_not_both,
     check_rows,
-    fit_labels,
     read_columns,
     read_frame,
     read_values,
@@ -73,14 +73,13 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "X in sensitive"
             )
         self.groups_ = _learn_groups(groups) if groups else ()
-        labels = fit_labels(y)
-        self.classes_, codes = labels.classes_array(), labels.transform(y)
-        if (codes < 0).any():
-            raise LearningError(
-                f"y has a missing label in row {int(np.argmin(codes))}: drop such rows, or use "
-                "FairPC, which can learn from them"
-            )
+        self.classes_, codes = np.unique(_labels(y), return_inverse=True)
         n = len(self.classes_)
+        if n < 2:
+            raise LearningError(
+                f"y has 1 class ({self.classes_[0]!r}): at least two are needed in the training "
+                "rows"
+            )
         if n > 2 and not self._any_classes:
             raise LearningError(
                 f"y has {n} classes and {type(self).__name__} supports two: merge classes, or use "
@@ -162,18 +161,21 @@ def _columns(frame: Frame, what: str) -> Columns:
 
 def _numbers_or_text(name: str, column: Any, what: str) -> Array:
     values = read_values(name, column)
-    if values.type == "date":
-        raise LearningError(
-            f"column {name!r} of {what} holds dates or times: turn it into numbers first"
-        )
     hidden = values.missing()
     if hidden.any():
         raise LearningError(
             f"column {name!r} of {what} has a missing value in row {int(np.argmax(hidden))}: this "
             "baseline cannot marginalise it; drop or impute such rows, or use FairPC"
         )
-    data: Array = values.data.to_numpy() if values.type == "text" else values.data
-    return data.astype(np.str_ if values.type == "text" or values.declared else np.float64)
+    if not isinstance(column, np.ndarray) and column.dtype == nw.Object:
+        return np.asarray(column).astype(np.str_)  # a frame that gives no type holds names
+    if values.type == "date":
+        raise LearningError(
+            f"column {name!r} of {what} holds dates or times: turn it into numbers first"
+        )
+    text = values.type == "text"
+    data: Array = values.data.to_numpy() if text else values.data
+    return data.astype(np.str_ if text or values.declared else np.float64)
 
 
 @dataclass(frozen=True)
@@ -263,3 +265,21 @@ def _crossed(columns: Columns) -> list[Any]:
         whole = values.dtype.kind == "f" and (values == np.round(values)).all()
         lists.append((values.astype(np.int64) if whole else values).tolist())
     return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
+
+
+def _labels(y: Any) -> Array:
+    """The label as one array of its own values, nothing missing."""
+    series = nw.from_native(y, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        array = np.asarray(series.to_list(), object if series.is_null().any() else None)
+    else:
+        array = np.asarray(y)
+    if array.ndim != 1:
+        raise LearningError(f"y has shape {array.shape}: give one label per row")
+    hidden = missing(array)
+    if hidden.any():
+        raise LearningError(
+            f"y has a missing label in row {int(np.argmax(hidden))}: drop such rows, or use "
+            "FairPC, which can learn from them"
+        )
+    return array
