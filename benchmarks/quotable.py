@@ -206,7 +206,7 @@ def population_width(process: Process) -> float:
             b1 = max(top, m + (rate - m) / upper), min(1.0, rate / lower)
             b0 = max(0.0, (rate - upper) / (1 - upper)), min(m, (rate - lower * top) / (1 - lower))
             widths += [b1[1] - b1[0], b0[1] - b0[0]]
-    return float(np.mean(widths))
+    return max(float(np.mean(widths)), 0.0)
 
 
 def differing(

@@ -52,8 +52,8 @@ class GroupLimits:
         """Limits of b0 and of b1.
 
         Args:
-            lowers: bounds of P(Df = 1 | s) from below, one per group or stated; see ``facets``.
-            uppers: from above.
+            lowers: bounds of P(Df = 1 | s) from below, by the other groups or stated beforehand.
+            uppers: the same from above.
         """
         fall, rise = ((self.rate, end) for end in self.rate_limits)
         floor, ceiling = self.floor, self.ceiling
@@ -125,7 +125,7 @@ def _limit(
 ) -> Any:
     """f at the estimates, moved by the squares of what each limit changes.
 
-    The errors of the first two arguments go together, if there are three.
+    The errors of the first two arguments go together, if there are more than two.
     """
     here = [at for at, _ in args]
     middle = f(*here)
