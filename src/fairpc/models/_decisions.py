@@ -35,7 +35,7 @@ from fairpc.data import (
     read_frame,
     take_rows,
 )
-from fairpc.evidence import LabelBounds, StratumBounds
+from fairpc.evidence import LabelBounds
 from fairpc.models._bias_account import BiasAccount, contradictions, mechanism_ranges, rates_alike
 from fairpc.models._file import save
 from fairpc.models._knowledge import Knowledge
@@ -277,16 +277,6 @@ class FittedDecisions(ABC):
         if self.label_ends_ is None:
             raise LearningError(_NO_BOUNDS)
         return self.label_ends_
-
-    def _unstratified_bounds(self) -> StratumBounds:
-        """The same without strata; a LearningError where there are some."""
-        found = self._possible()
-        if not isinstance(found, StratumBounds):
-            raise LearningError(
-                "the model has strata, and one set of P(Df) is asked for: every stratum has a rate "
-                "of its own; fit without given"
-            )
-        return found
 
     def _decided(self, X: Any, sensitive_features: Any) -> tuple[Floats, Codes | None]:
         """P(decision = k) of each row, and its group; None where no group is given."""
