@@ -10,6 +10,15 @@ from fairpc.comparison._baselines import (
     ThresholdOptimizer,
     default_baselines,
 )
+from fairpc.comparison._by_group import (
+    FairnessGaps,
+    GroupMetrics,
+    MetricsByGroup,
+    MetricValue,
+    PairMetrics,
+    by_group,
+    fairness_gaps,
+)
 from fairpc.comparison._compare import Comparison, FoldScore, compare, default_models
 from fairpc.comparison._runner import typed_columns
 from fairpc.comparison._scores import (
@@ -37,8 +46,13 @@ __all__ = [
     "CalibrationBin",
     "Comparison",
     "FairLR",
+    "FairnessGaps",
     "Fold",
     "FoldScore",
+    "GroupMetrics",
+    "MetricValue",
+    "MetricsByGroup",
+    "PairMetrics",
     "Rand",
     "Reduction",
     "Reweight",
@@ -47,12 +61,14 @@ __all__ = [
     "accuracy",
     "auc",
     "brier",
+    "by_group",
     "calibration",
     "compare",
     "default_baselines",
     "default_models",
     "discrimination",
     "f1",
+    "fairness_gaps",
     "folds_of",
     "group_means",
     "largest_gap",

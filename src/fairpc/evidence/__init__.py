@@ -28,6 +28,15 @@ from fairpc.evidence._drift import (
     group_rates,
     label_fit,
 )
+from fairpc.evidence._error_rates import error_rates
+from fairpc.evidence._error_records import (
+    ErrorRates,
+    GroupErrorRates,
+    PairErrorRates,
+    RateRange,
+    RecordedRates,
+    ScoreBin,
+)
 from fairpc.evidence._gaps import (
     SMALL,
     GroupMean,
@@ -75,6 +84,13 @@ from fairpc.evidence._test_records import (
     StratumTest,
     TestsByStratum,
 )
+from fairpc.evidence._threshold_curves import (
+    GroupOperatingPoint,
+    ThresholdCurve,
+    ThresholdPoint,
+    equal_opportunity,
+    equalised_odds,
+)
 from fairpc.evidence._thresholds import EqualRates, GroupThreshold, equal_rates
 from fairpc.evidence._top_sets import Watch
 
@@ -84,10 +100,13 @@ __all__ = [
     "CandidateStrata",
     "ClassBound",
     "EqualRates",
+    "ErrorRates",
     "FairRatePoint",
     "GroupBounds",
+    "GroupErrorRates",
     "GroupMean",
     "GroupMechanism",
+    "GroupOperatingPoint",
     "GroupRange",
     "GroupThreshold",
     "GroupWithin",
@@ -98,12 +117,16 @@ __all__ = [
     "LeftOut",
     "MechanismRange",
     "MonitorGap",
+    "PairErrorRates",
     "PairGap",
     "PairWithin",
     "Parity",
     "ParityCurve",
     "ParityMonitor",
     "ParityWithin",
+    "RateRange",
+    "RecordedRates",
+    "ScoreBin",
     "StrataComparison",
     "StrataTest",
     "StratumGap",
@@ -111,9 +134,14 @@ __all__ = [
     "StratumTest",
     "StratumWithin",
     "TestsByStratum",
+    "ThresholdCurve",
+    "ThresholdPoint",
     "class_bounds",
     "compare_strata",
+    "equal_opportunity",
     "equal_rates",
+    "equalised_odds",
+    "error_rates",
     "fair_rate_point",
     "identified_set",
     "parity",

@@ -1,0 +1,271 @@
+"""Do ranges of error rates against Df hold the truth, and how wide are they?
+
+    python benchmarks/error_rates.py draws 300     eight processes with known Df, each table anew
+    python benchmarks/error_rates.py tables        real tables whose truth is known for every row
+
+Draws: a rule of features and group that was learned on other rows decides, and the truth is that of
+400,000 rows. Where strata have mechanisms of their own, each stratum is a table. Tables:
+``FAIRPC_DUAL_DATA`` names their folder (hypertension.csv, diabetes.csv, referees.csv); a model
+learns the recorded label on one half, and its decisions of the other half are judged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from checkout import data_folder
+from fairpc.errors import MetricError
+from fairpc.evidence import ErrorRates, error_rates
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+RATES: Final = ("tpr", "fpr", "accuracy", "precision")
+N_TRUTH: Final = 400_000
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    x: Floats
+    s: Ints
+    a: Ints
+    fair: Bools
+    label: Bools
+
+    def where(self, rows: Any) -> Rows:
+        each = (self.x, self.s, self.a, self.fair, self.label)
+        return Rows(*(values[rows] for values in each))
+
+
+@dataclass(frozen=True)
+class Process:
+    """P(s), P(Df = 1) by group and stratum, and P(D = 1 | Df = f) by group and stratum."""
+
+    name: str
+    n: int
+    shares: tuple[float, ...]
+    pi: Any  # [s, a] or [s]
+    mechanism: Any  # [s, f] or [s, a, f]
+    parity: bool
+    within: bool = False
+
+    def draw(self, n: int, rng: np.random.Generator) -> Rows:
+        k = len(self.shares)
+        pi, mechanism = np.array(self.pi), np.array(self.mechanism)
+        pi = pi[:, None] + np.zeros((k, 2)) if pi.ndim == 1 else pi
+        if mechanism.ndim == 2:
+            mechanism = mechanism[:, None] + np.zeros((k, 2, 2))
+        s = rng.choice(k, n, p=self.shares)
+        a = (rng.random(n) < np.linspace(0.35, 0.65, k)[s]).astype(np.int64)
+        fair = rng.random(n) < pi[s, a]
+        label = rng.random(n) < mechanism[s, a, fair.astype(int)]
+        x = rng.normal(size=(n, 4)) + (fair - 0.5)[:, None] * np.array([1.8, 1.4, 1.0, 0.0])
+        x[:, 1] += 0.4 * s
+        return Rows(np.column_stack([x, a]), s, a, fair, label)
+
+
+TWO: Final = ((0.05, 0.9), (0.15, 0.7))
+PROCESSES: Final = (
+    Process("parity true", 4000, (0.5, 0.5), (0.45, 0.45), TWO, parity=True),
+    Process("parity off by .2", 4000, (0.5, 0.5), (0.55, 0.35), TWO, parity=False),
+    Process("one-sided", 4000, (0.5, 0.5), (0.45, 0.45), ((0.0, 1.0), (0.0, 0.6)), parity=True),
+    Process("rare", 12000, (0.5, 0.5), (0.06, 0.06), ((0.005, 0.9), (0.01, 0.6)), parity=True),
+    Process("9:1 groups", 6000, (0.9, 0.1), (0.45, 0.45), TWO, parity=True),
+    Process("three groups", 6000, (0.4, 0.3, 0.3), (0.4,) * 3, (*TWO, (0.02, 0.8)), parity=True),
+    Process("strata, shared", 4000, (0.5, 0.5), ((0.3, 0.6),) * 2, TWO, parity=False),
+    Process(
+        "strata, within",
+        8000,
+        (0.5, 0.5),
+        ((0.3, 0.6),) * 2,
+        (((0.05, 0.9), (0.02, 0.8)), ((0.15, 0.7), (0.05, 0.95))),
+        parity=True,
+        within=True,
+    ),
+)
+
+
+def features(rows: Rows) -> Floats:
+    """What a rule sees: features, and the group with its own slope of the first."""
+    groups = (rows.s[:, None] == np.arange(1, rows.s.max() + 1)).astype(np.float64)
+    return np.column_stack([rows.x, groups])
+
+
+def truth(decided: Bools, fair: Bools) -> dict[str, float]:
+    return {
+        "tpr": float(decided[fair].mean()),
+        "fpr": float(decided[~fair].mean()),
+        "accuracy": float((decided == fair).mean()),
+        "precision": float(fair[decided].mean()),
+    }
+
+
+Counts = dict[tuple[str, str], list[float]]
+
+
+def judge(found: ErrorRates, true: dict[Any, dict[str, float]], into: Counts, kind: str) -> None:
+    """Whether each range holds, by rate and by group or pair; and the widths of rates."""
+    for rate in RATES:
+        for name, group in found.groups.items():
+            own = getattr(group, rate)
+            into[f"{kind} {rate}", str(name)].append(own.low <= true[name][rate] <= own.high)
+            into[f"{kind} width {rate}", ""].append(own.width)
+        for pair in found.differences:
+            own, gap = getattr(pair, rate), true[pair.last][rate] - true[pair.first][rate]
+            into[f"{kind} gap {rate}", f"{pair.first} {pair.last}"].append(
+                own.low <= gap <= own.high
+            )
+            into[f"{kind} gap width {rate}", ""].append(own.width)
+
+
+def parts(process: Process, rows: Rows) -> Iterator[Rows]:
+    if not process.within:
+        yield rows
+    else:
+        for a in (0, 1):
+            yield rows.where(rows.a == a)
+
+
+def simulate(process: Process, n_draws: int) -> Counts:
+    counts: Counts = defaultdict(list)
+    rng = np.random.default_rng(1)
+    first, whole = process.draw(3000, rng), process.draw(N_TRUTH, rng)
+    rule = LogisticRegression().fit(features(first), first.label)
+    threshold = float(np.quantile(rule.predict_proba(features(first))[:, 1], 0.6))
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+
+    def decided(rows: Rows) -> Bools:
+        return np.asarray(rule.predict_proba(features(rows))[:, 1] >= threshold)
+
+    true = []
+    for part in parts(process, whole):
+        h = decided(part)
+        each = (part.s == g for g in range(len(process.shares)))
+        true.append({g: truth(h[own], part.fair[own]) for g, own in enumerate(each)})
+    for seed in range(n_draws):
+        rows = process.draw(process.n, np.random.default_rng(1000 + seed))
+        for k, part in enumerate(parts(process, rows)):
+            model = LogisticRegression()
+            seen = np.column_stack([features(part), part.s[:, None] * part.x])
+            scores = cross_val_predict(model, seen, part.label, cv=folds, method="predict_proba")[
+                :, 1
+            ]
+            for kind, delta in (("free", 1.0), ("parity", 0.0)):
+                if kind == "parity" and not process.parity:
+                    continue
+                given = decided(part).astype(int), part.label.astype(int), part.s
+                try:
+                    found = error_rates(*given, label_scores=scores, delta=delta)
+                except MetricError:
+                    counts[f"{kind} refused", ""].append(1)
+                    continue
+                counts[f"{kind} rejected", ""].append(found.rejected)
+                judge(found, true[k], counts, kind)
+    return counts
+
+
+def draws(n_draws: int, names: list[str] | None) -> None:
+    print(f"{n_draws} draws; the least coverage over groups (pairs), and mean widths")
+    heads = [*RATES, *(f"Δ {rate}" for rate in RATES)]
+    print(f"| process | | {' | '.join(heads)} | width TPR, FPR | Δ TPR, Δ FPR | refused |")
+    print("|---" * (len(heads) + 5) + "|")
+    for process in PROCESSES:
+        if names and process.name not in names:
+            continue
+        counts = simulate(process, n_draws)
+        for kind in ("free", "parity"):
+            if not counts.get((f"{kind} rejected", "")):
+                continue
+            shown = [
+                min(np.mean(v) for (name, _), v in counts.items() if name == f"{kind} {what}{rate}")
+                for what in ("", "gap ")
+                for rate in RATES
+            ]
+            widths = [
+                [np.nanmean(counts[f"{kind} {what} {r}", ""]) for r in ("tpr", "fpr")]
+                for what in ("width", "gap width")
+            ]
+            cells = [f"{value:.3f}" for value in shown]
+            cells += [f"{a:.2f}, {b:.2f}" for a, b in widths]
+            refused = len(counts.get((f"{kind} refused", ""), []))
+            print(f"| {process.name} | {kind} | {' | '.join(cells)} | {refused} |", flush=True)
+
+
+MODELS: Final[dict[str, Callable[[], Any]]] = {
+    "logistic regression": lambda: make_pipeline(
+        StandardScaler(), LogisticRegression(max_iter=500)
+    ),
+    "boosting": lambda: HistGradientBoostingClassifier(max_iter=100, random_state=0),
+    "random forest": lambda: RandomForestClassifier(
+        200, min_samples_leaf=5, n_jobs=1, random_state=0
+    ),
+}
+
+
+def tables(folder: Path) -> None:
+    print("| table | model | rates inside | of differences | widths TPR | misses |")
+    print("|---|---|---|---|---|---|")
+    for name in ("hypertension", "diabetes", "referees"):
+        table = pd.read_csv(folder / f"{name}.csv")
+        s, y, t = (table.pop(column).to_numpy() for column in ("group", "recorded", "truth"))
+        table = pd.get_dummies(table, dummy_na=False, dtype=float)
+        x = np.column_stack([table.fillna(table.median()).to_numpy(), s == np.unique(s)[0]])
+        half = np.random.default_rng(0).permutation(len(y)) < len(y) // 2
+        model = MODELS["boosting"]()
+        folds = StratifiedKFold(5, shuffle=True, random_state=0)
+        held = cross_val_predict(model, x[~half], y[~half], cv=folds, method="predict_proba")[:, 1]
+        for kind, make in MODELS.items():
+            decided = make().fit(x[half], y[half]).predict(x[~half]).astype(bool)
+            own_s, fair = s[~half], t[~half].astype(bool)
+            found = error_rates(decided.astype(int), y[~half], own_s, label_scores=held)
+            true = {g: truth(decided[own_s == g], fair[own_s == g]) for g in found.groups}
+            counts: Counts = defaultdict(list)
+            judge(found, true, counts, "free")
+            rates = [v for (n, g), v in counts.items() if g and "gap" not in n]
+            gaps = [v for (n, _), v in counts.items() if "gap" in n and "width" not in n]
+            widths = counts["free width tpr", ""]
+            misses = [
+                f"{n.removeprefix('free ')} {g}" for (n, g), v in counts.items() if g and not v[0]
+            ]
+            print(
+                f"| {name} | {kind} | {int(sum(map(sum, rates)))} of {len(rates)} | "
+                f"{int(sum(map(sum, gaps)))} of {len(gaps)} | {np.mean(widths):.2f} | "
+                f"{', '.join(misses) or '–'} |",
+                flush=True,
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=("draws", "tables"))
+    parser.add_argument("n", nargs="?", type=int, default=300)
+    parser.add_argument("--processes", nargs="*")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if options.what == "draws":
+        draws(options.n, options.processes)
+    elif (folder := data_folder("FAIRPC_DUAL_DATA", "dual")) is None:
+        sys.exit("FAIRPC_DUAL_DATA is not set: it names the folder of tables with a known truth")
+    else:
+        tables(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""Differences and ratios of error rates of two groups whose P(Df=1) may differ by delta at most.
+
+At one P(Df=1) = π the mechanisms of a group are a line from (b0 largest, b1 least) to (b0 least,
+b1 largest), and a rate is extreme at its ends. On either end one of b0 and b1 stays and the other
+follows π, which makes TPR linear in 1/π, FPR linear in 1/(1 − π), accuracy and precision linear in
+π, piece by piece. So a difference is extreme where a piece of either group ends, where the strip
+|π − π'| ≤ delta cuts such a line, or, along the edges of the strip, at one stationary point per
+piece.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import Final
+
+import numpy as np
+
+from fairpc.core import Floats
+from fairpc.evidence._error_sets import GroupSet, Rate
+from fairpc.evidence._intervals import Interval
+
+_SLACK: Final = 1e-12
+_SHORT: Final = 1e-9
+"""Pieces of P(Df=1) shorter than this are points, but for rounding."""
+_STEPS: Final = 60
+
+
+def gap_range(first: GroupSet, last: GroupSet, rate: Rate, delta: float) -> Interval:
+    """Least and largest last − first over all mechanisms that are possible, at the estimates."""
+    (a, b), (c, d) = first.range(rate), last.range(rate)
+    low, high = c - b, d - a
+    if delta < 1 and not math.isnan(low + high):
+        pair = _Pair(first, last, rate, delta)
+        down, up = pair.extreme(1.0, -1.0), pair.extreme(-1.0, 1.0)
+        if down is not None and up is not None:
+            # What lies outside 0 to 1 is chance: nothing that is possible does.
+            low, high = max(low, down[1] - down[0]), min(high, up[1] - up[0])
+    return low, high
+
+
+def ratio_range(first: GroupSet, last: GroupSet, rate: Rate, delta: float) -> Interval:
+    """Least and largest last / first."""
+    (a, b), (c, d) = first.range(rate), last.range(rate)
+    if math.isnan(a + b + c + d):
+        return math.nan, math.nan
+    low = c / b if b > 0 else math.inf
+    high = d / a if a > 0 else math.inf
+    if delta < 1 and a > 0:
+        pair = _Pair(first, last, rate, delta)
+        low, high = max(low, pair.ratio(-1, low)), min(high, pair.ratio(1, high))
+    return low, high
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    first: GroupSet
+    last: GroupSet
+    rate: Rate
+    delta: float
+
+    def ratio(self, sign: int, otherwise: float) -> float:
+        """The largest (1) or least (-1) last / first, by the iteration of Dinkelbach (1967)."""
+        found = self.extreme(0.0, float(sign))
+        for _ in range(_STEPS):
+            if found is None or found[0] <= 0:
+                return otherwise
+            before = found[1] / found[0]
+            found = self.extreme(-sign * before, float(sign))
+            if found is not None and abs(found[1] - before * found[0]) < _SLACK:
+                break
+        return otherwise if found is None or found[0] <= 0 else found[1] / found[0]
+
+    def extreme(self, u: float, v: float) -> tuple[float, float] | None:
+        """The rates of both groups at which u · first + v · last is largest.
+
+        None where a rate is not defined at some mechanism.
+        """
+        turns = [g.possible.corners(*g.pi) for g in (self.first, self.last)]
+        own = [
+            _within(g.pi, [*mine, *(t + d for t in others for d in (-self.delta, self.delta))])
+            for g, mine, others in zip((self.first, self.last), turns, reversed(turns), strict=True)
+        ]
+        if self.rate in ("tpr", "fpr") and self.delta > 0:
+            still = self._still(own[0], u, v)
+            own = [_within(g.pi, [*x, *more]) for g, x, more in self._each(own, still)]
+        x, y = (self._values(g, pis) for g, pis in zip((self.first, self.last), own, strict=True))
+        if np.isnan(x).any() or np.isnan(y).any():
+            return None
+        near = np.abs(np.subtract.outer(own[0], own[1])) <= self.delta + _SLACK
+        if not near.any():
+            return None
+        best = np.where(near[:, None, :, None], u * x[:, :, None, None] + v * y, -math.inf)
+        i, a, j, b = np.unravel_index(int(np.argmax(best)), best.shape)
+        return float(x[i, a]), float(y[j, b])
+
+    def _each(
+        self, own: list[list[float]], still: tuple[list[float], list[float]]
+    ) -> list[tuple[GroupSet, list[float], list[float]]]:
+        return list(zip((self.first, self.last), own, still, strict=True))
+
+    def _values(self, group: GroupSet, pis: Sequence[float]) -> Floats:
+        """The rate at both ends of the mechanisms of each P(Df=1), [P(Df=1), end]."""
+        range_ = group.possible
+        ends = []
+        for pi in pis:
+            b0, b1 = range_.b0(pi), range_.b1(pi)
+            ends += [(b0[1], b1[0]), (b0[0], b1[1])]
+        return group.cells.values(self.rate, np.array(ends)).reshape(-1, 2)
+
+    def _still(self, turns: list[float], u: float, v: float) -> tuple[list[float], list[float]]:
+        """Points inside pieces of the edges of the strip at which the sum is stationary.
+
+        On a piece it is a constant plus p g(π) + q g(π + d), with g(π) = 1/π or 1/(1 − π).
+        """
+        mine: list[float] = []
+        theirs: list[float] = []
+        for d in (-self.delta, self.delta):
+            inside = _within((self.last.pi[0] - d, self.last.pi[1] - d), turns)
+            for low, high in pairwise(inside):
+                if high - low < _SHORT:
+                    continue
+                x = u * self._values(self.first, (low, high))
+                y = v * self._values(self.last, (low + d, high + d))
+                p, q = (
+                    (z[1] - z[0]) / (self._g(high + e) - self._g(low + e))
+                    for z, e in ((x, 0.0), (y, d))
+                )
+                for a, b in product(p.tolist(), q.tolist()):
+                    pi = self._stationary(a, b, d)
+                    if low < pi < high:
+                        mine.append(pi)
+                        theirs.append(pi + d)
+        return mine, theirs
+
+    def _g(self, pi: float) -> float:
+        at = pi if self.rate == "tpr" else 1 - pi
+        return 1 / at if at > 0 else math.inf
+
+    def _stationary(self, p: float, q: float, d: float) -> float:
+        """Where p g(π) + q g(π + d) is stationary; NaN where it is nowhere."""
+        if not p * q < 0:
+            return math.nan
+        root = math.sqrt(-q / p)
+        if root == 1:
+            return math.nan
+        return d / (root - 1) if self.rate == "tpr" else 1 - d / (1 - root)
+
+
+def _within(range_: Interval, values: Sequence[float]) -> list[float]:
+    """Different values in a range, in order."""
+    return sorted({v for v in values if range_[0] - _SLACK <= v <= range_[1] + _SLACK})
