@@ -71,6 +71,20 @@ from fairpc.evidence._intervals import (
 )
 from fairpc.evidence._monitor import MonitorGap, ParityMonitor
 from fairpc.evidence._point import FairRatePoint, fair_rate_point
+from fairpc.evidence._review_design import (
+    ExpectedWidth,
+    ReviewDesign,
+    expected_widths,
+    review_design,
+)
+from fairpc.evidence._review_estimates import (
+    ReviewedDifference,
+    ReviewedRate,
+    ReviewEstimates,
+    review_estimates,
+)
+from fairpc.evidence._review_posterior import recalibrate_posterior
+from fairpc.evidence._review_tests import ReviewTest
 from fairpc.evidence._strata import LeftOut
 from fairpc.evidence._stratum_bounds import LEVEL, HeldOutRates, Known, StratumBounds
 from fairpc.evidence._test_records import (
@@ -101,6 +115,7 @@ __all__ = [
     "ClassBound",
     "EqualRates",
     "ErrorRates",
+    "ExpectedWidth",
     "FairRatePoint",
     "GroupBounds",
     "GroupErrorRates",
@@ -126,6 +141,11 @@ __all__ = [
     "ParityWithin",
     "RateRange",
     "RecordedRates",
+    "ReviewDesign",
+    "ReviewEstimates",
+    "ReviewTest",
+    "ReviewedDifference",
+    "ReviewedRate",
     "ScoreBin",
     "StrataComparison",
     "StrataTest",
@@ -142,9 +162,13 @@ __all__ = [
     "equal_rates",
     "equalised_odds",
     "error_rates",
+    "expected_widths",
     "fair_rate_point",
     "identified_set",
     "parity",
     "parity_curve",
+    "recalibrate_posterior",
+    "review_design",
+    "review_estimates",
     "test_assumptions",
 ]

@@ -1,0 +1,453 @@
+"""What reviewed rows say of this table: fair rates, mechanism and error rates, with intervals.
+
+Every rate is a ratio Σ u / Σ v over the rows of a group, where u and v depend on the fair decision.
+With û and v̂ what the posterior expects and W the weight of a reviewed row (1 / p in one batch),
+
+    Σ z(u) = λ Σ û + Σ_reviewed W (u − λ û)
+
+is unbiased for Σ u whatever the posterior is worth, and likewise for v. λ is the same in both and
+has the least variance, between 0, reviewed rows alone, and 1 (prediction-powered inference,
+Angelopoulos et al. 2023). What is estimated is this table, so the variance is that of the draw:
+Σ (1 − p) / p² e², with e the residual of a reviewed row. Nothing else is assumed.
+
+Limits are score limits as Wilson's are: the variance at another value of the rate differs by the
+third moment over the variance, times the distance (Johnson 1978). Where no reviewed row contradicts
+the posterior, e is small and says too little. So half a row with the other answer is added to each
+cell of recorded label and decision before the moments are taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.core import (
+    Array,
+    Bools,
+    Floats,
+    MetricError,
+    Positions,
+    Record,
+    check_groups,
+    check_level,
+    check_table,
+)
+from fairpc.evidence._intervals import Interval, quantile
+from fairpc.evidence._review_posterior import folds_of_rows, recalibrated
+from fairpc.evidence._review_quantities import Rate, group_rows, rates_of_group
+from fairpc.evidence._review_rows import (
+    binary,
+    check_chances,
+    check_drawn,
+    posterior_of,
+    response_of,
+    weights_of,
+)
+from fairpc.evidence._review_tests import ReviewedRows, feature_tests, rates_test
+
+FEW: Final = 5
+LEAST_FREEDOM: Final = 6.0
+_OTHER: Final = 0.5
+"""Rows with the other answer that are added to a cell."""
+
+
+@dataclass(frozen=True)
+class ReviewedRate(Record):
+    """A rate of this table as a review tells it."""
+
+    value: float  #: NaN where no reviewed row carries it
+    low: float
+    high: float
+    n: int  #: reviewed rows that carry it: those in its denominator
+    few: bool  #: fewer than five of them on one side, 0 or 1: read with care
+    worst: Interval  #: limits if what reviewers could not tell were all against it, or all for it
+    reliance: float  #: λ: 0 rests on reviewed rows alone, 1 on the posterior as corrected by them
+
+
+@dataclass(frozen=True)
+class ReviewedDifference(Record):
+    """Last group minus first, of one rate."""
+
+    first: Any
+    last: Any
+    value: float
+    low: float
+    high: float
+    worst: Interval
+
+
+@dataclass(frozen=True)
+class ReviewEstimates(Record):
+    """What a review says of this table; every rate by group."""
+
+    groups: tuple[Any, ...]
+    level: float  #: of each interval by itself
+    n_drawn: int
+    n_blank: int  #: drawn, and reviewers could not tell
+    fair_rate: Mapping[Any, ReviewedRate]
+    mechanism: Mapping[Any, Mapping[int, ReviewedRate]]  #: [group][f]: P(D = 1 | Df = f, group)
+    tpr: Mapping[Any, ReviewedRate]  #: of the decisions, against Df; empty without decisions
+    fpr: Mapping[Any, ReviewedRate]
+    accuracy: Mapping[Any, ReviewedRate]
+    precision: Mapping[Any, ReviewedRate]
+    #: every pair of groups, by "fair_rate", "mechanism_0", "mechanism_1", "tpr", …
+    differences: Mapping[str, tuple[ReviewedDifference, ...]]
+    tests: Mapping[str, Any]  #: "rates": Df ⟂ S; "features": by column, D ⟂ X_j given Df, S
+
+    _computed = ("warnings",)
+
+    def warnings(self) -> tuple[str, ...]:
+        """Rates that fewer than five reviewed rows carry on one side, a sentence each."""
+        named = [
+            *((f"the fair rate of {g!r}", r) for g, r in self.fair_rate.items()),
+            *(
+                (f"P(D=1 | Df={f}) of {g!r}", r)
+                for g, both in self.mechanism.items()
+                for f, r in both.items()
+            ),
+        ]
+        for name in ("tpr", "fpr", "accuracy", "precision"):
+            named += [(f"{name} of {g!r}", r) for g, r in getattr(self, name).items()]
+        return tuple(
+            f"Fewer than {FEW} of {r.n} reviewed rows are on one side of {text}: read its limits, "
+            "not its value."
+            for text, r in named
+            if r.few
+        )
+
+
+def review_estimates(
+    truth: npt.ArrayLike,
+    y: npt.ArrayLike,
+    sensitive_features: npt.ArrayLike,
+    *,
+    probability: npt.ArrayLike,
+    posterior: npt.ArrayLike | None = None,
+    drawn: npt.ArrayLike | None = None,
+    batch: npt.ArrayLike | None = None,
+    decisions: npt.ArrayLike | None = None,
+    X: Any = None,  # noqa: N803
+    level: float = 0.95,
+    recalibrate: bool = True,
+) -> ReviewEstimates:
+    """Fair rates, mechanism and error rates of this table from rows drawn with a known chance.
+
+    Args:
+        truth: reviewed fair decision of every row, 0 or 1; NaN where it was not reviewed.
+        y: recorded label, 0 or 1.
+        sensitive_features: group per row.
+        probability: chance with which each row was drawn, in its batch; only that of rows that were
+            drawn is used.
+        posterior: P(Df = 1 | x, s, d) of every row, from any model that did not see the truth;
+            None: reviewed rows alone.
+        drawn: True for rows that were drawn, if reviewers could not tell some. These count as
+            missing at random within a group and a recorded label, with the worst case beside it.
+        batch: number of the batch in which a row was drawn. A chance may depend on the reviews of
+            earlier batches, whose rows are not drawn again.
+        decisions: decisions of any model, 0 or 1, for their error rates against Df.
+        X: features, a table or a frame: test which of them alter labels.
+        level: of each interval.
+        recalibrate: correct the posterior by the reviews of other rows first
+            (:func:`recalibrate_posterior` with ``cross_fit``).
+    """
+    n_rows = len(np.asarray(truth))
+    t = binary("truth", truth, n_rows, blank=True)
+    labels = binary("y", y, n_rows)
+    names, ids = check_groups(sensitive_features, n_rows, "sensitive_features", least=1)
+    h = None if decisions is None else binary("decisions", decisions, n_rows)
+    sent = check_drawn(drawn, t)
+    blank = sent & np.isnan(t)
+    chance = check_chances(probability, sent)
+    weight, spread = weights_of(chance, sent, batch)
+    cell = 2 * ids + labels.astype(np.intp)
+    response = response_of(weight, sent, sent & ~blank, cell)
+    told_weight, told_spread = weights_of(chance, sent, batch, response)
+    m = None if posterior is None else _posterior(posterior, n_rows)
+    if m is not None and recalibrate:
+        folds = folds_of_rows(n_rows)
+        m = recalibrated(m, t, labels.astype(np.intp), ids, told_weight, folds)
+    rows = _Rows(t, labels, ids, h, m, told_weight, told_spread, check_level(level))
+    asked = {(rate.name, rate.group): (rate, where) for rate, where in _rates(rows)}
+    ratios = {key: _ratio(rows, *case) for key, case in asked.items()}
+    filled = replace(rows, weight=weight, spread=spread)
+    rates = {
+        key: _given(ratio, _worst(filled, *asked[key], blank, ratio))
+        for key, ratio in ratios.items()
+    }
+    tests = _tests(rows, ratios, X)
+    return _record(rates, names, rows.level, (int(sent.sum()), int(blank.sum())), tests)
+
+
+def _record(
+    rates: Mapping[tuple[str, int], ReviewedRate],
+    names: tuple[Any, ...],
+    level: float,
+    counts: tuple[int, int],
+    tests: Mapping[str, Any],
+) -> ReviewEstimates:
+    """The rates by name and group, and their differences."""
+    each = {name: _named(rates, name, names) for name, _ in rates}
+    mechanism = {g: {f: each[f"mechanism_{f}"][g] for f in (0, 1)} for g in names}
+    return ReviewEstimates(
+        names,
+        level,
+        *counts,
+        each["fair_rate"],
+        mechanism,
+        each.get("tpr", {}),
+        each.get("fpr", {}),
+        each.get("accuracy", {}),
+        each.get("precision", {}),
+        {name: _differences(by_group) for name, by_group in each.items()},
+        tests,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Checked arrays of all rows; weight and spread are 0 where a row was not drawn."""
+
+    truth: Floats
+    y: Floats
+    ids: Positions
+    h: Floats | None
+    m: Floats | None
+    weight: Floats
+    spread: Floats
+    level: float
+
+
+@dataclass(frozen=True, eq=False)
+class Ratio:
+    """A ratio, its limits, and the variance of it as a rate of a population."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    few: bool
+    reliance: float
+    variance: float  #: of the value for a population of which the table is a draw
+    freedom: float
+
+
+def _posterior(values: npt.ArrayLike, n_rows: int) -> Floats:
+    m = posterior_of(values)
+    if len(m) != n_rows:
+        raise MetricError(f"posterior has {len(m)} rows and truth {n_rows}: give as many")
+    return m
+
+
+def _rates(rows: _Rows) -> Iterator[tuple[Rate, Positions]]:
+    for g, where in enumerate(group_rows(rows.ids)):
+        h = None if rows.h is None else rows.h[where]
+        for rate in rates_of_group(g, len(where), rows.y[where], h, "all"):
+            yield rate, where
+
+
+def _ratio(rows: _Rows, rate: Rate, where: Positions) -> Ratio:
+    """One rate from the reviewed rows of its group."""
+    t = rows.truth[where]
+    told = ~np.isnan(t)
+    t, weight, spread = t[told], rows.weight[where][told], rows.spread[where][told]
+    u, v = (np.where(t == 1, at[1][told], at[0][told]) for at in (rate.u, rate.v))
+    n, ones = int(v.sum()), int(u.sum())
+    if not n:
+        return Ratio(math.nan, 0.0, 1.0, 0, True, 0.0, math.inf, LEAST_FREEDOM)
+    if rows.m is None:
+        totals, hats = (0.0, 0.0), (np.zeros(len(t)), np.zeros(len(t)))
+    else:
+        m = rows.m[where]
+        full = [at[0] + m * (at[1] - at[0]) for at in (rate.u, rate.v)]
+        totals, hats = (float(full[0].sum()), float(full[1].sum())), (full[0][told], full[1][told])
+    theta, trust, bottom = least_variance((u, v), hats, totals, weight, spread)
+    theta = min(max(theta, 0.0), 1.0)
+    guess = trust * (hats[0] - theta * hats[1])
+    at_0, at_1 = (gap[told] for gap in rate.gap(theta))
+    seen = (np.where(t == 1, at_1, at_0) - guess) / bottom
+    other = (np.where(t == 1, at_0, at_1) - guess) / bottom
+    own = _cells(rows, where[told])
+    share = _OTHER / (np.bincount(own)[own] + 2 * _OTHER)
+    carrying = weight[v > 0]
+    kish = float(carrying.sum() ** 2 / (carrying @ carrying))
+    unseen = [
+        (w, gap / bottom) for w, gap in _unseen(rows, rate, where, told, theta, weight.mean())
+    ]
+    # Moments of the draw: of what was seen, of the other answers, of cells that were not seen.
+    residuals = np.concatenate([seen, other, [e for _, e in unseen]])
+    unseen_weight = np.array([w for w, _ in unseen])
+    weights = np.concatenate([weight, weight, unseen_weight])
+    shares = np.concatenate([1 - share, share, np.full(len(unseen), _OTHER)])
+    spreads = np.concatenate([spread, spread, unseen_weight * np.maximum(unseen_weight - 1, 0.0)])
+    draw = _Draw(shares * spreads * residuals**2, weights * residuals)
+    low, high, freedom = _limits(theta, draw, kish, rows.level)
+    # The table is a draw of a population: every row then counts, not only those left out.
+    variance = float((shares * weights**2) @ residuals**2)
+    few = min(ones, n - ones) < FEW
+    return Ratio(theta, low, high, n, few, trust, variance, freedom)
+
+
+def least_variance(
+    parts: tuple[Floats, Floats],
+    hats: tuple[Floats, Floats],
+    totals: tuple[float, float],
+    weight: Floats,
+    spread: Floats,
+) -> tuple[float, float, float]:
+    """The ratio, its λ and the denominator.
+
+    Args:
+        parts: u and v of reviewed rows.
+        hats: what the posterior expects of them.
+        totals: sums of these over all rows of the group.
+        weight: of reviewed rows.
+        spread: what a squared residual of each adds to the variance.
+    """
+    trust = 0.0
+    top, bottom = difference_totals(parts, hats, totals, weight, trust)
+    for _ in range(3):
+        theta = min(max(top / bottom, 0.0), 1.0)
+        a, b = parts[0] - theta * parts[1], hats[0] - theta * hats[1]
+        size = float(spread @ (b * b))
+        trust = min(max(float(spread @ (a * b)) / size, 0.0), 1.0) if size > 0 else 0.0
+        top, bottom = difference_totals(parts, hats, totals, weight, trust)
+        if bottom <= 0:  # a denominator that is not positive: the posterior misleads
+            trust = 0.0
+            top, bottom = difference_totals(parts, hats, totals, weight, trust)
+            break
+    return top / bottom, trust, bottom
+
+
+def difference_totals(
+    parts: tuple[Floats, Floats],
+    hats: tuple[Floats, Floats],
+    totals: tuple[float, float],
+    weight: Floats,
+    trust: float,
+) -> tuple[float, float]:
+    """λ Σ û + Σ W (u − λ û), and the same of v: both unbiased at any λ that is fixed before."""
+    top, bottom = (
+        trust * total + float(weight @ (part - trust * hat))
+        for part, hat, total in zip(parts, hats, totals, strict=True)
+    )
+    return top, bottom
+
+
+def _cells(rows: _Rows, where: Positions) -> Positions:
+    """Recorded label and decision of rows, as one number."""
+    cell = rows.y[where].astype(np.intp)
+    return cell if rows.h is None else 2 * cell + rows.h[where].astype(np.intp)
+
+
+def _unseen(
+    rows: _Rows, rate: Rate, where: Positions, told: Bools, theta: float, weight: float
+) -> Iterator[tuple[float, float]]:
+    """Weight and residual of half a row of each cell without any reviewed row.
+
+    The residual is the larger one that the cell's rows could have; a row stands for no more rows
+    than the cell has.
+    """
+    cell = _cells(rows, where)
+    for c in np.setdiff1d(cell, cell[told]).tolist():
+        here = np.flatnonzero(cell == c)
+        gaps = [float(gap[here[0]]) for gap in rate.gap(theta)]
+        yield min(weight, float(len(here))), max(gaps, key=abs)
+
+
+@dataclass(frozen=True, eq=False)
+class _Draw:
+    """What each row, or share of one, adds to the variance, and how far it moves the rate."""
+
+    variance: Floats
+    move: Floats
+
+
+def _limits(theta: float, draw: _Draw, kish: float, level: float) -> tuple[float, float, float]:
+    """Score limits: distances x with x² = t² (V + s x − x² / n), s the skewness of the draw."""
+    variance = float(draw.variance.sum())
+    if variance <= 0:
+        return theta, theta, math.inf  # every row was reviewed
+    third = float(draw.variance @ draw.move)
+    freedom = max(2 * variance**2 / float(draw.variance @ draw.variance), LEAST_FREEDOM)
+    t = quantile((1 + level) / 2, freedom)
+    a, b = 1 + t * t / kish, t * t * third / variance
+    root = math.sqrt(b * b + 4 * a * t * t * variance)
+    low, high = theta + (b - root) / (2 * a), theta + (b + root) / (2 * a)
+    return max(0.0, low), min(1.0, high), freedom
+
+
+def _given(ratio: Ratio, worst: Interval) -> ReviewedRate:
+    """A ratio as users get it."""
+    limits = ratio.value, ratio.low, ratio.high
+    return ReviewedRate(*limits, ratio.n, ratio.few, worst, ratio.reliance)
+
+
+def _worst(rows: _Rows, rate: Rate, where: Positions, blank: Bools, ratio: Ratio) -> Interval:
+    """Limits with every blank answered against the rate, and with every one for it."""
+    if math.isnan(ratio.value) or not blank[where].any():
+        return ratio.low, ratio.high
+    at_0, at_1 = rate.gap(ratio.value)
+    here = blank[where]
+    ends = []
+    for raising in (at_1 < at_0, at_1 > at_0):
+        filled = rows.truth.copy()
+        filled[where[here]] = raising[here]
+        ends.append(_ratio(replace(rows, truth=filled), rate, where))
+    return min(ends[0].low, ratio.low), max(ends[1].high, ratio.high)
+
+
+def _named(
+    rates: Mapping[tuple[str, int], ReviewedRate], name: str, groups: tuple[Any, ...]
+) -> dict[Any, ReviewedRate]:
+    return {g: rates[name, k] for k, g in enumerate(groups)}
+
+
+def _differences(rates: Mapping[Any, ReviewedRate]) -> tuple[ReviewedDifference, ...]:
+    """Every pair of groups, from the two intervals (Newcombe 1998)."""
+    return tuple(_difference(a, b, rates[a], rates[b]) for a, b in combinations(rates, 2))
+
+
+def _difference(
+    first: Any, last: Any, rate_1: ReviewedRate, rate_2: ReviewedRate
+) -> ReviewedDifference:
+    value = rate_2.value - rate_1.value
+    worst = rate_2.worst[0] - rate_1.worst[1], rate_2.worst[1] - rate_1.worst[0]
+    if math.isnan(value):
+        return ReviewedDifference(first, last, value, -1.0, 1.0, worst)
+    down = math.hypot(rate_2.value - rate_2.low, rate_1.high - rate_1.value)
+    up = math.hypot(rate_2.high - rate_2.value, rate_1.value - rate_1.low)
+    low, high = max(-1.0, value - down), min(1.0, value + up)
+    if rate_1.worst == (rate_1.low, rate_1.high) and rate_2.worst == (rate_2.low, rate_2.high):
+        worst = low, high
+    return ReviewedDifference(first, last, value, low, high, worst)
+
+
+def _tests(rows: _Rows, ratios: Mapping[tuple[str, int], Ratio], x: Any) -> dict[str, Any]:
+    """Df ⟂ S, and for every column D ⟂ X_j given Df and S."""
+    told = np.flatnonzero(~np.isnan(rows.truth))
+    rates = [ratio for (name, _), ratio in ratios.items() if name == "fair_rate"]
+    freedom = min(ratio.freedom for ratio in rates)
+    pairs = [ratio.value for ratio in rates], [ratio.variance for ratio in rates]
+    tests: dict[str, Any] = {"rates": rates_test(*pairs, freedom, len(told)), "features": {}}
+    if x is not None and len(told):
+        reviewed = ReviewedRows(told, rows.truth[told], rows.weight[told], rows.y, rows.ids)
+        tests["features"] = feature_tests(_columns(x, len(rows.y)), reviewed)
+    return tests
+
+
+def _columns(x: Any, n_rows: int) -> dict[Any, Array]:
+    """The columns of a table or a frame by name, or by number where they have none."""
+    if hasattr(x, "columns"):
+        columns = {name: np.asarray(x[name]) for name in x.columns}
+    else:
+        columns = dict(enumerate(check_table("X", x).T))
+    for name, column in columns.items():
+        if column.shape != (n_rows,):
+            raise MetricError(f"column {name!r} of X has {len(column)} rows: give {n_rows}")
+    return columns

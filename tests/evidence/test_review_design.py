@@ -1,0 +1,116 @@
+"""Rows are drawn with the chances that a design claims, and widths follow from them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from fairpc.core import MetricError
+from fairpc.evidence import expected_widths, review_design
+
+M = np.array([0.02, 0.5, 0.9, 0.3, 0.0, 1.0, 0.6, 0.1])
+S = np.array(["a", "a", "b", "b", "a", "b", "a", "b"])
+Y = np.array([0, 1, 1, 0, 0, 1, 1, 0])
+
+
+@pytest.mark.parametrize("draw", ["fixed", "independent"])
+@pytest.mark.parametrize("n_draws", [1_500, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_rows_have_the_chances_that_are_claimed(draw: Any, n_draws: int) -> None:
+    rng = np.random.default_rng(3)
+    times, sizes = np.zeros(8), set()
+    for _ in range(n_draws):
+        design = review_design(M, 3, sensitive_features=S, y=Y, draw=draw, random_state=rng)
+        times[design.rows] += 1
+        sizes.add(len(design.rows))
+    p = design.probability
+    # Draws of different rows are no more variable than independent ones.
+    statistic = float(((times - n_draws * p) ** 2 / (n_draws * p * (1 - p))).sum())
+    assert statistic < chi2.ppf(0.999, 8)
+    assert sizes == {3} if draw == "fixed" else len(sizes) > 3
+    assert p.sum() == pytest.approx(3)
+
+
+def test_a_fifth_is_spread_evenly_and_no_chance_exceeds_one() -> None:
+    m = np.r_[np.full(95, 0.001), np.full(5, 0.5)]
+    p = review_design(m, 20, random_state=0).probability
+    assert p.min() >= 0.2 * 20 / 100
+    assert p.max() <= 1
+    assert p.sum() == pytest.approx(20)
+    assert p[-1] > 2 * p[0]
+
+
+def test_chances_follow_the_standard_deviation_left_by_the_posterior() -> None:
+    """One group: share of i is .2 / N + .8 σ_i / Σ σ, σ of (10 m + ½) / 11 by hand."""
+    m = np.array([0.5, 0.05, 0.2, 0.8])
+    unsure = [(10 * v + 0.5) / 11 for v in m]
+    sigma = [(v * (1 - v)) ** 0.5 for v in unsure]
+    wanted = [0.2 / 4 + 0.8 * v / sum(sigma) for v in sigma]
+    assert review_design(m, 1, random_state=0).probability == pytest.approx(wanted)
+
+
+def test_uniform_is_even_and_earlier_rows_are_left_out() -> None:
+    first = review_design(M, 3, method="uniform", random_state=0)
+    assert first.probability == pytest.approx(3 / 8)
+    after = review_design(M, 2, method="uniform", reviewed=first.rows, random_state=0)
+    assert (after.probability[first.rows] == 0).all()
+    assert not set(after.rows) & set(first.rows)
+    mask = np.isin(np.arange(8), first.rows)
+    same = review_design(M, 2, method="uniform", reviewed=mask, random_state=0)
+    assert (same.rows == after.rows).all()
+
+
+def test_every_stratum_is_covered() -> None:
+    strata = np.r_[np.zeros(900), np.ones(95), np.full(5, 2)]
+    m = np.random.default_rng(0).random(1000)
+    for seed in range(20):
+        design = review_design(m, 40, strata=strata, random_state=seed)
+        assert (np.bincount(strata[design.rows].astype(int)) >= 5).all()
+        assert len(design.rows) == 40
+
+
+def test_everything_can_be_reviewed() -> None:
+    design = review_design(M, 8, random_state=0)
+    assert (design.probability == 1).all()
+    assert (design.rows == np.arange(8)).all()
+
+
+def test_two_columns_of_a_posterior_count_as_one() -> None:
+    both = review_design(np.column_stack([1 - M, M]), 3, random_state=0)
+    assert (both.rows == review_design(M, 3, random_state=0).rows).all()
+
+
+def test_expected_widths_shrink_with_reviews() -> None:
+    rng = np.random.default_rng(0)
+    m, s = rng.beta(0.3, 0.6, 3000), rng.integers(0, 2, 3000)
+    y = (rng.random(3000) < m).astype(int)
+    few, many = (expected_widths(m, n, sensitive_features=s, y=y, aim=0.04) for n in (100, 400))
+    assert [e.name for e in few] == ["fair_rate", "mechanism_0", "mechanism_1"] * 2
+    for a, b in zip(few, many, strict=True):
+        assert b.half_width < a.half_width
+        assert a.half_width < a.alone
+        assert a.n_needed == b.n_needed
+        reached = expected_widths(m, a.n_needed, sensitive_features=s, y=y)
+        assert min(e.half_width for e in reached if (e.name, e.group) == (a.name, a.group)) <= 0.04
+    assert re.search(r"With 100 files .* ±[\d.]+ points .* review [\d,]+\.", few[0].summary())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n": 9}, "n is 9: give a whole number from 1 to 8"),
+        ({"n": 2, "floor": 0.1}, "floor is 0.1"),
+        ({"n": 2, "quantity": "mechanism"}, "y is None: give y"),
+        ({"n": 2, "quantity": "errors"}, "decisions is None: give decisions"),
+        ({"n": 2, "method": "clever"}, "use one of active, uniform"),
+        ({"n": 2, "strata": np.arange(8)}, "n is 2 and strata has 8 values"),
+        ({"n": 2, "reviewed": [8]}, "positions of rows below 8"),
+        ({"n": 2, "reviewed": np.arange(8)}, "reviewed has every row"),
+    ],
+)
+def test_what_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(MetricError, match=re.escape(message)):
+        review_design(M, **options)

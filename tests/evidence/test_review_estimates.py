@@ -1,0 +1,261 @@
+"""Estimates from reviews: unbiased over all draws of a tiny table, and right on larger ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from fairpc.core import MetricError
+from fairpc.evidence import (
+    ReviewEstimates,
+    recalibrate_posterior,
+    review_design,
+    review_estimates,
+)
+from fairpc.evidence._review_estimates import difference_totals
+from fairpc.evidence._review_rows import weights_of
+
+Floats = npt.NDArray[np.float64]
+
+# A table of six rows: truth, recorded label, and what a poor model says.
+T = np.array([1.0, 0.0, 1.0, 0.0, 1.0, 0.0])
+D = np.array([1.0, 0.0, 0.0, 1.0, 1.0, 0.0])
+M = np.array([0.9, 0.4, 0.2, 0.7, 0.6, 0.1])
+P = np.array([0.5, 0.3, 0.8, 0.4, 0.6, 0.25])
+
+
+def subsets(p: Floats) -> Iterator[tuple[float, npt.NDArray[np.bool_]]]:
+    """Every independent draw with its chance."""
+    for draw in product([False, True], repeat=len(p)):
+        drawn = np.array(draw)
+        chance = float(np.prod(np.where(drawn, p, 1 - p)))
+        if chance > 0:
+            yield chance, drawn
+
+
+@pytest.mark.parametrize("trust", [0.0, 0.4, 1.0])
+def test_totals_are_unbiased_over_all_draws(trust: float) -> None:
+    mean, second, variance = np.zeros(2), 0.0, 0.0
+    for chance, drawn in subsets(P):
+        weight, spread = weights_of(P, drawn, None)
+        u, v = (T * D)[drawn], T[drawn]
+        hats = (M * D)[drawn], M[drawn]
+        totals = float((M * D).sum()), float(M.sum())
+        found = np.array(difference_totals((u, v), hats, totals, weight[drawn], trust))
+        mean += chance * found
+        second += chance * found[1] ** 2
+        variance += chance * float(spread[drawn] @ (v - trust * hats[1]) ** 2)
+    assert mean == pytest.approx([(T * D).sum(), T.sum()])
+    # The variance of the draw, estimated from the drawn rows, is unbiased too.
+    assert variance == pytest.approx(second - mean[1] ** 2)
+
+
+def test_totals_of_two_batches_are_unbiased_where_the_second_depends_on_the_first() -> None:
+    """A row each; the second is drawn by the posterior if the first row contradicted its label."""
+    first_p = P / P.sum()
+    mean = 0.0
+    for i in range(6):
+        share = np.where(T[i] == D[i], 1.0, 0.1 + M)
+        share[i] = 0.0
+        second_p = share / share.sum()
+        for j in np.flatnonzero(share):
+            p, batch = np.full(6, np.nan), np.full(6, np.nan)
+            p[i], p[j], batch[i], batch[j] = first_p[i], second_p[j], 0, 1
+            drawn = ~np.isnan(p)
+            weight, _ = weights_of(p, drawn, batch)
+            parts, hats = (T[drawn], T[drawn]), (M[drawn], M[drawn])
+            total = difference_totals(parts, hats, (M.sum(), M.sum()), weight[drawn], 0.7)[0]
+            mean += first_p[i] * second_p[j] * total
+    assert mean == pytest.approx(T.sum())
+
+
+def table(seed: int = 0, n: int = 4000) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    s = rng.integers(0, 2, n)
+    x = rng.normal(size=n)
+    fair = 1 / (1 + np.exp(-1.5 * x))
+    t = (rng.random(n) < fair).astype(float)
+    b = np.array([[0.05, 0.7], [0.1, 0.9]])
+    d = (rng.random(n) < b[s, t.astype(int)]).astype(float)
+    on, off = (np.where(d == 1, b[s, k], 1 - b[s, k]) for k in (1, 0))
+    m = fair * on / (fair * on + (1 - fair) * off)
+    return {"x": x, "s": s, "t": t, "y": d, "m": m, "h": (x > 0).astype(float)}
+
+
+def reviewed(rows: dict[str, Any], n: int = 300, seed: int = 0, **options: Any) -> ReviewEstimates:
+    design = review_design(
+        rows["m"], n, sensitive_features=rows["s"], y=rows["y"], random_state=seed
+    )
+    truth = np.full(len(rows["t"]), np.nan)
+    truth[design.rows] = rows["t"][design.rows]
+    options = {"posterior": rows["m"], "decisions": rows["h"], **options}
+    return review_estimates(truth, rows["y"], rows["s"], probability=design.probability, **options)
+
+
+def test_all_rows_reviewed_give_the_rates_themselves() -> None:
+    rows = table(n=400)
+    t, s, y, h = rows["t"], rows["s"], rows["y"], rows["h"]
+    found = review_estimates(t, y, s, probability=1.0, posterior=rows["m"], decisions=h)
+    for g in (0, 1):
+        here = s == g
+        expected = {
+            "fair_rate": t[here].mean(),
+            "tpr": h[here & (t == 1)].mean(),
+            "fpr": h[here & (t == 0)].mean(),
+            "accuracy": (h == t)[here].mean(),
+            "precision": t[here & (h == 1)].mean(),
+        }
+        for name, value in expected.items():
+            rate = getattr(found, name)[g]
+            assert (rate.value, rate.low, rate.high) == pytest.approx((value,) * 3)
+        for f in (0, 1):
+            rate = found.mechanism[g][f]
+            assert rate.value == pytest.approx(y[here & (t == f)].mean())
+            assert rate.n == (here & (t == f)).sum()
+    gap = found.differences["fair_rate"][0]
+    assert gap.value == pytest.approx(t[s == 1].mean() - t[s == 0].mean())
+
+
+def test_reviewed_rows_alone_are_weighted_means() -> None:
+    """The slow twin: Σ u / p over Σ v / p."""
+    rows = table()
+    design = review_design(rows["m"], 200, sensitive_features=rows["s"], random_state=1)
+    truth = np.full(4000, np.nan)
+    truth[design.rows] = rows["t"][design.rows]
+    found = review_estimates(truth, rows["y"], rows["s"], probability=design.probability)
+    for g in (0, 1):
+        top = bottom = positive = carried = 0.0
+        for i in design.rows:
+            if rows["s"][i] == g:
+                w = 1 / design.probability[i]
+                top, bottom = top + w * rows["t"][i], bottom + w
+                if rows["t"][i] == 1:
+                    positive, carried = positive + w * rows["y"][i], carried + w
+        assert found.fair_rate[g].value == pytest.approx(top / bottom)
+        assert found.mechanism[g][1].value == pytest.approx(positive / carried)
+        assert found.fair_rate[g].reliance == 0
+    assert not found.tpr
+
+
+def test_a_posterior_narrows_and_intervals_cover() -> None:
+    rows = table()
+    true = [rows["t"][rows["s"] == g].mean() for g in (0, 1)]
+    inside, narrower = 0, 0
+    for seed in range(60):
+        found = reviewed(rows, seed=seed)
+        alone = reviewed(rows, seed=seed, posterior=None)
+        for g in (0, 1):
+            rate, other = found.fair_rate[g], alone.fair_rate[g]
+            inside += rate.low <= true[g] <= rate.high
+            narrower += rate.high - rate.low < other.high - other.low
+    assert inside >= 108  # .95 of 120 is 114; three standard errors below
+    assert narrower > 110
+
+
+def test_a_useless_posterior_does_no_harm() -> None:
+    rows = table()
+    noise = np.random.default_rng(5).random(4000)
+    found = reviewed(rows, posterior=noise, recalibrate=False)
+    alone = reviewed(rows, posterior=None)
+    for g in (0, 1):
+        a, b = found.fair_rate[g], alone.fair_rate[g]
+        assert a.high - a.low < 1.1 * (b.high - b.low)
+
+
+def test_blanks_are_missing_at_random_with_the_worst_case_beside_it() -> None:
+    rows = table()
+    design = review_design(rows["m"], 300, sensitive_features=rows["s"], random_state=0)
+    truth = np.full(4000, np.nan)
+    truth[design.rows] = rows["t"][design.rows]
+    drawn = ~np.isnan(truth)
+    blank = np.random.default_rng(0).choice(design.rows, 40, replace=False)
+    truth[blank] = np.nan
+    options: dict[str, Any] = {"probability": design.probability, "posterior": rows["m"]}
+    found = review_estimates(truth, rows["y"], rows["s"], drawn=drawn, **options)
+    assert (found.n_drawn, found.n_blank) == (300, 40)
+    for g in (0, 1):
+        for rate in (found.fair_rate[g], *found.mechanism[g].values()):
+            assert rate.worst[0] <= rate.low <= rate.value <= rate.high <= rate.worst[1]
+        assert found.fair_rate[g].worst[1] > found.fair_rate[g].high + 0.02
+    for fill, side in ((0.0, 0), (1.0, 1)):
+        filled = truth.copy()
+        filled[blank] = fill
+        other = review_estimates(filled, rows["y"], rows["s"], **options).fair_rate[0]
+        assert found.fair_rate[0].worst[side] == pytest.approx(
+            (other.low, other.high)[side], abs=0.02
+        )
+
+
+def test_a_rate_of_few_rows_is_flagged() -> None:
+    rows = table()
+    found = reviewed(rows, n=12)
+    assert any(rate.few for rate in found.fair_rate.values())
+    assert any("Fewer than 5" in sentence for sentence in found.warnings())
+    assert found.to_dict()["warnings"]
+
+
+def test_rates_that_differ_are_rejected_and_equal_ones_rarely() -> None:
+    rows = table()
+    assert sum(reviewed(rows, seed=k).tests["rates"].rejected for k in range(40)) <= 6
+    far = dict(rows, t=np.where(rows["s"] == 0, rows["t"], rows["t"] * (rows["x"] > 0.5)))
+    assert reviewed(far, n=400).tests["rates"].p_value < 0.01
+
+
+def test_the_column_that_alters_labels_is_named() -> None:
+    rows = table()
+    rng = np.random.default_rng(1)
+    kind = rng.integers(0, 4, 4000)
+    y = np.where((kind == 2) & (rows["t"] == 1), 0.0, rows["y"])
+    columns = np.column_stack([rows["x"], kind, rng.normal(size=4000)])
+    altered = reviewed(dict(rows, y=y), X=columns).tests["features"]
+    assert altered[1].corrected < 0.01
+    kept = [reviewed(rows, seed=k, X=columns).tests["features"] for k in range(20)]
+    assert sum(any(test.rejected for test in found.values()) for found in kept) <= 4
+
+
+def test_recalibration_moves_a_wrong_posterior_to_the_truth() -> None:
+    rows = table()
+    wrong = np.clip(rows["m"], 0, 1) ** 4
+    design = review_design(wrong, 600, sensitive_features=rows["s"], random_state=0)
+    truth = np.full(4000, np.nan)
+    truth[design.rows] = rows["t"][design.rows]
+    given = (truth, rows["y"], rows["s"])
+    for cross_fit in (False, True):
+        found = recalibrate_posterior(
+            wrong, *given, probability=design.probability, cross_fit=cross_fit
+        )
+        error = ((found - rows["t"]) ** 2).mean()
+        assert error < ((wrong - rows["t"]) ** 2).mean() - 0.01
+        assert error < ((rows["m"] - rows["t"]) ** 2).mean() + 0.01
+    own = design.rows[0]
+    other = truth.copy()
+    other[own] = 1 - other[own]
+    again = recalibrate_posterior(
+        wrong, other, rows["y"], rows["s"], probability=design.probability, cross_fit=True
+    )
+    assert again[own] == found[own]  # not by its own truth
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"truth": np.full(6, np.nan)}, "truth is NaN in every row"),
+        ({"truth": [2, 0, 1, 0, 1, 0]}, "truth is 2.0 in row 0: give 0 or 1"),
+        ({"probability": np.zeros(6)}, "probability is 0.0 in row 0"),
+        ({"probability": [0.5]}, "probability has shape (1,)"),
+        ({"drawn": [False] * 6}, "truth is known in row 0, which was not drawn"),
+        ({"posterior": [0.5]}, "posterior has 1 rows and truth 6"),
+        ({"X": np.zeros((5, 2))}, "of X has 5 rows: give 6"),
+    ],
+)
+def test_what_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"truth": T, "probability": P, **options}
+    truth = given.pop("truth")
+    with pytest.raises(MetricError, match=re.escape(message)):
+        review_estimates(truth, D, np.array(list("aabbab")), **given)
