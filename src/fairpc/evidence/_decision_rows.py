@@ -26,8 +26,8 @@ from fairpc.core import (
     check_scores,
     one_of,
 )
-from fairpc.evidence._chosen_sets import MIN_ROWS, TopSets
 from fairpc.evidence._bounds import HeldOutRates
+from fairpc.evidence._chosen_sets import MIN_ROWS, TopSets
 from fairpc.evidence._error_sets import DecisionCells
 from fairpc.evidence._intervals import check_enough_rows, clopper_pearson, rate_sample, some_of
 from fairpc.evidence._top_sets import OUTER, held_out_rates
