@@ -25,6 +25,11 @@ NO_DIFFERENCE: Final = (
     "chance. Errors that all groups share cannot be seen in such a table; a review of some rows "
     "would show them."
 )
+ASSUMED: Final = (
+    "These ranges need that a label depends on the features only through the fair decision and the "
+    "group. Whether it does (or some kinds of cases are always decided one way) only a review of "
+    "some rows can show."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +95,9 @@ class BiasAccount:
         own = tuple(
             self._sentence(s, f, d) for s, f, d in np.ndindex(self.mechanism.shape) if d != f
         )
-        return (NO_DIFFERENCE, *own) if self.alike and self.ranges is not None else own
+        if self.ranges is None:
+            return own
+        return (*((NO_DIFFERENCE,) if self.alike else ()), *own, ASSUMED)
 
     def _sentence(self, s: int, f: int, d: int) -> str:
         """How often a decision was recorded as another label; what rounds to zero is no number."""
