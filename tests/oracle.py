@@ -614,8 +614,7 @@ def fair_rate_point(
     between = possible[(possible >= min(rates)) & (possible <= max(rates))]
     if not len(between):
         return None
-    middle = (possible[0] + possible[-1]) / 2
-    pi = float(between[np.argmin(np.abs(between - middle))])
+    pi = (between[0] + between[-1]) / 2
     at = int(np.argmin(np.where(np.isin(grid, possible), np.abs(grid - pi), math.inf)))
     return pi, [float(own[at]) for own in fewest]
 

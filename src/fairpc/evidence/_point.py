@@ -1,10 +1,8 @@
 """One point of the identified set, by a rule that can be said in a sentence.
 
-The fair rate is the middle of the set or, where that lies outside of the recorded rates of the
-groups, the possible one nearest to it that does not; the labels of each group are then altered as
-little as that rate allows, in |ρ_s − π| of its rows. It is a convention: labels fit every other
-point of the set as well. (The middle of the part between the recorded rates, which was tried too,
-is further from the truth where all groups lost labels: ``docs/decisions/quotable-numbers.md``.)
+The fair rate is the middle of the part of the set that lies between the lowest and the highest
+recorded rate of a group; the labels of each group are then altered as little as that rate allows,
+in |ρ_s − π| of its rows. It is a convention: labels fit every other point of the set as well.
 
 Groups of fewer than 30 rows are not asked: a held-out set of rows needs as many, so that their
 labels bound nothing, and a recorded rate of so few rows is mostly chance.
@@ -24,10 +22,9 @@ from fairpc.evidence._group_range import GroupRange
 from fairpc.evidence._intervals import Interval
 from fairpc.evidence._top_sets import MIN_SIZE
 
-Rule = Literal["middle", "recorded", "end", "between"]
+Rule = Literal["middle", "end", "between"]
 _RULES: Final = {
-    "middle": "the middle of what is possible",
-    "recorded": "what is possible and nearest to the middle, between the groups' recorded rates",
+    "middle": "the middle of what is possible between the lowest and the highest recorded rate",
     "end": "the end of what is possible that is nearest to the recorded rates",
     "between": "the middle of the gap between what one group needs and another allows",
 }
@@ -41,8 +38,8 @@ class FairRatePoint(Record):
     rates: tuple[float, ...]  #: P(Df=1 | s); all the same unless the labels contradict it
     mechanism: tuple[Interval, ...]  #: (b0, b1) of each group
     altered: tuple[float, ...]  #: share of each group's rows whose label was altered
-    #: "middle" of the set; "recorded", the nearest to it between recorded rates; "end", where the
-    #: set has no part there; "between", where the set is empty
+    #: "middle" of the part between recorded rates; "end", where the set has no such part;
+    #: "between", where the set is empty
     rule: Rule
     unused: tuple[bool, ...]  #: whether a group has too few rows to be asked
 
@@ -99,8 +96,6 @@ def _chosen(possible: Interval, recorded: Interval) -> tuple[float, Rule]:
     empty = possible[0] > possible[1]
     start, stop = sorted(possible)
     low, high = max(start, recorded[0]), min(stop, recorded[1])
-    if low > high:
-        return (start if start > recorded[1] else stop), "between" if empty else "end"
-    middle = (start + stop) / 2
-    rule: Rule = "middle" if low <= middle <= high else "recorded"
-    return min(max(middle, low), high), "between" if empty else rule
+    if low <= high:
+        return (low + high) / 2, "between" if empty else "middle"
+    return (start if start > recorded[1] else stop), "between" if empty else "end"
