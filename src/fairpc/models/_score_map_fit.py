@@ -40,7 +40,7 @@ FEWEST: Final = 0.001
 """A P(Df) nearer to 0 or 1 than this leaves nothing to tell apart."""
 
 LEAST_ALTERED: Final = 1e-4
-"""Of the labels of a decision, so that no label is impossible."""
+"""Of the labels of a decision, so that no label is impossible unless it was stated."""
 ERRORS: Final = 2.0
 """Standard errors by which a classifier must tell labels better than the groups' rates."""
 
@@ -269,8 +269,11 @@ def between_recorded(
     pi, mechanism = _unknown(len(bounds.groups), n_strata)
     for a, groups, own in _by_stratum(bounds):
         point = own.point()
-        pi[a], mechanism[groups, a] = point.rate, point.mechanism
-    mechanism = np.clip(mechanism, LEAST_ALTERED, 1 - LEAST_ALTERED)
+        known = np.array([(each.b0, each.b1) for each in own.known])  # [s, f, end]
+        possible = np.clip(point.mechanism, LEAST_ALTERED, 1 - LEAST_ALTERED)
+        # What was stated is kept to the last digit, also where it makes a label impossible.
+        mechanism[groups, a] = np.clip(possible, known[..., 0], known[..., 1])
+        pi[a] = point.rate
     agreeing = np.minimum(1 - mechanism[..., 0], mechanism[..., 1])
     return pi, mechanism, bool(agreeing.min() > 1 - HARDLY_ANY)
 
