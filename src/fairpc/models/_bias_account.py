@@ -93,7 +93,7 @@ class BiasAccount:
         return (NO_DIFFERENCE, *own) if self.alike and self.ranges is not None else own
 
     def _sentence(self, s: int, f: int, d: int) -> str:
-        """How often a decision was recorded as another label; what rounds to zero is no number."""
+        """How often a decision was recorded as another label; "none" where nothing else can be."""
         who = f"In group {self.groups[s]}, of the people whose fair decision is {self.classes[f]}"
         label, point = self.classes[d], self._point(s, f, d)
         counts = self.count_ranges
@@ -117,7 +117,7 @@ class BiasAccount:
     def _point(self, s: int, f: int, d: int) -> str:
         share, n = f"{self.mechanism[s, f, d]:.1%}", round(float(self.counts[s, f, d]))
         if share == ZERO:
-            return NONE if n == 0 else "under 0.1%"
+            return "under 0.1%"
         return f"{share} (an estimated {counted(n, 'label')})"
 
     def __str__(self) -> str:
