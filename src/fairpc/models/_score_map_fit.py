@@ -12,7 +12,7 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 
-from fairpc.core import Floats, Ints, LearningError, Positions, check_choice
+from fairpc.core import Floats, LearningError, Positions, check_choice
 from fairpc.data import TableCoding
 from fairpc.evidence import (
     LEVEL,
@@ -85,18 +85,6 @@ class ScoredRows:
     def strata(self) -> Positions:
         """Number of each row's stratum; without strata all rows are in one."""
         return np.asarray(self.rows.strata.codes(self.rows.x), np.intp)
-
-    def drawn(self, times: Ints) -> ScoredRows:
-        """Each row as often as it was drawn; a person who was drawn twice counts as two."""
-        at = np.repeat(np.arange(len(times)), times)
-        persons = None
-        if self.persons is not None:
-            copy = np.arange(len(at)) - np.repeat(np.cumsum(times) - times, times)
-            each = self.persons[at] * (int(times.max()) + 1) + copy
-            persons = np.unique(each, return_inverse=True)[1]
-        rows = self.rows.take(at)
-        second = None if self.second is None else self.second[at]
-        return ScoredRows(rows, self.scores[at], self.folds[at], self.positive, persons, second)
 
 
 def fit_score_map(
