@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +45,8 @@ class Process:
         lean = np.exp(np.linspace(-2.5, 2.5, 8))
         given = np.column_stack([1 / (1 + lean), lean / (1 + lean)])
         given *= (1 - self.clear) / given.sum(axis=0)
-        return np.vstack([given, [self.clear, 0], [0, self.clear]]) * np.array([1 - pi, pi])
+        shown = np.diag([self.clear, self.clear])
+        return np.asarray(np.vstack([given, shown]) * np.array([1 - pi, pi]), np.float64)
 
     def own(self, a: int) -> tuple[Floats, Floats]:
         """P(Df=1 | s) and the mechanism [s, f] of one stratum."""
@@ -91,7 +93,7 @@ def bounds(process: Process, seed: int) -> StratumBounds | WithinBounds:
         n, hits = (np.bincount(cell[rest], w, cell.max() + 1) for w in (None, d[rest]))
         scores[~rest] = ((hits + d.mean()) / (n + 1))[cell[~rest]]
     names = tuple(range(len(process.share)))
-    strata = {"strata": a, "n_strata": process.strata, "within": True}
+    strata: dict[str, Any] = {"strata": a, "n_strata": process.strata, "within": True}
     found = label_bounds(d, scores, s, folds, names, **(strata if process.strata > 1 else {}))
     assert isinstance(found, StratumBounds | WithinBounds)
     return found
@@ -152,13 +154,13 @@ def coverage(draws: int) -> None:
         print(f"{name:13} | " + " | ".join(f"{v:{len(n)}.3f}" for n, v in columns), flush=True)
 
 
-def _means(cells: list[dict[str, Floats | float]]) -> list[float]:
+def _means(cells: list[dict[str, Any]]) -> list[float]:
     """Means over draws that were not rejected; of several entries the least."""
     columns = ([cell[key] for cell in cells] for key in cells[0])
     return [float(np.min(np.nanmean(column, axis=0))) for column in columns]
 
 
-def one_draw(process: Process, found: StratumBounds | WithinBounds) -> dict[str, Floats | float]:
+def one_draw(process: Process, found: StratumBounds | WithinBounds) -> dict[str, Any]:
     rows = range(process.strata)
     share = np.outer(process.share, np.full(process.strata, 1 / process.strata))
     rates = [process.own(a)[0] for a in rows]
@@ -209,9 +211,7 @@ def population_width(process: Process) -> float:
     return max(float(np.mean(widths)), 0.0)
 
 
-def differing(
-    process: Process, gap: float, found: StratumBounds | WithinBounds
-) -> dict[str, Floats | float]:
+def differing(process: Process, gap: float, found: StratumBounds | WithinBounds) -> dict[str, Any]:
     truth = np.stack([process.own(a)[1] for a in range(process.strata)], axis=1)
     ranges = found.with_delta(gap).mechanism_range(LEVEL).reshape(*truth.shape, 2)
     inside = (ranges[..., 0] <= truth) & (truth <= ranges[..., 1])

@@ -34,11 +34,11 @@ def test_without_error_they_are_those_of_all_mechanisms(
     if not len(b0):
         return
     found = exact(group).mechanism([(lower, lower)], [(upper, upper)])
-    for values, (least, most) in zip((b0, b1), found, strict=True):
-        assert least <= values.min() + 1e-6
-        assert values.max() - 1e-6 <= most
+    for values, ends in zip((b0, b1), found, strict=True):
+        assert ends[0] <= values.min() + 1e-6
+        assert values.max() - 1e-6 <= ends[1]
         if upper - lower > 0.05 and group.high - group.low > 0.25:
-            assert (values.min(), values.max()) == pytest.approx((least, most), abs=0.02)
+            assert (values.min(), values.max()) == pytest.approx(ends, abs=0.02)
     r = np.clip(np.array([group.low, group.rate, group.high, *scores]), group.low, group.high)
     least, most = exact(group).scores((r, r, r), [(lower, lower)], [(upper, upper)])
     low, high = oracle.label_scores(group, r, (lower, upper))

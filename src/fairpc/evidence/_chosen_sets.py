@@ -138,8 +138,8 @@ class TopSets:
             self._medians(self._bound(tail, gamma)),
         )
         wanted = self._two_classes()
-        ends = (np.column_stack([1 - u[:, 1 - wanted], u[:, wanted]]) for u in uppers)
-        return RateRanges(self.names, *ends, tail, added=exact)
+        here, far = (np.column_stack([1 - u[:, 1 - wanted], u[:, wanted]]) for u in uppers)
+        return RateRanges(self.names, here, far, tail, added=exact)
 
     def _bound(self, tail: float, gamma: float) -> Callable[[ClassRates], float]:
         bound = joint_bound if self.method == "cross-fit" else separate_bound

@@ -77,26 +77,33 @@ class GroupLimits:
     ) -> tuple[Floats, Floats]:
         """Limits of P(Df = 1 | x, s) of rows with P(D = 1 | x, s) = r: its limits, and between."""
         low, middle, high = r
-        # Above ρ the largest score has the least informative labels, the least score the most.
-        below = self._side(-1, (middle, low), middle < self.rate, lowers)
-        above = self._side(1, (middle, high), middle >= self.rate, uppers)
+        below, above = self._side(-1, (middle, low), lowers), self._side(1, (middle, high), uppers)
         least, most = np.max(below, axis=0), np.min(above, axis=0)
         return np.clip(least, 0.0, 1.0), np.clip(most, 0.0, 1.0)
 
-    def _side(
-        self, sign: int, r: tuple[Floats, Floats], inner: Bools, bounds: Sequence[Moved]
-    ) -> list[Floats]:
+    def _side(self, sign: int, r: tuple[Floats, Floats], bounds: Sequence[Moved]) -> list[Floats]:
         """Limits of all that bounds a score from below (−1) or from above (1)."""
-        rate = self.rate, self.rate_limits[0 if sign > 0 else 1]
+
+        def inner(r: Floats, rate: float) -> Bools:
+            # Above ρ the largest score has the least informative labels, the least score the most.
+            return r >= rate if sign > 0 else r < rate
+
+        def by_bottom(rate: float, low: float, pi: float, r: Floats) -> Floats:
+            room = rate - np.where(inner(r, rate), low, self.floor)
+            return np.asarray(pi * (1 + (r - rate) / np.maximum(room, _TINY)))
+
+        def by_top(rate: float, high: float, pi: float, r: Floats) -> Floats:
+            room = np.where(inner(r, rate), high, self.ceiling) - rate
+            return np.asarray(pi + (1 - pi) * (r - rate) / np.maximum(room, _TINY))
+
         if sign > 0:
             found = [_limit(lambda r, b1: _between(self.floor, r, b1), (r, self.high), sign)]
         else:
             found = [_limit(lambda r, b0: _between(b0, r, self.ceiling), (r, self.low), sign)]
-        bottom = tuple(np.where(inner, end, self.floor) for end in self.low)
-        top = tuple(np.where(inner, end, self.ceiling) for end in self.high)
-        for bound in _inside(bounds):
-            found.append(_limit(_by_bottom, (rate, bottom, bound, r), sign, self.low_correlation))
-            found.append(_limit(_by_top, (rate, top, bound, r), sign, self.high_correlation))
+        rate = self.rate, self.rate_limits[0 if sign > 0 else 1]
+        for pi in _inside(bounds):
+            found.append(_limit(by_bottom, (rate, self.low, pi, r), sign, self.low_correlation))
+            found.append(_limit(by_top, (rate, self.high, pi, r), sign, self.high_correlation))
         return found
 
 
@@ -110,14 +117,6 @@ def _b0_most(rate: float, high: float, pi: float) -> float:
 
 def _between(b0: float, r: Floats, b1: float) -> Floats:
     return (r - b0) / max(b1 - b0, _TINY)
-
-
-def _by_bottom(rate: Any, bottom: Any, pi: float, r: Floats) -> Floats:
-    return np.asarray(pi * (1 + (r - rate) / np.maximum(rate - bottom, _TINY)))
-
-
-def _by_top(rate: Any, top: Any, pi: float, r: Floats) -> Floats:
-    return np.asarray(pi + (1 - pi) * (r - rate) / np.maximum(top - rate, _TINY))
 
 
 def _limit(
@@ -136,7 +135,7 @@ def _limit(
     squares = sum(np.square(step) for step in moved)
     if len(args) > 2:
         (a, a_far), (b, b_far) = args[:2]
-        together = np.sign((a_far - a) * (np.asarray(b_far) - b)) * correlation
+        together = np.sign((a_far - a) * (b_far - b)) * correlation
         squares = squares + 2 * together * moved[0] * moved[1]
     return middle + sign * np.sqrt(np.maximum(squares, 0.0))
 

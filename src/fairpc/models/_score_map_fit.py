@@ -341,7 +341,8 @@ def _kept_inside(pi: Floats, mechanism: Floats, bounds: LabelBounds) -> tuple[Fl
     level = bounds.level_each(LEVEL) if isinstance(bounds, WithinBounds) else LEVEL
     for a, groups, own in _by_stratum(bounds):
         lower, upper = own.rate_set(level)
-        if lower <= upper:  # Otherwise nothing is possible: the assumptions do not fit.
+        # Otherwise nothing is possible: the assumptions do not fit.
+        if lower <= upper and not own.rejected(level):
             pi[a] = min(max(pi[a], lower), upper)
             mechanism[groups, a] = _nearest(pi[a], mechanism[groups, a], own, level)
     return pi, mechanism
