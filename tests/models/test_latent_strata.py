@@ -331,10 +331,6 @@ def test_refits_work_or_say_why_not() -> None:
     subject = ScoredSubject(m, m.cross_fitted(X, y))
     again = subject.learned(subject.scored, None)
     assert again.to_dict() == m.score_map_.to_dict()
-    times = np.random.default_rng(0).multinomial(1500, np.full(1500, 1 / 1500))
-    drawn = subject.learned(subject.scored.drawn(times), None)
-    assert drawn.rates(1).mechanism.shape == (2, 2, 2)
-    assert drawn.rates(1).decision_rate == pytest.approx(m.fair_rate_, abs=0.15)
 
 
 @functools.cache

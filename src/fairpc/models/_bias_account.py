@@ -90,7 +90,13 @@ class BiasAccount:
         own = tuple(
             self._sentence(s, f, d) for s, f, d in np.ndindex(self.mechanism.shape) if d != f
         )
-        return (NO_DIFFERENCE, *own) if self.alike and self.ranges is not None else own
+        return (self.no_difference, *own) if self.no_difference else own
+
+    @property
+    def no_difference(self) -> str:
+        """The sentence where the groups' recorded rates are equal; empty otherwise."""
+        said = self.alike and self.ranges is not None and not self.contradiction
+        return NO_DIFFERENCE if said else ""
 
     def _sentence(self, s: int, f: int, d: int) -> str:
         """How often a decision was recorded as another label; "none" where nothing else can be."""
