@@ -498,7 +498,7 @@ def test_data_is_a_table(
 
 
 def test_data_lists_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
-    assert [d["name"] for d in answer(capsys, "data")][:2] == ["adult", "german"]
+    assert [d["name"] for d in answer(capsys, "data")][:2] == ["loans", "adult"]
     ended = called(capsys, "data")
     assert "german" in ended.out
     assert "fairpc data NAME -o FILE" in ended.out

@@ -131,6 +131,7 @@ def _learned(model: FittedModel) -> Facts:
         "group_rate": dict(zip(account.groups, map(float, model.group_rate_), strict=True)),
         "mechanism": mechanism if latent else [],
         "contradiction": account.contradiction,
+        "no_difference": account.no_difference if latent else "",
         "sentences": list(account.sentences) if latent and not model.warnings_ else [],
         "strata": strata_facts(model),
     }
@@ -202,7 +203,9 @@ def show_learned(learned: Mapping[str, Any]) -> None:
     if facts["contradiction"]:
         say(f"Nothing is said about altered labels. {facts['contradiction']}")
     elif "lower" in cells[0]:
-        _show_ranges(cells)
+        if facts["no_difference"]:
+            say(facts["no_difference"])
+        _show_ranges(cells, strata)
     else:
         _show_points(facts, classes)
     if strata is not None and strata["stratum_mechanism"] and not facts["contradiction"]:
@@ -226,8 +229,13 @@ def _show_rate(model: str, facts: Mapping[str, Any], positive: str) -> None:
         )
 
 
-def _show_ranges(cells: Sequence[Mapping[str, Any]]) -> None:
+def _show_ranges(cells: Sequence[Mapping[str, Any]], strata: Mapping[str, Any] | None) -> None:
     """Print a row per group and decision: how often another label was recorded."""
+    where, point = "", "the point is a convention"
+    if strata is not None and strata["mechanism"] == "within":
+        where, point = " in any stratum", f"{point}, here the mean over strata"
+    elif strata is not None:
+        where = ", in all strata alike"
     lines = [
         (
             cell["group"],
@@ -240,10 +248,10 @@ def _show_ranges(cells: Sequence[Mapping[str, Any]]) -> None:
         for cell in cells
         if cell["label"] != cell["decision"]
     ]
-    say("How often the recorded label is not the fair decision (95% confidence):\n")
+    say(f"How often the recorded label is not the fair decision{where} (95% confidence):\n")
     heads = "group", "fair decision", "recorded", "share", "labels", "point"
     grid(heads, lines)
-    say("The range is what the labels leave possible; the point is a convention.")
+    say(f"The range is what the labels leave possible; {point}.")
 
 
 def _between(low: float, high: float, digits: str) -> str:

@@ -95,12 +95,17 @@ class BiasAccount:
         own = tuple(
             self._sentence(s, f, d) for s, f, d in np.ndindex(self.mechanism.shape) if d != f
         )
-        if self.ranges is None:
-            return own
-        return (*((NO_DIFFERENCE,) if self.alike else ()), *own, ASSUMED)
+        first = (self.no_difference,) if self.no_difference else ()
+        return (*first, *own) if self.ranges is None else (*first, *own, ASSUMED)
+
+    @property
+    def no_difference(self) -> str:
+        """The sentence where the groups' recorded rates are equal; empty otherwise."""
+        said = self.alike and self.ranges is not None and not self.contradiction
+        return NO_DIFFERENCE if said else ""
 
     def _sentence(self, s: int, f: int, d: int) -> str:
-        """How often a decision was recorded as another label; what rounds to zero is no number."""
+        """How often a decision was recorded as another label; "none" where nothing else can be."""
         who = f"In group {self.groups[s]}, of the people whose fair decision is {self.classes[f]}"
         label, point = self.classes[d], self._point(s, f, d)
         counts = self.count_ranges
@@ -124,7 +129,7 @@ class BiasAccount:
     def _point(self, s: int, f: int, d: int) -> str:
         share, n = f"{self.mechanism[s, f, d]:.1%}", round(float(self.counts[s, f, d]))
         if share == ZERO:
-            return NONE if n == 0 else "under 0.1%"
+            return "under 0.1%"
         return f"{share} (an estimated {counted(n, 'label')})"
 
     def __str__(self) -> str:

@@ -327,8 +327,10 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     usual = settings_of(LatentDecision() if latent else MODELS[content["model"]]())
     content["settings"] = settings = usual | given
     if latent:
-        return {"second_round": None, **content}
+        scores = content["score_map"] | {"ends": _equal_rates(content["score_map"]["ends"])}
+        return {"second_round": None, **content, "score_map": scores}
     content = {"choices": None, "forest": None, "ends": None, "features": None, **content}
+    content["ends"] = _equal_rates(content["ends"])
     read = TableCoding.from_dict(coding)
     columns = read.features.columns
     if "numbers" not in given and any(column.binned for column in columns):
@@ -349,6 +351,15 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     if _size(again) != _size(whole):
         raise LearningError(f"its circuit is not that of a {content['model']}")
     return content | {"rates": rates.to_dict(), "features": to_dict(features)}
+
+
+def _equal_rates(ends: Any) -> Any:
+    """Held-out rates of groups whose fair rates may not differ, which 0.2.0 did not write."""
+    if ends is None or "cells" in ends:
+        return ends
+    if "strata" in ends:
+        return ends | {"strata": [_equal_rates(own) for own in ends["strata"]]}
+    return ends | {"delta": 0.0}
 
 
 def _size(circuit: Circuit) -> tuple[Any, ...]:

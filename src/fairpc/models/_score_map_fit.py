@@ -12,7 +12,7 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 
-from fairpc.core import Floats, Ints, LearningError, Positions, check_choice
+from fairpc.core import Floats, LearningError, Positions, check_choice
 from fairpc.data import TableCoding
 from fairpc.evidence import (
     LEVEL,
@@ -40,7 +40,7 @@ FEWEST: Final = 0.001
 """A P(Df) nearer to 0 or 1 than this leaves nothing to tell apart."""
 
 LEAST_ALTERED: Final = 1e-4
-"""Of the labels of a decision, so that no label is impossible."""
+"""Of the labels of a decision, so that no label is impossible unless it was stated."""
 ERRORS: Final = 2.0
 """Standard errors by which a classifier must tell labels better than the groups' rates."""
 
@@ -85,18 +85,6 @@ class ScoredRows:
     def strata(self) -> Positions:
         """Number of each row's stratum; without strata all rows are in one."""
         return np.asarray(self.rows.strata.codes(self.rows.x), np.intp)
-
-    def drawn(self, times: Ints) -> ScoredRows:
-        """Each row as often as it was drawn; a person who was drawn twice counts as two."""
-        at = np.repeat(np.arange(len(times)), times)
-        persons = None
-        if self.persons is not None:
-            copy = np.arange(len(at)) - np.repeat(np.cumsum(times) - times, times)
-            each = self.persons[at] * (int(times.max()) + 1) + copy
-            persons = np.unique(each, return_inverse=True)[1]
-        rows = self.rows.take(at)
-        second = None if self.second is None else self.second[at]
-        return ScoredRows(rows, self.scores[at], self.folds[at], self.positive, persons, second)
 
 
 def fit_score_map(
@@ -269,8 +257,11 @@ def between_recorded(
     pi, mechanism = _unknown(len(bounds.groups), n_strata)
     for a, groups, own in _by_stratum(bounds):
         point = own.point()
-        pi[a], mechanism[groups, a] = point.rate, point.mechanism
-    mechanism = np.clip(mechanism, LEAST_ALTERED, 1 - LEAST_ALTERED)
+        known = np.array([(each.b0, each.b1) for each in own.known])  # [s, f, end]
+        possible = np.clip(point.mechanism, LEAST_ALTERED, 1 - LEAST_ALTERED)
+        # What was stated is kept to the last digit, also where it makes a label impossible.
+        mechanism[groups, a] = np.clip(possible, known[..., 0], known[..., 1])
+        pi[a] = point.rate
     agreeing = np.minimum(1 - mechanism[..., 0], mechanism[..., 1])
     return pi, mechanism, bool(agreeing.min() > 1 - HARDLY_ANY)
 
