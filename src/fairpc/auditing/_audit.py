@@ -21,12 +21,14 @@ from fairpc.auditing import _background as background
 from fairpc.auditing import _decidable as decidable
 from fairpc.auditing import _formats as text
 from fairpc.auditing import _gaps as gaps
+from fairpc.auditing import _intervals as intervals
 from fairpc.auditing import _learning as learning
 from fairpc.auditing import _mechanism as mechanism
 from fairpc.auditing import _parity as parity
 from fairpc.auditing import _patterns as patterns
 from fairpc.auditing import _strata as strata
 from fairpc.auditing import _table_facts as tables
+from fairpc.auditing import _tested as tested
 from fairpc.auditing import _trade_off as trade_off
 from fairpc.auditing import _verdict as verdicts
 from fairpc.auditing._blocks import page, shown
@@ -290,10 +292,10 @@ def _check_model(model: object) -> None:
 STEPS: Final = (
     AuditStep("data", "rows and groups", tables.table_facts, needed=True),
     AuditStep("labels", "gaps in labels", gaps.label_disparity),
-    AuditStep("decidable.test", "test of the assumptions", assumptions.assumption_test),
-    AuditStep("strata.test", "test within strata", assumptions.test_within_strata),
+    AuditStep("decidable.test", "test of the assumptions", tested.assumption_test),
+    AuditStep("strata.test", "test within strata", tested.test_within_strata),
     AuditStep("mechanism", "mechanism", mechanism.mechanism_facts),
-    AuditStep("mechanism.intervals", "intervals of the mechanism", mechanism.with_intervals),
+    AuditStep("mechanism.intervals", "intervals of the mechanism", intervals.with_intervals),
     AuditStep("decidable.identified", "what the labels leave possible", decidable.identified_facts),
     AuditStep("decidable.stability", "fits from random starts", learning.spread_over_starts),
     AuditStep("strata.gaps", "gaps within strata", strata.gap_parts),

@@ -75,7 +75,7 @@ from fairpc.evidence._test_records import (
     StratumTest,
     TestsByStratum,
 )
-from fairpc.evidence._thresholds import EqualRates, GroupThreshold, equal_rates
+from fairpc.evidence._thresholds import EqualRates, GroupThreshold, equal_rates, thresholds_of
 from fairpc.evidence._top_sets import Watch
 
 __all__ = [
