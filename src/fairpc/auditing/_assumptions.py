@@ -364,6 +364,12 @@ def _confidence_set(
             f"The bars overlap from {bounds[0]} to {bounds[1]} (shaded): any rate in there fits "
             "every group."
         )
+    if test.rejected and not one.empty:
+        seen = (
+            f"The bars still overlap, from {bounds[0]} to {bounds[1]} (shaded), but only if the "
+            "errors of both groups were as large as this at once: the test of their difference "
+            "rules it out."
+        )
     explained = (
         f"Each bar is the range of P(Df = {label}) that one group alone leaves possible, at the "
         f"{text.share(test.level, 0)} level. {seen}"
@@ -378,7 +384,7 @@ def _confidence_set(
     cells.append(("Overlap of all groups", "", *whole))
     caption, head = f"Confidence set of P(Df = {label})", ("Group", "Rows", "Lowest", "Highest")
     rate = None if audit.mechanism is None else audit.mechanism.rate_of(one.label)
-    marks = () if rate is None else (Mark(rate, f"learned {text.share(rate)}"),)
+    marks = () if rate is None else (Mark(rate, f"point {text.share(rate)}"),)
     overlap = None if one.empty else (one.lower, one.upper)
     picture = ranges(rows, overlap, marks=marks, axis=f"P(Df = {label})")
     title = f"Possible rates of {text.quoted(one.label)}"

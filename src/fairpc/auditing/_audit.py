@@ -74,7 +74,7 @@ class Audit:
         verdict: the main findings in words; a rejection of the assumptions comes first.
         data: the rows, the groups, what is missing.
         labels: how far apart the groups are in the observed labels.
-        mechanism: P(D | Df, S), and how many labels were altered either way.
+        mechanism: the range of P(D | Df, S) and of altered labels, then the point.
         decidable: what the data can and cannot decide.
         strata: parity within strata of the model, and which columns a rejection hangs on.
         parity: gaps of scores and decisions between groups, under the model and on these rows.
@@ -197,8 +197,9 @@ def audit(
         fair_labels: as at fit, where the model was held to decisions that were known.
         level: of the intervals.
         random_state: of samples, folds, refits and the splits of the test.
-        n_seeds: ways of splitting in the test of the assumptions; None: 11, or down to 3 where
-            many rows differ, or groups are many.
+        n_seeds: ways of splitting in the test of the assumptions; None: the held-out rates that
+            the fit kept, if these are its rows and ``clusters`` is not given; else 11, or down to 3
+            where many rows differ, or groups are many.
         classifier: what ranks the rows in that test: "best", the better of two on inner folds, as
             ``test_assumptions`` does by itself; or one of them, "logistic", which takes less
             than half of the time, or "boosting".
@@ -206,8 +207,9 @@ def audit(
         max_rows: where more rows than this differ in X, random starts and the trade-off use a
             random sample of this size, and say so; None for all rows.
         max_test_rows: the same for the test of the assumptions.
-        n_replicates: bootstrap draws for intervals of the mechanism, on training rows alone; None:
-            50 to 200 where that is quick, none for a LatentDecision; 0 for none.
+        n_replicates: bootstrap draws for intervals of a mechanism that EM learned, on training rows
+            alone; None: 50 to 200 where that is quick; 0 for none. Never of forest circuits and of
+            a LatentDecision, whose mechanism is a point of a set: that has ranges.
         n_starts: random starts; None: up to 10 where that is quick; 0 for none.
         baselines: whether to fit other methods for the trade-off.
         max_memory: bytes, or text like "4GB": where the distinct rows of a streamed table, or for a

@@ -244,14 +244,16 @@ def _points(altered: Iterable[LabelChanges], positive: str) -> str:
 def _gist(audit: blocks.Audit, facts: MechanismFacts) -> str:
     if _silent(audit, facts):
         return "Learned by the model, not a finding"
-    known = [c.range for c in facts.altered if c.range and c.decision == facts.positive]
+    known = [c for c in facts.altered if c.range and c.decision == facts.positive]
     if not known:
         return "A point, whose range is not known"
-    low, high = min(low for low, _ in known), max(high for _, high in known)
-    return (
-        f"Of fair decisions {text.quoted(facts.positive)}, {_between(low, high)} were recorded "
-        "otherwise, by group"
+    named = sorted(known, key=lambda cell: -cell.range[1] if cell.range else 0.0)[:2]
+    each = ", ".join(
+        f"{_between(*cell.range)} in group {text.short(cell.group, 20)}"
+        for cell in named
+        if cell.range
     )
+    return f"Of fair decisions {text.quoted(facts.positive)}, recorded otherwise: {each}"
 
 
 def _silent(audit: blocks.Audit, facts: MechanismFacts) -> bool:
@@ -309,7 +311,7 @@ def _range_table(facts: MechanismFacts) -> blocks.TableBlock:
     head = ["Group", "Fair decision", "Recorded", "Possible", "Labels", "Point", "Labels, point"]
     note = "No range is known: the fit did not look for one." if facts.range_level is None else ""
     if facts.range_level is not None:
-        note = f"Possible: each range with {text.share(facts.range_level, 0)} confidence. {_POINT}"
+        note = f"Possible: each range with {text.share(facts.range_level, 0)} confidence."
     caption = "How often the recorded label is not the fair decision"
     return blocks.TableBlock(caption, head, rows, words={1, 2}, note=note, folded=len(rows) > _LONG)
 

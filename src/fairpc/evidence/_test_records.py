@@ -29,7 +29,7 @@ WHAT_TO_DO: Final = (
     "only ever lowered, state it (knowledge=…), and say that the result depends on it.",
     "Find rows whose fair decision is known from another source (fair_labels=…).",
     "Do not go on as if nothing had been found: these data contradict what such a model assumes, "
-    "so do not quote what it says about turned labels.",
+    "so do not quote what it says about altered labels.",
 )
 
 
