@@ -21,12 +21,14 @@ from fairpc.auditing import _background as background
 from fairpc.auditing import _decidable as decidable
 from fairpc.auditing import _formats as text
 from fairpc.auditing import _gaps as gaps
+from fairpc.auditing import _intervals as intervals
 from fairpc.auditing import _learning as learning
 from fairpc.auditing import _mechanism as mechanism
 from fairpc.auditing import _parity as parity
 from fairpc.auditing import _patterns as patterns
 from fairpc.auditing import _strata as strata
 from fairpc.auditing import _table_facts as tables
+from fairpc.auditing import _tested as tested
 from fairpc.auditing import _trade_off as trade_off
 from fairpc.auditing import _verdict as verdicts
 from fairpc.auditing._blocks import page, shown
@@ -72,7 +74,7 @@ class Audit:
         verdict: the main findings in words; a rejection of the assumptions comes first.
         data: the rows, the groups, what is missing.
         labels: how far apart the groups are in the observed labels.
-        mechanism: P(D | Df, S), and how many labels were altered either way.
+        mechanism: the range of P(D | Df, S) and of altered labels, then the point.
         decidable: what the data can and cannot decide.
         strata: parity within strata of the model, and which columns a rejection hangs on.
         parity: gaps of scores and decisions between groups, under the model and on these rows.
@@ -195,8 +197,9 @@ def audit(
         fair_labels: as at fit, where the model was held to decisions that were known.
         level: of the intervals.
         random_state: of samples, folds, refits and the splits of the test.
-        n_seeds: ways of splitting in the test of the assumptions; None: 11, or down to 3 where
-            many rows differ, or groups are many.
+        n_seeds: ways of splitting in the test of the assumptions; None: the held-out rates that
+            the fit kept, if these are its rows and ``clusters`` is not given; else 11, or down to 3
+            where many rows differ, or groups are many.
         classifier: what ranks the rows in that test: "best", the better of two on inner folds, as
             ``test_assumptions`` does by itself; or one of them, "logistic", which takes less
             than half of the time, or "boosting".
@@ -204,8 +207,9 @@ def audit(
         max_rows: where more rows than this differ in X, random starts and the trade-off use a
             random sample of this size, and say so; None for all rows.
         max_test_rows: the same for the test of the assumptions.
-        n_replicates: bootstrap draws for intervals of the mechanism, on training rows alone; None:
-            50 to 200 where that is quick, none for a LatentDecision; 0 for none.
+        n_replicates: bootstrap draws for intervals of a mechanism that EM learned, on training rows
+            alone; None: 50 to 200 where that is quick; 0 for none. Never of forest circuits and of
+            a LatentDecision, whose mechanism is a point of a set: that has ranges.
         n_starts: random starts; None: up to 10 where that is quick; 0 for none.
         baselines: whether to fit other methods for the trade-off.
         max_memory: bytes, or text like "4GB": where the distinct rows of a streamed table, or for a
@@ -290,10 +294,10 @@ def _check_model(model: object) -> None:
 STEPS: Final = (
     AuditStep("data", "rows and groups", tables.table_facts, needed=True),
     AuditStep("labels", "gaps in labels", gaps.label_disparity),
-    AuditStep("decidable.test", "test of the assumptions", assumptions.assumption_test),
-    AuditStep("strata.test", "test within strata", assumptions.test_within_strata),
+    AuditStep("decidable.test", "test of the assumptions", tested.assumption_test),
+    AuditStep("strata.test", "test within strata", tested.test_within_strata),
     AuditStep("mechanism", "mechanism", mechanism.mechanism_facts),
-    AuditStep("mechanism.intervals", "intervals of the mechanism", mechanism.with_intervals),
+    AuditStep("mechanism.intervals", "intervals of the mechanism", intervals.with_intervals),
     AuditStep("decidable.identified", "what the labels leave possible", decidable.identified_facts),
     AuditStep("decidable.stability", "fits from random starts", learning.spread_over_starts),
     AuditStep("strata.gaps", "gaps within strata", strata.gap_parts),

@@ -58,7 +58,7 @@ from fairpc.models import (
 )
 
 if TYPE_CHECKING:
-    from fairpc.auditing._assumptions import Tested
+    from fairpc.auditing._tested import Tested
 
 DRAWN: Final = 100_000
 """Rows that are kept as they are in the table, at least."""
