@@ -108,20 +108,22 @@ def facts_of_review(table: ReviewRows, reviewed: Reviewed, level: float = 0.95) 
     outside = int(np.delete(reviewed.drawn, table.at).sum())
     if outside:
         raise AuditError(f"{outside} reviewed rows have no label or group: give them as drawn")
-    told, alone = (table.estimates(reviewed, level=level, alone=some) for some in (False, True))
+    estimates, alone = (
+        table.estimates(reviewed, level=level, alone=some) for some in (False, True)
+    )
     classes = str(table.classes[0]), str(table.classes[1])
-    rates, others = _rates(told), _rates(alone)
+    rates, others = _rates(estimates), _rates(alone)
     recorded = _recorded(table)
     words = rate_words(classes[1])
-    tests = told.tests["features"]
+    tests = estimates.tests["features"]
     columns = tuple(
         ColumnTest(str(name), test.p_value, test.corrected, test.rejected)
         for name, test in tests.items()
     )
     return ReviewFacts(
         n_rows=len(table.at),
-        n_drawn=told.n_drawn,
-        n_blank=told.n_blank,
+        n_drawn=estimates.n_drawn,
+        n_blank=estimates.n_blank,
         n_batches=reviewed.n_batches,
         level=level,
         classes=classes,
@@ -141,11 +143,11 @@ def facts_of_review(table: ReviewRows, reviewed: Reviewed, level: float = 0.95) 
             )
             for (name, group), rate in rates.items()
         ),
-        gaps=_gaps(told, alone, words),
-        rates_p_value=told.tests["rates"].p_value,
+        gaps=_gaps(estimates, alone, words),
+        rates_p_value=estimates.tests["rates"].p_value,
         columns=columns,
-        conclusions=(_rates_conclusion(told), _columns_conclusion(columns)),
-        notes=tuple(_notes(told, table)),
+        conclusions=(_rates_conclusion(estimates), _columns_conclusion(columns)),
+        notes=tuple(_notes(estimates, table)),
     )
 
 
@@ -174,9 +176,9 @@ def _rates(found: ReviewEstimates) -> dict[tuple[str, Any], Any]:
 
 
 def _gaps(
-    told: ReviewEstimates, alone: ReviewEstimates, words: dict[str, str]
+    estimates: ReviewEstimates, alone: ReviewEstimates, words: dict[str, str]
 ) -> tuple[ReviewedGap, ...]:
-    names = dict.fromkeys(name for name, _ in _rates(told))
+    names = dict.fromkeys(name for name, _ in _rates(estimates))
     return tuple(
         ReviewedGap(
             name=name,
@@ -189,7 +191,7 @@ def _gaps(
             alone_interval=(other.low, other.high),
         )
         for name in names
-        for one, other in zip(told.differences[name], alone.differences[name], strict=True)
+        for one, other in zip(estimates.differences[name], alone.differences[name], strict=True)
     )
 
 
@@ -212,10 +214,10 @@ def _recorded(table: ReviewRows) -> dict[tuple[str, Any], float]:
     return found
 
 
-def _rates_conclusion(told: ReviewEstimates) -> str:
+def _rates_conclusion(estimates: ReviewEstimates) -> str:
     """Whether the fair rates of groups may be taken for equal."""
-    test: ReviewTest = told.tests["rates"]
-    gaps = told.differences["fair_rate"]
+    test: ReviewTest = estimates.tests["rates"]
+    gaps = estimates.differences["fair_rate"]
     if not gaps:
         return "There is one group: fair rates are not compared."
     widest = max(gaps, key=lambda one: abs(one.value) if one.value == one.value else 0.0)
@@ -261,17 +263,17 @@ def _columns_conclusion(columns: tuple[ColumnTest, ...]) -> str:
     )
 
 
-def _notes(told: ReviewEstimates, table: ReviewRows) -> Iterator[str]:
-    if told.n_blank:
+def _notes(estimates: ReviewEstimates, table: ReviewRows) -> Iterator[str]:
+    if estimates.n_blank:
         yield (
-            f"{text.counted(told.n_blank, 'row')} of {told.n_drawn:,} got no answer. They count as "
-            "missing at random within a group and a recorded label; “worst case” has the limits if "
-            "all of them were against a rate, or all for it."
+            f"Rows without an answer: {estimates.n_blank:,} of {estimates.n_drawn:,}. They count "
+            "as missing at random within a group and a recorded label; “worst case” has the limits "
+            "if all of them were against a rate, or all for it."
         )
     left = table.n_table - len(table.at)
     if left:
         yield f"{text.counted(left, 'row')} without a label or a group could not be drawn."
-    few = sum(rate.few for rate in _rates(told).values())
+    few = sum(rate.few for rate in _rates(estimates).values())
     if few:
         yield (
             f"Fewer than five reviewed rows are on one side of {text.counted(few, 'rate')}, marked "

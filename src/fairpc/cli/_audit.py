@@ -13,7 +13,7 @@ import typer
 
 import fairpc.cli._options as opt
 from fairpc.cli._options import Limit
-from fairpc.cli._review import show_review
+from fairpc.cli._review import classes_of, show_review
 from fairpc.cli._review_files import read_reviews
 from fairpc.cli._screen import Screen, complain, grid, print_json, say
 from fairpc.cli._tables import (
@@ -171,7 +171,7 @@ def _answers_of(
             "leave out --max-memory"
         )
     name = column(files.names(), label or model.coding_.labels.name, "--label", files.source)
-    return read_reviews(paths, cells, files.source, name, screen)[0]
+    return read_reviews(paths, cells, files.source, (name, classes_of(model)), screen)[0]
 
 
 def _gaps_alone(model: CircuitClassifier, given: dict[str, Any], seed: int) -> ParityFacts:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from fairpc.cli._tables import (
     ready,
     unseen_columns,
 )
-from fairpc.core import FairpcError, OptionError, TableError, counted
+from fairpc.core import FairpcError, Floats, OptionError, TableError, counted
 from fairpc.data import TableFiles, Warned, exactly
 
 if TYPE_CHECKING:
@@ -60,47 +60,76 @@ class Subject:
     rows: ReviewRows
     uniform: bool = False  #: whether no model says where to look
 
+    @property
+    def about(self) -> tuple[str, tuple[str, str]]:
+        """The label and its classes, the positive one last."""
+        negative, positive = map(str, self.rows.classes)
+        return self.label, (negative, positive)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Which rows are drawn, and where they are written."""
+
+    n: Annotated[int | None, opt.option("N", "Rows to draw.", "-n", min=1)] = None
+    output: Annotated[
+        str | None, opt.output("The rows to fill in: .csv, .tsv, .xlsx, .parquet; a new file.")
+    ] = None
+    quantity: Annotated[
+        Literal["all", "rates", "mechanism", "errors"],
+        opt.option("WHAT", "What to be precise about: rates, mechanism, errors, or all.", "--for"),
+    ] = "all"
+    by: Annotated[
+        str | None, opt.option("COL", "A column each of whose values must be covered.")
+    ] = None
+    blind: Annotated[
+        bool, opt.option(None, "Hide the label, the groups and the decision.", "--blind")
+    ] = False
+    seed: opt.Seed = 0
+
+    def __post_init__(self) -> None:
+        if (self.n is None) != (self.output is None):
+            raise OptionError(
+                "-n and -o go together: how many rows to draw, and where to write them"
+            )
+
+
+@dataclass(frozen=True)
+class ReviewedColumns:
+    """Columns of a table without a model; of one with a model, where they have other names."""
+
+    label: Annotated[
+        str | None, opt.option("COL", "The recorded decision; with a model, its own column.")
+    ] = None
+    sensitive: Annotated[
+        list[str], opt.option("COL", "Without a model: the sensitive attribute; may be repeated.")
+    ] = field(default_factory=list)
+    positive: Annotated[
+        str | None, opt.option("CLASS", "Without a model: the favourable class.")
+    ] = None
+    decision: Annotated[
+        str | None, opt.option("COL", "Decisions to audit, in place of the model's.")
+    ] = None
+
+    @property
+    def options(self) -> str:
+        """The same as they are typed."""
+        given = [("label", self.label), *(("sensitive", name) for name in self.sensitive)]
+        given += [("positive", self.positive), ("decision", self.decision)]
+        return "".join(f" --{name} {quote(value)}" for name, value in given if value)
+
 
 def review(
     paths: Annotated[
         list[str],
         opt.argument(
-            "[MODEL] TABLE", "A file that fit wrote, and a table; without one, give --label."
+            "[MODEL] TABLE",
+            "A file that fit wrote, and a table; or a table with --label and --sensitive.",
         ),
     ],
-    n: Annotated[int | None, opt.option("N", "Rows to draw.", "-n", min=1)] = None,
-    output: Annotated[
-        str | None,
-        opt.output("The rows to fill in: .csv, .tsv, .xlsx, .parquet; a new file."),
-    ] = None,
-    quantity: Annotated[
-        str, opt.option("WHAT", "What to be precise about: rates, mechanism, errors, all.", "--for")
-    ] = "all",
-    by: Annotated[
-        str | None, opt.option("COL", "A column each of whose values must be covered.")
-    ] = None,
-    blind: Annotated[
-        bool,
-        opt.option(
-            None, "Do not show reviewers the label, the groups and the decision.", "--blind"
-        ),
-    ] = False,
+    drawing: Drawing,
+    columns: ReviewedColumns,
     reviewed: opt.ReviewedFiles = None,
-    label: Annotated[
-        str | None, opt.option("COL", "Column of the recorded decision; with a model, its own.")
-    ] = None,
-    sensitive: Annotated[
-        list[str] | None,
-        opt.option("COL", "Without a model: the sensitive attribute; may be repeated."),
-    ] = None,
-    positive: Annotated[
-        str | None, opt.option("CLASS", "Without a model: the favourable class.")
-    ] = None,
-    decision: Annotated[
-        str | None,
-        opt.option("COL", "A column of decisions to audit, in place of the model's."),
-    ] = None,
-    seed: opt.Seed = 0,
     *,
     text: TextFormat,
     screen: Screen,
@@ -117,58 +146,47 @@ def review(
 
     Without a model: fairpc review loans.csv --label approved --sensitive sex -n 300 -o rows.csv
     """
-    model_file, table = _model_and_table(paths, label, sensitive)
-    if quantity not in ("all", "rates", "mechanism", "errors"):
-        raise OptionError(f"--for {quantity}: give rates, mechanism, errors or all")
-    if (n is None) != (output is None):
-        raise OptionError("-n and -o go together: how many rows to draw, and where to write them")
-    if n is None and not reviewed:
+    answered = reviewed or []
+    _check_paths(paths, columns)
+    if drawing.output is not None:
+        check_new(drawing.output, [*paths, *answered])
+    elif not answered:
         raise OptionError("there is nothing to do: draw rows with -n and -o, or give --reviewed")
-    if output is not None:
-        check_new(output, [table, *([model_file] if model_file else []), *(reviewed or ())])
-    model = None if model_file is None else loaded(model_file)
-    with opened(table, text, {} if model is None else model.table_options_) as files:
+    model = loaded(paths[0]) if len(paths) == 2 else None
+    facts, drawn = None, dict[str, Any]()
+    with opened(paths[-1], text, {} if model is None else model.table_options_) as files:
         with about(files.source):
             if model is None:
-                roles = ColumnOptions([label or ""], sensitive or [], positive)
-                subject = _without_model(files, roles, decision, screen)
+                subject = _without_model(files, columns, screen)
             else:
-                subject = _with_model(model, files, label, decision, screen)
+                subject = _with_model(model, files, columns, screen)
         known = None
-        if reviewed:
-            known = read_reviews(reviewed, subject.cells, subject.source, subject.label, screen)
-        facts = _told(subject, known, screen) if known is not None else None
-        drawn: dict[str, Any] = {}
-        if n is not None and output is not None:
-            earlier = () if known is None else known[1]
+        if answered:
+            known = read_reviews(answered, subject.cells, files.source, subject.about, screen)
+            facts = _estimated(subject, known[0], screen)
+        if drawing.output is not None:
             with about(files.source):
-                strata = None if by is None else _strata(subject, by)
-                drawn = _draw(subject, n, output, quantity, strata, known, (seed, blind), screen)
+                drawn = _draw(subject, drawing, known, screen)
             if screen.prints_text:
-                _say_next(output, paths, earlier, reviewed or ())
+                _say_next(drawing.output, paths, columns, answered)
     if screen.json:
-        print_json({"told": facts, **drawn})
+        print_json({"review": facts, **drawn})
 
 
-def _model_and_table(
-    paths: Sequence[str], label: str | None, sensitive: Sequence[str] | None
-) -> tuple[str | None, str]:
-    """The files that are meant; with a table alone the columns must be named."""
-    if len(paths) == 2:
-        if sensitive:
-            raise OptionError("--sensitive is for a table without a model: the model knows it")
-        return paths[0], paths[1]
+def _check_paths(paths: Sequence[str], columns: ReviewedColumns) -> None:
+    """A model and a table; with a table alone the columns must be named."""
     if len(paths) > 2:
         raise OptionError(f"{len(paths)} files are given: give a model and a table, or a table")
-    if label is None or not sensitive:
+    if len(paths) == 2 and (columns.sensitive or columns.positive):
+        raise OptionError("--sensitive and --positive are for a table without a model: leave out")
+    if len(paths) == 1 and (columns.label is None or not columns.sensitive):
         raise OptionError(
             "there is a table and no model: give --label and --sensitive, or the model before it"
         )
-    return None, paths[0]
 
 
 def _with_model(
-    model: FittedModel, files: TableFiles, label: str | None, decision: str | None, screen: Screen
+    model: FittedModel, files: TableFiles, columns: ReviewedColumns, screen: Screen
 ) -> Subject:
     """A table as a model reads it."""
     from fairpc.models import ReviewRows
@@ -176,50 +194,52 @@ def _with_model(
     note_absent(model, files, screen)
     unseen = unseen_columns(model, files, None, screen)
     cells, coding = ready(files.read(), files), model.coding_
-    name = column(files.names(), label or coding.labels.name, "--label", files.source)
-    classes = _classes(model)
-    h = None if decision is None else decisions_of(cells, decision, files.source, classes)
-    rows = ReviewRows.of(model, y=cells[name], decisions=h, **_given(model, cells, name, unseen))
-    groups = coding.groups.column_names
-    hidden = (name, *groups, *([decision] if decision else []))
-    return Subject(files.source, cells, name, hidden, rows)
+    label = column(cells.columns, columns.label or coding.labels.name, "--label", files.source)
+    name, h = _decided(cells, columns, files.source, model)
+    given = evidence(model, cells.drop(exactly([label])), unseen)
+    rows = ReviewRows.of(model, y=cells[label], decisions=h, **given)
+    hidden = (label, *coding.groups.column_names, *name)
+    return Subject(files.source, cells, label, hidden, rows)
 
 
-def _given(
-    model: FittedModel, cells: pl.DataFrame, label: str, unseen: Sequence[str]
-) -> dict[str, Any]:
-    return evidence(model, cells.drop(exactly([label])), unseen)
-
-
-def _without_model(
-    files: TableFiles, roles: ColumnOptions, decision: str | None, screen: Screen
-) -> Subject:
-    """A table with a quick model of it; an even draw where it does not fit."""
+def _without_model(files: TableFiles, columns: ReviewedColumns, screen: Screen) -> Subject:
+    """A table with a quick model of it; rows are drawn evenly where none fits."""
     from fairpc.models import ReviewRows
 
     cells = ready(files.read(), files)
-    if decision is not None:
-        decision = column(files.names(), decision, "--decision", files.source)
-        roles = replace(roles, drop=[decision])
-    rows, uniform, warned = labelled(files, roles), False, Warned()
-    typed = under_types(rows)
-    with warned.watching():
+    roles = ColumnOptions([columns.label or ""], columns.sensitive, columns.positive)
+    if columns.decision is not None:
+        roles = replace(
+            roles, drop=[column(cells.columns, columns.decision, "--decision", files.source)]
+        )
+    rows, uniform = labelled(files, roles), False
+    x = under_types(rows)
+    with Warned().watching():
         try:
             model = estimator(ModelOptions(model=LATENT, classifier="logistic"), rows.roles)
             model.set_params(select="middle", sensitive_estimator=False)
-            model.fit(typed, rows.y)
+            model.fit(x, rows.y)
         except FairpcError as error:
             screen.note(f"no model of the label fits ({error}): rows are drawn evenly")
-            model, uniform = estimator(ModelOptions(model="TwoNB"), rows.roles), True
-            model.fit(rows.X, rows.y)
-    h = None if decision is None else decisions_of(cells, decision, files.source, _classes(model))
-    x = rows.X if uniform else typed
-    hidden = (rows.roles.label, *rows.roles.sensitive, *([decision] if decision else []))
+            model, uniform, x = estimator(ModelOptions(model="TwoNB"), rows.roles), True, rows.X
+            model.fit(x, rows.y)
+    name, h = _decided(cells, columns, files.source, model)
     found = ReviewRows.of(model, x, rows.y, decisions=h)
+    hidden = (rows.roles.label, *rows.roles.sensitive, *name)
     return Subject(files.source, cells, rows.roles.label, hidden, found, uniform)
 
 
-def _classes(model: FittedModel) -> tuple[str, str]:
+def _decided(
+    cells: pl.DataFrame, columns: ReviewedColumns, source: str, model: FittedModel
+) -> tuple[tuple[str, ...], Floats | None]:
+    """The column of decisions and they as 0 and 1; none where the model decides."""
+    if columns.decision is None:
+        return (), None
+    name = column(cells.columns, columns.decision, "--decision", source)
+    return (name,), decisions_of(cells, name, classes_of(model))
+
+
+def classes_of(model: FittedModel) -> tuple[str, str]:
     """The negative and the positive class."""
     labels = model.coding_.labels
     if len(labels.classes) != 2:
@@ -243,22 +263,18 @@ def _strata(subject: Subject, by: str) -> np.ndarray[Any, Any]:
 
 def _draw(
     subject: Subject,
-    n: int,
-    output: str,
-    quantity: Any,
-    strata: Any,
+    drawing: Drawing,
     known: tuple[Reviewed, tuple[str, ...]] | None,
-    how: tuple[int, bool],
     screen: Screen,
 ) -> dict[str, Any]:
     """Draw the next batch, say what to expect of it, and write it; facts of it."""
-    seed, blind = how
+    n, output = drawing.n or 0, drawing.output or ""
+    quantity, seed = drawing.quantity, drawing.seed
     reviewed, earlier = known or (None, ())
     for name in (ID, ANSWER):
         if name in subject.cells.columns:
             raise TableError(f"the table has a column {name!r}, which a review adds: rename it")
-    if blind and quantity == "all":
-        screen.note("--blind hides the label and the groups; other columns may still tell them")
+    strata = None if drawing.by is None else _strata(subject, drawing.by)
     method: Any = "uniform" if subject.uniform else "active"
     before = 0 if reviewed is None else int(reviewed.drawn.sum())
     widths = subject.rows.widths(before + n, quantity, reviewed=reviewed, method=method)
@@ -277,7 +293,7 @@ def _draw(
         columns=tuple(subject.cells.columns),
         fingerprint=fingerprint_of(subject.cells, subject.cells.columns),
         label=subject.label,
-        classes=(str(subject.rows.classes[0]), str(subject.rows.classes[1])),
+        classes=subject.about[1],
         batch=batch,
         earlier=earlier,
         seed=seed,
@@ -286,7 +302,7 @@ def _draw(
         rows=tuple(design.rows.tolist()),
         probability=tuple(design.probability[design.rows].tolist()),
     )
-    write_review(subject.cells, drawn, subject.hidden if blind else (), output)
+    write_review(subject.cells, drawn, subject.hidden if drawing.blind else (), output)
     return {
         "output": output,
         "design": design_of(output),
@@ -318,21 +334,20 @@ def _say_widths(widths: Sequence[ExpectedWidth], positive: str) -> None:
 
 
 def _say_next(
-    output: str, paths: Sequence[str], earlier: tuple[str, ...], reviewed: Sequence[str]
+    output: str, paths: Sequence[str], columns: ReviewedColumns, reviewed: Sequence[str]
 ) -> None:
-    batch = f" (batch {len(earlier) + 1})" if earlier else ""
+    batch = f" (batch {len(reviewed) + 1})" if reviewed else ""
     say(f"The rows are in {output}{batch}, their chances in {design_of(output)}: keep both.")
     say(f"Fill in {ANSWER!r} with yes or no; leave it blank if you cannot tell.")
-    files = " ".join(f"--reviewed {quote(path)}" for path in (*reviewed, output))
-    command = "audit" if len(paths) == 2 else "review"
-    more = "" if len(paths) == 2 else " --label … --sensitive …"
-    say(f"Next: fairpc {command} {' '.join(map(quote, paths))}{more} {files}")
+    command = "audit" if len(paths) == 2 and not columns.options else "review"
+    files = "".join(f" --reviewed {quote(path)}" for path in (*reviewed, output))
+    say(f"Next: fairpc {command} {' '.join(map(quote, paths))}{columns.options}{files}")
 
 
-def _told(subject: Subject, known: tuple[Reviewed, tuple[str, ...]], screen: Screen) -> ReviewFacts:
+def _estimated(subject: Subject, reviewed: Reviewed, screen: Screen) -> ReviewFacts:
     from fairpc.auditing import facts_of_review
 
-    facts = facts_of_review(subject.rows, known[0])
+    facts = facts_of_review(subject.rows, reviewed)
     if screen.prints_text:
         show_review(facts)
     return facts
@@ -347,20 +362,25 @@ def show_review(facts: ReviewFacts) -> None:
     for sentence in facts.notes:
         say(f"- {sentence}")
     say()
-    grid(("rate", "group", "by the review", "reviewed rows alone", "recorded"), _rate_lines(facts))
+    head = ("rate", "group", "by the review", "reviewed rows alone", "recorded")
+    if facts.n_blank:
+        head = (*head, "worst case")
+    grid(head, _rate_lines(facts))
     if facts.gaps:
         grid(("difference, points", "groups", "by the review", "alone"), _gap_lines(facts))
 
 
 def _rate_lines(facts: ReviewFacts) -> Iterator[tuple[str, ...]]:
     for rate in facts.rates:
-        yield (
+        line = (
             rate.what,
             rate.group,
             _interval(rate.value, rate.interval) + (" few" if rate.few else ""),
             _interval(rate.alone, rate.alone_interval),
             "–" if rate.recorded is None else f"{rate.recorded:.1%}",
         )
+        low, high = rate.worst
+        yield (*line, f"{low:.1%} to {high:.1%}") if facts.n_blank else line
 
 
 def _gap_lines(facts: ReviewFacts) -> Iterator[tuple[str, ...]]:

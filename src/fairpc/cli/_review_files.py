@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from fairpc.cli._screen import Screen
-from fairpc.cli._tables import check_output, column, listed
+from fairpc.cli._tables import check_output, listed
 from fairpc.core import (
     ALTERED,
     FileFormatError,
@@ -115,7 +115,8 @@ def write_review(cells: pl.DataFrame, drawn: DrawnRows, hidden: Sequence[str], o
     """Write the rows, and before them their design: rows without it could not be used."""
     import polars as pl
 
-    shown = cells[list(drawn.rows)].drop(exactly(hidden))
+    kept = [name for name in cells.columns if name not in hidden]
+    shown = cells[list(drawn.rows)].select(exactly([name]) for name in kept)
     frame = shown.insert_column(0, pl.Series(ID, drawn.rows)).with_columns(
         pl.lit(None, pl.String).alias(ANSWER)
     )
@@ -141,9 +142,8 @@ def _workbook(frame: pl.DataFrame) -> bytes:
     return held.getvalue()
 
 
-def decisions_of(cells: pl.DataFrame, name: str, source: str, classes: tuple[str, str]) -> Floats:
+def decisions_of(cells: pl.DataFrame, name: str, classes: tuple[str, str]) -> Floats:
     """A column of decisions as 0 and 1."""
-    name = column(cells.columns, name, "--decision", source)
     found = _understood(cells[name], classes)
     for row, value in enumerate(found):
         if value is None or np.isnan(value):
@@ -156,7 +156,7 @@ def decisions_of(cells: pl.DataFrame, name: str, source: str, classes: tuple[str
 
 def _meanings(classes: tuple[str, str]) -> dict[str, float]:
     """What each word means: the names of the classes, and yes and no where these do not differ."""
-    found = {name.strip().lower(): float(k) for k, name in enumerate(classes)}
+    found = {_plain(name): float(k) for k, name in enumerate(classes)}
     for yes, no in _PAIRS:
         if found.get(yes, 1.0) == 1.0 and found.get(no, 0.0) == 0.0:
             found |= {yes: 1.0, no: 0.0}
@@ -173,18 +173,26 @@ def _understood(answers: pl.Series, classes: tuple[str, str]) -> list[float | No
     import polars as pl
 
     known = _meanings(classes)
-    texts = answers.alias("").cast(pl.String).fill_null("").str.strip_chars().to_list()
-    plain = (text.lower().removesuffix(".0") for text in texts)  # a workbook has 1.0 for 1
-    return [known.get(text) if text else float("nan") for text in plain]
+    texts = map(_plain, answers.alias("").cast(pl.String).fill_null("").to_list())
+    return [known.get(text) if text else float("nan") for text in texts]
+
+
+def _plain(text: str) -> str:
+    """A word without what programs make of it: a workbook has 1.0 for 1 and TRUE for true."""
+    return text.strip().lower().removesuffix(".0")
 
 
 def read_reviews(
-    paths: Sequence[str], cells: pl.DataFrame, source: str, label: str, screen: Screen
+    paths: Sequence[str],
+    cells: pl.DataFrame,
+    source: str,
+    about: tuple[str, tuple[str, str]],
+    screen: Screen,
 ) -> tuple[Reviewed, tuple[str, ...]]:
     """What the files of answers say of a table, and the checksums of their designs.
 
-    Each file is compared with its design, and that with the table: an error says which row, or
-    which file, does not belong.
+    Each file is compared with its design, and that with the table and with what the review is
+    ``about``, the label and its two classes: an error says which row, or file, does not belong.
     """
     from fairpc.models import Reviewed
 
@@ -198,9 +206,10 @@ def read_reviews(
                 f"{path} is batch {design.batch}, drawn after others: give --reviewed for each "
                 "batch before it, once, and none of another review"
             )
-        if design.label != label:
+        if (design.label, design.classes) != about:
             raise OptionError(
-                f"{path} is about the label {design.label!r}, not {label!r}: give that as --label"
+                f"{path} is about {design.label!r} with {design.classes[1]!r} as the positive "
+                f"class, not about {about[0]!r} with {about[1][1]!r}: name the same label and class"
             )
         if set(design.columns) <= set(cells.columns) and design.columns not in fingerprints:
             fingerprints[design.columns] = fingerprint_of(cells, design.columns)
@@ -229,13 +238,12 @@ def _answers(path: str, design: DrawnRows, screen: Screen) -> Floats:
     for name in (ID, ANSWER):
         if name not in frame.columns:
             raise TableError(f"{path} has no column {name!r}: keep those that `review` wrote")
-    ids = frame[ID].alias("").cast(pl.String).fill_null("").str.strip_chars().to_list()
+    ids = map(_plain, frame[ID].alias("").cast(pl.String).fill_null("").to_list())
     place, found = {row: k for k, row in enumerate(design.rows)}, {}
     for line, (given, value) in enumerate(
         zip(ids, _understood(frame[ANSWER], design.classes), strict=True), 1
     ):
-        number = given.removesuffix(".0")
-        at = place.get(int(number)) if number.isdecimal() else None
+        at = place.get(int(given)) if given.isdecimal() else None
         if at is None:
             raise TableError(
                 f"{path} has {ID} {given!r} in row {line}, which was not drawn: leave out answers "

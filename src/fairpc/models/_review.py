@@ -169,8 +169,14 @@ class ReviewRows:
         if reviewed is None or np.isnan(reviewed.truth[self.at]).all():
             return self.posterior
         own = reviewed.taken(self.at)
-        how = {"probability": own.probability, "batch": own.batch}
-        return recalibrate_posterior(self.posterior, own.truth, self.y, self.groups, **how)
+        return recalibrate_posterior(
+            self.posterior,
+            own.truth,
+            self.y,
+            self.groups,
+            probability=own.probability,
+            batch=own.batch,
+        )
 
     def design(
         self,
@@ -286,7 +292,7 @@ def middle_mechanism(model: Any) -> Floats:
         middle = ranges.mean(axis=-1)
         middle = middle if middle.ndim == 2 else middle.mean(axis=1)
         if (middle[:, 1] - middle[:, 0] > _EDGE).all():  # not so where some are NaN
-            return middle
+            return np.asarray(middle, np.float64)
     return usual
 
 
