@@ -25,6 +25,7 @@ BACKGROUND = (
     "learning",
     "circuit",
     "what_if",
+    "review",
     "limits",
     "provenance",
 )

@@ -40,6 +40,7 @@ from fairpc.models._bias_account import BiasAccount, contradictions, mechanism_r
 from fairpc.models._file import save
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._model import FairModel, Threshold, equalised, fixed, for_rate
+from fairpc.models._review import Reviewable
 from fairpc.models._rows import Rows
 from fairpc.models._settings import stratum_names
 from fairpc.models._tables import FittedColumns, check_not_apart
@@ -166,7 +167,7 @@ class GivenRows:
     table: Any = None
 
 
-class FittedDecisions(ABC):
+class FittedDecisions(Reviewable, ABC):
     """What every fitted model answers; it is set by ``fit`` or by ``fairpc.load``.
 
     What is asked of rows is also answered for tables that are read in batches: the path of
