@@ -1,6 +1,6 @@
 """Prints the numbers of the sections on refits in docs/evidence.md, part by part.
 
-    python benchmarks/refits.py [intervals | stability | sensitivity | coverage | scores | anchors |
+    python benchmarks/refits.py [intervals | stability | sensitivity | coverage | scores |
                                  speed]
 
 The published binarised tables are read from FAIRPC_PAPER_DATA, or from
@@ -26,7 +26,6 @@ from fairpc import (
     bootstrap_mechanism,
     sensitivity,
     stability,
-    suggest_anchors,
 )
 from fairpc.circuit import Circuit
 from fairpc.datasets import make_synthetic
@@ -212,44 +211,6 @@ def print_hits(truths: Truth, lows: Truth, highs: Truth, values: Truth, sds: Tru
     print("mean standard error", sds.mean(axis=0).round(4), flush=True)
 
 
-def reviewed_rows() -> None:
-    """Mean width of the bounds of scores before and after 200 of 3,000 rows are reviewed."""
-    bent = np.array([[0.10, 0.95], [0.05, 0.60]])
-    for rate in (0.5, 0.15):
-        found = [_widths(rate, bent, seed) for seed in range(3)]
-        before, suggested, random = np.mean(found, axis=0)
-        print(
-            f"P(Df = 1) = {rate}: {before:.3f}, suggested rows {suggested:.3f}, random ones "
-            f"{random:.3f}",
-            flush=True,
-        )
-
-
-def _widths(rate: float, bent: npt.NDArray[np.float64], seed: int) -> tuple[float, float, float]:
-    rng = np.random.default_rng(seed)
-    s, f = rng.integers(0, 2, 3000), (rng.random(3000) < rate).astype(int)
-    x = rng.normal(size=(3000, 2)) + f[:, None] * np.array([1.2, 0.8])
-    d = (rng.random(3000) < bent[s, f]).astype(int)
-
-    def model(rows: Any) -> LatentDecision:
-        known = np.full(3000, None, object)
-        known[rows] = f[rows]
-        made = LatentDecision(
-            TableClassifier("logistic"), sensitive_estimator=False, random_state=0
-        )
-        return made.fit(x, d, sensitive_features=s, fair_labels=known)
-
-    def width(fitted: LatentDecision) -> float:
-        r = fitted.predict_observed_proba(x, sensitive_features=s)[:, 1]
-        low, high = fitted._unstratified_bounds().score_bounds(r, r, s.astype(np.intp), 0.95)
-        return float((high - low).mean())
-
-    plain = model([])
-    plan = suggest_anchors(plain, x, d, 200, sensitive_features=s)
-    random = [width(model(rng.choice(3000, 200, replace=False))) for _ in range(3)]
-    return width(plain), width(model(plan.rows)), float(np.mean(random))
-
-
 def speed() -> None:
     from fairpc.models import Subject
     from fairpc.models._refits import RefitPlan
@@ -278,7 +239,6 @@ PARTS = {
     "sensitivity": bent,
     "coverage": coverage,
     "scores": coverage_of_scores,
-    "anchors": reviewed_rows,
     "speed": speed,
 }
 

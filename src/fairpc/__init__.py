@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         load,
         sensitivity,
         stability,
-        suggest_anchors,
     )
 
     __version__: str
@@ -51,7 +50,6 @@ __all__ = [
     "sensitivity",
     "stability",
     "structure",
-    "suggest_anchors",
 ]
 
 _HOME = {
@@ -71,7 +69,6 @@ _HOME = {
     "export": "fairpc.exporting",
     "sensitivity": "fairpc.models",
     "stability": "fairpc.models",
-    "suggest_anchors": "fairpc.models",
 }
 
 

@@ -26,7 +26,8 @@ from fairpc.models._knowledge import Knowledge
 from fairpc.refits import Progress
 
 FINDINGS = (
-    *("verdict", "data", "labels", "mechanism", "decidable", "strata", "parity", "patterns"),
+    *("verdict", "review", "data", "labels", "mechanism", "decidable", "strata", "parity"),
+    "patterns",
 )
 BACKGROUND = (
     "group_metrics",

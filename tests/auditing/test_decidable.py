@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from auditing.tables import QUICK, fitted, job_of_table, table
 from fairpc.auditing import audit
-from fairpc.auditing._assumptions import AssumptionFacts, assumption_test
+from fairpc.auditing._assumptions import AssumptionFacts
 from fairpc.auditing._rows import AuditedRows
+from fairpc.auditing._tested import assumption_test
+from fairpc.evidence import StratumBounds
 
 
 @pytest.mark.parametrize(("n_distinct", "n_seeds"), [(50, 11), (7000, 7), (20_000, 3), (10**6, 3)])
@@ -17,7 +20,7 @@ def test_many_rows_are_split_in_fewer_ways(
     n_distinct: int, n_seeds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(AuditedRows, "n_distinct", n_distinct)
-    assert assumption_test(job_of_table(n_seeds=None)).unstratified.n_seeds == n_seeds
+    assert assumption_test(job_of_table(n_seeds=None, of_fit=False)).unstratified.n_seeds == n_seeds
     assert assumption_test(job_of_table(n_seeds=2)).unstratified.n_seeds == 2
 
 
@@ -26,7 +29,42 @@ def test_many_groups_are_split_in_fewer_ways(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(AuditedRows, "n_distinct", 7000)
     for n_groups, n_seeds in ((10, 7), (12, 7), (82, 3)):
         monkeypatch.setattr(AuditedRows, "groups_in", lambda *_, n=n_groups: tuple(range(n)))
-        assert assumption_test(job_of_table(n_seeds=None)).unstratified.n_seeds == n_seeds
+        assert (
+            assumption_test(job_of_table(n_seeds=None, of_fit=False)).unstratified.n_seeds
+            == n_seeds
+        )
+
+
+def test_the_rows_of_the_fit_have_its_own_test() -> None:
+    """Counts that the fit kept, so that both say one number; asked for, one of other splits."""
+    model, tested = fitted(), assumption_test(job_of_table(n_seeds=None))
+    bounds = model.label_ends_
+    assert isinstance(bounds, StratumBounds)
+    test = tested.unstratified
+    assert tested.quoted
+    assert (test.lower, test.upper) == bounds.rate_set(0.95)
+    assert test.rejected == bounds.rejected(0.95)
+    assert test.least_difference is not None
+    least = bounds.differences(0.95).least()
+    assert test.least_difference.limit == least.limit
+    assert test.least_difference.half_width == least.half_width
+    assert tested.fit is not None
+    own = tested.fit.test(0.95)  # the same counts, as those of one split
+    assert (own.lower, own.upper) == pytest.approx((test.lower, test.upper))
+    assert own.least_difference is not None
+    assert own.least_difference.limit == pytest.approx(least.limit)
+    assert not assumption_test(job_of_table(n_seeds=1)).quoted
+    assert not assumption_test(job_of_table(n_seeds=None, of_fit=False)).quoted
+
+
+def test_scores_have_bounds_where_the_model_has_them() -> None:
+    features, labels, groups = table()
+    model = fitted()
+    bounds = model.predict_bounds(features, sensitive_features=groups)
+    found = audit(model, features, labels, sensitive_features=groups, **QUICK | {"n_seeds": None})
+    assert found.decidable.identified is not None
+    width = np.mean(bounds[:, 1] - bounds[:, 0])
+    assert found.decidable.identified.mean_width == pytest.approx(width)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from auditing.tables import QUICK, fitted, job_of_table, plain_json, table
+from fairpc.auditing import _intervals as drawing
 from fairpc.auditing import _mechanism as mechanism
 from fairpc.auditing import audit
-from fairpc.auditing._assumptions import assumption_test
 from fairpc.auditing._mechanism import LabelChanges
 from fairpc.auditing._rows import AuditedRows
+from fairpc.auditing._tested import assumption_test
 from fairpc.errors import AuditError
-from fairpc.models import Draws, FairDistribution
+from fairpc.models import BiasAccount, Draws, FairDistribution
 
 
 def test_intervals_and_starts_on_training_rows() -> None:
@@ -48,26 +50,80 @@ def test_draws_are_as_many_as_are_quick(
         raise AuditError("drawn")
 
     monkeypatch.setattr(AuditedRows, "n_distinct", n_distinct)
-    monkeypatch.setattr(mechanism, "intervals", drawn)
+    monkeypatch.setattr(drawing, "intervals", drawn)
     monkeypatch.setattr(FairDistribution, "n_edges", 1000)
     with pytest.raises(AuditError, match="drawn" if n_draws else "n_replicates=200"):
-        mechanism.with_intervals(now)
+        drawing.with_intervals(now)
     assert asked == ([] if n_draws is None else [n_draws])
 
 
-def test_labels_of_which_next_to_none_was_turned_are_told_in_words() -> None:
-    turned = LabelChanges("a", 1200.0, 0.3, 121.0, 0.0), LabelChanges("b", 300.0, 34.0, 0.0, 0.0)
-    said = mechanism._sentence(turned, "yes", grouped=True)
-    assert "in group 'a' practically none of 1,200 labels were turned to 'yes' and 121 away" in said
-    assert "in group 'b' 34 of 300 labels were turned to 'yes' and practically none away" in said
-    assert " 0 " not in said
+def account(ranges: Any = None, counts: Any = None, **more: Any) -> BiasAccount:
+    """Two groups of 1,000 labels, of which 400 are "yes"; ranges are of "yes" given Df, [s, f]."""
+    mechanism = np.array([[[0.99, 0.01], [0.2, 0.8]], [[1.0, 0.0], [0.05, 0.95]]])
+    if ranges is not None:
+        own = np.array(ranges)
+        ranges = np.stack([1 - own[..., ::-1], own], axis=-2)
+    given = np.array([[[500.0, 5.0], [100.0, 395.0]], [[580.0, 0.0], [20.0, 400.0]]])
+    counts = given if counts is None else counts
+    return BiasAccount(("a", "b"), ("no", "yes"), mechanism, counts, ranges, **more)
+
+
+POSSIBLE = [[[0.0, 0.05], [0.7, 0.9]], [[0.0, 0.0], [0.9, 1.0]]]
+
+
+def test_the_sentence_of_the_verdict_leads_with_ranges() -> None:
+    said = mechanism._sentence(account(POSSIBLE), 1, grouped=True)
+    assert said == (
+        "If the assumptions hold, with 95% confidence: of the people whose fair decision is 'yes', "
+        "between 10.0% and 30.0% in group 'a' and at most 10.0% in group 'b' were recorded 'no'; "
+        "of the people whose fair decision is 'no', at most 5.0% in group 'a' and practically none "
+        "in group 'b' were recorded 'yes'."
+    )
+
+
+def test_equal_recorded_rates_are_no_proof_of_right_labels() -> None:
+    said = mechanism._sentence(account(POSSIBLE, alike=True), 1, grouped=True)
+    assert said.startswith("No difference between the groups needs explaining")
+    assert "Errors that all groups share cannot be seen" in said
+    assert "between 10.0% and 30.0%" in said
+
+
+def test_a_contradiction_silences_words_and_ranges() -> None:
+    one = account(POSSIBLE, contradiction="They clash.")
+    assert mechanism._sentence(one, 1, grouped=True) == (
+        "Nothing is said about altered labels. They clash."
+    )
+    assert all(cell.range is None for cell in mechanism._cells(one, one.counts))
+    assert mechanism._altered_labels(one, 0, 1).down_range is None
+
+
+def test_counts_are_ranges_too() -> None:
+    """b0 from 0 to .05 and b1 from .7 to .9 of 400 "yes" in 1,000 rows.
+
+    The most are missed at b0 = 0, b1 = .7: 400 / .7 − 400. The fewest at b0 = .05, b1 = .9:
+    a share (.4 − .05) / .85 has Df = yes, and a tenth of it is recorded no.
+    """
+    one = account(POSSIBLE)
+    low, high = mechanism._altered_labels(one, 0, 1).down_range or (0.0, 0.0)
+    assert low == pytest.approx(1000 * 0.35 / 0.85 * 0.1)
+    assert high == pytest.approx(400 / 0.7 - 400)
+
+
+def test_without_a_range_the_point_says_so() -> None:
+    said = mechanism._sentence(account(), 1, grouped=True)
+    assert "the point of the model, whose range is not known" in said
+    assert "in group 'a' 5 of 1,000 labels were altered to 'yes' and 100 away from it" in said
 
 
 def test_a_sentence_names_few_of_many_groups() -> None:
-    turned = tuple(LabelChanges(f"g{k}", 100.0, float(k), 0.0, 0.0) for k in range(50))
-    few = mechanism._sentence(turned[:6], "yes", grouped=True)
-    assert few.count("in group") == 6
-    many = mechanism._sentence(turned, "yes", grouped=True)
-    assert "in group 'g49' 49 of 100 labels" in many
+    names = tuple(f"g{k}" for k in range(50))
+    ranges = np.column_stack([np.zeros(50), np.arange(50) / 100])
+    many = mechanism._shares(names, ranges)
+    assert many.startswith("at most 49.0% in group 'g49'")
     assert many.count("in group") == 5
-    assert many.endswith("no larger share in any of the other 45 groups.")
+    assert many.endswith("and at most 44.0% in any other")
+    assert mechanism._shares(names[:6], ranges[:6]).count("in group") == 6
+    altered = tuple(LabelChanges(f"g{k}", 100.0, float(k), 0.0, 0.0) for k in range(50))
+    points = mechanism._points(altered, "yes")
+    assert points.count("in group") == 5
+    assert points.endswith("no larger share in any of the other 45 groups")

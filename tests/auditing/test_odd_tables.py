@@ -11,7 +11,7 @@ import pytest
 from auditing.tables import MODELS, QUICK, fitted, plain_json, table
 from fairpc.auditing import audit, render
 from fairpc.datasets import load_adult, load_compas
-from fairpc.errors import DriftWarning
+from fairpc.errors import ContradictionWarning, DriftWarning
 from fairpc.models import FairPC, LatNB
 from models.drifting import drifting
 
@@ -47,12 +47,19 @@ def test_a_rejection_is_said_first_and_has_no_intervals() -> None:
     """Before what the guard said, if it did: no model is right where the assumptions are not."""
     X, y, s = contradicting()
     model = FairPC(structure="chow-liu", random_state=0, max_iter=40)
-    model.fit(X, y, sensitive_features=s)
-    model.warnings_ = ("Df is not about the label.",)
+    with pytest.warns(ContradictionWarning):
+        model.fit(X, y, sensitive_features=s)
+    model.warnings_ = (*model.warnings_, "Df is not about the label.")
     record = audit(model, X, y, sensitive_features=s, **QUICK | {"n_replicates": 5})
     assert record.verdict.rejected
     assert "contradict the assumptions" in record.verdict.headline
-    assert model.warnings_[0] in record.verdict.sentences[1]
+    assert "the fair rates must differ by at least" in record.verdict.headline
+    assert "these labels cannot be explained" in record.verdict.headline
+    assert record.verdict.drift == ("Df is not about the label.",)  # the rest is the headline
+    assert record.verdict.drift[0] in record.verdict.sentences[1]
+    assert record.mechanism is not None
+    assert record.mechanism.sentence.startswith("Nothing is said about altered labels.")
+    assert all(cell.range is None for cell in record.mechanism.cells)
     assert "contradict" in record.left_out["mechanism.intervals"]
     assert record.decidable.identified is not None
     assert record.decidable.identified.empty
@@ -75,7 +82,7 @@ def test_a_drift_is_said_first_and_no_mechanism_is_put_into_words() -> None:
     assert not any("turned" in sentence for sentence in record.verdict.sentences)
     assert "must not be read as what happened" in record.left_out["mechanism.intervals"]
     page = render(record)
-    assert "The fit warned that its mechanism must not be read as what happened." in page
+    assert "Nothing is said about altered labels." in page
     assert "of the rows whose latent decision is" not in page
     plain_json(record)
 

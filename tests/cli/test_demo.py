@@ -14,6 +14,7 @@ from fairpc.cli._labelled import LabelledTable
 from fairpc.cli._screen import Screen
 from fairpc.cli._tables import N_ROWS
 from fairpc.data import Warned
+from fairpc.errors import ContradictionWarning
 from fairpc.evidence._test_records import WHAT_TO_DO
 
 
@@ -28,7 +29,11 @@ def found() -> demo.Demo:
         counts = y.to_frame().group_by(y.name).len(N_ROWS)
         return replace(table, X=table.X.gather_every(24), y=y, labels=counts)
 
-    with pytest.MonkeyPatch.context() as patch, Warned().watching():
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        Warned().watching(),
+        pytest.warns(ContradictionWarning, match="with Male above Female"),
+    ):
         patch.setattr(demo, "_table", some)
         return demo.demonstrate(0, Screen(quiet=True))
 
@@ -53,8 +58,12 @@ def test_it_prints_all_of_it(
     ended = called(capsys, "demo", "-o", report)
     assert ended.code == 0
     assert "\x1b" not in ended.out
-    for words in ("Positive class: >50K", "P(D | Df, S)", "LR", demo.STRUCTURE, report):
+    for words in ("P(Df = >50K) = ", "LR", demo.STRUCTURE, report):
         assert words in ended.out
+    # The labels contradict the assumptions: nothing is said of how they were altered.
+    assert "Nothing is said about altered labels. The labels contradict" in ended.out
+    assert "labels)" not in ended.out.partition("Compared with")[0]
+    assert found.fit["learned"]["sentences"] == []
     assert found.audit.verdict.headline in ended.out
     assert (WHAT_TO_DO[0] in ended.out) == bool(found.audit.verdict.rejected)
     assert Path(report).stat().st_size > 10_000
@@ -64,4 +73,5 @@ def test_it_prints_all_of_it(
 
 @pytest.mark.slow
 def test_the_assumptions_are_rejected_on_adult(tmp_path: Path) -> None:
-    assert demo.demonstrate(0, Screen(quiet=True)).audit.verdict.rejected is True
+    with pytest.warns(ContradictionWarning, match="must differ by at least"):
+        assert demo.demonstrate(0, Screen(quiet=True)).audit.verdict.rejected is True

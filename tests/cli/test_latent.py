@@ -41,11 +41,22 @@ def test_fit_says_what_it_did(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert re.search(
         r"LatentDecision in \d+\.\d s: logistic regression, 5 folds\n"
         r"P\(Df = no\) = 0\.\d{3}, the same in every group under the model\n"
-        r"By its own classifier, held-out labels leave 0\.\d{3} to 0\.\d{3} possible "
-        r"\(95% confidence\)\. An audit takes other classifiers and more splits of the rows",
+        r"Held-out labels leave 0\.\d{3} to 0\.\d{3} possible \(95% confidence\); the point is a "
+        r"convention\.",
         ended.out,
     )
-    assert "P(D | Df, S)" in ended.out
+    # Nobody's labels were altered, and errors that both groups share could not be seen.
+    assert "No difference between the groups needs explaining" in ended.out
+    # A row for each group and decision: the other label, the range, the labels, the point.
+    number, share = r"[\d,]+", r"\d+\.\d%"
+    assert "How often the recorded label is not the fair decision (95% confidence)" in ended.out
+    for group, decision, label in (("F", "no", "yes"), ("M", "yes", "no")):
+        assert re.search(
+            rf"^{group} +{decision} +{label} +{share} to {share} +{number} to {number} +{share}$",
+            ended.out,
+            re.MULTILINE,
+        )
+    assert "The range is what the labels leave possible; the point is a convention." in ended.out
     model = fairpc.load("n.fairpc")
     assert isinstance(model, fairpc.LatentDecision)
     assert model.positive_class_ == "no"

@@ -18,6 +18,7 @@ from fairpc.models import _score_mechanism as score_mechanism
 from fairpc.models._fair_rates import Limits
 from fairpc.models._forest_fit import fit_forest
 from fairpc.models._label_scores import dealt
+from fairpc.models._score_map_fit import LEAST_ALTERED
 from fairpc.models._selection import AUTO
 from models.tables import largest_dependence, random_rows
 
@@ -52,14 +53,32 @@ def logistic(seed: int, n: int, mechanism: Any = STRONG, **kept: Any) -> Drawn:
 
 def fitted(rows: Rows, **changed: Any) -> ForestDistribution:
     """A forest of which everything must be finite and both independencies hold."""
-    m = fit_forest(rows, options=replace(OPTIONS, **changed)).distribution
+    return with_range(rows, **changed)[0]
+
+
+def with_range(
+    rows: Rows, *, between: bool = True, **changed: Any
+) -> tuple[ForestDistribution, Array]:
+    """The same, and the range of P(D = 1 | Df = f, s) that its held-out labels leave."""
+    done = fit_forest(rows, options=replace(OPTIONS, **changed), between=between)
+    m, bounds = done.distribution, done.label_bounds
     assert isinstance(m, ForestDistribution)
     assert np.isfinite(m.circuit.parameters).all()
     assert m.parity_gap().max() < 1e-9
     scores = m.decision(rows.s, rows.x)
     assert np.isfinite(scores).all()
     np.testing.assert_allclose(scores.sum(axis=1), 1.0)
-    return m
+    return m, np.array([]) if bounds is None else bounds.mechanism_range()
+
+
+def recorded_rates(rows: Rows) -> Array:
+    """P(D = 1 | s)."""
+    return np.array([rows.d[rows.s == s].mean() for s in range(rows.n_groups)])
+
+
+def holds(ranges: Array, mechanism: Any) -> bool:
+    truth = np.asarray(mechanism)
+    return bool((ranges[..., 0] <= truth).all() and (truth <= ranges[..., 1]).all())
 
 
 def same(one: ForestDistribution, two: ForestDistribution) -> bool:
@@ -201,24 +220,38 @@ def label_likelihood(m: ForestDistribution, rows: Rows) -> float:
 def test_labels_that_are_noise_are_not_told() -> None:
     """On new rows the forest loses next to nothing against P(D) itself: .673 nats.
 
-    Nor do the bins of the score look pure, and so nothing speaks against D = Df.
+    Labels that nobody altered are among what is possible, and the point alters as few as the
+    groups' recorded rates, which differ by chance, need.
     """
-    m = fitted(noise(0, 600))
+    rows = noise(0, 600)
+    m, ranges = with_range(rows)
     new = noise(1, 2000)
     scores = m.decision(new.s, new.x)[:, 1]
     assert scores.std() < 0.12
     entropy = -(0.4 * np.log(0.4) + 0.6 * np.log(0.6))
     assert label_likelihood(m, new) > -entropy - 0.03
-    np.testing.assert_allclose(m.mechanism[:, :, 1], NONE, atol=0.002)
+    assert holds(ranges, NONE)
+    assert_fewest_altered(m, rows)
+
+
+def assert_fewest_altered(m: ForestDistribution, rows: Rows) -> None:
+    """P(Df) is between the recorded rates, and |ρ - π| of a group's labels are altered."""
+    rates, pi = recorded_rates(rows), float(m.decision_rate[0, 1])
+    assert rates.min() <= pi <= rates.max()
+    b0, b1 = m.mechanism[:, :, 1].T
+    altered = pi * (1 - b1) + (1 - pi) * b0
+    np.testing.assert_allclose(altered, np.abs(rates - pi), atol=2 * LEAST_ALTERED)
 
 
 # --- mechanisms that are known ----------------------------------------------------------------
 
 
-def test_labels_that_nobody_bent_are_kept() -> None:
+def test_labels_that_nobody_altered_are_altered_by_chance_alone() -> None:
+    """The rates of 800 rows differ by 4 points; no label need have been altered."""
     rows, f = logistic(2, 800, NONE)
-    m = fitted(rows)
-    np.testing.assert_allclose(m.mechanism[:, :, 1], NONE, atol=0.002)
+    m, ranges = with_range(rows)
+    assert holds(ranges, NONE)
+    assert_fewest_altered(m, rows)
     assert ((m.decision(rows.s, rows.x)[:, 1] > 0.5) == f).mean() > 0.8
 
 
@@ -256,10 +289,12 @@ def test_a_mechanism_is_found_in_rows_drawn_from_a_forest() -> None:
     assert np.corrcoef(one, two)[0, 1] > 0.95
 
 
-def test_without_a_prior_the_labels_alone_decide() -> None:
+def test_a_prior_decides_only_where_it_is_asked_for() -> None:
     rows, _ = logistic(5, 600)
-    with_prior, without = (fitted(rows, mechanism_prior=p).mechanism for p in (30.0, 0.0))
-    assert not np.array_equal(with_prior, without)
+    ruled = [fitted(rows, mechanism_prior=p).mechanism for p in (30.0, 0.0)]
+    np.testing.assert_array_equal(*ruled)
+    asked = [with_range(rows, between=False, mechanism_prior=p)[0].mechanism for p in (30.0, 0.0)]
+    assert not np.array_equal(*asked)
 
 
 # --- weights, holes, knowledge ----------------------------------------------------------------
@@ -328,16 +363,18 @@ def test_limits_are_kept_exactly() -> None:
 
 
 def test_known_decisions_move_the_mechanism() -> None:
-    """Weak features say little of it; four hundred rows whose Df is known say all of it."""
+    """Weak features say little of it; four hundred rows whose Df is known narrow the range."""
     rng = np.random.default_rng(11)
     s, f = rng.integers(0, 2, (2, 800))
     d = np.where((f == 1) & (s == 1) & (rng.random(800) < 0.5), 0, f)
     x = np.where(rng.random((800, 3)) < 0.4, 1 - f[:, None], f[:, None])
-    without = fitted(Rows.of(s, d, x)).mechanism
+    _, without = with_range(Rows.of(s, d, x))
     known = np.where(np.arange(800) % 2 == 0, f, -1)
-    anchored = fitted(Rows.of(s, d, x, f=known)).mechanism
-    assert abs(anchored[1, 1, 0] - 0.5) < 0.12
-    assert abs(anchored[1, 1, 0] - 0.5) <= abs(without[1, 1, 0] - 0.5)
+    m, anchored = with_range(Rows.of(s, d, x, f=known))
+    assert abs(m.mechanism[1, 1, 0] - 0.5) < 0.12
+    for ranges in (without, anchored):
+        assert holds(ranges, ((0.0, 1.0), (0.0, 0.5)))
+    assert np.ptp(anchored[1, 1]) < 0.5 * np.ptp(without[1, 1])
 
 
 def test_equal_mass_is_refused() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from fairpc.datasets import load_compas, load_german, make_synthetic
 from fairpc.errors import (
+    ContradictionWarning,
     DriftWarning,
     DroppedWarning,
     GroupWarning,
@@ -31,17 +32,23 @@ CARDS = Path(
 )
 
 
-def warned(model: Any, *rows: Any, **given: Any) -> list[str]:
-    """What a fit says of Df; columns, groups and leaks have warnings of their own."""
+def warned(model: Any, *rows: Any, contradicts: bool = False, **given: Any) -> list[str]:
+    """What a fit says of Df; columns, groups and leaks have warnings of their own.
+
+    So have labels that contradict the assumptions, which they must do if ``contradicts``.
+    """
     X, y, s = rows
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         for category in (DroppedWarning, GroupWarning, LeakWarning, SameAsLabelWarning):
             warnings.simplefilter("ignore", category)
         model.fit(X, y, sensitive_features=s, **given)
-    assert {w.category for w in found} <= {DriftWarning}
+    categories = {w.category for w in found}
+    assert categories <= {DriftWarning, ContradictionWarning}
+    assert (ContradictionWarning in categories) == contradicts
     assert all(w.filename == __file__ for w in found)
-    return [str(w.message) for w in found]
+    assert getattr(model, "warnings_", ()) == tuple(str(w.message) for w in found)
+    return [str(w.message) for w in found if w.category is DriftWarning]
 
 
 def test_a_fit_says_that_df_has_drifted() -> None:
@@ -101,8 +108,12 @@ def test_few_rows_say_nothing() -> None:
 
 
 def test_weights_without_a_bound() -> None:
-    """Whole weights count rows, here more than can be drawn without putting them back."""
-    said = warned(LatNB(), *drifting(), sample_weight=np.full(3000, 1e20))
+    """Whole weights count rows, here more than can be drawn without putting them back.
+
+    So many copies of each row leave nothing to chance: its features tell its label, in each group.
+    """
+    weights = np.full(3000, 1e20)
+    said = warned(LatNB(), *drifting(), contradicts=True, sample_weight=weights)
     assert "mean log P" in said[0]
 
 
@@ -116,19 +127,23 @@ def test_rows_on_disk_are_sampled(tmp_path: Path) -> None:
 
 
 def test_a_rejection_of_the_assumptions_is_not_the_guards() -> None:
-    """Groups that no P(Df) fits: that the model does not either is not said."""
+    """Groups that no P(Df) fits: that is said, and not that the model does not fit either."""
     rng = np.random.default_rng(0)
     s = rng.integers(0, 2, 2000)
     d = (rng.random(2000) < np.where(s == 1, 0.2, 0.8)).astype(int)
     X = pl.DataFrame({"x": d, "z": rng.integers(0, 2, 2000)})
-    assert warned(LatNB(), X, d, s) == []
+    model = LatNB()
+    assert warned(model, X, d, s, contradicts=True) == []
+    (sentence,) = model.warnings_
+    assert "the fair rates of 1 must differ by at least 5" in sentence
+    assert model.explain_bias().sentences == (f"Nothing is said about altered labels. {sentence}",)
 
 
 def test_rates_of_labels_that_are_not_those_of_the_rows() -> None:
     """P(Df) and mechanism that are held far from the data give other rates than these have."""
     X, d, s = drifting()
     known = Knowledge(fair_rate=0.2)
-    said = warned(LatNB(knowledge=known), X.select("x0", "x1"), d, s)
+    said = warned(LatNB(knowledge=known), X.select("x0", "x1"), d, s, contradicts=True)
     assert "Under the model P(D = 1 | S = " in said[-1]
 
 

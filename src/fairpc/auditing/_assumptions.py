@@ -1,46 +1,30 @@
-"""The test of the assumptions on the audited rows: plain, within strata, by candidate strata.
-
-Classifiers learn once. Strata change only which rates are compared, so the plain test, that within
-strata that share a mechanism, and columns tried as strata are of the same splits.
-"""
+"""What the test of the assumptions found on the audited rows: plain, and by candidate strata."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, cast
-
-import numpy as np
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
 from fairpc.auditing._drawing import Mark, Row, ranges
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows, taken
-from fairpc.comparison import typed_columns
-from fairpc.core import Array, AuditError, Bools, Positions
-from fairpc.data import read_frame
+from fairpc.auditing._tested import MOST_SEEDS
+from fairpc.core import AuditError
 from fairpc.evidence import (
-    MIN_ROWS,
     AssumptionTest,
     BentSet,
     CandidateStrata,
+    LeastDifference,
     StrataTest,
+    StratumBounds,
     TestsByStratum,
-    TopSets,
-    Watch,
     compared,
-    some_of,
-    test_assumptions,
 )
-from fairpc.models import CircuitClassifier, FittedDecisions, LatentDecision
+from fairpc.models import CircuitClassifier
 
-MOST_SEEDS: Final = 11
-FEWEST_SEEDS: Final = 3
-_SEED_ROWS: Final = 60_000
-_GROUP_ROWS: Final = 250
-_FEW_GROUPS: Final = 10
-"""Rows that take as long as a group does beyond its own, and groups up to which that is little."""
 _RULED_OUT: Final = 0.01
 """Level at which rows are said to rule a learned rate out; above it, only to speak against it."""
 _UNSEEN: Final = (
@@ -48,9 +32,13 @@ _UNSEEN: Final = (
     "however many rows there are."
 )
 _FAILS: Final = (
-    "No rate of fair decisions fits every group. At least one of these fails: fair decisions are "
+    "At least one of these fails: fair decisions are "
     "independent of the group; the label depends on the features through the fair decision only; "
     "in every group a label is most likely under the fair decision of the same name."
+)
+_TESTED_AGAIN: Final = (
+    f"audit(…, n_seeds={MOST_SEEDS}) tests the same with other classifiers and many ways of "
+    "splitting."
 )
 MOST_COLUMNS: Final = 30
 """Columns that are tried as strata unasked: about half a second each."""
@@ -110,6 +98,19 @@ class AssumptionFacts:
     tolerance: str  #: how much of that undoes a rejection, in words; empty where none was
     summary: str  #: in words
     what_to_do: tuple[str, ...]  #: after a rejection; empty otherwise
+    delta: float = 0.0  #: by how much fair rates of groups may differ
+    #: by how much they must at least; None of more than two classes
+    least_difference: LeastDifference | None = None
+    most_difference: float | None = None  #: differences above this are excluded, likewise
+    clash: str = ""  #: what a rejection means for fair rates, in words; empty where there is none
+    power: str = ""  #: what the test can see, in words; empty of more than two classes
+    quoted: bool = False  #: whether it is that of the fit, on its own rows
+
+    @property
+    def weak(self) -> bool:
+        """Whether fair rates 10 points apart would more likely than not go unnoticed."""
+        least = self.least_difference
+        return least is not None and least.noticed(delta=self.delta) < 0.5
 
 
 @dataclass(frozen=True)
@@ -155,81 +156,6 @@ class Candidates:
     warning: str = TRIED
 
 
-@dataclass(frozen=True, eq=False)
-class Tested:
-    """The plain test, and what it was made of."""
-
-    rows: AuditedRows  #: a sample of a large table
-    kept: Bools  #: those of them that were tested: label, group and stratum are known
-    given: tuple[Array, Positions, Positions]  #: features of these as they came, label and group
-    asked: dict[str, Any]  #: what the test was told besides the rows
-    unstratified: AssumptionTest
-    fit: TopSets | None  #: the splits; None for more than two classes
-
-
-def assumption_test(job: Job) -> Tested:
-    """Test on rows with label and group, in groups that have every class and 10 rows.
-
-    11 ways of splitting unless told otherwise, down to 3 where many rows differ, on which one way
-    hardly differs from another, or where groups are many.
-    """
-    settings, n_seeds = job.settings, job.settings.n_seeds
-    rows = job.drawn.sample(settings.max_test_rows, settings.random_state)
-    known = (rows.d >= 0) & (job.strata.codes(rows.x) >= 0)
-    kept = rows.comparable(known, MIN_ROWS, every_class=True)
-    # The features as they came: bins were chosen with labels, which a held-out fold may not see.
-    frame, features = read_frame(rows.table), rows.features
-    if frame.from_array:  # Columns of an array are known by position.
-        frame = replace(frame, names=features.names_in)
-    columns = typed_columns(frame, features.missing_values, job.model.decimal)
-    table = columns[list(features.names)].to_numpy()[kept]
-    if n_seeds is None:
-        many = _GROUP_ROWS * max(len(rows.groups_in(kept)) - _FEW_GROUPS, 0)
-        affordable = _SEED_ROWS // max(rows.n_distinct + many, 1)
-        # The median over an odd number is one of them.
-        n_seeds = min(MOST_SEEDS, max(FEWEST_SEEDS, affordable - 1 + affordable % 2))
-    asked: dict[str, Any] = {
-        "positive": rows.positive if len(rows.classes) == 2 else None,
-        "classifier": None if settings.classifier == "best" else settings.classifier,
-        # Audits with different seeds have no split in common.
-        "seeds": [(settings.random_state * n_seeds + k) % 2**32 for k in range(n_seeds)],
-        "clusters": some_of(rows.persons, kept),
-        "sample_weight": some_of(rows.weights, kept),
-    }
-    watch = _splits_of(job, "decidable.test")
-    given = table, rows.d[kept].astype(np.intp), rows.s[kept].astype(np.intp)
-    if len(rows.classes) > 2:
-        plain = test_assumptions(*given, level=settings.level, progress=watch, **asked)
-        return Tested(rows, kept, given, asked, plain, None)
-    fit = TopSets.of(*given, progress=watch, **asked)
-    return Tested(rows, kept, given, asked, fit.test(settings.level), fit)
-
-
-def test_within_strata(job: Job) -> StrataTest | TestsByStratum | None:
-    """Parity within the strata of the model, on the rows of the plain test; None without strata."""
-    if not job.strata:
-        return None
-    tested = job.tested
-    if tested is None:
-        raise AuditError(job.left_out["decidable.test"])
-    where, level = job.strata.codes(tested.rows.x)[tested.kept], job.settings.level
-    if job.strata.within:
-        asked = tested.asked | {"given": where, "mechanism": "within"}
-        watch = _splits_of(job, "strata.test")
-        each: TestsByStratum = test_assumptions(*tested.given, level=level, progress=watch, **asked)
-        return each
-    if tested.fit is None:
-        raise AuditError(
-            "the label has more than two classes: the test within strata that share a mechanism "
-            "needs two"
-        )
-    codes, places = np.unique(where, return_inverse=True)
-    return tested.fit.within(tuple(codes.tolist()), places.astype(np.intp), level)
-
-
-test_within_strata.__test__ = False  # type: ignore[attr-defined]
-
-
 def candidates(job: Job) -> Candidates | None:
     """Columns as strata, on the splits of the plain test; None where that rejects nothing."""
     tested = job.tested
@@ -258,10 +184,6 @@ def candidates(job: Job) -> Candidates | None:
     )
 
 
-def _splits_of(job: Job, step: str) -> Watch:
-    return lambda done, total: job.report_step(step, f": split {done + 1} of {total}")
-
-
 def within_test(job: Job, test: StrataTest | TestsByStratum) -> WithinTest:
     """The record of the test by name."""
     names = cast(CircuitClassifier, job.model).strata_
@@ -285,7 +207,7 @@ def within_test(job: Job, test: StrataTest | TestsByStratum) -> WithinTest:
 def headline(
     test: AssumptionFacts | WithinTest | None, untested: str, outcome: str, assumed: str = ""
 ) -> str:
-    """Whether these rows contradict what a model assumes, in a sentence of the verdict."""
+    """Whether these rows contradict what a model assumes, in a sentence or two of the verdict."""
     behind = f"the assumptions behind a hidden fair decision{assumed}"
     if test is None:
         return f"T{behind[1:]} were not tested on these rows: {untested.rstrip('.')}."
@@ -294,13 +216,16 @@ def headline(
             f"These rows contradict {behind} (p {test.p_words}): {outcome}, so a mechanism learned "
             "under them must not be read as what happened."
         )
+    power = f" {test.power}" if isinstance(test, AssumptionFacts) and test.weak else ""
     return (
         f"These rows do not contradict {behind} (p {test.p_words}); that does not show that they "
-        "hold."
+        f"hold.{power}"
     )
 
 
-def assumption_facts(test: AssumptionTest, rows: AuditedRows) -> AssumptionFacts:
+def assumption_facts(
+    test: AssumptionTest, rows: AuditedRows, *, quoted: bool = False
+) -> AssumptionFacts:
     """The test's record by name, with the bars of its picture."""
     record = rows.named(test)
     return taken(
@@ -312,6 +237,9 @@ def assumption_facts(test: AssumptionTest, rows: AuditedRows) -> AssumptionFacts
         sets=tuple(_sets(record)),
         tolerance=record.tolerance(),
         summary=record.summary(),
+        clash=record.clash(),
+        power=record.power(),
+        quoted=quoted,
     )
 
 
@@ -337,14 +265,15 @@ def learned_rate(job: Job, test: AssumptionFacts) -> LearnedRate | None:
     p = None
     if outside and job.tested is not None and job.tested.fit is not None:
         p = job.tested.fit.p_value_of(learned)
+    left = f"leaves {text.span((one.lower, one.upper))} possible, with"
     sentence = (
-        f"The model learned that {text.share(learned)} of fair decisions are {one.label!r}; the "
-        f"test of this audit leaves {text.span((one.lower, one.upper))} possible, with "
-        f"{text.share(test.level, 0)} confidence, if the assumptions hold."
+        f"The fair rate of {one.label!r} is {text.share(learned)} by convention: the test of "
+        f"{'the fit' if test.quoted else 'this audit'} {left} {text.share(test.level, 0)} "
+        "confidence, if the assumptions hold."
     )
     if outside:
         sentence += _against(p)
-    sentence += _range_of_fit(model, test)
+    sentence += _range_of_fit(job, test)
     return LearnedRate(one.label, learned, one.lower, one.upper, test.level, outside, sentence, p)
 
 
@@ -362,11 +291,12 @@ def _against(p: float | None) -> str:
     )
 
 
-def _range_of_fit(model: FittedDecisions, test: AssumptionFacts) -> str:
-    """Why the fit of a LatentDecision gave another range; nothing where it gave none."""
-    if not isinstance(model, LatentDecision):
+def _range_of_fit(job: Job, test: AssumptionFacts) -> str:
+    """Why the fit gave another range; nothing where it gave none, or this is its own."""
+    bounds = job.model.label_ends_
+    if test.quoted or not isinstance(bounds, StratumBounds) or bounds.rejected(test.level):
         return ""
-    lower, upper = model.fair_rate_set_
+    lower, upper = bounds.rate_set(test.level)
     if lower > upper:
         return ""
     return (
@@ -378,10 +308,11 @@ def _range_of_fit(model: FittedDecisions, test: AssumptionFacts) -> str:
 
 def show_test(audit: blocks.Audit, test: AssumptionFacts) -> Iterator[blocks.Block]:
     """The outcome, what can be done about a rejection, and a picture of each set."""
-    outcome = f"p {test.p_words}. {_FAILS if test.rejected else _UNSEEN}"
+    outcome = f"p {test.p_words}. {_UNSEEN} {test.power}".rstrip()
     headline = "Not rejected: the data do not contradict the assumptions."
     if test.rejected:
         headline = "Rejected: the data contradict the assumptions."
+        outcome = f"p {test.p_words}. {text.sentence(test.clash)} {_FAILS}"
     yield blocks.Notice(headline, (outcome,), alert=test.rejected)
     if test.what_to_do:
         yield blocks.Paragraph("What can be done:")
@@ -399,11 +330,16 @@ def show_test(audit: blocks.Audit, test: AssumptionFacts) -> Iterator[blocks.Blo
     used = text.counted(test.n_known, "row")
     if test.n_rows < test.n_known:
         used = f"{text.count(test.n_rows)} of the {used} whose label and group are known,"
-    yield blocks.Paragraph(
+    how = (
         f"Computed on {used} by {test.method} over "
-        f"{text.counted(test.n_seeds, 'way')} of splitting; classifiers: {fits}.",
-        "note",
+        f"{text.counted(test.n_seeds, 'way')} of splitting; classifiers: {fits}."
     )
+    if test.quoted:
+        how = (
+            f"These are the held-out rates of the fit itself, on {used}: what it printed and what "
+            f"is said here is one number. {_TESTED_AGAIN}"
+        )
+    yield blocks.Paragraph(how, "note")
 
 
 def _bending(test: AssumptionFacts) -> blocks.TableBlock:
@@ -428,6 +364,12 @@ def _confidence_set(
             f"The bars overlap from {bounds[0]} to {bounds[1]} (shaded): any rate in there fits "
             "every group."
         )
+    if test.rejected and not one.empty:
+        seen = (
+            f"The bars still overlap, from {bounds[0]} to {bounds[1]} (shaded), but only if the "
+            "errors of both groups were as large as this at once: the test of their difference "
+            "rules it out."
+        )
     explained = (
         f"Each bar is the range of P(Df = {label}) that one group alone leaves possible, at the "
         f"{text.share(test.level, 0)} level. {seen}"
@@ -442,7 +384,7 @@ def _confidence_set(
     cells.append(("Overlap of all groups", "", *whole))
     caption, head = f"Confidence set of P(Df = {label})", ("Group", "Rows", "Lowest", "Highest")
     rate = None if audit.mechanism is None else audit.mechanism.rate_of(one.label)
-    marks = () if rate is None else (Mark(rate, f"learned {text.share(rate)}"),)
+    marks = () if rate is None else (Mark(rate, f"point {text.share(rate)}"),)
     overlap = None if one.empty else (one.lower, one.upper)
     picture = ranges(rows, overlap, marks=marks, axis=f"P(Df = {label})")
     title = f"Possible rates of {text.quoted(one.label)}"

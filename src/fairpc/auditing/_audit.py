@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from html import escape
 from typing import Any, Final, Self
 
@@ -21,12 +21,15 @@ from fairpc.auditing import _background as background
 from fairpc.auditing import _decidable as decidable
 from fairpc.auditing import _formats as text
 from fairpc.auditing import _gaps as gaps
+from fairpc.auditing import _intervals as intervals
 from fairpc.auditing import _learning as learning
 from fairpc.auditing import _mechanism as mechanism
 from fairpc.auditing import _parity as parity
 from fairpc.auditing import _patterns as patterns
+from fairpc.auditing import _review as reviews
 from fairpc.auditing import _strata as strata
 from fairpc.auditing import _table_facts as tables
+from fairpc.auditing import _tested as tested
 from fairpc.auditing import _trade_off as trade_off
 from fairpc.auditing import _verdict as verdicts
 from fairpc.auditing._blocks import page, shown
@@ -49,8 +52,8 @@ from fairpc.core import (
     serialise,
     write_atomically,
 )
-from fairpc.data import ReadingProgress
-from fairpc.models import FittedDecisions, Report, check_not_dask
+from fairpc.data import ReadingProgress, is_source
+from fairpc.models import FittedDecisions, Report, Reviewed, check_not_dask
 
 FORMAT: Final = "fairpc audit"
 VERSION: Final = 1
@@ -70,9 +73,10 @@ class Audit:
 
     Attributes:
         verdict: the main findings in words; a rejection of the assumptions comes first.
+        review: what reviewed rows say of all; None where none were given.
         data: the rows, the groups, what is missing.
         labels: how far apart the groups are in the observed labels.
-        mechanism: P(D | Df, S), and how many labels were altered either way.
+        mechanism: the range of P(D | Df, S) and of altered labels, then the point.
         decidable: what the data can and cannot decide.
         strata: parity within strata of the model, and which columns a rejection hangs on.
         parity: gaps of scores and decisions between groups, under the model and on these rows.
@@ -89,6 +93,7 @@ class Audit:
     """
 
     verdict: verdicts.Verdict
+    review: reviews.ReviewFacts | None = field(default=None, kw_only=True)
     data: tables.TableFacts
     labels: gaps.LabelDisparity | None
     mechanism: mechanism.MechanismFacts | None
@@ -108,7 +113,7 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as dicts, lists, text and numbers that JSON can hold; None for no number."""
-        sections = {field.name: serialise(getattr(self, field.name)) for field in fields(self)}
+        sections = {each.name: serialise(getattr(self, each.name)) for each in fields(self)}
         return {"format": FORMAT, "version": VERSION, **sections}
 
     def to_json(self, *, indent: int | None = None) -> str:
@@ -147,13 +152,17 @@ class Audit:
 def render(audit: Audit) -> str:
     """An audit as one HTML page; equal facts, equal bytes."""
     data, made = audit.data, audit.provenance
-    names = [field.name for field in fields(Audit) if field.name != "left_out"]
+    names = [each.name for each in fields(Audit) if each.name != "left_out"]
+
+    def place(name: str) -> tuple[bool, bool]:
+        return name in _CLOSING, name == "review" and audit.review is None
+
     return page(
         title=f"{text.short(data.label, 60)} by {text.listed(data.sensitive)}",
         subtitle=f"A {made.model} model on {text.counted(data.n_rows, 'row')}, "
         f"audited {made.date[:10]}",
         version=text.name(made.versions.get("fairpc", "")),
-        sections=[shown(audit, name) for name in sorted(names, key=_CLOSING.__contains__)],
+        sections=[shown(audit, name) for name in sorted(names, key=place)],
         closing=audit.verdict.disclaimer,
     )
 
@@ -178,6 +187,7 @@ def audit(
     n_starts: int | None = None,
     baselines: bool = True,
     max_memory: int | str | None = None,
+    reviewed: Reviewed | None = None,
     progress: Report | None = None,
 ) -> Audit:
     """Facts about a fitted model on a table: its training rows, or any others.
@@ -195,8 +205,9 @@ def audit(
         fair_labels: as at fit, where the model was held to decisions that were known.
         level: of the intervals.
         random_state: of samples, folds, refits and the splits of the test.
-        n_seeds: ways of splitting in the test of the assumptions; None: 11, or down to 3 where
-            many rows differ, or groups are many.
+        n_seeds: ways of splitting in the test of the assumptions; None: the held-out rates that
+            the fit kept, if these are its rows and ``clusters`` is not given; else 11, or down to 3
+            where many rows differ, or groups are many.
         classifier: what ranks the rows in that test: "best", the better of two on inner folds, as
             ``test_assumptions`` does by itself; or one of them, "logistic", which takes less
             than half of the time, or "boosting".
@@ -204,21 +215,25 @@ def audit(
         max_rows: where more rows than this differ in X, random starts and the trade-off use a
             random sample of this size, and say so; None for all rows.
         max_test_rows: the same for the test of the assumptions.
-        n_replicates: bootstrap draws for intervals of the mechanism, on training rows alone; None:
-            50 to 200 where that is quick, none for a LatentDecision; 0 for none.
+        n_replicates: bootstrap draws for intervals of a mechanism that EM learned, on training rows
+            alone; None: 50 to 200 where that is quick; 0 for none. Never of forest circuits and of
+            a LatentDecision, whose mechanism is a point of a set: that has ranges.
         n_starts: random starts; None: up to 10 where that is quick; 0 for none.
         baselines: whether to fit other methods for the trade-off.
         max_memory: bytes, or text like "4GB": where the distinct rows of a streamed table, or for a
             LatentDecision its rows, take more, a random sample of them is audited, which is said.
             Half of the machine's memory by default; give what the fit was given to have its rows
             known again.
+        reviewed: what people said of rows that were drawn for review, for a table in memory.
         progress: called with a :class:`fairpc.refits.Progress` before each step.
     """
     options = locals()  # first, while it holds the arguments alone
     settings = AuditSettings(
         **{option.name: options[option.name] for option in fields(AuditSettings)}
     )
-    job = Job(model, settings, progress, STEP_WORDS)
+    if reviewed is not None and is_source(X):
+        raise AuditError("reviewed rows are known by their place: give the table in memory")
+    job = Job(model, settings, progress, STEP_WORDS, reviewed)
     _run(job, X, y, **{name: options[name] for name in _ABOUT})
     job.report_step(_LAST)
     found = job.results | {name: compute(job) for name, compute in AT_ONCE.items()}
@@ -289,11 +304,12 @@ def _check_model(model: object) -> None:
 
 STEPS: Final = (
     AuditStep("data", "rows and groups", tables.table_facts, needed=True),
+    AuditStep("review", "what the review told", reviews.review_facts),
     AuditStep("labels", "gaps in labels", gaps.label_disparity),
-    AuditStep("decidable.test", "test of the assumptions", assumptions.assumption_test),
-    AuditStep("strata.test", "test within strata", assumptions.test_within_strata),
+    AuditStep("decidable.test", "test of the assumptions", tested.assumption_test),
+    AuditStep("strata.test", "test within strata", tested.test_within_strata),
     AuditStep("mechanism", "mechanism", mechanism.mechanism_facts),
-    AuditStep("mechanism.intervals", "intervals of the mechanism", mechanism.with_intervals),
+    AuditStep("mechanism.intervals", "intervals of the mechanism", intervals.with_intervals),
     AuditStep("decidable.identified", "what the labels leave possible", decidable.identified_facts),
     AuditStep("decidable.stability", "fits from random starts", learning.spread_over_starts),
     AuditStep("strata.gaps", "gaps within strata", strata.gap_parts),

@@ -26,11 +26,13 @@ from fairpc.auditing._rows import AuditedRows
 from fairpc.auditing._strata import show_own_test
 from fairpc.core import AuditError, Bools, Floats, Record
 from fairpc.evidence import (
+    LEVEL,
     AssumptionTest,
     IdentifiedByStratum,
     IdentifiedSet,
     IdentifiedWithin,
     StrataTest,
+    StratumBounds,
     TestsByStratum,
     identified_set,
 )
@@ -92,6 +94,13 @@ class IdentifiedFacts(Record):
         if self.mean_width is None or self.open is None:
             return self._nothing
         width, depends = text.gap(self.mean_width), text.share(self.open)
+        if self.lower > self.upper:
+            return (
+                "At the estimates themselves the groups' ranges of fair decisions "
+                f"{self.positive!r} just miss each other, which chance may explain. At the rate "
+                f"between them a person's score could lie anywhere in a range of {width}, on "
+                f"average, and for {depends} of the rows the decision depends on it."
+            )
         if self.strata:
             wide = [r.possible[1] - r.possible[0] for r in self.strata if r.possible is not None]
             return (
@@ -171,11 +180,15 @@ class Decidable:
                 "hold, and the narrow range that is left does not mean that the answer is known "
                 "well."
             )
-        return headline(test, self.untested, "no rate of fair decisions fits every group")
+        return headline(test, self.untested, "" if test is None else test.clash)
 
 
 def identified_facts(job: Job) -> IdentifiedFacts:
-    """The identified set from the model's P(D = 1 | x, s), between held-out ends if tested."""
+    """The identified set: by the bounds of the fit, if it has some without strata.
+
+    Then scores have bounds here where ``predict_bounds`` has them. Else from the model's
+    P(D = 1 | x, s), between held-out ends if tested.
+    """
     model, rows = job.model, job.rows
     if not model._latent:
         raise AuditError(f"{type(model).__name__} has no hidden decision to be identified")
@@ -184,6 +197,44 @@ def identified_facts(job: Job) -> IdentifiedFacts:
             "the label has more than two classes: the closed form of the set needs two; see the "
             "bounds of the test"
         )
+    bounds = model.label_ends_
+    if isinstance(bounds, StratumBounds):
+        return _by_fit(job, bounds)
+    if bounds is not None and bounds.rejected(LEVEL):
+        raise AuditError(
+            "the labels of the fit contradict the assumptions within its strata, so no score has "
+            "bounds"
+        )
+    return _by_scores(job)
+
+
+def _by_fit(job: Job, bounds: StratumBounds) -> IdentifiedFacts:
+    """What the held-out labels of the fit leave, at their estimates; nothing where they reject."""
+    model, rows, rejected = job.model, job.rows, bounds.rejected(LEVEL)
+    low, high = bounds.point_set()
+    table = []
+    for own in bounds.ranges():
+        names = ("group", "n", "rate", "lower", "upper")
+        row: dict[str, Any] = {name: getattr(own, name) for name in names}
+        start, stop = max(low - bounds.delta, own.lower), min(high + bounds.delta, own.upper)
+        at = [own.mechanism(pi) for pi in own.corners(start, stop)]
+        for name in ("b0", "b1"):
+            ends = [getattr(one, name) for one in at]
+            row[f"{name}_lower"] = min((end[0] for end in ends), default=math.nan)
+            row[f"{name}_upper"] = max((end[1] for end in ends), default=math.nan)
+        table.append(row)
+    kept = rows.comparable(rows.s >= 0)
+    given = rows.given()
+    found = model._fair().bounds(rows.s, model._features_of(given), rows.positive, bounds, None)[
+        kept
+    ]
+    room = _room(job, found[:, 0], found[:, 1], kept)
+    return IdentifiedFacts(rows.positive_class, None, low, high, rejected, tuple(table), (), *room)
+
+
+def _by_scores(job: Job) -> IdentifiedFacts:
+    """The set from the model's P(D = 1 | x, s), between held-out ends if tested."""
+    rows = job.rows
     strata, test, where = job.strata, job.own_test, job.strata.codes(rows.x)
     known = (rows.s >= 0) & (where >= 0)
     if isinstance(test, TestsByStratum):  # Ends of the others are not known.
@@ -270,7 +321,9 @@ def _bands(rows: AuditedRows, lower: Floats, upper: Floats, kept: Bools) -> tupl
 
 def decidable_facts(job: Job) -> Decidable:
     """What the steps before found."""
-    test = None if job.test is None else assumption_facts(job.test, job.rows)
+    test, tested = None, job.tested
+    if tested is not None:
+        test = assumption_facts(tested.unstratified, job.rows, quoted=tested.quoted)
     return Decidable(
         test=test,
         untested=job.left_out.get("decidable.test", ""),
@@ -337,8 +390,13 @@ def _show_identified(audit: blocks.Audit, facts: IdentifiedFacts) -> Iterator[bl
         yield blocks.Paragraph(
             "What is possible in each stratum is in the section on strata.", "note"
         )
+    elif (table := _ranges(audit, facts)) is not None:
+        yield table
     else:
-        yield _ranges(audit, facts)
+        yield blocks.Paragraph(
+            "What is possible of the mechanism is in the section on it, sampling error included.",
+            "note",
+        )
 
 
 def _after_all(decidable: Decidable) -> str:
@@ -384,8 +442,13 @@ def _show_bands(facts: IdentifiedFacts, order: dict[str, int]) -> blocks.Figure:
     return blocks.Figure(title, explained, picture, numbers, alone)
 
 
-def _ranges(audit: blocks.Audit, facts: IdentifiedFacts) -> blocks.TableBlock:
-    """What each group leaves possible, beside what the model learned and its interval."""
+def _ranges(audit: blocks.Audit, facts: IdentifiedFacts) -> blocks.TableBlock | None:
+    """What each group leaves possible, beside the point of the model.
+
+    None where the section on the mechanism has the ranges, sampling error included.
+    """
+    if audit.mechanism is not None and audit.mechanism.range_level is not None:
+        return None
     label = text.short(facts.positive, 30)
     learned = _learned(audit, facts.positive)
     rate = None if audit.mechanism is None else audit.mechanism.rate_of(facts.positive)
@@ -400,9 +463,9 @@ def _ranges(audit: blocks.Audit, facts: IdentifiedFacts) -> blocks.TableBlock:
             quantity = f"P(D = {label} given {given})"
             own = learned.get((group["group"], key), text.NOTHING)
             rows.append((name, quantity, _span(group, f"{key}_"), own))
-    head = ("Group", "Quantity", "Possible", "Learned")
+    head = ("Group", "Quantity", "Possible", "Point")
     note = (
-        f"{audit.decidable.possible} Learned: the model's value, with its bootstrap interval where "
+        f"{audit.decidable.possible} Point: the model's value, with its bootstrap interval where "
         "there is one."
     )
     return blocks.TableBlock("Identified set of the mechanism", head, rows, words={1}, note=note)

@@ -444,7 +444,7 @@ def _limits(audit: Audit, known: Answers) -> Iterator[Block]:
 def _findings(audit: Audit) -> Iterator[Block]:
     """What the audit found, in the words of its verdict; a rejection stands out."""
     found = audit.verdict
-    yield Notice(found.headline, alert=bool(found.rejected or found.drift))
+    yield Notice(found.headline, alert=found.withdrawn)
     yield Points([*found.found, *found.sure])
 
 

@@ -49,6 +49,7 @@ from fairpc.models import (
     GivenRows,
     Progress,
     Report,
+    Reviewed,
     Rows,
     Strata,
     check_not_apart,
@@ -58,7 +59,7 @@ from fairpc.models import (
 )
 
 if TYPE_CHECKING:
-    from fairpc.auditing._assumptions import Tested
+    from fairpc.auditing._tested import Tested
 
 DRAWN: Final = 100_000
 """Rows that are kept as they are in the table, at least."""
@@ -314,6 +315,7 @@ class Job:
     settings: AuditSettings
     progress: Report | None = None
     steps: Mapping[str, str] = field(default_factory=dict)  #: names of all steps, in order -> words
+    reviewed: Reviewed | None = None  #: what reviewers said of rows of the table
     #: step -> what it computed; None where it has no answer
     results: dict[str, Any] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)  #: step -> why it has none

@@ -16,12 +16,12 @@ import numpy as np
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
 from fairpc.auditing._drawing import Plane, Row, Series, curves, estimates, limits
+from fairpc.auditing._intervals import refit_cost
 from fairpc.auditing._job import Job
-from fairpc.auditing._mechanism import MechanismFacts, refit_cost
+from fairpc.auditing._mechanism import MechanismFacts
 from fairpc.core import AuditError
 from fairpc.learners import Calibration
 from fairpc.models import (
-    STRAIGHT_LEVEL,
     CircuitClassifier,
     LatentDecision,
     SecondRound,
@@ -43,6 +43,7 @@ _CURVE_POINTS: Final = 51
 _LISTED: Final = 12  # iterations in a table
 _LINES: Final = 6  # curves in a picture
 _DRAWN: Final = 12  # rows of a picture
+_SEEN: Final = 5e-4  # a smaller difference of two shares does not show in their digits
 _NAMES: Final = {
     "objective": "Objective, prior included",
     "log_likelihood": "Log-likelihood",
@@ -59,7 +60,10 @@ _CALIBRATED: Final = {
     None: "taken as calibrated within each group, as the settings say",
 }
 _POINTS: Final = {
-    "prior": "Of what they leave open, the least bending was chosen, by a prior.",
+    "between": "Of the rates of Df that they leave open, the middle of those between the groups' "
+    "recorded rates was chosen, then the mechanism that alters the fewest labels.",
+    "prior": "Of what they leave open, the mechanism that alters the fewest labels was chosen, by "
+    "a prior.",
     "middle": "Of what they leave open, the middle was chosen.",
 }
 
@@ -125,8 +129,8 @@ class ScoreLearningFacts:
     n_folds: int  #: classifiers, each learned without a fold; their scores are averaged
     per_group: bool  #: whether each group has its own
     calibration: str | None  #: "isotonic", "sigmoid"; None where scores were taken as they are
-    select: str  #: the point of the identified set: "prior" or "middle"
-    straight: bool  #: whether D = Df was kept, because the labels do not reject it
+    select: str  #: the point of the identified set: "between", "prior" or "middle"
+    straight: bool  #: whether the point alters hardly any label, so that D = Df was kept
     #: the same for P(S | x), for rows whose group is not known; None where such rows are refused
     group_classifier: str | None
     positive: str  #: the class
@@ -169,9 +173,10 @@ def _sentences(model: LatentDecision) -> tuple[str, ...]:
     n, own = len(model.estimators_), ", one for each group" if model.per_group else ""
     point = _POINTS[model.select]
     if model.score_map_.straight:
-        point = (
-            "The labels are as they would be if none had been turned (D = Df, not rejected at the "
-            f"{1 - STRAIGHT_LEVEL:.0%} level), so that was kept."
+        point += (
+            " That point alters hardly any label, so the scores are those of the label, with the "
+            "same mean in every group. It is a convention: the ranges of the mechanism say how "
+            "many labels may be altered."
         )
     hidden = "Rows whose group is not known are refused."
     if model.group_estimators_:
@@ -338,6 +343,12 @@ def _show_mechanism(facts: MechanismFacts, course: Learning) -> blocks.Figure:
         f"Probability that a row is labelled {text.quoted(facts.positive)}, by group and latent "
         "decision."
     )
+    ends = [cell.probability for cell in facts.cells if cell.label == facts.positive]
+    if max(abs(one.y[-1] - end) for one, end in zip(lines, ends, strict=True)) > _SEEN:
+        sentence += (
+            " The last update is not the end: what the held-out labels leave moved the values to "
+            "those in the section on the mechanism."
+        )
     if len(lines) > _LINES:
         sentence += f" The first {_LINES} of {len(lines)} are drawn."
     cells = [(text.count(steps[i]), *(text.share(one.y[i]) for one in lines)) for i in _few(steps)]

@@ -1,62 +1,36 @@
-"""The bias mechanism: P(D | Df, S), its intervals, and how many labels were altered, either way."""
+"""The bias mechanism: what the labels leave of P(D | Df, S), and how many were altered either way.
+
+The range is the finding, and the point within it a convention. Both are those of the model's own
+account of bias. Where the labels contradict the assumptions nothing is said about altered labels.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
+from fairpc.auditing._assumptions import within_test
 from fairpc.auditing._drawing import flow
 from fairpc.auditing._job import Job
-from fairpc.auditing._rows import AuditedRows
 from fairpc.core import AuditError, Floats
-from fairpc.evidence import AssumptionTest, Interval, StrataTest, TestsByStratum
-from fairpc.models import (
-    STRAIGHT_LEVEL,
-    BiasAccount,
-    CircuitClassifier,
-    Draws,
-    FittedDecisions,
-    LatentDecision,
-    ScoredSubject,
-    Subject,
-    intervals,
-    subject_of,
-)
+from fairpc.evidence import AssumptionTest, Interval
+from fairpc.models import BiasAccount
 
 _LONG: Final = 16  # rows of a table that is not folded
 _SAID: Final = 6  # sentences that are not too many to read
 _DRAWN: Final = 8  # groups in pictures
 _MISFIT: Final = 0.01  # a difference of rates that is worth a word
-REPLICATES: Final = 200
-FEWEST_REPLICATES: Final = 50
-UPDATES: Final = 500
 NAMED: Final = 6
 """Groups that a sentence names; of more, those with the largest share of altered labels."""
 
-DRAW_WORK: Final = 1e12
-"""``refit_cost`` × updates that draws may take unasked: about ten seconds of one core."""
-
-_M_STEP: Final = 1000
-_DRAWN_ANYWAY: Final = f"audit(…, n_replicates={REPLICATES})"
-_OF_CIRCUITS: Final = (
-    "The intervals leave out the prior, which pulls the learned value towards D = Df, so that "
-    "value may lie outside of its interval. They show how much the rows vary by chance, not what "
-    "the data leave open; see the next section."
-)
-_OF_SCORES: Final = (
-    "The intervals belong to one point among all that the data leave open, and keep the "
-    "classifiers as they are. They show how much the rows vary by chance; the true mechanism may "
-    "lie elsewhere; see the next section."
-)
-_STRAIGHT: Final = (
-    "The labels of the training rows are as they would be if none had been turned (D = Df, not "
-    f"rejected at the {1 - STRAIGHT_LEVEL:.0%} level). So the model says that none was: its scores "
-    "are those of the label, with the same mean in every group."
+_POINT: Final = (
+    "The point is a convention: one mechanism among all that the labels leave possible. The range "
+    "is what they say."
 )
 
 
@@ -69,19 +43,25 @@ class MechanismCell:
     label: str
     probability: float  #: as learned
     interval: Interval | None  #: bootstrap interval; None where there is none
-    count: float  #: estimated number of audited labels with this decision and label
+    count: float  #: estimated number of audited labels with this decision and label, at the point
     training_count: float  #: the same among the training rows
+    #: least and largest probability that held-out labels leave possible; None where they contradict
+    #: the assumptions, and where no range was looked for
+    range: Interval | None = None
+    count_range: Interval | None = None  #: the same of the number of audited labels
 
 
 @dataclass(frozen=True)
 class LabelChanges:
-    """Labels of one group that differ from the latent decision, estimated on the audited rows."""
+    """Labels of one group that differ from the fair decision, of the audited rows at the point."""
 
     group: str
     n: float  #: weight of the group
     up: float  #: labels altered to the positive class
     down: float  #: labels altered from the positive class
     other: float  #: labels altered between other classes
+    up_range: Interval | None = None  #: least and largest number that the labels leave possible
+    down_range: Interval | None = None  #: likewise
 
 
 @dataclass(frozen=True)
@@ -99,7 +79,8 @@ class MechanismFacts:
     row_decision_rate: tuple[float, ...]
     cells: tuple[MechanismCell, ...]  #: the table, by group, then decision, then label
     turned: tuple[LabelChanges, ...]  #: per group
-    #: one for each way in which labels of a group were altered; or that the model keeps D = Df
+    #: one for each way in which labels of a group were altered, the range first; where the labels
+    #: contradict the assumptions, that nothing is said about it
     sentences: tuple[str, ...]
     sentence: str  #: the whole in one
     #: bootstrap intervals of ``decision_rate``; empty where there are none
@@ -107,6 +88,13 @@ class MechanismFacts:
     level: float | None = None  #: of each interval; None where there are none
     covered: str = ""  #: what the intervals are around, and what they cover; empty without
     n_replicates: int = 0  #: bootstrap draws behind the intervals
+    contradiction: str = ""  #: how the labels contradict the assumptions; empty where they do not
+    range_level: float | None = None  #: confidence in each range; None where there are none
+
+    @property
+    def altered(self) -> tuple[MechanismCell, ...]:
+        """The cells whose label is not the decision."""
+        return tuple(cell for cell in self.cells if cell.label != cell.decision)
 
     def rate_of(self, label: str) -> float:
         """P(Df = label) as learned."""
@@ -121,29 +109,15 @@ def mechanism_facts(job: Job) -> MechanismFacts:
             f"{type(model).__name__} has no hidden decision, so no mechanism between it and the "
             "label"
         )
-    mechanism, training = model.bias_mechanism_, model.label_counts_
-    counts = model._altered_counts(rows.given())
-    cells = []
-    for s, f, d in np.ndindex(mechanism.shape):
-        names = rows.groups[s], rows.classes[f], rows.classes[d]
-        share, here, at_fit = (float(of[s, f, d]) for of in (mechanism, counts, training))
-        cells.append(MechanismCell(*names, share, None, here, at_fit))
-    altered = tuple(
-        _altered_labels(name, counts[s], rows.positive) for s, name in enumerate(rows.groups)
-    )
-    account = BiasAccount(rows.groups, rows.classes, mechanism, counts)
-    sentences = account.sentences
-    sentence = _sentence(altered, rows.positive_class, bool((rows.s >= 0).any()))
-    if account.unaltered:
-        (sentence,) = sentences
-    if isinstance(model, LatentDecision) and model.score_map_.straight:
-        sentences, sentence = (_STRAIGHT,), _STRAIGHT
+    account = bias_account(job)
+    counts = account.counts
     by_group: tuple[tuple[float, ...], ...] = ()
     if job.strata:
         by_group = tuple(map(tuple, model.group_decision_rate_.tolist()))
     totals = counts.sum(axis=(1, 2))
     on_rows = np.full(len(totals), np.nan)
     np.divide(counts[:, rows.positive].sum(axis=1), totals, out=on_rows, where=totals > 0)
+    known = account.ranges is not None and not account.contradiction
     return MechanismFacts(
         groups=rows.groups,
         classes=rows.classes,
@@ -151,188 +125,195 @@ def mechanism_facts(job: Job) -> MechanismFacts:
         decision_rate=tuple(float(p) for p in model.fair_rate_),
         group_decision_rate=by_group,
         row_decision_rate=tuple(on_rows.tolist()),
-        cells=tuple(cells),
-        turned=altered,
-        sentences=sentences,
-        sentence=sentence,
+        cells=tuple(_cells(account, model.label_counts_)),
+        turned=tuple(_altered_labels(account, s, rows.positive) for s in range(len(totals))),
+        sentences=account.sentences,
+        sentence=_sentence(account, rows.positive, bool((rows.s >= 0).any())),
+        contradiction=account.contradiction,
+        range_level=account.level if known else None,
     )
 
 
-def with_intervals(job: Job) -> MechanismFacts:
-    """The mechanism with bootstrap intervals, of a model on its own training rows.
-
-    From 50 to 200 draws unless told otherwise, as many as are quick, of all rows: as they are in
-    the table, or merged. None unasked of a model whose mechanism was chosen within a set.
-    """
-    model, settings, n_replicates = job.model, job.settings, job.settings.n_replicates
-    rows = job.drawn if job.drawn.n_rows == job.rows.n_rows else job.rows
-    if n_replicates == 0:
-        raise AuditError("intervals of the mechanism were not asked for")
-    _check_drawable(rows, job.own_test)
-    if model.warnings_:
-        raise AuditError(
-            "the fit warned that its mechanism must not be read as what happened: an interval "
-            "would look more certain than it is"
-        )
-    if n_replicates is None:
-        n_replicates = _affordable(model, rows)
-    subject = _subject(model, rows)
-    draws = Draws(n_replicates, UPDATES, settings.level, subject.persons, rows.counts)
-    # The plain test says nothing about a model with strata.
-    unstratified = None if job.strata or job.test is None else rows.named(job.test)
-    report = job.within("mechanism.intervals")
-    bootstrap = intervals(subject, draws, unstratified, None, settings.random_state, report)
-    if bootstrap.refused is not None:
-        raise AuditError(bootstrap.refused)
-    facts: MechanismFacts = job.results["mechanism"]
-    cells = tuple(
-        replace(cell, interval=(float(bootstrap.lower[place]), float(bootstrap.upper[place])))
-        for cell, place in zip(facts.cells, np.ndindex(bootstrap.lower.shape), strict=True)
-    )
-    ends = zip(bootstrap.fair_rate_lower.tolist(), bootstrap.fair_rate_upper.tolist(), strict=True)
-    return replace(
-        facts,
-        cells=cells,
-        decision_rate_intervals=tuple(ends),
-        level=bootstrap.level,
-        covered=_OF_SCORES if subject.kept == "classifiers" else _OF_CIRCUITS,
-        n_replicates=bootstrap.n_replicates,
-    )
-
-
-def _subject(model: FittedDecisions, rows: AuditedRows) -> Subject | ScoredSubject:
-    """What is fitted again to draws of these rows."""
-    if not isinstance(model, LatentDecision):
-        return Subject.of_codes(cast(CircuitClassifier, model), rows.coded(), rows.persons)
-    given = rows.labels, rows.sensitive, rows.weights, rows.fair_labels, rows.persons
-    return subject_of(model, rows.as_at_fit(), *given)
-
-
-def _affordable(model: FittedDecisions, rows: AuditedRows) -> int:
-    """Draws that are made unasked; an AuditError says why there are none."""
-    if not isinstance(model, CircuitClassifier):
-        raise AuditError(
-            f"the mechanism of {type(model).__name__} was chosen among all that the data leave "
-            "open, and an interval around it would look more certain than it is: the identified "
-            f"set says what is possible. {_DRAWN_ANYWAY} says how much it varies with the rows"
-        )
-    quick = int(DRAW_WORK / (refit_cost(model, rows) * UPDATES))
-    n_replicates = min(REPLICATES, max(FEWEST_REPLICATES, quick))
-    if n_replicates > 2 * quick:
-        raise AuditError(
-            "fitting this model again to draws of these rows takes long. "
-            f"{_DRAWN_ANYWAY} does it anyway"
-        )
-    return n_replicates
-
-
-def refit_cost(model: CircuitClassifier, rows: AuditedRows) -> float:
-    """What one update of EM costs: distinct rows × edges; the M-step is worth a thousand rows."""
-    return float(rows.n_distinct + _M_STEP) * model.distribution_.n_edges
-
-
-def _check_drawable(
-    rows: AuditedRows, test: AssumptionTest | StrataTest | TestsByStratum | None
-) -> None:
-    """An AuditError says what forbids intervals: other rows, or the test."""
+def bias_account(job: Job) -> BiasAccount:
+    """That of the fit; for other rows with their own counts. Silent where a test rejects."""
+    rows, account, test = job.rows, job.model.explain_bias(), job.own_test
+    if rows.same_rows_as_fit and account.contradiction:
+        return account
     if not rows.same_rows_as_fit:
-        other = "other rows were audited: audit the training rows to get them"
-        if rows.same_rows_as_fit is None:
-            other = "the model's file does not say whether these are its rows: fit it again"
-        raise AuditError(
-            f"intervals of the mechanism need a bootstrap of the training rows, but {other}"
-        )
-    if rows.n_rows < rows.n_table:
-        raise AuditError(
-            "intervals of the mechanism need a bootstrap of all training rows, but their "
-            "distinct rows do not fit into memory: allow more memory"
-        )
-    if test is None:
-        raise AuditError(
-            "the assumptions behind a mechanism could not be tested on these rows, and an "
-            "interval would look more certain than it is"
-        )
-    if test.rejected:
-        raise AuditError(
-            "these rows contradict the assumptions behind a mechanism: an interval would "
-            "have no meaning"
-        )
+        own = job.model._altered_counts(rows.given())
+        at_fit = account.contradiction and f"On the rows of the fit: {account.contradiction}"
+        account = replace(account, counts=own, contradiction=at_fit)
+    if test is None or not test.rejected:
+        return account
+    if isinstance(test, AssumptionTest):
+        clash = rows.named(test).clash()
+    else:
+        clash = within_test(job, test).outcome
+    return replace(account, contradiction=f"These labels contradict the assumptions: {clash}.")
 
 
-def _altered_labels(group: str, counts: Floats, positive: int) -> LabelChanges:
+def _cells(account: BiasAccount, training: Floats) -> Iterator[MechanismCell]:
+    """A cell per group, decision and label; ranges where there are some."""
+    counted = None if account.contradiction else account.count_ranges
+    for at in np.ndindex(account.mechanism.shape):
+        s, f, d = at
+        names = account.groups[s], account.classes[f], account.classes[d]
+        share, here, at_fit = (
+            float(of[at]) for of in (account.mechanism, account.counts, training)
+        )
+        spans: list[Interval | None] = [None, None]
+        if counted is not None and account.ranges is not None:
+            spans = [_ends(of[at]) for of in (account.ranges, counted)]
+        yield MechanismCell(*names, share, None, here, at_fit, *spans)
+
+
+def _ends(of: Floats) -> Interval | None:
+    low, high = map(float, of)
+    return (low, high) if low <= high else None
+
+
+def _altered_labels(account: BiasAccount, s: int, positive: int) -> LabelChanges:
+    counts = account.counts[s]
     off = counts - np.diag(np.diag(counts))
     up, down = float(off[:, positive].sum()), float(off[positive].sum())
-    return LabelChanges(
-        group, float(counts.sum()), up, down, max(float(off.sum()) - up - down, 0.0)
-    )
+    other = max(float(off.sum()) - up - down, 0.0)
+    spans: list[Interval | None] = [None, None]
+    counted = None if account.contradiction else account.count_ranges
+    if counted is not None:
+        spans = [
+            _ends(counted[s, 1 - positive, positive]),
+            _ends(counted[s, positive, 1 - positive]),
+        ]
+    return LabelChanges(account.groups[s], float(counts.sum()), up, down, other, *spans)
 
 
-def _sentence(altered: tuple[LabelChanges, ...], positive: str, grouped: bool) -> str:
-    named = altered
-    if len(altered) > NAMED:
-        named = tuple(sorted(altered, key=lambda t: -(t.up + t.down) / max(t.n, 1.0))[: NAMED - 1])
-    parts = "; ".join(
-        f"in group {t.group!r} {text.number_or_none(t.up)} of {t.n:,.0f} labels were turned to "
-        f"{positive!r} and {text.number_or_none(t.down)} away from it"
+def _sentence(account: BiasAccount, positive: int, grouped: bool) -> str:
+    """The account in one: shares of each group, the range first; the point where there is none."""
+    if account.contradiction:
+        return account.sentences[0]
+    inferred = "" if grouped else " and with groups that it infers, because they are not known"
+    begins, ranges, classes = f"If the assumptions hold{inferred}", account.ranges, account.classes
+    if ranges is None:
+        altered = (_altered_labels(account, s, positive) for s in range(len(account.groups)))
+        said = _points(altered, classes[positive])
+        return f"{begins}, the point of the model, whose range is not known, is that {said}."
+    clauses = [
+        f"of the people whose fair decision is {classes[f]!r}, "
+        f"{_shares(account.groups, ranges[:, f, 1 - f])} were recorded {classes[1 - f]!r}"
+        for f in (positive, 1 - positive)
+    ]
+    alike = f"{account.sentences[0]} " if account.alike else ""
+    return f"{alike}{begins}, with {text.share(account.level, 0)} confidence: {'; '.join(clauses)}."
+
+
+def _shares(groups: tuple[str, ...], ranges: Floats) -> str:
+    """How large a share of each group, as ranges [group, end]; of many, the largest."""
+    named = list(range(len(groups)))
+    if len(groups) > NAMED:
+        named = sorted(named, key=lambda s: -ranges[s, 1])[: NAMED - 1]
+    parts = [f"{_between(*map(float, ranges[s]))} in group {groups[s]!r}" for s in named]
+    if len(named) < len(groups):
+        most = float(np.delete(ranges[:, 1], named).max())
+        return f"{', '.join(parts)} and at most {text.share(most)} in any other"
+    return " and ".join(part for part in (", ".join(parts[:-1]), parts[-1]) if part)
+
+
+def _between(low: float, high: float) -> str:
+    """A range of shares in a sentence; none is said only where nothing else is possible."""
+    least, most = text.share(low), text.share(high)
+    if most == text.share(0.0):
+        return text.NONE
+    return f"at most {most}" if least == text.share(0.0) else f"between {least} and {most}"
+
+
+def _points(altered: Iterable[LabelChanges], positive: str) -> str:
+    each = tuple(altered)
+    named = each
+    if len(each) > NAMED:
+        named = tuple(sorted(each, key=lambda t: -(t.up + t.down) / max(t.n, 1.0))[: NAMED - 1])
+    said = "; ".join(
+        f"in group {t.group!r} {text.count(t.up)} of {t.n:,.0f} labels were altered to "
+        f"{positive!r} and {text.count(t.down)} away from it"
         for t in named
     )
-    if len(named) < len(altered):
-        parts += f"; no larger share in any of the other {len(altered) - len(named)} groups"
-    inferred = "" if grouped else " and with groups that it infers, because they are not known"
-    return f"If the assumptions hold{inferred}, the model estimates that {parts}."
+    if len(named) < len(each):
+        said += f"; no larger share in any of the other {len(each) - len(named)} groups"
+    return said
 
 
 def _gist(audit: blocks.Audit, facts: MechanismFacts) -> str:
-    if audit.verdict.withdrawn:
+    if _silent(audit, facts):
         return "Learned by the model, not a finding"
-    altered = sum(t.up + t.down + t.other for t in facts.turned)
-    total = sum(t.n for t in facts.turned)
-    return f"{_estimated(altered)} of {text.count(total)} labels were turned"
+    known = [c for c in facts.altered if c.range and c.decision == facts.positive]
+    if not known:
+        return "A point, whose range is not known"
+    named = sorted(known, key=lambda cell: -cell.range[1] if cell.range else 0.0)[:2]
+    each = ", ".join(
+        f"{_between(*cell.range)} in group {text.short(cell.group, 20)}"
+        for cell in named
+        if cell.range
+    )
+    return f"Of fair decisions {text.quoted(facts.positive)}, recorded otherwise: {each}"
 
 
-def _estimated(n: float) -> str:
-    """A number of labels at the beginning of a sentence."""
-    said = text.number_or_none(n)
-    return said.capitalize() if said == text.NONE else f"An estimated {said}"
+def _silent(audit: blocks.Audit, facts: MechanismFacts) -> bool:
+    """Whether nothing is said about altered labels."""
+    return bool(facts.contradiction) or audit.verdict.withdrawn
 
 
 @blocks.section("mechanism", "The bias mechanism", _gist)
 def show_mechanism(audit: blocks.Audit, facts: MechanismFacts) -> Iterator[blocks.Block]:
-    """P(D | Df, S) as learned, and what it would mean for the audited rows."""
-    if audit.verdict.rejected:
-        yield blocks.Notice(
-            "The assumptions behind this section are contradicted by the data.",
-            ("What follows is what the model learned. It is not what happened.",),
-            alert=True,
-        )
-    if audit.verdict.drift:
-        yield blocks.Notice(
-            "The fit warned that its mechanism must not be read as what happened.",
-            (*audit.verdict.drift, "What follows is what the model learned, not a finding."),
-            alert=True,
-        )
-    learned = audit.decidable.learned
-    if learned is not None and learned.outside:
-        yield blocks.Notice(
-            "These rows speak against the rate of fair decisions that the model learned.",
-            (learned.sentence, "What follows is what the model learned, not a finding."),
-            alert=True,
-        )
-    yield blocks.Paragraph(
-        f"{_rate_words(facts)} The mechanism says how often each decision was recorded as each "
-        "label, group by group.",
-        "lead",
-    )
-    if len(facts.sentences) <= _SAID and not audit.verdict.withdrawn:
+    """What the labels leave of P(D | Df, S), then the point, and what it means for the rows."""
+    if _silent(audit, facts):
+        yield blocks.Notice("Nothing is said about altered labels.", _why(audit, facts), alert=True)
+        yield _probabilities(audit, facts, folded=True)
+        return
+    if len(facts.sentences) <= _SAID:
         yield blocks.Points(facts.sentences)
+    else:
+        yield blocks.Paragraph(facts.sentence, "lead")
+    yield _range_table(facts)
+    yield blocks.Heading("The point, a convention")
+    yield blocks.Paragraph(f"{_POINT} {_rate_words(facts)}")
     yield blocks.Paragraph(_on_rows(facts))
     yield _flows(facts)
     if len(facts.groups) > _DRAWN:
         yield blocks.Paragraph(f"The {_DRAWN} largest groups are drawn.", "note")
-    yield _altered_table(facts)
     yield _probabilities(audit, facts)
-    caption = "Estimated number of audited labels"
+    caption = "Estimated number of audited labels at the point"
     yield _matrix(facts, caption, lambda cell: text.count(cell.count), folded=True)
+
+
+def _why(audit: blocks.Audit, facts: MechanismFacts) -> tuple[str, ...]:
+    """Why what the model learned is not a finding."""
+    learned, said = audit.decidable.learned, list(audit.verdict.drift)
+    if facts.contradiction and facts.contradiction not in said:
+        said.insert(0, facts.contradiction)
+    if learned is not None and learned.outside:
+        said.append(learned.sentence)
+    return (*said, "What follows is what the model learned. It is not what happened.")
+
+
+def _range_table(facts: MechanismFacts) -> blocks.TableBlock:
+    """A row per group and decision: how often another label was recorded."""
+    rows = [
+        [
+            text.short(cell.group),
+            text.short(cell.decision, 40),
+            text.short(cell.label, 40),
+            text.span(cell.range),
+            text.span(cell.count_range, text.count),
+            text.share(cell.probability),
+            text.count(cell.count),
+        ]
+        for cell in facts.altered
+    ]
+    head = ["Group", "Fair decision", "Recorded", "Possible", "Labels", "Point", "Labels, point"]
+    note = "No range is known: the fit did not look for one." if facts.range_level is None else ""
+    if facts.range_level is not None:
+        note = f"Possible: each range with {text.share(facts.range_level, 0)} confidence."
+    caption = "How often the recorded label is not the fair decision"
+    return blocks.TableBlock(caption, head, rows, words={1, 2}, note=note, folded=len(rows) > _LONG)
 
 
 def _rate_words(facts: MechanismFacts) -> str:
@@ -342,14 +323,14 @@ def _rate_words(facts: MechanismFacts) -> str:
             f"{text.quoted(name)} {text.share(rate)}"
             for name, rate in zip(facts.classes, facts.decision_rate, strict=True)
         )
-        return f"The latent decision Df has the same rate in every group by construction: {rates}."
+        return f"The fair decision Df has the same rate in every group by construction: {rates}."
     k = facts.classes.index(facts.positive)
     rates = ", ".join(
         f"{text.share(rates[k])} in group {text.short(group, 40)}"
         for group, rates in zip(facts.groups, facts.group_decision_rate, strict=True)
     )
     return (
-        "The latent decision Df has the same rate in every group within each stratum, by "
+        "The fair decision Df has the same rate in every group within each stratum, by "
         f"construction. In the whole table the rate of {text.quoted(facts.positive)} is {rates}: "
         "the mix of strata alone makes them differ."
     )
@@ -383,34 +364,20 @@ def _flows(facts: MechanismFacts) -> blocks.Side:
         total = sum(map(sum, counts))
         turned = total - sum(counts[k][k] for k in range(len(counts)))
         name = text.short(group, 40)
-        sentence = f"{_estimated(turned)} of {text.count(total)} labels"
-        if round(turned):
-            share = text.share(turned / total)
-            sentence += f" ({share}) differ from the latent decision: the dark bands."
-        else:
-            sentence += " differ from the latent decision."
+        share = f" ({text.share(turned / total)}), the dark bands," if round(turned) else ""
+        sentence = (
+            f"At the point {text.number_or_none(turned)} of {text.count(total)} labels{share} "
+            "differ from the fair decision. The table above says what range is possible."
+        )
         alone = f"From decision to label in group {name}"
         picture = flow(facts.classes, counts, facts.classes.index(facts.positive))
         figures.append(blocks.Figure(f"Group {name}", sentence, picture, name=alone))
     return blocks.Side(figures)
 
 
-def _altered_table(facts: MechanismFacts) -> blocks.TableBlock:
-    positive = text.quoted(facts.positive)
-    other = any(t.other >= 0.5 for t in facts.turned)
-    head = ["Group", "Labels", f"Turned to {positive}", f"Turned away from {positive}"]
-    head += ["Turned otherwise"] if other else []
-    rows = []
-    for t in facts.turned:
-        ways = (t.up, t.down, t.other) if other else (t.up, t.down)
-        counts = (f"{text.count(way)} ({text.share(way / t.n)})" if t.n else None for way in ways)
-        rows.append([t.group, text.count(t.n), *counts])
-    return blocks.TableBlock(
-        "Estimated number of labels turned either way, on the audited rows", head, rows
-    )
-
-
-def _probabilities(audit: blocks.Audit, facts: MechanismFacts) -> blocks.TableBlock:
+def _probabilities(
+    audit: blocks.Audit, facts: MechanismFacts, *, folded: bool = False
+) -> blocks.TableBlock:
     """A row per group and decision, a column per label."""
     if facts.level is not None:
         note = (
@@ -419,10 +386,16 @@ def _probabilities(audit: blocks.Audit, facts: MechanismFacts) -> blocks.TableBl
         )
     else:
         why = blocks.reason(audit, "mechanism.intervals", "the audit was made without refits")
-        note = f"Without intervals: {why[:1].lower()}{why[1:]}"
+        note = f"Without bootstrap intervals: {why[:1].lower()}{why[1:]}"
 
-    caption = "Mechanism as learned: P(D | Df, S)"
-    return _matrix(facts, caption, lambda c: text.bracketed(c.probability, c.interval), note)
+    caption = "Point of the mechanism, P(D | Df, S), as the model uses it"
+    return _matrix(
+        facts,
+        caption,
+        lambda cell: text.bracketed(cell.probability, cell.interval),
+        note,
+        folded=folded,
+    )
 
 
 def _matrix(
@@ -433,7 +406,7 @@ def _matrix(
     *,
     folded: bool = False,
 ) -> blocks.TableBlock:
-    head = ["Group", "Latent decision"]
+    head = ["Group", "Fair decision"]
     head += [f"Labelled {text.quoted(label)}" for label in facts.classes]
     cells = {(c.group, c.decision, c.label): c for c in facts.cells}
     rows = [

@@ -30,9 +30,15 @@ from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows
 from fairpc.core import Bools, Floats, Record
 from fairpc.data import SMALL, Groups
-from fairpc.evidence import EqualRates, Interval, Parity, equal_rates, parity_curve
+from fairpc.evidence import (
+    EqualRates,
+    Interval,
+    Parity,
+    equal_rates,
+    parity_curve,
+    thresholds_of,
+)
 
-THRESHOLDS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _SMALL_GAP: Final = 0.01  # of a smaller one no multiple is told
 _ALIKE: Final = 0.02  # two gaps that differ by less are called about as large
 _EXTREME: Final = 0.01  # a class decided for less of every group, or for all but that, is one-sided
@@ -155,8 +161,8 @@ class ParityFacts(Record):
     categories: tuple[Categories, ...]
     #: what ``predict`` uses: one, or one per group; empty for more than two classes
     thresholds: tuple[float, ...]
-    #: gaps in selection rates over common thresholds, all intervals together at the level; empty
-    #: for more than two classes
+    #: gaps in selection rates over quantiles of the scores, all intervals together at the level,
+    #: and at the threshold with the largest gap; empty for more than two classes
     curve: tuple[Parity, ...]
     #: group thresholds that would equalise selection rates on these rows, and their price; None for
     #: more than two classes
@@ -188,8 +194,9 @@ def parity_facts(job: Job) -> ParityFacts:
     decisions = rates(rows, rows.decided, kept, level)
     curve: Sequence[Parity] = ()
     if binary := len(rows.classes) == 2:
-        positive, how = rows.scores[kept, rows.positive], rows.weighing(kept)
-        curve = parity_curve(positive, rows.s[kept], THRESHOLDS, level=level, **how)
+        given = rows.scores[kept, rows.positive], rows.s[kept]
+        cuts = thresholds_of(*given, sample_weight=rows.each_weight[kept])
+        curve = parity_curve(*given, cuts, level=level, **rows.weighing(kept))
     model_gap, mix_gap = float(model._fair().parity_gap().max()), None
     if job.strata:
         mix_gap = float(np.ptp(model.group_decision_rate_, axis=0).max())
@@ -449,22 +456,26 @@ def _curve(audit: blocks.Audit, records: Sequence[Parity]) -> blocks.Figure:
     cuts = [record.threshold or 0.0 for record in records]
     worst = max(records, key=lambda r: abs(r.difference))
     sentence = (
-        "Share of each group whose score is at or above a common threshold. The gap is largest at "
-        f"{text.share(worst.threshold, 0)}: {text.points(worst.difference)} points."
+        "Share of each group whose score is at or above a common threshold. Of all thresholds the "
+        f"gap is largest at {text.share(worst.threshold)}: {text.points(worst.difference)} points."
     )
     means = [{m.group: m.mean for m in record.groups} for record in records]
     names = [group for group in blocks.group_order(audit) if group in means[0]]
     head = ["Threshold", *(text.short(name, 30) for name in names), "Largest gap", "Interval"]
     cells = [
         (
-            text.share(record.threshold, 0),
+            text.share(record.threshold),
             *(mean[name] for name in names),
             text.points(record.difference),
             text.span(record.difference_interval, text.points),
         )
         for record, mean in zip(records, means, strict=True)
     ]
-    note = f"All intervals hold together at the {text.share(records[0].level, 0)} level."
+    note = (
+        "The thresholds are quantiles of the scores, and the score with the largest gap, which was "
+        f"looked for. Intervals hold together at the {text.share(records[0].level, 0)} level for "
+        "quantiles alone."
+    )
     caption = "Selection rates over common thresholds"
     table = blocks.TableBlock(caption, head, cells, folded=True, note=note)
     series = [Series(name, cuts, [mean[name] for mean in means]) for name in names]

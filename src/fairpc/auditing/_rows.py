@@ -23,7 +23,7 @@ _NO_GROUPS: Final = (
     "the groups of the rows are not known: give the sensitive columns with the table, or "
     "sensitive_features"
 )
-_NAMED: Final = {"group": "groups", "first": "groups", "last": "groups"} | {
+_NAMED: Final = dict.fromkeys(("group", "first", "last", "above", "below"), "groups") | {
     "label": "classes",
     "classes": "classes",
     "positive": "classes",
@@ -71,6 +71,8 @@ class AuditedRows:
             names = _NAMED.get(name) and getattr(self, _NAMED[name])
             if isinstance(value, tuple) and any(map(is_dataclass, value)):
                 known[name] = tuple(map(self.named, value))
+            elif is_dataclass(value):
+                known[name] = self.named(value)
             elif isinstance(value, tuple) and names:
                 known[name] = tuple(names[code] for code in value)
             elif names and value is not None:

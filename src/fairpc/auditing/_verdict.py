@@ -30,7 +30,7 @@ _CONSEQUENCES: Final = (
 )
 _WIDE: Final = 0.05  # a gap in decisions that calls for a reason
 _OPEN: Final = 0.1  # so many decisions that hang on what cannot be told do, too
-_FIT_OTHERWISE: Final = "Before you say how labels were turned, fit a model that fits these rows."
+_FIT_OTHERWISE: Final = "Before you say how labels were altered, fit a model that fits these rows."
 _FROM_SCORES: Final = (
     "Try LatentDecision, which keeps to what its own classifier leaves possible, or strata (given)."
 )
@@ -74,18 +74,30 @@ def verdict(job: Job) -> Verdict:
     """Words for what the other sections found."""
     decidable, drift = decidable_facts(job), job.model.warnings_
     strata: StrataFacts | None = job.results["strata"]
+    mechanism: MechanismFacts | None = job.results["mechanism"]
     own = None if strata is None else strata.own
-    first = [decidable.headline if own is None else own.headline]
+    if decidable.rejected and mechanism is not None:
+        # The headline says it, of these rows.
+        drift = tuple(one for one in drift if one not in job.model.explain_bias().contradiction)
+    tested = decidable.headline if own is None else own.headline
+    learned, first = decidable.learned, ""
     if drift:
-        # Of assumptions that are rejected no model is right, whatever its Df describes.
-        said = f"The mechanism of this model must not be read as what happened. {drift[0]}"
-        first.insert(1 if decidable.rejected else 0, said)
-    outside = decidable.learned is not None and decidable.learned.outside
-    withdrawn = bool(decidable.rejected or drift or outside)
+        first = f"The mechanism of this model must not be read as what happened. {drift[0]}"
+    elif learned is not None and learned.outside:
+        first = learned.sentence
+    withdrawn = bool(decidable.rejected or first)
+    found, sure = [*_what_was_found(job, own, withdrawn)], [*drift[1:]]
+    headline = tested
+    # Of assumptions that are rejected no model is right, whatever its Df describes.
+    if first and decidable.rejected:
+        found.insert(0, first)
+    elif first:
+        headline = first
+        sure.insert(0, tested)
     return Verdict(
-        first[0],
-        (*first[1:], *_what_was_found(job, own, withdrawn)),
-        (*drift[1:], *_sure(job, decidable, own)),
+        headline,
+        tuple(found),
+        (*sure, *_sure(job, decidable, own)),
         tuple(_to_do(job, decidable)),
         decidable.rejected,
         withdrawn,
@@ -132,8 +144,9 @@ def _sure(job: Job, decidable: Decidable, own: OwnStrata | None) -> Iterator[str
         yield from parity.sentences[1:]
     if own is not None:
         yield from (*own.sentences[:1], own.argued)
-    if decidable.learned is not None:
-        yield decidable.learned.sentence
+    learned, drift = decidable.learned, job.model.warnings_
+    if learned is not None and (drift or not learned.outside):
+        yield learned.sentence
     if decidable.identified is not None and not decidable.identified.empty:
         yield decidable.identified.sentence
     data: TableFacts = job.results["data"]
@@ -225,5 +238,7 @@ def _key_numbers(audit: blocks.Audit, verdict: Verdict) -> list[tuple[str, str]]
     if ratios:
         pairs.append((f"Impact ratio, {' → '.join(ratios)}", " → ".join(ratios.values())))
     word = {True: "rejected", False: "not rejected", None: "not tested"}[verdict.rejected]
+    if verdict.withdrawn and not verdict.rejected:
+        word = "the model does not fit"
     within = " within strata" if audit.strata is not None and audit.strata.own is not None else ""
     return [*pairs, (f"Assumptions{within}", word)]

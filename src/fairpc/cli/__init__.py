@@ -38,6 +38,7 @@ COMMANDS: Final = {
     "fit": "_fit.fit",
     "predict": "_predict.predict",
     "audit": "_audit.audit",
+    "review": "_review.review",
     "query": "_predict.query",
     "explain": "_predict.explain",
     "file": "_audit.file",

@@ -13,6 +13,8 @@ import typer
 
 import fairpc.cli._options as opt
 from fairpc.cli._options import Limit
+from fairpc.cli._review import classes_of, show_review
+from fairpc.cli._review_files import read_reviews
 from fairpc.cli._screen import Screen, complain, grid, print_json, say
 from fairpc.cli._tables import (
     STDIN,
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
 
     from fairpc.auditing import Answers, Audit, Document, ParityFacts, Verdict
     from fairpc.data import TableFiles
-    from fairpc.models import CircuitClassifier, FittedModel
+    from fairpc.models import CircuitClassifier, FittedModel, Reviewed
 
 Facts = dict[str, Any]
 
@@ -90,6 +92,7 @@ def audit(
             "Also give the gaps between groups within each level of a column, such as a branch.",
         ),
     ] = None,
+    reviewed: opt.ReviewedFiles = None,
     weight: opt.Weight = None,
     allow_unseen: opt.AllowUnseen = None,
     seed: opt.Seed = 0,
@@ -127,6 +130,8 @@ def audit(
                 _judge(_gaps_alone(model, given, seed), limit, screen)
                 return
             levels = gaps_by_level(model, given, cells, by)
+            if reviewed:
+                given["reviewed"] = _answers_of(reviewed, cells, model, files, label, screen)
             with progress(screen.shows_progress, None) as step:
                 audited = auditing.audit(
                     model, random_state=seed, baselines=others, progress=step, **given
@@ -141,12 +146,32 @@ def audit(
         print_json(facts | _gate(audited.parity, limit) | shown)
     elif screen.prints_text:
         show_verdict(audited.verdict)
+        if audited.review is not None:
+            show_review(audited.review)
         if levels is not None:
             show_levels(levels)
         hint = "Give -o report.html to write the full report."
         say(hint if output is None else f"The report is in {output}.")
     screen.notes(warned)
     _judge(audited.parity, limit, screen)
+
+
+def _answers_of(
+    paths: list[str],
+    cells: pl.DataFrame | None,
+    model: FittedModel,
+    files: TableFiles,
+    label: str | None,
+    screen: Screen,
+) -> Reviewed:
+    """What reviewers said of the table."""
+    if cells is None:
+        raise OptionError(
+            "--reviewed needs the table in memory, and it is read in parts: give fewer rows, or "
+            "leave out --max-memory"
+        )
+    name = column(files.names(), label or model.coding_.labels.name, "--label", files.source)
+    return read_reviews(paths, cells, files.source, (name, classes_of(model)), screen)[0]
 
 
 def _gaps_alone(model: CircuitClassifier, given: dict[str, Any], seed: int) -> ParityFacts:

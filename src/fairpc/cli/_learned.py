@@ -119,23 +119,38 @@ def _learned(model: FittedModel) -> Facts:
     account = model.explain_bias()
     latent = type(model).__name__ in DECIDING
     mechanism = _cells(account.mechanism, account.classes, group=account.groups)
-    for cell, n in zip(mechanism, account.counts.ravel().tolist(), strict=True):
-        cell["estimated_labels"] = n
-    possible: Facts = {}
-    if type(model).__name__ == FROM_SCORES:
-        from fairpc.evidence import LEVEL
-
-        lower, upper = model.fair_rate_set_
-        possible = {"positive_rate_set": {"lower": lower, "upper": upper, "level": LEVEL}}
+    _add("estimated_labels", account.counts, mechanism)
+    if account.ranges is not None and account.count_ranges is not None:
+        for end, name in enumerate(("lower", "upper")):
+            _add(name, account.ranges[..., end], mechanism)
+            _add(f"estimated_labels_{name}", account.count_ranges[..., end], mechanism)
     return {
-        **possible,
         "decision": "Df" if latent else "D",
         "decision_rate": dict(zip(account.classes, map(float, model.fair_rate_), strict=True)),
+        "positive_rate_set": _rate_set(model) if latent else None,
         "group_rate": dict(zip(account.groups, map(float, model.group_rate_), strict=True)),
         "mechanism": mechanism if latent else [],
+        "contradiction": account.contradiction,
+        "no_difference": account.no_difference if latent else "",
         "sentences": list(account.sentences) if latent and not model.warnings_ else [],
         "strata": strata_facts(model),
     }
+
+
+def _add(name: str, values: Floats, cells: list[Facts]) -> None:
+    for cell, value in zip(cells, values.ravel().tolist(), strict=True):
+        cell[name] = value
+
+
+def _rate_set(model: FittedModel) -> Facts | None:
+    """Confidence set of the fair rate; None where no range was looked for, or none is left."""
+    from fairpc.evidence import LEVEL
+
+    bounds = model.label_ends_
+    if bounds is None:
+        return None
+    lower, upper = bounds.rate_set(LEVEL, model.subgroup_rate_)
+    return {"lower": lower, "upper": upper, "level": LEVEL} if lower <= upper else None
 
 
 def _cells(mechanism: Floats, classes: Sequence[str], **of: Sequence[str]) -> list[Facts]:
@@ -174,47 +189,99 @@ def _sizes(sizes: Iterable[tuple[str, int]], missing: int) -> str:
 
 
 def show_learned(learned: Mapping[str, Any]) -> None:
-    """Print the rates and the mechanism."""
+    """Print the rates and the mechanism: what labels leave possible, then the point."""
     model, facts = learned["model"], learned["learned"]
     say(f"{model} in {learned['seconds']:.1f} s: {_how_learned(learned)}", "bold")
-    decision, positive = facts["decision"], learned["label"]["positive"]
-    tied = ", the same in every group under the model" if model != "TwoNB" else ""
-    strata = facts["strata"]
-    if strata is not None:
-        tied = " in the whole table"
-    say(f"P({decision} = {positive}) = {facts['decision_rate'][positive]:.3f}{tied}")
+    positive, strata = learned["label"]["positive"], facts["strata"]
+    _show_rate(model, facts, positive)
     if strata is not None:
         show_strata(strata, positive)
-    possible = facts.get("positive_rate_set")
-    if possible is not None and possible["lower"] <= possible["upper"]:
-        say(
-            f"By its own classifier, held-out labels leave {possible['lower']:.3f} to "
-            f"{possible['upper']:.3f} possible ({possible['level']:.0%} confidence). An audit "
-            "takes other classifiers and more splits of the rows: its range may differ."
-        )
     say()
     cells, classes = facts["mechanism"], learned["label"]["classes"]
     if not cells:
         return
-    which, within, through = "", "", "Df and S"
-    if strata is not None:
-        which, within = ", in all strata alike", " within strata"
-        if strata["mechanism"] == "within":
-            which, through = ", the mean over strata", "Df, S and the stratum"
-    say(f"How labels depend on the latent decision Df and the group, P(D | Df, S){which}:\n")
-    _show_mechanism(cells, classes, ("group",))
-    if strata is not None and strata["stratum_mechanism"]:
+    if facts["contradiction"]:
+        say(f"Nothing is said about altered labels. {facts['contradiction']}")
+    elif "lower" in cells[0]:
+        if facts["no_difference"]:
+            say(facts["no_difference"])
+        _show_ranges(cells, strata)
+    else:
+        _show_points(facts, classes)
+    if strata is not None and strata["stratum_mechanism"] and not facts["contradiction"]:
         say("In each stratum, P(D | Df, S, stratum):\n")
         _show_mechanism(strata["stratum_mechanism"], classes, ("stratum", "group"))
+    _show_thresholds(learned["thresholds"], learned.get("selection_rates", {}), positive)
+    _show_assumptions(strata)
+
+
+def _show_rate(model: str, facts: Mapping[str, Any], positive: str) -> None:
+    """Print the fair rate: its range, where one is known, and the point."""
+    tied = ", the same in every group under the model" if model != "TwoNB" else ""
+    if facts["strata"] is not None:
+        tied = " in the whole table"
+    say(f"P({facts['decision']} = {positive}) = {facts['decision_rate'][positive]:.3f}{tied}")
+    possible = facts["positive_rate_set"]
+    if possible is not None and not facts["contradiction"]:
+        say(
+            f"Held-out labels leave {possible['lower']:.3f} to {possible['upper']:.3f} possible "
+            f"({possible['level']:.0%} confidence); the point is a convention."
+        )
+
+
+def _show_ranges(cells: Sequence[Mapping[str, Any]], strata: Mapping[str, Any] | None) -> None:
+    """Print a row per group and decision: how often another label was recorded."""
+    where, point = "", "the point is a convention"
+    if strata is not None and strata["mechanism"] == "within":
+        where, point = " in any stratum", f"{point}, here the mean over strata"
+    elif strata is not None:
+        where = ", in all strata alike"
+    lines = [
+        (
+            cell["group"],
+            cell["decision"],
+            cell["label"],
+            _between(cell["lower"], cell["upper"], ".1%"),
+            _between(cell["estimated_labels_lower"], cell["estimated_labels_upper"], ",.0f"),
+            f"{cell['probability']:.1%}",
+        )
+        for cell in cells
+        if cell["label"] != cell["decision"]
+    ]
+    say(f"How often the recorded label is not the fair decision{where} (95% confidence):\n")
+    heads = "group", "fair decision", "recorded", "share", "labels", "point"
+    grid(heads, lines)
+    say(f"The range is what the labels leave possible; {point}.")
+
+
+def _between(low: float, high: float, digits: str) -> str:
+    """A range of shares or of labels, whole where its ends print alike."""
+    ends = format(low, digits), format(high, digits)
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+
+
+def _show_points(facts: Mapping[str, Any], classes: Sequence[str]) -> None:
+    """Print the mechanism of a model whose ranges are not known."""
+    which, strata = "", facts["strata"]
+    if strata is not None:
+        own = strata["mechanism"] == "within"
+        which = ", the mean over strata" if own else ", in all strata alike"
+    say(f"How labels depend on the fair decision Df and the group, P(D | Df, S){which}:\n")
+    _show_mechanism(facts["mechanism"], classes, ("group",))
     if len(facts["sentences"]) <= MAX_SENTENCES:
         for sentence in facts["sentences"]:
             say(sentence)
-    _show_thresholds(learned["thresholds"], learned.get("selection_rates", {}), positive)
+
+
+def _show_assumptions(strata: Mapping[str, Any] | None) -> None:
+    within, through = "", "Df and S"
+    if strata is not None:
+        within = " within strata"
+        through = "Df, S and the stratum" if strata["mechanism"] == "within" else through
     say(
         "\nThis is what the model learned under its assumptions: Df does not depend on S"
-        f"{within}, and D depends on the features only through {through}.\nOther "
-        "mechanisms may fit as well, and the data may contradict the assumptions: `fairpc audit` "
-        "checks both."
+        f"{within}, and D depends on the features only through {through}.\nThe data may "
+        "contradict them: `fairpc audit` looks closer."
     )
 
 

@@ -46,6 +46,10 @@ AnswersFile = Annotated[
     str | None,
     option("FILE", "What people have to state, in TOML; `fairpc file answers` writes the form."),
 ]
+ReviewedFiles = Annotated[
+    list[str] | None,
+    option("FILE", "Rows that `fairpc review` drew, with answers; may be repeated, one per batch."),
+]
 Structure = Annotated[
     str,
     option(

@@ -30,6 +30,7 @@ from fairpc.data._column import (
 from fairpc.data._column_summary import FAN_IN
 from fairpc.data._delimited import NotUtf8Error
 from fairpc.data._files import (
+    SHEET,
     ReadErrors,
     TableFiles,
     find,

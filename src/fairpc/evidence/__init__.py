@@ -105,7 +105,7 @@ from fairpc.evidence._threshold_curves import (
     equal_opportunity,
     equalised_odds,
 )
-from fairpc.evidence._thresholds import EqualRates, GroupThreshold, equal_rates
+from fairpc.evidence._thresholds import EqualRates, GroupThreshold, equal_rates, thresholds_of
 from fairpc.evidence._top_sets import Watch
 
 __all__ = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +28,7 @@ from fairpc.core import (
 from fairpc.evidence._differences import RateRanges
 from fairpc.evidence._intervals import check_enough_rows, rate_sample, some_of
 from fairpc.evidence._lines import INFORMATIVE, CountedStrata, Region, nothing_possible, region
+from fairpc.evidence._stratum_bounds import Bounds, StratumBounds
 from fairpc.evidence._test_records import (
     SMALLEST_P,
     AssumptionTest,
@@ -118,6 +119,52 @@ class TopSets:
         single = method == "single-split"
         splits = all_splits(groups, options, seeds, single_split=single, watch=progress)
         return cls(classes, wanted, names, ids, labels, weights, persons, method, splits)
+
+    @classmethod
+    def of_fit(
+        cls,
+        bounds: Bounds,
+        positive: int,
+        labels: Positions,
+        groups: Positions,
+        weights: Floats | None = None,
+        codes: Sequence[int] | None = None,
+    ) -> TopSets:
+        """The sets that a fit chose and counted, as one way of splitting its two classes.
+
+        Args:
+            bounds: what the fit kept of its held-out labels.
+            positive: number of the positive class.
+            labels, groups: of the rows of the fit, by number; of use within strata alone.
+            weights: of these rows.
+            codes: of the groups, where the bounds are of some of them.
+        """
+        splits: dict[Any, list[SplitRates]] = {}
+        for g, own in zip(codes or range(len(bounds.groups)), bounds.groups, strict=True):
+            rates = own.negative, own.positive
+            each = SplitRates(rates if positive else rates[::-1], (math.nan, math.nan), ())
+            splits[g] = [each]
+        rows = groups, labels, weights, None
+        return cls((0, 1), positive, tuple(splits), *rows, "cross-fit", splits)
+
+    def quoted(self, bounds: StratumBounds, level: float) -> AssumptionTest:
+        """The test by the bounds of the fit themselves, within what it was told beforehand."""
+        differences = replace(bounds.differences(level), names=self.names)
+        lower, upper = bounds.rate_set(level)
+        test = self.test(level, bounds.delta)
+        groups = zip(test.groups, bounds.possible(bounds.tail(level)).tolist(), strict=True)
+        rejected = bounds.rejected(level)
+        return replace(
+            test,
+            lower=lower,
+            upper=upper,
+            rejected=rejected,
+            p_value=_smallest_level(lambda alpha: bounds.rejected(1 - alpha)),
+            groups=tuple(replace(g, lower=low, upper=high) for g, (low, high) in groups),
+            tolerated=test.tolerated if rejected else None,
+            least_difference=differences.least(),
+            most_difference=differences.most(),
+        )
 
     def uppers(self, alpha: float, gamma: float = 1.0) -> Floats:
         """Upper bounds of P(Df = c) from each group, [group, class]: medians over seeds.

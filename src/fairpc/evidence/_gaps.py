@@ -80,6 +80,14 @@ class PairGap(Record):
 
     _computed = ("impact_ratio", "impact_interval", "four_fifths")
 
+    def __post_init__(self) -> None:
+        # JSON has no infinity, so files have no number there.
+        low, high = self.ratio_interval
+        if math.isnan(self.ratio) and self.difference > 0:
+            object.__setattr__(self, "ratio", math.inf)
+        if math.isnan(high) and not math.isnan(low):
+            object.__setattr__(self, "ratio_interval", (low, math.inf))
+
     @property
     def impact_ratio(self) -> float:
         """The smaller mean over the larger: what the four-fifths rule looks at."""

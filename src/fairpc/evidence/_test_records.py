@@ -29,7 +29,7 @@ WHAT_TO_DO: Final = (
     "only ever lowered, state it (knowledge=…), and say that the result depends on it.",
     "Find rows whose fair decision is known from another source (fair_labels=…).",
     "Do not go on as if nothing had been found: these data contradict what such a model assumes, "
-    "so do not quote what it says about turned labels.",
+    "so do not quote what it says about altered labels.",
 )
 
 
@@ -146,18 +146,29 @@ class AssumptionTest(Record):
             f"the group, by a factor of {self.tolerated:.2f} or more."
         )
 
-    def _clash(self) -> str:
-        """What a rejection means for the rates of fair decisions."""
+    def clash(self) -> str:
+        """What a rejection means for the rates of fair decisions; empty where there is none."""
         least = self.least_difference
+        if not self.rejected:
+            return ""
         if least is None:
-            return "no rate of fair decisions fits every group."
+            return "no rate of fair decisions fits every group"
+        if least.limit <= self.delta:
+            return "what was stated as known leaves no fair rate that the labels allow"
         allowed = "with the same rate in every group"
         if self.delta > 0:
             allowed = f"with rates that differ by {100 * self.delta:.3g} points at most"
         return (
             f"the fair rates must differ by at least {100 * least.limit:.1f} points, with "
-            f"{least.above!r} above {least.below!r}; {allowed} these labels cannot be explained."
+            f"{least.above!r} above {least.below!r}; {allowed} these labels cannot be explained"
         )
+
+    def power(self, difference: float = 0.1) -> str:
+        """What the test can see, in plain words; empty of more than two classes."""
+        if self.least_difference is None:
+            return ""
+        n_rows = sum(g.n for g in self.groups)
+        return self.least_difference.power(n_rows, difference, self.delta)
 
     def to_dict(self) -> dict[str, Any]:
         """The record and what follows from it as plain data, for JSON.
@@ -171,7 +182,7 @@ class AssumptionTest(Record):
         p = _p_words(self.p_value)
         if self.rejected:
             return (
-                f"Rejected at the {1 - self.level:.2g} level (p {p}): {self._clash()} "
+                f"Rejected at the {1 - self.level:.2g} level (p {p}): {self.clash()}. "
                 "At least one of these fails: fair decisions are independent of the group"
                 f"{', or nearly so' if self.delta > 0 else ''}; the label depends on the features "
                 "through the fair decision only; in every group a label is most likely "
@@ -187,14 +198,9 @@ class AssumptionTest(Record):
                 f"with {self.level:.0%} confidence the share of fair decisions {self.positive!r} "
                 f"lies between {self.lower:.3f} and {self.upper:.3f}, if the assumptions are true"
             )
-        power = ""
-        if self.least_difference is not None:
-            power = (
-                f" {self.least_difference.power(sum(g.n for g in self.groups), 0.1, self.delta)}"
-            )
         return (
             f"Not rejected (p {p}): {share}. This does not show that the assumptions are true; "
-            f"some violations cannot be seen however many rows there are.{power}"
+            f"some violations cannot be seen however many rows there are. {self.power()}".rstrip()
         )
 
 

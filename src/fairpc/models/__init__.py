@@ -1,6 +1,6 @@
 """FairPC, NLatPC, LatNB, TwoNB, LatentDecision: their fits, files, queries and refits."""
 
-from fairpc.models._anchors import AnchorCell, AnchorPlan, WidthAfter, suggest_anchors
+from fairpc.models._bias_account import BiasAccount
 from fairpc.models._bootstrap import MechanismIntervals, bootstrap_mechanism, intervals
 from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._classifiers import TableClassifier
@@ -15,7 +15,7 @@ from fairpc.models._forest_decisions import ForestDistribution
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._latent import LatentDecision
 from fairpc.models._loading import MODELS, load
-from fairpc.models._model import BiasAccount, Contribution, FairModel
+from fairpc.models._model import Contribution, FairModel
 from fairpc.models._patterns import (
     MIN_SHARE,
     SIZE,
@@ -38,6 +38,7 @@ from fairpc.models._plots import (
 from fairpc.models._query_language import PART, UNKNOWN, Answer, Query, Vocabulary, parse
 from fairpc.models._refit_draws import Draws, Progress, Report, progress
 from fairpc.models._refits import ScoredSubject, Subject, subject_of
+from fairpc.models._review import Quantity, Reviewed, ReviewRows
 from fairpc.models._robustness import (
     Bent,
     Refit,
@@ -61,8 +62,6 @@ from fairpc.models._tables import (
 )
 
 __all__ = [
-    "AnchorCell",
-    "AnchorPlan",
     "Bent",
     "Distilled",
     "FairPC",
@@ -74,14 +73,13 @@ __all__ = [
     "Patterns",
     "Progress",
     "Refit",
+    "Reviewed",
     "Sensitivity",
     "Stability",
     "TableClassifier",
     "TwoNB",
-    "WidthAfter",
     "bootstrap_mechanism",
     "load",
     "sensitivity",
     "stability",
-    "suggest_anchors",
 ]

@@ -16,10 +16,8 @@ would say. Near 0 and 1 draws hardly differ, and less the nearer the estimate is
 error of P(Df) is therefore widened, none of the mechanism is less than if Df were known, and each
 end is the farther of a normal and a score interval (``docs/decisions/refits.md``).
 
-Of a LatentDecision the classifiers are kept, and with them the score of each row. What is drawn
-are rows with their scores, and calibration, held-out ends, P(Df) and mechanism are learned again
-from each draw. The intervals are around the point that is chosen of the identified set: the
-truth may be elsewhere in the identified set.
+The mechanism of a forest circuit or of a LatentDecision is a point of a set, chosen by a rule:
+draws of the rows around it do not cover the truth, and ``mechanism_range_`` does.
 """
 
 from __future__ import annotations
@@ -31,7 +29,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from fairpc.core import Bools, Codes, Floats, Ints, MetricError, Positions, Record, counted
+from fairpc.core import (
+    Bools,
+    Codes,
+    Floats,
+    Ints,
+    LearningError,
+    MetricError,
+    Positions,
+    Record,
+    counted,
+)
 from fairpc.evidence import (
     AssumptionTest,
     IdentifiedSet,
@@ -41,8 +49,9 @@ from fairpc.evidence import (
     some_of,
     test_assumptions,
 )
+from fairpc.models._latent import LatentDecision
 from fairpc.models._refit_draws import Draws, Estimates, Report, aligned_to, progress
-from fairpc.models._refits import Kept, ScoredSubject, Subject, subject_of
+from fairpc.models._refits import Subject
 
 RATE_WIDENING: Final = 1.25
 """Errors of P(Df) with a structure learned from the same rows over those with a given one."""
@@ -70,14 +79,12 @@ class MechanismIntervals(Record):
         replicates, fair_rate_replicates: what each draw gave, [b, s, f, d] and [b, f].
         switched: replicates in which Df has another order than in the model inside some group.
         level: of each interval, taken by itself.
-        n_steps: updates of EM per replicate; 0 where scores of classifiers are drawn.
+        n_steps: updates of EM per replicate.
         moved: how far this mechanism is from the model's own, at most.
         assumptions: the test of the assumptions; None where it could not be made.
         identified: mechanisms that fit these rows equally well; None for more than two classes, or
             strata.
         refused: why there are no intervals; None where there are.
-        kept: what no draw changes: "structure", or "classifiers".
-        straight: replicates in which labels did not reject D = Df, which was then kept.
     """
 
     groups: tuple[str, ...]
@@ -100,8 +107,6 @@ class MechanismIntervals(Record):
     assumptions: Tested | None
     identified: IdentifiedSet | None
     refused: str | None
-    kept: Kept = "structure"
-    straight: int = 0
 
     _computed = ("n_replicates", "summary")
     _long = ("replicates", "fair_rate_replicates")
@@ -116,7 +121,7 @@ class MechanismIntervals(Record):
             return f"No intervals. {self.refused}"
         lines = [
             f"{self.level:.0%} intervals from {self.n_replicates} bootstrap replicates, for "
-            f"sampling error only; {self.kept} and assumptions are taken as given."
+            "sampling error only; structure and assumptions are taken as given."
         ]
         shown = [self.positive] if len(self.classes) == 2 else range(len(self.classes))
         for f in shown:
@@ -137,16 +142,6 @@ class MechanismIntervals(Record):
             lines.append(
                 f"In {counted(self.switched, 'replicate')} Df changed its order inside a group: "
                 "the rows hardly distinguish its values there."
-            )
-        if self.straight:
-            lines.append(
-                f"In {counted(self.straight, 'replicate')} the labels fitted D = Df, which was "
-                "then kept."
-            )
-        if self.kept == "classifiers":
-            lines.append(
-                "The mechanism was chosen among all that the data leave open: the truth may be "
-                "elsewhere in the identified set."
             )
         if self.identified is None:
             lines.append("What more rows would not decide is not in these intervals.")
@@ -177,25 +172,27 @@ def bootstrap_mechanism(
 
     Args:
         model: a fitted FairPC or LatNB; its structure, smoothing and knowledge are kept, its prior
-            of the mechanism is not. Or a fitted
-            LatentDecision, not loaded from a file: its classifiers are kept, so the chance that is
-            in their scores is not in the intervals; calibration, P(Df) and mechanism are learned
-            again from each draw.
-        X, y, sensitive_features, sample_weight, fair_labels: the rows it was fitted to; for a
-            LatentDecision in the same order.
+            of the mechanism is not. Of a forest circuit and a LatentDecision see
+            ``mechanism_range_``.
+        X, y, sensitive_features, sample_weight, fair_labels: the rows it was fitted to.
         clusters: who each row is about, where persons repeat; persons are drawn, not rows.
         n_replicates: draws; 200 give a standard error to a twentieth of itself.
-        n_steps: updates of EM per draw; some tables have ridges on which 100 are too few. A
-            LatentDecision has none.
+        n_steps: updates of EM per draw; some tables have ridges on which 100 are too few.
         level: of each interval.
         random_state: seed.
         assumptions: what ``test_assumptions`` gave for these rows; by default it is run on the
             encoded features.
         verbose: a progress bar on the terminal.
-        callback: called with a :class:`Progress` after each update of EM, or each draw.
+        callback: called with a :class:`Progress` after each update of EM.
     """
+    if isinstance(model, LatentDecision) or _is_forest(model):
+        raise LearningError(
+            "the mechanism of a forest circuit or a LatentDecision is a point of a set, chosen by "
+            "a rule, and intervals of draws around it do not cover the truth: use "
+            "model.mechanism_range_, which holds at 95% confidence"
+        )
     given = X, y, sensitive_features, sample_weight, fair_labels, clusters
-    subject = subject_of(model, *given)
+    subject = Subject.of(model, *given)
     draws = Draws(n_replicates, n_steps, level, subject.persons)
     test, refused = assumptions, None
     if test is None:
@@ -204,8 +201,13 @@ def bootstrap_mechanism(
         return intervals(subject, draws, test, refused, random_state, report)
 
 
+def _is_forest(model: Any) -> bool:
+    fitted = getattr(model, "distribution_", None)
+    return fitted is not None and fitted.is_forest
+
+
 def intervals(
-    subject: Subject | ScoredSubject,
+    subject: Subject,
     draws: Draws,
     test: Tested | None,
     refused: str | None,
@@ -215,7 +217,6 @@ def intervals(
     """Intervals from draws, unless ``refused`` or the test says why there are none."""
     if test is not None and test.rejected:
         refused = f"The data reject the assumptions behind a mechanism. {test.summary()}"
-    refused = refused or subject.refused()
     n_replicates = 0 if refused else draws.n_replicates
     drawn = subject.replicated(draws, n_replicates, np.random.default_rng(random_state), report)
     centre = drawn.centre
@@ -237,13 +238,11 @@ def intervals(
         fair_rate_replicates=aligned.fair_rate,
         switched=int(aligned.switched.any(axis=1).sum()),
         level=draws.level,
-        n_steps=0 if subject.kept == "classifiers" else draws.n_steps,
+        n_steps=draws.n_steps,
         moved=float(np.abs(mechanism - subject.mechanism).max()),
         assumptions=test,
         identified=_identified(subject, draws.counts, test),
         refused=refused,
-        kept=subject.kept,
-        straight=drawn.straight,
     )
 
 
@@ -284,18 +283,14 @@ def farther_limits(centre: Floats, sd: Floats, rows: Floats, level: float) -> Lo
 
 
 def _intervals_of(
-    subject: Subject | ScoredSubject, draws: Draws, centre: Estimates, sd: Floats, rate_sd: Floats
+    subject: Subject, draws: Draws, centre: Estimates, sd: Floats, rate_sd: Floats
 ) -> tuple[LowHigh, LowHigh]:
     """Those of the mechanism and of P(Df), as far as the model's knowledge allows."""
     mechanism, rate, limits = centre.mechanism[0], centre.fair_rate[0], subject.limits
-    if subject.kept == "classifiers":
-        own = normal_intervals(mechanism, sd, draws.level)
-        of_rate = normal_intervals(rate, rate_sd, draws.level)
-    else:
-        cells = centre.group_rate[0][:, None, None] * rate[:, None]
-        rows = draws.n_effective(subject.rows.weights) * cells
-        own = farther_limits(mechanism, sd, rows, draws.level)
-        of_rate = normal_intervals(rate, RATE_WIDENING * rate_sd, draws.level)
+    cells = centre.group_rate[0][:, None, None] * rate[:, None]
+    rows = draws.n_effective(subject.rows.weights) * cells
+    own = farther_limits(mechanism, sd, rows, draws.level)
+    of_rate = normal_intervals(rate, RATE_WIDENING * rate_sd, draws.level)
     if limits is None:
         return own, of_rate
     box = _implied(limits.mechanism_lower, limits.mechanism_upper)
@@ -315,7 +310,7 @@ def _clipped(ends: LowHigh, box: LowHigh) -> LowHigh:
 
 
 def _tested(
-    subject: Subject | ScoredSubject, persons: Positions | None, sample_weight: npt.ArrayLike | None
+    subject: Subject, persons: Positions | None, sample_weight: npt.ArrayLike | None
 ) -> tuple[Tested | None, str | None]:
     """The test of the assumptions on the features as the model sees them; or why there is none."""
     rows = subject.rows
@@ -353,7 +348,7 @@ def _indicators(codes: Codes, arities: Ints) -> Floats:
 
 
 def _identified(
-    subject: Subject | ScoredSubject, counts: Floats | None, test: Tested | None
+    subject: Subject, counts: Floats | None, test: Tested | None
 ) -> IdentifiedSet | None:
     """Mechanisms that fit the model's own P(D = 1 | x, s) equally well."""
     rows = subject.rows

@@ -16,6 +16,7 @@ from fairpc.circuit import Circuit, EMStep
 from fairpc.core import LearningError, SameAsLabelWarning, Say, check_choice, warn_caller
 from fairpc.data import BINS, EncodingOptions, ReadingProgress, TableCoding, resolve, same_as_label
 from fairpc.learners import WIDE
+from fairpc.models._bias_account import contradictions
 from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._distribution import FairDistribution, top_rates
 from fairpc.models._fair_layers import LATENT, Layout, Model, feature_circuits
@@ -188,12 +189,12 @@ class CircuitFit:
         """A fit, the rows it was made to, and what held-out labels say of it."""
         training, gain = self._chosen_by_label(training, limits)
         fitted = self._fit(training, limits)
-        checked = self._checked(training, fitted.distribution, limits)
+        checked = self._checked(training, fitted, limits)
         if checked.sentences and self.settings._may_be_forest() and not training.forest:
             # The circuits of ``auto`` have drifted: a forest does not.
             training = self._forest_training()
             fitted = self._fit(training, limits)
-            checked = self._checked(training, fitted.distribution, limits)
+            checked = self._checked(training, fitted, limits)
         return training, _with_gain(fitted, gain, training), checked
 
     def _stratified(self, training: Training) -> Training:
@@ -223,19 +224,27 @@ class CircuitFit:
         gain = compare_labels(some_rows(rows, COMPARED_ROWS, rng), options, rng)
         return (self._forest_training() if gain.better else training), gain
 
-    def _checked(
-        self, training: Training, fitted: FairDistribution, limits: Limits | None
-    ) -> Checked:
-        """What held-out labels say of a fit; the check draws random numbers of its own."""
-        if not (self.settings.guard and fitted.latent):
+    def _checked(self, training: Training, fitted: Fitted, limits: Limits | None) -> Checked:
+        """What held-out labels say of a fit; the check draws random numbers of its own.
+
+        A forest that keeps to its own held-out scores cannot drift: what they leave is known.
+        """
+        coding = training.coding
+        if not (self.settings.guard and fitted.distribution.latent):
             return Checked()
-        self.say("whether Df is still about the label, on held-out rows")
-        options = self.settings._em_options(limits, np.random.default_rng(0))
-        checked = check_fit(fitted, training.rows, training.coding, options)
-        if limits is None or checked.label_bounds is None:
+        if fitted.label_bounds is None:
+            self.say("whether Df is still about the label, on held-out rows")
+            options = self.settings._em_options(limits, np.random.default_rng(0))
+            checked = check_fit(fitted.distribution, training.rows, coding, options)
+            if limits is not None and checked.label_bounds is not None:
+                bounds = within_limits(checked.label_bounds, limits, coding.labels.positive)
+                checked = replace(checked, label_bounds=bounds)
+        else:
+            checked = Checked((), fitted.label_bounds)
+        if checked.label_bounds is None:
             return checked
-        positive = training.coding.labels.positive
-        return replace(checked, label_bounds=within_limits(checked.label_bounds, limits, positive))
+        clashes = contradictions(checked.label_bounds, coding, fitted.distribution.strata)
+        return replace(checked, contradictions=tuple(clashes))
 
     def _fit(self, training: Training, limits: Limits | None) -> Fitted:
         """Fit to all rows; where they are not in memory, with the structure of a sample of them."""
@@ -257,7 +266,7 @@ class CircuitFit:
         found = fit_rows(
             own,
             sample,
-            coding.features.ordered,
+            coding,
             limits,
             forest=forest,
             validation=validation,
@@ -288,7 +297,7 @@ class CircuitFit:
 def fit_rows(
     own: CircuitSettings,
     rows: Rows,
-    ordered: Sequence[bool],
+    coding: TableCoding,
     limits: Limits | None,
     *,
     forest: bool = False,
@@ -296,7 +305,7 @@ def fit_rows(
     evaluation: Mapping[str, Rows] | None = None,
     observer: Observer = UNOBSERVED,
 ) -> Fitted:
-    """Fit a model to rows of codes; ``ordered`` says which features have values in an order."""
+    """Fit a model to rows of codes."""
     structure: Any = own.structure
     watched = dict(evaluation or {})
     if isinstance(structure, FittedQueries | Circuit) and not forest:
@@ -304,11 +313,11 @@ def fit_rows(
         options = own._em_options(limits)
         return fit_parameters(_kept(own, rows), rows, watched, options, observer)
     if forest:
-        return _fit_forest(own, rows, ordered, limits, validation, watched, observer)
+        return _fit_forest(own, rows, coding, limits, validation, watched, observer)
     check_choice("structure", structure, ("auto", FOREST, *MODEL_METHODS))
     if own.hold_mechanism and own._model in LATENT:
         options = own._em_options(limits, np.random.default_rng(DRAWS))
-        limits = held_limits(rows, ordered, options, limits)
+        limits = held_limits(rows, coding.features.ordered, options, limits)
     if own._is_auto():
         return fit_auto(
             rows,
@@ -344,7 +353,7 @@ def fit_rows(
 def _fit_forest(
     own: CircuitSettings,
     rows: Rows,
-    ordered: Sequence[bool],
+    coding: TableCoding,
     limits: Limits | None,
     validation: Rows | None,
     evaluation: Mapping[str, Rows],
@@ -358,9 +367,15 @@ def _fit_forest(
         )
     if validation is not None:
         rows = joined(rows, validation)
-    options = own._em_options(limits)
     return fit_forest(
-        rows, ordered=ordered, evaluation=evaluation, options=options, observer=observer
+        rows,
+        ordered=coding.features.ordered,
+        evaluation=evaluation,
+        options=own._em_options(limits),
+        between=own.mechanism_prior is None,  # a prior that was asked for decides instead
+        positive=coding.labels.positive,
+        names=coding.groups.names,
+        observer=observer,
     )
 
 

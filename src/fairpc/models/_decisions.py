@@ -35,10 +35,12 @@ from fairpc.data import (
     read_frame,
     take_rows,
 )
-from fairpc.evidence import LabelBounds, StratumBounds
+from fairpc.evidence import LabelBounds
+from fairpc.models._bias_account import BiasAccount, contradictions, mechanism_ranges, rates_alike
 from fairpc.models._file import save
 from fairpc.models._knowledge import Knowledge
-from fairpc.models._model import BiasAccount, FairModel, Threshold, equalised, fixed, for_rate
+from fairpc.models._model import FairModel, Threshold, equalised, fixed, for_rate
+from fairpc.models._review import Reviewable
 from fairpc.models._rows import Rows
 from fairpc.models._settings import stratum_names
 from fairpc.models._tables import FittedColumns, check_not_apart
@@ -145,6 +147,12 @@ def _lazy(model: Any, method: str, frame: Any, given: Mapping[str, Any]) -> Any:
     return by_partition(frame, call, [f"{PREFIXES[method]}{c}" for c in classes], np.float64)
 
 
+def _over_strata(ranges: Floats) -> Floats:
+    """The range over all strata, of [s, a, …, end]; NaN where some stratum has none."""
+    least, most = ranges[..., 0].min(axis=1), ranges[..., 1].max(axis=1)
+    return np.stack([least, most], axis=-1)
+
+
 @dataclass(frozen=True, eq=False)
 class GivenRows:
     """Rows that a fitted model is asked about.
@@ -159,7 +167,7 @@ class GivenRows:
     table: Any = None
 
 
-class FittedDecisions(ABC):
+class FittedDecisions(Reviewable, ABC):
     """What every fitted model answers; it is set by ``fit`` or by ``fairpc.load``.
 
     What is asked of rows is also answered for tables that are read in batches: the path of
@@ -270,16 +278,6 @@ class FittedDecisions(ABC):
         if self.label_ends_ is None:
             raise LearningError(_NO_BOUNDS)
         return self.label_ends_
-
-    def _unstratified_bounds(self) -> StratumBounds:
-        """The same without strata; a LearningError where there are some."""
-        found = self._possible()
-        if not isinstance(found, StratumBounds):
-            raise LearningError(
-                "the model has strata, and one set of P(Df) is asked for: every stratum has a rate "
-                "of its own; fit without given"
-            )
-        return found
 
     def _decided(self, X: Any, sensitive_features: Any) -> tuple[Floats, Codes | None]:
         """P(decision = k) of each row, and its group; None where no group is given."""
@@ -471,11 +469,47 @@ class FittedDecisions(ABC):
             gaps["rows"] = float(max(means) - min(means))
         return gaps
 
+    @property
+    def mechanism_range_(self) -> Floats:
+        """Least and largest P(D = positive | Df = f, S = s), [s, f, 2], f by its class.
+
+        Each holds at 95 % confidence, over everything that held-out labels leave possible; NaN
+        where they contradict the assumptions. With strata that have mechanisms of their own it is
+        that of ``stratum_mechanism_range_`` over all of them.
+        """
+        found = self._mechanism_ranges()
+        return found if found.ndim == 3 else _over_strata(found)
+
+    @property
+    def stratum_mechanism_range_(self) -> Floats:
+        """Least and largest P(D = positive | Df = f, S = s, A = a), [s, a, f, 2]."""
+        found = self._mechanism_ranges()
+        if found.ndim == 4:
+            return found
+        return np.repeat(found[:, None], self._fair().strata.n, axis=1)
+
+    def _mechanism_ranges(self) -> Floats:
+        positive = self._coding().labels.positive
+        return mechanism_ranges(self._possible(), positive)[..., positive, :]
+
+    @property
+    def fair_rates_(self) -> Floats:
+        """P(Df = k | S = s), [s, k]: equal rows, but by the mix of strata."""
+        return self._fair().decision_rate
+
     def explain_bias(self) -> BiasAccount:
-        """The learned mechanism in sentences, with the estimated number of labels altered."""
+        """How labels were altered, in sentences: the range that labels leave, then the point."""
         coding = self._coding()
-        names = coding.group_names, tuple(map(str, coding.labels.classes))
-        return BiasAccount(*names, self.bias_mechanism_, self.label_counts_)
+        classes = tuple(map(str, coding.labels.classes))
+        point = coding.group_names, classes, self.bias_mechanism_, self.label_counts_
+        bounds = self.label_ends_ if self._latent else None
+        if bounds is None:
+            return BiasAccount(*point)
+        ranges = mechanism_ranges(bounds, coding.labels.positive)
+        clash = " ".join(contradictions(bounds, coding, self._fair().strata))
+        if ranges.ndim == 5:
+            ranges = _over_strata(ranges)
+        return BiasAccount(*point, ranges, clash, rates_alike(bounds))
 
     @in_batches
     def _scores(self, X: Any, *, sensitive_features: Any = None) -> tuple[Floats, Codes | None]:

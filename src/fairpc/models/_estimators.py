@@ -18,6 +18,7 @@ from fairpc.circuit import EMStep
 from fairpc.cluster import is_dask
 from fairpc.core import (
     AnyPath,
+    ContradictionWarning,
     DriftWarning,
     Floats,
     Say,
@@ -135,7 +136,9 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
             small = small_strata(training.rows, self._strata(training.coding), training.coding)
             if table.source.in_memory:
                 note_columns(self, X)
-        for sentence in self.warnings_:
+        for sentence in checked.contradictions:
+            warn_caller(sentence, ContradictionWarning)
+        for sentence in checked.sentences:
             warn_caller(sentence, DriftWarning)
         if small:
             warn_caller(small, TableWarning)
@@ -171,7 +174,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         self.choices_ = fitted.choices
         self.starts_ = fitted.starts
         self.n_iter_ = max(len(fitted.history["objective"]) - 1, 1)
-        self.warnings_ = checked.sentences
+        self.warnings_ = (*checked.contradictions, *checked.sentences)
         self.label_ends_ = checked.label_bounds
         self.label_counts_, self.log_likelihood_ = label_counts(rows, distribution)
         self.data_fingerprint_ = training.fingerprint
@@ -182,9 +185,9 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
     def _fitted_again(self, rows: Rows) -> FairDistribution:
         """The whole fit again, structure and all, to other rows of the same coding."""
         fitted, coding = self._distribution(), self._coding()
-        limits, ordered = self._limits(coding), coding.features.ordered
+        limits = self._limits(coding)
         rows = rows.with_strata(fitted.strata)
-        return fit_rows(self, rows, ordered, limits, forest=fitted.is_forest).distribution
+        return fit_rows(self, rows, coding, limits, forest=fitted.is_forest).distribution
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -55,6 +55,12 @@ class Limits:
         for f in fields(self):
             getattr(self, f.name).flags.writeable = False
 
+    @classmethod
+    def exactly(cls, rates: TopRates) -> Limits:
+        """Limits that leave these rates and nothing else."""
+        decision, mechanism = rates.decision_rate, rates.mechanism
+        return cls(*(each.copy() for each in (decision, decision, mechanism, mechanism)))
+
     def bounds(self, graph: Graph, layout: Layout) -> Bounds:
         """The same as bounds of the parameters of a circuit."""
         top = Top.of(graph, layout)

@@ -43,6 +43,7 @@ from fairpc.core import (
     warn_caller,
 )
 from fairpc.data import Table
+from fairpc.evidence import LabelBounds
 from fairpc.models._checkpoint import Checkpoint, EMState
 from fairpc.models._distribution import FairDistribution, aligned, switched_groups
 from fairpc.models._fair_layers import Layout, Model, build
@@ -206,6 +207,9 @@ class Fitted:
     converged: bool
     starts: tuple[Start, ...] = field(default=(), kw_only=True)  #: where every start ended
     choices: Choices | None = field(default=None, kw_only=True)  #: of the automatic selection
+    #: what the fit's own held-out scores leave possible, its groups named by their codes; None
+    #: where it has none
+    label_bounds: LabelBounds | None = field(default=None, kw_only=True)
 
 
 def fit(

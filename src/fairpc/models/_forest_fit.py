@@ -40,11 +40,11 @@ from fairpc.models._label_scores import (
 )
 from fairpc.models._outside_classifier import leaf_boxes
 from fairpc.models._rows import Rows
+from fairpc.models._score_map_fit import rates_between
 from fairpc.models._score_mechanism import (
     balance,
     balanced,
     fit_mechanism,
-    held_mechanism,
     score_bins,
     sharpened,
 )
@@ -93,13 +93,18 @@ def fit_forest(
     ordered: Sequence[bool] | None = None,
     evaluation: Mapping[str, Rows] | None = None,
     options: Options,
+    between: bool = True,
+    positive: int = 1,
+    names: tuple[str, ...] | None = None,
     observer: Observer = UNOBSERVED,
 ) -> Fitted:
     """FairPC with a forest in place of each P(x | f, s).
 
     ``ordered`` says which features are numbers; the values of the others are put into the order
-    of their label rates. ``options.mechanism_prior`` decides where the data leave several
-    mechanisms possible.
+    of their label rates. Where the data leave several mechanisms possible, the one between the
+    groups' recorded rates is taken (:func:`rates_between`), or ``options.mechanism_prior`` decides:
+    if ``between`` is not asked for, with more than two classes, and where strata share a mechanism.
+    ``positive`` and ``names`` say which class and groups the bounds of the labels are about.
     """
     if options.equal_mass:
         raise LearningError(
@@ -112,8 +117,12 @@ def fit_forest(
     by_learner = learning.by_learner()
     scores = learning.mixed(by_learner)
     bins = score_bins(rows, scores)
-    fitted = fit_mechanism(bins, options, observer)
-    rates = held_mechanism(bins, fitted, options)
+    pair = None
+    if between and rows.n_classes == 2:
+        named = names or tuple(map(str, range(rows.n_groups)))
+        pair = rates_between(rows, scores, options.limits, positive, named)
+    fitted = fit_mechanism(bins, options, observer, None if pair is None else pair[0])
+    rates = fitted.distribution.top_rates
     if not fitted.straight:
         # Learners that know how labels were altered tell more of them.
         scores = learning.mixed(by_learner, learning.by_learner(rates))
@@ -133,7 +142,8 @@ def fit_forest(
     n_rows = round(float(rows.each.sum()))
     turned = flipped_share(distribution, own, growing.codes, rng)
     choices = Choices(n_rows, 0, forest=True, turned=turned)
-    return Fitted(distribution, history, fitted.converged, choices=choices)
+    bounds = None if pair is None else pair[1]
+    return Fitted(distribution, history, fitted.converged, choices=choices, label_bounds=bounds)
 
 
 def flipped_share(

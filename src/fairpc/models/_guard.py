@@ -81,11 +81,18 @@ STRATA_ADVICE: Final = (
 
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """What held-out labels say of a fit: a sentence for each check that failed, and the ends of
-    P(D = positive | x, s), None where there are too few rows or too many classes."""
+    """What held-out labels say of a fit.
+
+    Attributes:
+        sentences: one for each check that failed.
+        label_bounds: what held-out labels leave possible; None where there are too few rows or too
+            many classes.
+        contradictions: a sentence where they leave nothing.
+    """
 
     sentences: tuple[str, ...] = ()
     label_bounds: LabelBounds | None = None
+    contradictions: tuple[str, ...] = ()
 
 
 def check_fit(

@@ -9,20 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from fairpc.core import NONE, Bools, Codes, Floats, Ints, LearningError, counted
+from fairpc.core import Bools, Codes, Floats, Ints, LearningError
 from fairpc.evidence import LabelBounds
 from fairpc.models._rows import Rows
 from fairpc.models._strata import Strata
-
-ZERO: Final = "0.0%"
-HARDLY_ANY: Final = 0.0015
-"""Share of labels under which none counts as altered: where labels do not reject D = Df, forests
-and models of scores assume .001."""
 
 
 class FairModel(Protocol):
@@ -134,68 +128,6 @@ def over_groups(
     for rows, values in parts:
         result[rows] = values
     return result
-
-
-@dataclass(frozen=True, eq=False)
-class BiasAccount:
-    """How labels were altered, by group: probabilities, estimated numbers, sentences.
-
-    Attributes:
-        groups, classes: names.
-        mechanism: P(D = d | Df = f, S = s), [s, f, d].
-        counts: estimated number of training labels with Df = f, D = d in group s, [s, f, d].
-    """
-
-    groups: tuple[str, ...]
-    classes: tuple[str, ...]
-    mechanism: Floats
-    counts: Floats
-
-    @property
-    def most_altered(self) -> float:
-        """The largest P(D ≠ f | Df = f, S = s)."""
-        return 1.0 - float(np.diagonal(self.mechanism, axis1=1, axis2=2).min())
-
-    @property
-    def unaltered(self) -> bool:
-        """Whether hardly any label of any group was altered."""
-        return self.most_altered < HARDLY_ANY
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """One sentence for each way in which the labels of a group were altered, if any were."""
-        if self.unaltered:
-            most = f"{self.most_altered:.1%}"
-            return (
-                f"In every group {NONE if most == ZERO else f'at most {most}'} of the labels "
-                "differ from the latent decision. A forest, or a model made from scores, says so "
-                "unless the labels reject it: this does not show that the labels are right.",
-            )
-        return tuple(
-            self._sentence(s, f, d) for s, f, d in np.ndindex(self.mechanism.shape) if d != f
-        )
-
-    def _sentence(self, s: int, f: int, d: int) -> str:
-        """How often a decision was observed as another label; what rounds to zero is no number."""
-        group, label = self.groups[s], self.classes[d]
-        rows = f"of the rows whose latent decision is {self.classes[f]}"
-        share, n = f"{self.mechanism[s, f, d]:.1%}", round(float(self.counts[s, f, d]))
-        if share == ZERO and n == 0:
-            return f"In group {group}, {NONE} {rows} were observed {label}."
-        share = "under 0.1%" if share == ZERO else share
-        labels = f"an estimated {counted(n, 'label')}" if n else "less than one label"
-        return f"In group {group}, {rows}, {share} were observed {label} ({labels})."
-
-    def __str__(self) -> str:
-        return "\n".join(self.sentences)
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows; marks that could hide or turn text are shown by number."""
-        lines = (
-            "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in sentence)
-            for sentence in self.sentences
-        )
-        return f"<ul>{''.join(f'<li><bdi>{escape(line)}</bdi></li>' for line in lines)}</ul>"
 
 
 @dataclass(frozen=True, eq=False)

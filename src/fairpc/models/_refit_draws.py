@@ -210,11 +210,10 @@ class Draws:
 
 @dataclass(frozen=True, eq=False)
 class Replicated:
-    """Estimates from all rows, from each draw of them, and how many draws kept D = Df."""
+    """Estimates from all rows, and from each draw of them."""
 
     centre: Estimates
     draws: Estimates
-    straight: int = 0
 
 
 @dataclass(frozen=True, eq=False)

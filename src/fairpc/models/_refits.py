@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from fairpc.circuit import Bounds, FlowPlan, SetsStep, em_of_sets, prepare
-from fairpc.core import Floats, Int32s, Ints, LearningError, Positions, counted
+from fairpc.core import Floats, Int32s, LearningError, Positions, counted
 from fairpc.data import Table
 from fairpc.learners import LEAST, one_thread
 from fairpc.models._decisions import FittedDecisions
@@ -29,7 +29,6 @@ from fairpc.models._refit_draws import (
     Assumed,
     Draws,
     Estimates,
-    Progress,
     Replicated,
     Report,
     mean_log_likelihood,
@@ -44,8 +43,6 @@ from fairpc.models._tables import rows_in_order
 Kept = Literal["structure", "classifiers"]
 """What refits of a circuit, and those of a LatentDecision, do not change."""
 
-_REDRAWN: Final = 100
-"""Draws that may lack a group, one after the other."""
 BLOCK: Final = 32
 """Replicates that are fitted together: bounds memory, and each gets its turn at Ctrl-C."""
 
@@ -192,10 +189,6 @@ class Subject(OfModel):
         own = self.distribution
         return FairDistribution(own.model, own.layout, own.circuit.with_parameters(theta))
 
-    def refused(self) -> str | None:
-        """Why draws would say nothing of the mechanism: they do."""
-        return None
-
     def replicated(
         self, draws: Draws, n_replicates: int, rng: np.random.Generator, report: Report
     ) -> Replicated:
@@ -290,44 +283,6 @@ class ScoredSubject(OfModel):
         return fit_score_map(
             scored, self.groups, calibration=calibration, select=select, limits=limits
         )
-
-    def refused(self) -> str | None:
-        """Why draws would say nothing of the mechanism; None where they do."""
-        if self.model.warnings_:
-            return f"The fit warned: {self.model.warnings_[0]}"
-        if self.model.score_map_.straight:
-            return (
-                "The labels do not reject D = Df, so that was kept: an interval around it would "
-                "look more certain than it is. See predict_bounds for what is open."
-            )
-        return None
-
-    def _drawn_times(self, draws: Draws, rng: np.random.Generator) -> Ints:
-        """How often each row is drawn; drawn again where a group has no row to learn from."""
-        rows = self.rows
-        known = (rows.s >= 0) & (rows.d >= 0)
-        for _ in range(_REDRAWN):
-            times = draws.weights(np.ones(rows.n_rows), rng).astype(np.int64)
-            if set(rows.s[known]) == set(rows.s[known & (times > 0)]):
-                return times
-        raise LearningError(
-            "groups have so few rows that hardly any draw has rows of all of them: merge groups, "
-            "or leave out rows of the smallest"
-        )
-
-    def replicated(
-        self, draws: Draws, n_replicates: int, rng: np.random.Generator, report: Report
-    ) -> Replicated:
-        """What scores give on all rows and on each draw of them."""
-        scored = self.scored
-        centre = self.learned(scored, self.limits)
-        found = []
-        for k in range(n_replicates):
-            times = self._drawn_times(draws, rng)
-            found.append(self.learned(scored.drawn(times), self.limits))
-            report(Progress("bootstrap replicates", k + 1, n_replicates))
-        sets = Estimates.of_rates(*(one.rates(self.positive) for one in (centre, *found)))
-        return Replicated(sets[:1], sets[1:], sum(one.straight for one in found))
 
     def under(
         self, limits: Sequence[Limits], n_steps: int, on_step: Callable[[int], object]

@@ -188,7 +188,7 @@ def stability(
     if isinstance(model, LatentDecision):
         raise LearningError(
             "LatentDecision is not learned by EM over X, so it has no random starts: "
-            "bootstrap_mechanism and predict_bounds(level=.95) say how sure its numbers are"
+            "mechanism_range_ and predict_bounds(level=.95) say how sure its numbers are"
         )
     subject = Subject.of(model, X, y, sensitive_features, sample_weight, fair_labels, clusters)
     check_count("n_starts", n_starts, 2, "a spread needs two")

@@ -12,7 +12,7 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 
-from fairpc.core import Floats, Ints, LearningError, Positions, check_choice, counted
+from fairpc.core import Floats, LearningError, Positions, check_choice
 from fairpc.data import TableCoding
 from fairpc.evidence import (
     LEVEL,
@@ -24,22 +24,23 @@ from fairpc.evidence import (
     label_bounds,
 )
 from fairpc.learners import KNOT_ROWS, LEAST, CalibrationMethod, calibrate
+from fairpc.models._bias_account import contradictions
 from fairpc.models._fair_rates import Limits, TopRates
 from fairpc.models._fit import Options
 from fairpc.models._label_scores import Scores
 from fairpc.models._priors import RECIPE_MECHANISM, STRATUM_ROWS
 from fairpc.models._rows import Rows
 from fairpc.models._score_map import ScoreMap, StrataMap, shifted
-from fairpc.models._score_mechanism import fit_mechanism, score_bins
-from fairpc.models._settings import NAMED, stratum_names
-from fairpc.models._strata import Strata
+from fairpc.models._score_mechanism import HARDLY_ANY, fit_mechanism, score_bins
 
-Select = Literal["prior", "middle"]
+Select = Literal["between", "prior", "middle"]
 WIDTH: Final = 0.01
 """By which P(D = 1 | Df = 1) exceeds P(D = 1 | Df = 0), at least: a line must have a slope."""
 FEWEST: Final = 0.001
 """A P(Df) nearer to 0 or 1 than this leaves nothing to tell apart."""
 
+LEAST_ALTERED: Final = 1e-4
+"""Of the labels of a decision, so that no label is impossible unless it was stated."""
 ERRORS: Final = 2.0
 """Standard errors by which a classifier must tell labels better than the groups' rates."""
 
@@ -85,25 +86,13 @@ class ScoredRows:
         """Number of each row's stratum; without strata all rows are in one."""
         return np.asarray(self.rows.strata.codes(self.rows.x), np.intp)
 
-    def drawn(self, times: Ints) -> ScoredRows:
-        """Each row as often as it was drawn; a person who was drawn twice counts as two."""
-        at = np.repeat(np.arange(len(times)), times)
-        persons = None
-        if self.persons is not None:
-            copy = np.arange(len(at)) - np.repeat(np.cumsum(times) - times, times)
-            each = self.persons[at] * (int(times.max()) + 1) + copy
-            persons = np.unique(each, return_inverse=True)[1]
-        rows = self.rows.take(at)
-        second = None if self.second is None else self.second[at]
-        return ScoredRows(rows, self.scores[at], self.folds[at], self.positive, persons, second)
-
 
 def fit_score_map(
     scored: ScoredRows,
     names: tuple[str, ...],
     *,
     calibration: CalibrationMethod | None = "isotonic",
-    select: Select = "prior",
+    select: Select = "between",
     limits: Limits | None = None,
 ) -> ScoreMap:
     """Learn what turns scores into Df; see the head of this module.
@@ -112,7 +101,8 @@ def fit_score_map(
         scored: the training rows with their cross-fitted scores.
         names: of the groups.
         calibration: "isotonic", "sigmoid", or None for scores that are calibrated.
-        select: the point of the set: "prior", by the prior of the mechanism, or "middle".
+        select: the point of the set: "between" the recorded rates of the groups, with the fewest
+            altered labels; "prior", by the prior of the mechanism; or its "middle".
         limits: what is known beforehand.
     """
     if calibration is not None:
@@ -213,6 +203,8 @@ def _point(
     n, n_strata = len(bounds.groups), scored.rows.strata.n
     if select == "middle":
         return (*_middle(bounds, n, n_strata), False)
+    if select == "between" and not isinstance(bounds, SharedBounds):
+        return between_recorded(bounds, n_strata)
     rates, straight = _of_bins(scored, limits)
     f = [1 - scored.positive, scored.positive]
     pi = np.atleast_2d(rates.decision_rate)[:, f[1]]
@@ -220,6 +212,63 @@ def _point(
     if straight:
         return pi, mechanism, True
     return (*_kept_inside(pi, mechanism, bounds), False)
+
+
+def rates_between(
+    rows: Rows, scores: Scores, limits: Limits | None, positive: int, names: tuple[str, ...]
+) -> tuple[TopRates, LabelBounds] | None:
+    """Rates by the rule of :func:`between_recorded`, from scores of two classes, and their bounds.
+
+    None where the rule does not say a point: strata share a mechanism, or a group has no row.
+    """
+    row, fold = np.nonzero(scores.held)
+    copies = np.rint(scores.held[row, fold] / rows.unit[row]).astype(np.intp)
+    row, fold = np.repeat(row, copies), np.repeat(fold, copies)
+    one_by_one = replace(rows.take(row), weights=rows.unit[row], copies=np.ones(len(row)))
+    scored = ScoredRows(one_by_one, scores.given[fold, row, positive], fold, positive)
+    if len(np.unique(scored.groups)) < len(names):
+        return None
+    bounds = _with_known(_label_bounds(scored, names), scored, limits)
+    if isinstance(bounds, SharedBounds):
+        return None
+    pi, mechanism, _ = between_recorded(bounds, rows.strata.n)
+    weights = np.bincount(rows.subgroups[row], scored.rows.weights, rows.n_subgroups)
+    own = _apart(mechanism)
+    if rows.strata:
+        pi = np.clip(pi, FEWEST, 1 - FEWEST)
+    else:
+        _refuse_alike(float(pi[0]))
+    order = [0, 1] if positive else [1, 0]
+    decision = np.column_stack([1 - pi, pi])[:, order]
+    flat = own.reshape(-1, 2)
+    found = np.stack([1 - flat, flat], axis=2)[:, order][:, :, order]
+    decision = decision if rows.strata else decision[0]
+    return TopRates(weights / weights.sum(), decision, found), bounds
+
+
+def between_recorded(
+    bounds: StratumBounds | WithinBounds, n_strata: int
+) -> tuple[Floats, Floats, bool]:
+    """The point that lies between the groups' recorded rates, with the fewest altered labels.
+
+    P(Df = 1 | a), the mechanism [s, a, f], and whether hardly any label is altered by it. A
+    mechanism that strata share has no such rule: the prior decides there.
+    """
+    pi, mechanism = _unknown(len(bounds.groups), n_strata)
+    for a, groups, own in _by_stratum(bounds):
+        point = own.point()
+        known = np.array([(each.b0, each.b1) for each in own.known])  # [s, f, end]
+        possible = np.clip(point.mechanism, LEAST_ALTERED, 1 - LEAST_ALTERED)
+        # What was stated is kept to the last digit, also where it makes a label impossible.
+        mechanism[groups, a] = np.clip(possible, known[..., 0], known[..., 1])
+        pi[a] = point.rate
+    agreeing = np.minimum(1 - mechanism[..., 0], mechanism[..., 1])
+    return pi, mechanism, bool(agreeing.min() > 1 - HARDLY_ANY)
+
+
+def _unknown(n_groups: int, n_strata: int) -> tuple[Floats, Floats]:
+    """What is taken for a subgroup without rows, of which nothing is known."""
+    return np.full(n_strata, 0.5), np.tile([0.0, 1.0], (n_groups, n_strata, 1))
 
 
 def _of_bins(scored: ScoredRows, limits: Limits | None) -> tuple[TopRates, bool]:
@@ -271,8 +320,7 @@ def _middle(bounds: LabelBounds, n_groups: int, n_strata: int) -> tuple[Floats, 
             )
         shared = np.mean(np.array(boxes), axis=2)
         return bounds.stratum_rates(_apart(shared), STRATUM_ROWS), shared[:, None]
-    # Of a subgroup without rows nothing is known.
-    pi, mechanism = np.full(n_strata, 0.5), np.tile([0.0, 1.0], (n_groups, n_strata, 1))
+    pi, mechanism = _unknown(n_groups, n_strata)
     for a, groups, own in _by_stratum(bounds):
         lower, upper = own.point_set()
         pi[a] = (lower + upper) / 2
@@ -293,7 +341,8 @@ def _kept_inside(pi: Floats, mechanism: Floats, bounds: LabelBounds) -> tuple[Fl
     level = bounds.level_each(LEVEL) if isinstance(bounds, WithinBounds) else LEVEL
     for a, groups, own in _by_stratum(bounds):
         lower, upper = own.rate_set(level)
-        if lower <= upper:  # Otherwise nothing is possible: the assumptions do not fit.
+        # Otherwise nothing is possible: the assumptions do not fit.
+        if lower <= upper and not own.rejected(level):
             pi[a] = min(max(pi[a], lower), upper)
             mechanism[groups, a] = _nearest(pi[a], mechanism[groups, a], own, level)
     return pi, mechanism
@@ -355,7 +404,7 @@ def within_limits(bounds: LabelBounds, limits: Limits, positive: int) -> LabelBo
 
 def findings(score_map: ScoreMap, scored: ScoredRows, coding: TableCoding) -> list[str]:
     """What must be said of a fit before anything else."""
-    sentences = _contradiction(score_map, coding, scored.rows.strata)
+    sentences = contradictions(score_map.ends, coding, scored.rows.strata)
     sentences += _silent_groups(score_map, scored, coding)
     if _gain(score_map, scored) < ERRORS:
         sentences.append(
@@ -364,41 +413,6 @@ def findings(score_map: ScoreMap, scored: ScoredRows, coding: TableCoding) -> li
             "apart, or another classifier."
         )
     return sentences
-
-
-def _contradiction(score_map: ScoreMap, coding: TableCoding, strata: Strata) -> list[str]:
-    """A sentence where held-out labels leave nothing possible."""
-    bounds, tail = score_map.ends, "or what was stated as known is wrong."
-    if isinstance(bounds, SharedBounds):
-        if bounds.boxes(LEVEL) is not None:
-            return []
-        return [
-            f"The labels contradict the assumptions ({LEVEL:.0%} confidence): within "
-            f"{strata.n} strata, no mechanism that is the same in all of them fits the labels of "
-            "every group; Df cannot be independent of the group within them, or labels are bent "
-            f"differently in some, or depend on features otherwise than through Df, {tail}"
-        ]
-    if isinstance(bounds, WithinBounds):
-        empty = bounds.rejected(LEVEL)
-        if not empty:
-            return []
-        names = stratum_names(strata, coding)
-        shown = "; ".join(names[a] for a in empty[:NAMED]) + ("; …" if len(empty) > NAMED else "")
-        return [
-            f"The labels contradict the assumptions ({LEVEL:.0%} confidence): in "
-            f"{counted(len(empty), 'stratum', 'strata')} ({shown}) no P(Df = "
-            f"{coding.labels.positive_class}) fits every group; Df cannot be independent of the "
-            f"group there, or the label depends on features otherwise than through Df, {tail}"
-        ]
-    lower, upper = bounds.rate_set(LEVEL)
-    if lower <= upper:
-        return []
-    return [
-        f"The labels contradict the assumptions ({LEVEL:.0%} confidence): no P(Df = "
-        f"{coding.labels.positive_class}) fits every group, {lower:.3f} is the least that one "
-        f"needs and {upper:.3f} the most that another allows; Df cannot be independent of the "
-        f"group, or the label depends on features otherwise than through Df, {tail}"
-    ]
 
 
 def _silent_groups(score_map: ScoreMap, scored: ScoredRows, coding: TableCoding) -> list[str]:

@@ -40,11 +40,11 @@ STRAIGHT_ROWS: Final = 1000.0
 STRAIGHT_LEVEL: Final = 0.99
 """Labels that are not altered: P(D = f | Df = f, S), the prior rows that keep it there, and the
 level of the test that rejects it."""
-HELD_STEPS: Final = 100
-HELD_TOLERANCE: Final = 1e-4
+HARDLY_ANY: Final = 0.005
+"""Share of a decision's labels that may be altered where nothing is learned of what is behind the
+labels: a second round of learners would learn the same."""
 RAREST: Final = 1e-12
-"""EM of a mechanism at a Df that is balanced: its steps, the change that ends them, and the least
-count."""
+"""Least P(Df) of a row: a log must be finite."""
 LEAST: Final = 1e-100
 """Least P(Df) that odds are shifted of: what they are multiplied by must stay finite."""
 STRETCH: Final = (0.5, 2.5)
@@ -120,12 +120,23 @@ def _binned(said: Floats, weights: Floats, effective: float) -> Ints:
     return np.unique(leaf, return_inverse=True)[1]
 
 
-def fit_mechanism(bins: Rows, options: Options, observer: Observer = UNOBSERVED) -> BinsFitted:
+def fit_mechanism(
+    bins: Rows,
+    options: Options,
+    observer: Observer = UNOBSERVED,
+    rates: TopRates | None = None,
+) -> BinsFitted:
     """P(S), P(Df) and P(D | Df, S) of the bins alone: a naive Bayes model of one feature.
 
-    Without a reason to the contrary labels are not altered: D = Df is kept where the data do not
-    reject it (a likelihood ratio test), and the prior of the mechanism is for where they do.
+    Where ``rates`` are given, P(Df) and the mechanism are these. Otherwise labels are not altered
+    without a reason: D = Df is kept where the data do not reject it (a likelihood ratio test), and
+    the prior of the mechanism is for where they do.
     """
+    if rates is not None:
+        held = replace(options, limits=Limits.exactly(rates), mechanism_prior=0.0)
+        fitted = _fit_bins(bins, held, AGREEMENT, 0.0, observer)
+        agreeing = np.diagonal(rates.mechanism, axis1=1, axis2=2)
+        return replace(fitted, straight=bool(agreeing.min() > 1 - HARDLY_ANY))
     altered = _fit_bins(bins, options, AGREEMENT, options.mechanism_prior, observer)
     if not options.mechanism_prior:
         return altered
@@ -211,41 +222,6 @@ def held_limits(
         boxes = of_rate, of_rate, of_mechanism, of_mechanism
         near = [np.clip(end, *box) for end, box in zip(near, boxes, strict=True)]
     return Limits(*near)
-
-
-def held_mechanism(bins: Rows, fitted: BinsFitted, options: Options) -> TopRates:
-    """The rates of the bins, their mechanism fitted anew to a Df of equal mean in all rows.
-
-    The model of the bins has that mean under its own P(bin | s). Where the assumptions fail, these
-    are not the shares of the rows, and a Df that is balanced in the rows tells labels best by
-    another mechanism: the likeliest one, its prior kept. Otherwise nothing moves but by chance.
-    Labels that are not altered, knowledge and known decisions keep the mechanism as it is.
-    """
-    rates, layout = fitted.distribution.top_rates, fitted.distribution.layout
-    if fitted.straight or options.limits is not None or bins.f is not None:
-        return rates
-    own, groups = bins.by_subgroup(), bins.subgroups
-    known = (groups >= 0) & (bins.d >= 0) & (own.x[:, 0] >= 0)
-    counts = np.zeros((bins.n_subgroups, int(own.arities[0]), bins.n_classes))
-    at = groups[known], own.x[known, 0], bins.d[known]
-    np.add.at(counts, at, bins.weights[known])
-    prior = fitted.prior[fitted.distribution.top.mechanism]
-    for _ in range(HELD_STEPS):
-        labels = prior.copy()
-        for g, of_bin in enumerate(counts):
-            rate, mechanism = rates.of_subgroup(g, bins.strata)
-            n = of_bin.sum(axis=1)
-            # In the bins of a few rows EM rules out what labels say nothing of.
-            q = np.maximum(decided(np.maximum(of_bin, RAREST), mechanism, rate), RAREST)
-            joint = balanced(q, n / max(n.sum(), RAREST), rate)[:, :, None] * mechanism
-            joint /= np.maximum(joint.sum(axis=1, keepdims=True), RAREST)
-            labels[layout.mechanism_of(g)] += (joint * of_bin[:, None]).sum(axis=0)
-        found = labels / np.maximum(labels.sum(axis=2, keepdims=True), RAREST)
-        moved = float(np.abs(found - rates.mechanism).max())
-        rates = replace(rates, mechanism=found)
-        if moved < HELD_TOLERANCE:
-            break
-    return rates
 
 
 def held_to_model(rows: Rows, scores: Scores, rates: TopRates) -> Scores:

@@ -142,7 +142,7 @@ class ScoreSettings:
     mechanism: Scope = "shared"
     cv: int = field(default=5, metadata=FOLDS)
     calibration: CalibrationMethod | None = "isotonic"
-    select: Literal["prior", "middle"] = "prior"
+    select: Literal["between", "prior", "middle"] = "between"
     knowledge: Knowledge | None = field(default=None, metadata=KNOWLEDGE)
     sensitive_estimator: Any = None
     per_group: bool = field(default=False, metadata=TRUTH)

@@ -1,0 +1,177 @@
+"""The test of the assumptions: that of the fit on its own rows, that of the audit on others.
+
+The fit counted labels that its classifiers had not seen. An audit of the same rows quotes these
+counts, so that both say one number. On other rows, or if ways of splitting are asked for,
+classifiers learn once: strata change only which rates are compared, so the plain test, that within
+strata that share a mechanism, and columns tried as strata are of the same splits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
+
+import numpy as np
+
+from fairpc.auditing._job import Job
+from fairpc.auditing._rows import AuditedRows
+from fairpc.comparison import typed_columns
+from fairpc.core import Array, AuditError, Bools, Positions
+from fairpc.data import read_frame
+from fairpc.evidence import (
+    MIN_ROWS,
+    AssumptionTest,
+    LabelBounds,
+    SharedBounds,
+    StrataTest,
+    StratumBounds,
+    StratumTest,
+    TestsByStratum,
+    TopSets,
+    Watch,
+    WithinBounds,
+    some_of,
+    test_assumptions,
+)
+
+MOST_SEEDS: Final = 11
+FEWEST_SEEDS: Final = 3
+_SEED_ROWS: Final = 60_000
+_GROUP_ROWS: Final = 250
+_FEW_GROUPS: Final = 10
+"""Rows that take as long as a group does beyond its own, and groups up to which that is little."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """The plain test, and what it was made of."""
+
+    rows: AuditedRows  #: a sample of a large table
+    kept: Bools  #: those of them that were tested: label, group and stratum are known
+    given: tuple[Array, Positions, Positions]  #: features of these as they came, label and group
+    asked: dict[str, Any]  #: what the test was told besides the rows
+    unstratified: AssumptionTest
+    fit: TopSets | None  #: the splits; None for more than two classes
+    quoted: bool = False  #: whether they are those of the fit
+
+
+def assumption_test(job: Job) -> Tested:
+    """That of the fit on its own rows; of others, or if asked for, with many ways of splitting."""
+    return _of_rows(job) if _bounds_of_fit(job) is None else _of_fit(job)
+
+
+def _bounds_of_fit(job: Job) -> LabelBounds | None:
+    """What the fit kept of its held-out labels, if these are its rows and no test is asked for."""
+    rows, bounds = job.rows, job.model.label_ends_ if job.model._latent else None
+    if bounds is None or not rows.same_rows_as_fit or job.settings.n_seeds is not None:
+        return None
+    every = tuple(g.group for g in bounds.groups) == rows.groups
+    # Of persons who repeat a fit of circuits knows nothing.
+    return bounds if every and len(rows.classes) == 2 and rows.persons is None else None
+
+
+def _of_fit(job: Job) -> Tested:
+    """The held-out rates that the fit counted, on all its rows."""
+    rows, level = job.drawn, job.settings.level
+    bounds = cast(LabelBounds, _bounds_of_fit(job))
+    kept = (rows.d >= 0) & (rows.s >= 0) & (job.strata.codes(rows.x) >= 0)
+    given = _features_as_they_came(job, rows, kept), *_codes(rows, kept)
+    asked = {"positive": rows.positive, "sample_weight": some_of(rows.weights, kept)}
+    fit = TopSets.of_fit(bounds, rows.positive, *given[1:], asked["sample_weight"])
+    test = fit.quoted(bounds, level) if isinstance(bounds, StratumBounds) else fit.test(level)
+    return Tested(rows, kept, given, asked, test, fit, quoted=True)
+
+
+def _features_as_they_came(job: Job, rows: AuditedRows, kept: Bools) -> Array:
+    """Bins were chosen with labels, which a held-out fold may not see."""
+    frame, features = read_frame(rows.table), rows.features
+    if frame.from_array:  # Columns of an array are known by position.
+        frame = replace(frame, names=features.names_in)
+    columns = typed_columns(frame, features.missing_values, job.model.decimal)
+    return columns[list(features.names)].to_numpy()[kept]
+
+
+def _codes(rows: AuditedRows, kept: Bools) -> tuple[Positions, Positions]:
+    """Label and group of some rows."""
+    return rows.d[kept].astype(np.intp), rows.s[kept].astype(np.intp)
+
+
+def _of_rows(job: Job) -> Tested:
+    """Test on rows with label and group, in groups that have every class and 10 rows.
+
+    11 ways of splitting unless told otherwise, down to 3 where many rows differ, on which one way
+    hardly differs from another, or where groups are many.
+    """
+    settings, n_seeds = job.settings, job.settings.n_seeds
+    rows = job.drawn.sample(settings.max_test_rows, settings.random_state)
+    known = (rows.d >= 0) & (job.strata.codes(rows.x) >= 0)
+    kept = rows.comparable(known, MIN_ROWS, every_class=True)
+    if n_seeds is None:
+        many = _GROUP_ROWS * max(len(rows.groups_in(kept)) - _FEW_GROUPS, 0)
+        affordable = _SEED_ROWS // max(rows.n_distinct + many, 1)
+        # The median over an odd number is one of them.
+        n_seeds = min(MOST_SEEDS, max(FEWEST_SEEDS, affordable - 1 + affordable % 2))
+    asked: dict[str, Any] = {
+        "positive": rows.positive if len(rows.classes) == 2 else None,
+        "classifier": None if settings.classifier == "best" else settings.classifier,
+        # Audits with different seeds have no split in common.
+        "seeds": [(settings.random_state * n_seeds + k) % 2**32 for k in range(n_seeds)],
+        "clusters": some_of(rows.persons, kept),
+        "sample_weight": some_of(rows.weights, kept),
+    }
+    watch = _splits_of(job, "decidable.test")
+    given = _features_as_they_came(job, rows, kept), *_codes(rows, kept)
+    if len(rows.classes) > 2:
+        plain = test_assumptions(*given, level=settings.level, progress=watch, **asked)
+        return Tested(rows, kept, given, asked, plain, None)
+    fit = TopSets.of(*given, progress=watch, **asked)
+    return Tested(rows, kept, given, asked, fit.test(settings.level), fit)
+
+
+def test_within_strata(job: Job) -> StrataTest | TestsByStratum | None:
+    """Parity within the strata of the model, on the rows of the plain test; None without strata."""
+    if not job.strata:
+        return None
+    tested = job.tested
+    if tested is None:
+        raise AuditError(job.left_out["decidable.test"])
+    where, level = job.strata.codes(tested.rows.x)[tested.kept], job.settings.level
+    bounds = job.model.label_ends_ if tested.quoted else None
+    if isinstance(bounds, WithinBounds):
+        return _each_of_fit(bounds, tested, level)
+    if job.strata.within:
+        asked = tested.asked | {"given": where, "mechanism": "within"}
+        watch = _splits_of(job, "strata.test")
+        each: TestsByStratum = test_assumptions(*tested.given, level=level, progress=watch, **asked)
+        return each
+    if tested.fit is None:
+        raise AuditError(
+            "the label has more than two classes: the test within strata that share a mechanism "
+            "needs two"
+        )
+    codes, places = np.unique(where, return_inverse=True)
+    shared = tested.fit.within(tuple(codes.tolist()), places.astype(np.intp), level)
+    clash = isinstance(bounds, SharedBounds) and bounds.rejected(level)
+    return replace(shared, rejected=True) if clash else shared
+
+
+test_within_strata.__test__ = False  # type: ignore[attr-defined]
+
+
+def _each_of_fit(bounds: WithinBounds, tested: Tested, level: float) -> TestsByStratum:
+    """The strata of the fit, each by its own held-out rates."""
+    each, found = bounds.level_each(level), []
+    for a, own in enumerate(bounds.strata):
+        if own is not None and len(own.groups) > 1:
+            sets = TopSets.of_fit(own, tested.rows.positive, *tested.given[1:], codes=bounds.of(a))
+            n = sum(g.positive.n for g in own.groups)
+            found.append(StratumTest(a, n, sets.quoted(own, each)))
+    if not found:
+        raise AuditError("no stratum has rows of two groups: parity within them says nothing")
+    p_value = min(1.0, min(one.test.p_value for one in found) * len(bounds.strata))
+    rejected = bool(bounds.rejected(level))
+    return TestsByStratum(rejected, p_value, level, tuple(found), ())
+
+
+def _splits_of(job: Job, step: str) -> Watch:
+    return lambda done, total: job.report_step(step, f": split {done + 1} of {total}")

@@ -1,0 +1,397 @@
+"""``fairpc review``: draw rows for people to look at again, and say what their answers tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import numpy as np
+
+import fairpc.cli._options as opt
+from fairpc.cli._fit import estimator
+from fairpc.cli._labelled import labelled, under_types
+from fairpc.cli._options import LATENT, ColumnOptions, ModelOptions, TextFormat
+from fairpc.cli._review_files import (
+    ANSWER,
+    ID,
+    DrawnRows,
+    check_new,
+    decisions_of,
+    design_of,
+    fingerprint_of,
+    read_reviews,
+    write_review,
+)
+from fairpc.cli._screen import Screen, grid, print_json, say
+from fairpc.cli._tables import (
+    about,
+    column,
+    evidence,
+    loaded,
+    note_absent,
+    opened,
+    ready,
+    unseen_columns,
+)
+from fairpc.core import FairpcError, Floats, OptionError, TableError, counted
+from fairpc.data import TableFiles, Warned, exactly
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from fairpc.auditing import ReviewFacts
+    from fairpc.evidence import ExpectedWidth
+    from fairpc.models import FittedModel, Reviewed, ReviewRows
+
+MOST_LEVELS: Final = 20
+"""Values of a column that a review covers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A table that is reviewed: its cells as they came, and what a model says of its rows."""
+
+    source: str
+    cells: pl.DataFrame
+    label: str
+    hidden: tuple[str, ...]  #: columns that a blind reviewer does not see
+    rows: ReviewRows
+    uniform: bool = False  #: whether no model says where to look
+
+    @property
+    def about(self) -> tuple[str, tuple[str, str]]:
+        """The label and its classes, the positive one last."""
+        negative, positive = map(str, self.rows.classes)
+        return self.label, (negative, positive)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Which rows are drawn, and where they are written."""
+
+    n: Annotated[int | None, opt.option("N", "Rows to draw.", "-n", min=1)] = None
+    output: Annotated[
+        str | None, opt.output("The rows to fill in: .csv, .tsv, .xlsx, .parquet; a new file.")
+    ] = None
+    quantity: Annotated[
+        Literal["all", "rates", "mechanism", "errors"],
+        opt.option("WHAT", "What to be precise about: rates, mechanism, errors, or all.", "--for"),
+    ] = "all"
+    by: Annotated[
+        str | None, opt.option("COL", "A column each of whose values must be covered.")
+    ] = None
+    blind: Annotated[
+        bool, opt.option(None, "Hide the label, the groups and the decision.", "--blind")
+    ] = False
+    seed: opt.Seed = 0
+
+    def __post_init__(self) -> None:
+        if (self.n is None) != (self.output is None):
+            raise OptionError(
+                "-n and -o go together: how many rows to draw, and where to write them"
+            )
+
+
+@dataclass(frozen=True)
+class ReviewedColumns:
+    """Columns of a table without a model; of one with a model, where they have other names."""
+
+    label: Annotated[
+        str | None, opt.option("COL", "The recorded decision; with a model, its own column.")
+    ] = None
+    sensitive: Annotated[
+        list[str], opt.option("COL", "Without a model: the sensitive attribute; may be repeated.")
+    ] = field(default_factory=list)
+    positive: Annotated[
+        str | None, opt.option("CLASS", "Without a model: the favourable class.")
+    ] = None
+    decision: Annotated[
+        str | None, opt.option("COL", "Decisions to audit, in place of the model's.")
+    ] = None
+
+    @property
+    def options(self) -> str:
+        """The same as they are typed."""
+        given = [("label", self.label), *(("sensitive", name) for name in self.sensitive)]
+        given += [("positive", self.positive), ("decision", self.decision)]
+        return "".join(f" --{name} {quote(value)}" for name, value in given if value)
+
+
+def review(
+    paths: Annotated[
+        list[str],
+        opt.argument(
+            "[MODEL] TABLE",
+            "A file that fit wrote, and a table; or a table with --label and --sensitive.",
+        ),
+    ],
+    drawing: Drawing,
+    columns: ReviewedColumns,
+    reviewed: opt.ReviewedFiles = None,
+    *,
+    text: TextFormat,
+    screen: Screen,
+) -> None:
+    """Draw rows to be looked at again, and say what the answers tell.
+
+    Each row is drawn with a known chance, so a few hundred answers tell fair rates, how labels were
+    altered, and how good decisions are. Fill in the column fair_decision with yes or no, or leave
+    it blank, and keep the file beside its .design.json.
+
+    Example: fairpc review loans.fairpc loans.csv -n 300 -o to_review.csv
+
+    Then: fairpc audit loans.fairpc loans.csv --reviewed to_review.csv
+
+    Without a model: fairpc review loans.csv --label approved --sensitive sex -n 300 -o rows.csv
+    """
+    answered = reviewed or []
+    _check_paths(paths, columns)
+    if drawing.output is not None:
+        check_new(drawing.output, [*paths, *answered])
+    elif not answered:
+        raise OptionError("there is nothing to do: draw rows with -n and -o, or give --reviewed")
+    model = loaded(paths[0]) if len(paths) == 2 else None
+    facts, drawn = None, dict[str, Any]()
+    with opened(paths[-1], text, {} if model is None else model.table_options_) as files:
+        with about(files.source):
+            if model is None:
+                subject = _without_model(files, columns, screen)
+            else:
+                subject = _with_model(model, files, columns, screen)
+        known = None
+        if answered:
+            known = read_reviews(answered, subject.cells, files.source, subject.about, screen)
+            facts = _estimated(subject, known[0], screen)
+        if drawing.output is not None:
+            with about(files.source):
+                drawn = _draw(subject, drawing, known, screen)
+            if screen.prints_text:
+                _say_next(drawing.output, paths, columns, answered)
+    if screen.json:
+        print_json({"review": facts, **drawn})
+
+
+def _check_paths(paths: Sequence[str], columns: ReviewedColumns) -> None:
+    """A model and a table; with a table alone the columns must be named."""
+    if len(paths) > 2:
+        raise OptionError(f"{len(paths)} files are given: give a model and a table, or a table")
+    if len(paths) == 2 and (columns.sensitive or columns.positive):
+        raise OptionError("--sensitive and --positive are for a table without a model: leave out")
+    if len(paths) == 1 and (columns.label is None or not columns.sensitive):
+        raise OptionError(
+            "there is a table and no model: give --label and --sensitive, or the model before it"
+        )
+
+
+def _with_model(
+    model: FittedModel, files: TableFiles, columns: ReviewedColumns, screen: Screen
+) -> Subject:
+    """A table as a model reads it."""
+    from fairpc.models import ReviewRows
+
+    note_absent(model, files, screen)
+    unseen = unseen_columns(model, files, None, screen)
+    cells, coding = ready(files.read(), files), model.coding_
+    label = column(cells.columns, columns.label or coding.labels.name, "--label", files.source)
+    name, h = _decided(cells, columns, files.source, model)
+    given = evidence(model, cells.drop(exactly([label])), unseen)
+    rows = ReviewRows.of(model, y=cells[label], decisions=h, **given)
+    hidden = (label, *coding.groups.column_names, *name)
+    return Subject(files.source, cells, label, hidden, rows)
+
+
+def _without_model(files: TableFiles, columns: ReviewedColumns, screen: Screen) -> Subject:
+    """A table with a quick model of it; rows are drawn evenly where none fits."""
+    from fairpc.models import ReviewRows
+
+    cells = ready(files.read(), files)
+    roles = ColumnOptions([columns.label or ""], columns.sensitive, columns.positive)
+    if columns.decision is not None:
+        roles = replace(
+            roles, drop=[column(cells.columns, columns.decision, "--decision", files.source)]
+        )
+    rows, uniform = labelled(files, roles), False
+    x = under_types(rows)
+    with Warned().watching():
+        try:
+            model = estimator(ModelOptions(model=LATENT, classifier="logistic"), rows.roles)
+            model.set_params(select="middle", sensitive_estimator=False)
+            model.fit(x, rows.y)
+        except FairpcError as error:
+            screen.note(f"no model of the label fits ({error}): rows are drawn evenly")
+            model, uniform, x = estimator(ModelOptions(model="TwoNB"), rows.roles), True, rows.X
+            model.fit(x, rows.y)
+    name, h = _decided(cells, columns, files.source, model)
+    found = ReviewRows.of(model, x, rows.y, decisions=h)
+    hidden = (rows.roles.label, *rows.roles.sensitive, *name)
+    return Subject(files.source, cells, rows.roles.label, hidden, found, uniform)
+
+
+def _decided(
+    cells: pl.DataFrame, columns: ReviewedColumns, source: str, model: FittedModel
+) -> tuple[tuple[str, ...], Floats | None]:
+    """The column of decisions and they as 0 and 1; none where the model decides."""
+    if columns.decision is None:
+        return (), None
+    name = column(cells.columns, columns.decision, "--decision", source)
+    return (name,), decisions_of(cells, name, classes_of(model))
+
+
+def classes_of(model: FittedModel) -> tuple[str, str]:
+    """The negative and the positive class."""
+    labels = model.coding_.labels
+    if len(labels.classes) != 2:
+        raise TableError(f"the label has {len(labels.classes)} classes: a review needs two")
+    return str(labels.classes[1 - labels.positive]), str(labels.positive_class)
+
+
+def _strata(subject: Subject, by: str) -> np.ndarray[Any, Any]:
+    """Values of a column as text, few enough to be covered."""
+    import polars as pl
+
+    name = column(subject.cells.columns, by, "--by", subject.source)
+    values = subject.cells[name].alias("").cast(pl.String).fill_null("")
+    if values.n_unique() > MOST_LEVELS:
+        raise TableError(
+            f"column {name!r} has {values.n_unique()} values: --by takes one of at most "
+            f"{MOST_LEVELS}"
+        )
+    return values.to_numpy().astype(str)
+
+
+def _draw(
+    subject: Subject,
+    drawing: Drawing,
+    known: tuple[Reviewed, tuple[str, ...]] | None,
+    screen: Screen,
+) -> dict[str, Any]:
+    """Draw the next batch, say what to expect of it, and write it; facts of it."""
+    n, output = drawing.n or 0, drawing.output or ""
+    quantity, seed = drawing.quantity, drawing.seed
+    reviewed, earlier = known or (None, ())
+    for name in (ID, ANSWER):
+        if name in subject.cells.columns:
+            raise TableError(f"the table has a column {name!r}, which a review adds: rename it")
+    strata = None if drawing.by is None else _strata(subject, drawing.by)
+    method: Any = "uniform" if subject.uniform else "active"
+    before = 0 if reviewed is None else int(reviewed.drawn.sum())
+    widths = subject.rows.widths(before + n, quantity, reviewed=reviewed, method=method)
+    batch = len(earlier) + 1
+    rng = np.random.default_rng([seed, batch])
+    given: dict[str, Any] = {"strata": strata, "reviewed": reviewed, "method": method}
+    design = subject.rows.design(n, quantity, **given, random_state=rng)
+    if screen.prints_text:
+        _say_widths(widths, str(subject.rows.classes[1]))
+    left_out = subject.rows.n_table - len(subject.rows.at)
+    if left_out:
+        screen.note(f"{counted(left_out, 'row')} without a label or a group cannot be drawn")
+    drawn = DrawnRows(
+        table=subject.source,
+        n_rows=subject.cells.height,
+        columns=tuple(subject.cells.columns),
+        fingerprint=fingerprint_of(subject.cells, subject.cells.columns),
+        label=subject.label,
+        classes=subject.about[1],
+        batch=batch,
+        earlier=earlier,
+        seed=seed,
+        quantity=quantity,
+        method=method,
+        rows=tuple(design.rows.tolist()),
+        probability=tuple(design.probability[design.rows].tolist()),
+    )
+    write_review(subject.cells, drawn, subject.hidden if drawing.blind else (), output)
+    return {
+        "output": output,
+        "design": design_of(output),
+        "batch": batch,
+        "drawn": len(design.rows),
+        "expected": [width.to_dict() for width in widths],
+    }
+
+
+def _say_widths(widths: Sequence[ExpectedWidth], positive: str) -> None:
+    """How well each rate would be known."""
+    from fairpc.auditing import rate_words
+
+    words, n = rate_words(positive), widths[0].n
+    altered = [width for width in widths if width.name == "mechanism_1"]
+    worst = max(altered or widths, key=lambda width: width.half_width)
+    say(
+        f"With {n:,} files the {words[worst.name]} would be known to "
+        f"±{100 * worst.half_width:.0f} points in group {worst.group} "
+        f"(±{100 * worst.alone:.0f} if the model helps nothing); for "
+        f"±{100 * worst.aim:.0f} points review {worst.n_needed:,}.\n",
+        "bold",
+    )
+    lines = [
+        (words[w.name], str(w.group), f"±{100 * w.half_width:.1f} points", f"{w.n_needed:,}")
+        for w in widths
+    ]
+    grid(("rate", "group", f"with {n:,} files", "files for ±5 points"), lines)
+
+
+def _say_next(
+    output: str, paths: Sequence[str], columns: ReviewedColumns, reviewed: Sequence[str]
+) -> None:
+    batch = f" (batch {len(reviewed) + 1})" if reviewed else ""
+    say(f"The rows are in {output}{batch}, their chances in {design_of(output)}: keep both.")
+    say(f"Fill in {ANSWER!r} with yes or no; leave it blank if you cannot tell.")
+    command = "audit" if len(paths) == 2 and not columns.options else "review"
+    files = "".join(f" --reviewed {quote(path)}" for path in (*reviewed, output))
+    say(f"Next: fairpc {command} {' '.join(map(quote, paths))}{columns.options}{files}")
+
+
+def _estimated(subject: Subject, reviewed: Reviewed, screen: Screen) -> ReviewFacts:
+    from fairpc.auditing import facts_of_review
+
+    facts = facts_of_review(subject.rows, reviewed)
+    if screen.prints_text:
+        show_review(facts)
+    return facts
+
+
+def show_review(facts: ReviewFacts) -> None:
+    """What a review told: rates, differences, what follows."""
+    answered = facts.n_drawn - facts.n_blank
+    say(f"\nWhat {answered:,} reviewed rows of {facts.n_rows:,} tell", "bold")
+    for sentence in facts.conclusions:
+        say(f"- {sentence}")
+    for sentence in facts.notes:
+        say(f"- {sentence}")
+    say()
+    head = ("rate", "group", "by the review", "reviewed rows alone", "recorded")
+    if facts.n_blank:
+        head = (*head, "worst case")
+    grid(head, _rate_lines(facts))
+    if facts.gaps:
+        grid(("difference, points", "groups", "by the review", "alone"), _gap_lines(facts))
+
+
+def _rate_lines(facts: ReviewFacts) -> Iterator[tuple[str, ...]]:
+    for rate in facts.rates:
+        line = (
+            rate.what,
+            rate.group,
+            _interval(rate.value, rate.interval) + (" few" if rate.few else ""),
+            _interval(rate.alone, rate.alone_interval),
+            "–" if rate.recorded is None else f"{rate.recorded:.1%}",
+        )
+        low, high = rate.worst
+        yield (*line, f"{low:.1%} to {high:.1%}") if facts.n_blank else line
+
+
+def _gap_lines(facts: ReviewFacts) -> Iterator[tuple[str, ...]]:
+    for gap in facts.gaps:
+        both = _points(gap.value, gap.interval), _points(gap.alone, gap.alone_interval)
+        yield gap.what, f"{gap.last} − {gap.first}", *both
+
+
+def _interval(value: float, limits: tuple[float, float]) -> str:
+    return f"{value:.1%} ({limits[0]:.1%} to {limits[1]:.1%})"
+
+
+def _points(value: float, limits: tuple[float, float]) -> str:
+    return f"{100 * value:+.1f} ({100 * limits[0]:+.1f} to {100 * limits[1]:+.1f})"

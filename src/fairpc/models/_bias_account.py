@@ -1,0 +1,214 @@
+"""How labels were altered, in words: the range that held-out labels leave, then the point.
+
+The range is the finding. The point is a convention: a rule where a model starts from scores
+(:mod:`fairpc.evidence._point`), the end of EM where it does not. Where the labels contradict the
+assumptions, nothing is said about altered labels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import Final
+
+import numpy as np
+
+from fairpc.core import NONE, Floats, counted
+from fairpc.data import TableCoding
+from fairpc.evidence import LEVEL, LabelBounds, SharedBounds, StratumBounds, WithinBounds
+from fairpc.models._settings import NAMED, stratum_names
+from fairpc.models._strata import Strata
+
+ZERO: Final = "0.0%"
+NO_DIFFERENCE: Final = (
+    "No difference between the groups needs explaining: their recorded rates are equal within "
+    "chance. Errors that all groups share cannot be seen in such a table; a review of some rows "
+    "would show them."
+)
+ASSUMED: Final = (
+    "These ranges need that a label depends on the features only through the fair decision and the "
+    "group. Whether it does (or some kinds of cases are always decided one way) only a review of "
+    "some rows can show."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class BiasAccount:
+    """How labels were altered, by group: ranges, a point, estimated numbers, sentences.
+
+    Attributes:
+        groups, classes: names.
+        mechanism: P(D = d | Df = f, S = s), [s, f, d]: the point.
+        counts: estimated number of training labels with Df = f, D = d in group s, [s, f, d].
+        ranges: least and largest P(D = d | Df = f, S = s) that held-out labels leave possible,
+            [s, f, d, end]; NaN where they contradict the assumptions, None where no range was
+            looked for.
+        contradiction: the sentence where they do; empty otherwise.
+        alike: whether the recorded rates of the groups are equal within chance.
+        level: of the ranges.
+    """
+
+    groups: tuple[str, ...]
+    classes: tuple[str, ...]
+    mechanism: Floats
+    counts: Floats
+    ranges: Floats | None = None
+    contradiction: str = ""
+    alike: bool = False
+    level: float = LEVEL
+
+    @property
+    def count_ranges(self) -> Floats | None:
+        """Least and largest number of labels with Df = f and D = d in group s, [s, f, d, end].
+
+        Of ``ranges`` alone: the rows of a group with a label are known, and P(Df, D | s) rises or
+        falls in b0 and in b1, so that its extremes are at two corners.
+        """
+        if self.ranges is None:
+            return None
+        recorded = self.counts.sum(axis=1)
+        n = recorded.sum(axis=1)
+        found = np.empty(self.ranges.shape)
+        for f in range(2):
+            # P(D = f | Df = 1 - f) and P(D = f | Df = f), as if f were the positive class.
+            b0, b1 = self.ranges[:, 1 - f, f], self.ranges[:, f, f]
+            rate = recorded[:, f] / np.maximum(n, 1e-300)
+            for end in range(2):
+                at = b0[:, 1 - end], b1[:, 1 - end]
+                share = (rate - at[0]) / np.maximum(at[1] - at[0], 1e-300)
+                missed = n * np.clip(share, 0.0, 1.0) * (1 - at[1])
+                found[:, f, 1 - f, end] = np.minimum(missed, recorded[:, 1 - f])
+        for f in range(2):
+            found[:, f, f] = recorded[:, f, None] - found[:, 1 - f, f, ::-1]
+        return found
+
+    @property
+    def most_altered(self) -> float:
+        """The largest P(D ≠ f | Df = f, S = s) of the point."""
+        return 1.0 - float(np.diagonal(self.mechanism, axis1=1, axis2=2).min())
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What can be said, one sentence for each way in which labels of a group were altered."""
+        if self.contradiction:
+            return (f"Nothing is said about altered labels. {self.contradiction}",)
+        own = tuple(
+            self._sentence(s, f, d) for s, f, d in np.ndindex(self.mechanism.shape) if d != f
+        )
+        first = (self.no_difference,) if self.no_difference else ()
+        return (*first, *own) if self.ranges is None else (*first, *own, ASSUMED)
+
+    @property
+    def no_difference(self) -> str:
+        """The sentence where the groups' recorded rates are equal; empty otherwise."""
+        said = self.alike and self.ranges is not None and not self.contradiction
+        return NO_DIFFERENCE if said else ""
+
+    def _sentence(self, s: int, f: int, d: int) -> str:
+        """How often a decision was recorded as another label; "none" where nothing else can be."""
+        who = f"In group {self.groups[s]}, of the people whose fair decision is {self.classes[f]}"
+        label, point = self.classes[d], self._point(s, f, d)
+        counts = self.count_ranges
+        if self.ranges is None or counts is None:
+            return f"{who}, {point} were recorded {label}: a point, whose range is not known."
+        low, high = (f"{end:.1%}" for end in self.ranges[s, f, d])
+        if high == ZERO:
+            return f"{who}, {NONE} were recorded {label} ({self.level:.0%} confidence)."
+        between = f"at most {high}" if low == ZERO else f"between {low} and {high}"
+        least, most = (round(end) for end in counts[s, f, d].tolist())
+        labels = (
+            f"{least:,} to {counted(most, 'label')}"
+            if least
+            else f"at most {counted(most, 'label')}"
+        )
+        return (
+            f"{who}, {between} were recorded {label} ({self.level:.0%} confidence; {labels}). "
+            f"Point by convention: {point}."
+        )
+
+    def _point(self, s: int, f: int, d: int) -> str:
+        share, n = f"{self.mechanism[s, f, d]:.1%}", round(float(self.counts[s, f, d]))
+        if share == ZERO:
+            return "under 0.1%"
+        return f"{share} (an estimated {counted(n, 'label')})"
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows; marks that could hide or turn text are shown by number."""
+        lines = (
+            "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in sentence)
+            for sentence in self.sentences
+        )
+        return f"<ul>{''.join(f'<li><bdi>{escape(line)}</bdi></li>' for line in lines)}</ul>"
+
+
+def mechanism_ranges(bounds: LabelBounds, positive: int, level: float = LEVEL) -> Floats:
+    """Least and largest P(D = d | Df = f, s) by the codes of the classes, [s, f, d, end].
+
+    Where each stratum has a mechanism of its own, [s, a, f, d, end].
+    """
+    own = bounds.mechanism_range(
+        level
+    )  # [..., f, end] of D = positive, the negative decision first
+    order = [0, 1] if positive else [1, 0]
+    both = np.stack([1 - own[..., ::-1], own], axis=-2)
+    return np.asarray(both[..., order, :, :][..., order, :], np.float64)
+
+
+def contradictions(bounds: LabelBounds, coding: TableCoding, strata: Strata) -> list[str]:
+    """A sentence where held-out labels leave nothing possible."""
+    tail = "or what was stated as known is wrong."
+    if isinstance(bounds, SharedBounds):
+        if not bounds.rejected(LEVEL):
+            return []
+        return [
+            f"The labels contradict the assumptions ({LEVEL:.0%} confidence): within "
+            f"{strata.n} strata, no mechanism that is the same in all of them fits the labels of "
+            "every group; the fair decision cannot be independent of the group within them, or "
+            "labels are altered differently in some, or depend on features otherwise than through "
+            f"the fair decision, {tail}"
+        ]
+    if isinstance(bounds, WithinBounds):
+        empty = bounds.rejected(LEVEL)
+        if not empty:
+            return []
+        names = stratum_names(strata, coding)
+        shown = "; ".join(names[a] for a in empty[:NAMED]) + ("; …" if len(empty) > NAMED else "")
+        return [
+            f"The labels contradict the assumptions ({LEVEL:.0%} confidence): in "
+            f"{counted(len(empty), 'stratum', 'strata')} ({shown}) no rate of the fair decision "
+            f"{coding.labels.positive_class} fits every group; it cannot be independent of the "
+            f"group there, or the label depends on features otherwise than through it, {tail}"
+        ]
+    if not bounds.rejected(LEVEL):
+        return []
+    least = bounds.differences(LEVEL).least()
+    clash = "what was stated as known leaves no fair rate that the labels allow"
+    if least.limit > bounds.delta:
+        allowed = "with the same rate in every group"
+        if bounds.delta > 0:
+            allowed = f"with rates that differ by {100 * bounds.delta:.3g} points at most"
+        clash = (
+            f"the fair rates of {coding.labels.positive_class} must differ by at least "
+            f"{100 * least.limit:.1f} points, with {least.above} above {least.below}; {allowed} "
+            "these labels cannot be explained"
+        )
+    return [
+        f"The labels contradict the assumptions ({LEVEL:.0%} confidence): {clash}. The fair "
+        "decision depends on the group, or the label depends on features otherwise than through "
+        f"the fair decision, {tail}"
+    ]
+
+
+def rates_alike(bounds: LabelBounds, level: float = LEVEL) -> bool:
+    """Whether no two groups have recorded rates that differ by more than chance."""
+    from scipy.special import ndtri
+
+    whole = [g.positive.whole for g in bounds.groups]
+    pairs = [(a, b) for i, a in enumerate(whole) for b in whole[:i]]
+    if not pairs or not isinstance(bounds, StratumBounds):
+        return False
+    z = float(ndtri(1 - (1 - level) / (2 * len(pairs))))
+    return all(abs(a.mean - b.mean) <= z * np.sqrt(a.variance + b.variance) for a, b in pairs)

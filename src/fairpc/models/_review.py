@@ -1,0 +1,320 @@
+"""Reviews of a model's table: which rows to look at again, and what the answers say of all rows.
+
+The statistics are those of :mod:`fairpc.evidence`, which takes plain arrays. Here a fitted model
+gives the arrays: labels, groups and decisions of its table, and P(Df = 1 | x, s, d).
+
+A model's own point alters as few labels as possible, and its posterior is close to 0 or 1: it says
+nothing about where to look. So P(D = 1 | x, s), which every model has, is turned into a posterior
+at the middle of the mechanisms that the labels leave possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.core import (
+    Array,
+    Bools,
+    Floats,
+    LearningError,
+    MetricError,
+    Positions,
+    check_array,
+)
+from fairpc.data import Column
+from fairpc.evidence import (
+    ExpectedWidth,
+    LabelBounds,
+    ReviewDesign,
+    ReviewEstimates,
+    expected_widths,
+    recalibrate_posterior,
+    review_design,
+    review_estimates,
+)
+from fairpc.models._tables import rows_in_order
+
+Quantity = Literal["all", "rates", "mechanism", "errors"]
+Batch = tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
+"""Positions of the rows that were drawn, the chance of each, and its answer."""
+
+_USUAL: Final = (0.05, 0.95)
+"""P(D = 1 | Df) where nothing is known of it: one label in twenty is altered."""
+_EDGE: Final = 0.02
+"""Least P(Df = 1 | x, s): a score beyond the middle of the set is not certain."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reviewed:
+    """Rows of a table that were drawn for review, and what reviewers said; of every row."""
+
+    truth: Floats  #: the fair decision, 1 = positive; NaN where nobody said
+    drawn: Bools
+    probability: Floats  #: chance of a row that was drawn, in its batch; else 1
+    batch: Positions  #: number of its batch, from 1; 0 where it was not drawn
+
+    @classmethod
+    def of(cls, n_rows: int, batches: Sequence[Batch]) -> Reviewed:
+        """What batches of a table of ``n_rows`` said, in their order.
+
+        Args:
+            n_rows: rows of the table.
+            batches: of each the positions of its rows, their chances, as
+                ``design.probability[design.rows]``, and the answers: 1 for the positive class, 0,
+                or NaN where reviewers could not tell.
+        """
+        truth, chance = np.full(n_rows, np.nan), np.ones(n_rows)
+        number = np.zeros(n_rows, np.intp)
+        for k, (rows, probability, answers) in enumerate(batches, 1):
+            at = check_array("rows", rows).astype(np.intp)
+            if at.size and not 0 <= at.min() <= at.max() < n_rows:
+                raise MetricError(f"batch {k} has a row that is not below {n_rows}: give positions")
+            if (number[at] > 0).any() or len(np.unique(at)) < len(at):
+                raise MetricError(f"batch {k} has a row that was drawn before: each is drawn once")
+            given = np.asarray(answers, np.float64)
+            known = given[~np.isnan(given)]
+            if given.shape != at.shape or not np.isin(known, (0.0, 1.0)).all():
+                raise MetricError(f"answers of batch {k} are not 0, 1 or NaN for each row drawn")
+            truth[at], chance[at], number[at] = given, probability, k
+        if not (number > 0).any():
+            raise MetricError("no row was drawn: give a batch")
+        return cls(truth, number > 0, chance, number)
+
+    def taken(self, rows: Positions) -> Reviewed:
+        """The same of some rows."""
+        return Reviewed(
+            self.truth[rows], self.drawn[rows], self.probability[rows], self.batch[rows]
+        )
+
+    @property
+    def n_batches(self) -> int:
+        return int(self.batch.max())
+
+
+@dataclass(frozen=True, eq=False)
+class ReviewRows:
+    """What a review is about: the rows of a table whose recorded label and group are known.
+
+    Attributes:
+        n_table: rows of the table.
+        at: positions of these rows in it.
+        y: recorded label, 1 = positive.
+        groups: name of each row's group.
+        decisions: to be audited, 1 = positive.
+        posterior: P(Df = 1 | x, s, d) of a model that did not see the truth.
+        columns: features by name, numbers in bins.
+        classes: the negative and the positive one.
+    """
+
+    n_table: int
+    at: Positions
+    y: Floats
+    groups: Array
+    decisions: Floats
+    posterior: Floats
+    columns: Mapping[str, Array]
+    classes: tuple[Any, Any]
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        X: Any,
+        y: Any,
+        sensitive_features: Any = None,
+        decisions: npt.ArrayLike | None = None,
+    ) -> ReviewRows:
+        """Of a fitted model and a table; ``decisions``, 0 or 1, take the place of the model's."""
+        coding = model._coding()
+        labels = coding.labels
+        if len(labels.classes) != 2:
+            raise LearningError(
+                f"the label has {len(labels.classes)} classes: a review needs two, merge some"
+            )
+        rows, given = rows_in_order(coding, X, y, sensitive_features), {}
+        if sensitive_features is not None:
+            given["sensitive_features"] = sensitive_features
+        at = np.flatnonzero((rows.d >= 0) & (rows.s >= 0))
+        if not len(at):
+            raise LearningError(
+                "no row has a known label and group: a review needs both, give the columns"
+            )
+        observed = model.predict_observed_proba(X, **given)[:, labels.positive]
+        h = model.predict(X, **given) == labels.positive_class if decisions is None else decisions
+        d = np.asarray(rows.d[at] == labels.positive, np.float64)
+        s = np.asarray(rows.s[at], np.intp)
+        return cls(
+            n_table=rows.n_rows,
+            at=at,
+            y=d,
+            groups=np.array(coding.group_names, dtype=object)[s].astype(str),
+            decisions=np.asarray(h, np.float64)[at],
+            posterior=posterior_at(middle_mechanism(model), observed[at], d, s),
+            columns={
+                column.name: _levels(column, rows.x[at, j])
+                for j, column in enumerate(coding.features.columns)
+                if column.name not in coding.groups.column_names
+            },
+            classes=(labels.classes[1 - labels.positive], labels.positive_class),
+        )
+
+    def corrected(self, reviewed: Reviewed | None) -> Floats:
+        """The posterior after a review, for the next batch."""
+        if reviewed is None or np.isnan(reviewed.truth[self.at]).all():
+            return self.posterior
+        own = reviewed.taken(self.at)
+        return recalibrate_posterior(
+            self.posterior,
+            own.truth,
+            self.y,
+            self.groups,
+            probability=own.probability,
+            batch=own.batch,
+        )
+
+    def design(
+        self,
+        n: int,
+        quantity: Quantity = "all",
+        *,
+        strata: npt.ArrayLike | None = None,
+        reviewed: Reviewed | None = None,
+        method: Literal["active", "uniform"] = "active",
+        random_state: int | np.random.Generator | None = None,
+    ) -> ReviewDesign:
+        """Rows drawn for review, by their positions in the table; see ``review_design``."""
+        drawn = review_design(
+            self.corrected(reviewed),
+            n,
+            **self._known,
+            quantity=quantity,
+            method=method,
+            strata=None if strata is None else np.asarray(strata)[self.at],
+            reviewed=None if reviewed is None else reviewed.drawn[self.at],
+            random_state=random_state,
+        )
+        chance = np.zeros(self.n_table)
+        chance[self.at] = drawn.probability
+        chance.flags.writeable = False
+        return ReviewDesign(chance, self.at[drawn.rows], n, method, quantity, drawn.draw)
+
+    def widths(
+        self,
+        n: int,
+        quantity: Quantity = "all",
+        *,
+        reviewed: Reviewed | None = None,
+        method: Literal["active", "uniform"] = "active",
+    ) -> tuple[ExpectedWidth, ...]:
+        """How well each rate would be known with n reviewed rows in all."""
+        given = {"quantity": quantity, "method": method, **self._known}
+        return expected_widths(self.corrected(reviewed), min(n, len(self.at)), **given)
+
+    def estimates(
+        self, reviewed: Reviewed, *, level: float = 0.95, alone: bool = False
+    ) -> ReviewEstimates:
+        """What a review says of these rows; ``alone``: of reviewed rows, without the posterior."""
+        import polars as pl
+
+        own = reviewed.taken(self.at)
+        return review_estimates(
+            own.truth,
+            self.y,
+            self.groups,
+            probability=own.probability,
+            posterior=None if alone else self.posterior,
+            drawn=own.drawn,
+            batch=own.batch,
+            decisions=self.decisions,
+            X=None if alone else pl.DataFrame(dict(self.columns)),
+            level=level,
+        )
+
+    @property
+    def _known(self) -> dict[str, Any]:
+        return {"sensitive_features": self.groups, "y": self.y, "decisions": self.decisions}
+
+
+class Reviewable:
+    """A fitted model that says which rows to review."""
+
+    def review(
+        self,
+        X: Any,
+        y: Any,
+        n: int,
+        *,
+        sensitive_features: Any = None,
+        quantity: Quantity = "all",
+        strata: npt.ArrayLike | None = None,
+        reviewed: Reviewed | None = None,
+        random_state: int | np.random.Generator | None = None,
+    ) -> ReviewDesign:
+        """Draw n rows to be looked at again, each with a known chance.
+
+        Rows without a label or a group are not drawn. Give the answers, as :class:`Reviewed`, to
+        ``fairpc.audit(…, reviewed=…)``, and to the next call for another batch.
+
+        Args:
+            X: table in memory.
+            y: recorded labels.
+            n: rows to draw.
+            sensitive_features: groups given apart, as at fit.
+            quantity: what to be precise about: "rates", "mechanism", "errors" of this model's
+                decisions, or "all".
+            strata: levels that must be covered, one per row.
+            reviewed: earlier batches.
+            random_state: seed or generator.
+        """
+        rows = ReviewRows.of(self, X, y, sensitive_features)
+        how: dict[str, Any] = {"strata": strata, "reviewed": reviewed}
+        return rows.design(n, quantity, **how, random_state=random_state)
+
+
+def middle_mechanism(model: Any) -> Floats:
+    """P(D = 1 | Df = f, S = s) in the middle of what labels leave possible, [s, f], 1 = positive.
+
+    Where labels contradict equal fair rates, of what they leave possible without them; where the
+    model has not looked at it, one label in twenty is altered.
+    """
+    coding = model._coding()
+    usual = np.tile(_USUAL, (len(coding.groups.names), 1))
+    bounds: LabelBounds | None = model.label_ends_ if model._latent else None
+    if bounds is None:
+        return usual
+    for ranges in _ranges(bounds):
+        middle = ranges.mean(axis=-1)
+        middle = middle if middle.ndim == 2 else middle.mean(axis=1)
+        if (middle[:, 1] - middle[:, 0] > _EDGE).all():  # not so where some are NaN
+            return np.asarray(middle, np.float64)
+    return usual
+
+
+def _ranges(bounds: LabelBounds) -> Iterator[Floats]:
+    """Ranges of P(D = 1 | Df, S): with equal fair rates, then without."""
+    yield bounds.mechanism_range()
+    with suppress(MetricError):  # a mechanism that strata share needs them
+        yield bounds.with_delta(1.0).mechanism_range()
+
+
+def posterior_at(mechanism: Floats, observed: Floats, y: Floats, groups: Positions) -> Floats:
+    """P(Df = 1 | x, s, d) where P(D = 1 | x, s) and the mechanism are known."""
+    b0, b1 = mechanism[groups].T
+    q = np.clip((observed - b0) / (b1 - b0), _EDGE, 1 - _EDGE)
+    one = np.where(y == 1, b1, 1 - b1) * q
+    zero = np.where(y == 1, b0, 1 - b0) * (1 - q)
+    total = one + zero
+    return np.asarray(np.divide(one, total, out=q.copy(), where=total > 0), np.float64)
+
+
+def _levels(column: Column, codes: Array) -> Array:
+    """A feature as the tests take it: bins by their number, names as text; missing as such."""
+    if column.binned:
+        return np.where(codes < 0, np.nan, codes.astype(np.float64))
+    return np.array([*column.labels, ""], dtype=object)[codes]

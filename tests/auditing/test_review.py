@@ -1,0 +1,62 @@
+"""What an audit says after a review: conclusions of the two tests, and the facts of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairpc.auditing._review import ReviewFacts, facts_of_review
+from fairpc.core import record, serialise
+from fairpc.models import Reviewed, ReviewRows
+
+N = 3000
+
+
+def review(*, fair: tuple[float, float], altering: bool) -> tuple[ReviewFacts, np.ndarray]:  # type: ignore[type-arg]
+    """600 random reviews of a table with these fair rates; one column may alter labels."""
+    rng = np.random.default_rng(0)
+    s = rng.integers(0, 2, N)
+    truth = (rng.random(N) < np.array(fair)[s]).astype(float)
+    branch = rng.choice(["north", "south"], N)
+    missed = np.where(altering & (branch == "north"), 0.7, 0.1)
+    y = np.where(rng.random(N) < missed, 0.0, truth)
+    rows = ReviewRows(
+        n_table=N,
+        at=np.arange(N),
+        y=y,
+        groups=np.array(["a", "b"])[s],
+        decisions=(rng.random(N) < 0.5).astype(float),
+        posterior=np.where(y == 1, 0.95, 0.2),
+        columns={"branch": branch.astype(object), "noise": rng.random(N)},
+        classes=("no", "yes"),
+    )
+    drawn = rng.choice(N, 600, replace=False)
+    chance = np.full(600, 600 / N)
+    return facts_of_review(rows, Reviewed.of(N, [(drawn, chance, truth[drawn])])), truth
+
+
+def test_tied_rates_and_one_mechanism_may_be_kept() -> None:
+    facts, truth = review(fair=(0.5, 0.5), altering=False)
+    rates, columns = facts.conclusions
+    assert "does not contradict equal fair rates" in rates
+    assert "No column is seen to alter labels" in columns
+    assert [test.rejected for test in facts.columns] == [False, False]
+    rate = facts.rates[0]
+    assert (rate.name, rate.group) == ("fair_rate", "a")
+    assert rate.interval[0] < truth.mean() < rate.interval[1]
+    assert rate.recorded is not None
+    assert rate.recorded < rate.value
+
+
+def test_what_contradicts_is_named() -> None:
+    facts, _ = review(fair=(0.6, 0.3), altering=True)
+    rates, columns = facts.conclusions
+    assert "contradicts equal fair rates" in rates
+    assert "delta=" in rates
+    assert "Labels depend on branch" in columns
+    assert "given=['branch']" in columns
+    assert {test.column for test in facts.columns if test.rejected} == {"branch"}
+
+
+def test_facts_are_read_back() -> None:
+    facts, _ = review(fair=(0.5, 0.5), altering=False)
+    assert record(ReviewFacts, serialise(facts)) == facts

@@ -1,0 +1,268 @@
+"""Reviews from the command line: draw, fill in, audit, next batch; and files that do not belong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cli.calls import answer, called, names
+from fairpc.cli import _review_files as files
+from fairpc.cli import main
+from fairpc.core import LearningError
+from fairpc.datasets import load_loans
+from fairpc.models import LatentDecision
+
+LABEL = ("--label", "approved", "--sensitive", "sex")
+N_ROWS = 1500
+MODEL, TABLE = "loans.fairpc", "loans.csv"
+
+
+@pytest.fixture(scope="module")
+def truth() -> pl.DataFrame:
+    data = load_loans("truth")
+    rows = data.X.with_columns(sex=data.sensitive, approved=data.y, deserving=data.df)
+    return rows.head(N_ROWS).select(pl.exclude("deserving"), "deserving")
+
+
+@pytest.fixture(scope="module")
+def drawn(truth: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table, a model and 200 rows to review, filled in."""
+    folder = tmp_path_factory.mktemp("review")
+    truth.drop("deserving").write_csv(folder / TABLE)
+    fit = ["fit", str(folder / TABLE), *LABEL, "--structure", "chow-liu"]
+    draw = ["review", str(folder / MODEL), str(folder / TABLE), "-n", "200"]
+    for words in ([*fit, "-o", str(folder / MODEL)], [*draw, "-o", str(folder / "to_review.csv")]):
+        with pytest.raises(SystemExit) as ended:
+            main([*words, "--quiet"])
+        assert ended.value.code == 0
+    fill(folder / "to_review.csv", truth)
+    return folder
+
+
+@pytest.fixture
+def work(drawn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory: a copy of that folder."""
+    for path in drawn.iterdir():
+        shutil.copy(path, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def fill(path: Path, truth: pl.DataFrame) -> None:
+    """Answer as the truth does."""
+    rows = pl.read_csv(path)
+    answers = truth["deserving"][rows["review_id"].to_list()]
+    rows.with_columns(fair_decision=answers).write_csv(path)
+
+
+def change(path: str, edit: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
+    edit(pl.read_csv(path, infer_schema=False)).write_csv(path)
+
+
+def test_a_file_to_fill_in(work: Path, truth: pl.DataFrame) -> None:
+    rows = pl.read_csv(work / "to_review.csv")
+    assert rows.columns == ["review_id", *truth.columns[:-1], "fair_decision"]
+    assert rows.height == rows["review_id"].n_unique() == 200
+    np.testing.assert_array_equal(rows["income"], truth["income"][rows["review_id"].to_list()])
+    design = json.loads((work / "to_review.csv.design.json").read_text())
+    assert design["rows"] == rows["review_id"].to_list()
+    assert design["classes"] == ["no", "yes"]
+    assert all(0 < p <= 1 for p in design["probability"])
+
+
+def test_the_loop(work: Path, truth: pl.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+    reviewed = ("--reviewed", "to_review.csv")
+    ended = called(capsys, "review", MODEL, TABLE, *reviewed, "-n", "100", "-o", "next.csv")
+    assert ended.code == 0, ended.err
+    assert "What 200 reviewed rows of 1,500 tell" in ended.out
+    assert "With 300 files" in ended.out
+    assert "batch 2" in ended.out
+    first, second = (set(pl.read_csv(f)["review_id"]) for f in ("to_review.csv", "next.csv"))
+    assert len(second) == 100
+    assert not first & second
+    fill(work / "next.csv", truth)
+    audit = ("audit", MODEL, TABLE, *reviewed, "--reviewed", "next.csv", "--no-trade-off")
+    found = answer(capsys, *audit, "-o", "report.html")["review"]
+    assert (found["n_drawn"], found["n_blank"], found["n_batches"]) == (300, 0, 2)
+    page = (work / "report.html").read_text()
+    assert page.index('id="review"') < page.index('id="data"')
+    assert "What the review told" in page
+    for rate in found["rates"]:
+        if rate["name"] == "fair_rate":
+            true = truth.filter(sex=rate["group"])["deserving"] == "yes"
+            assert rate["interval"][0] <= true.mean() <= rate["interval"][1]
+            narrow, wide = (np.ptp(rate[k]) for k in ("interval", "alone_interval"))
+            assert narrow < wide
+    refused = {r["group"]: r["interval"] for r in found["rates"] if r["name"] == "mechanism_1"}
+    assert refused["F"][1] < refused["M"][0]
+    alone = called(capsys, "review", MODEL, TABLE, "--reviewed", "next.csv")
+    assert alone.code == 2
+    assert "batch 2" in alone.err
+
+
+def test_without_a_model(
+    work: Path, truth: pl.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    decided = truth["income"].gt(55).cast(pl.Int64)
+    truth.drop("deserving").with_columns(decided=decided).write_csv("decided.csv")
+    options = ("decided.csv", *LABEL, "--decision", "decided")
+    draw = ("-n", "80", "-o", "rows.csv", "--blind", "--for", "errors", "--by", "purpose")
+    ended = called(capsys, "review", *options, *draw)
+    assert ended.code == 0, ended.err
+    assert "--decision decided --reviewed rows.csv" in ended.out
+    shown = pl.read_csv("rows.csv")
+    assert not {"sex", "approved", "decided"} & set(shown.columns)
+    assert shown["purpose"].value_counts()["count"].min() >= 4
+    fill(work / "rows.csv", truth)
+    change("rows.csv", lambda rows: rows.with_columns(fair_decision=_blank_first(rows)))
+    found = answer(capsys, "review", *options, "--reviewed", "rows.csv")["review"]
+    assert (found["n_drawn"], found["n_blank"]) == (80, 1)
+    assert any("Rows without an answer: 1 of 80" in note for note in found["notes"])
+
+
+def _blank_first(rows: pl.DataFrame) -> pl.Series:
+    return pl.Series([None, *rows["fair_decision"].to_list()[1:]])
+
+
+def test_a_table_that_no_model_fits_is_drawn_evenly(
+    work: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise LearningError("the classifier gives all rows of a group one score")
+
+    monkeypatch.setattr(LatentDecision, "fit", refuse)
+    ended = called(capsys, "review", TABLE, *LABEL, "-n", "50", "-o", "rows.csv")
+    assert ended.code == 0, ended.err
+    assert "rows are drawn evenly" in ended.err
+    design = json.loads((work / "rows.csv.design.json").read_text())
+    assert len(set(np.round(design["probability"], 9))) == 1
+
+
+def test_a_workbook(work: Path, truth: pl.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("fastexcel")
+    ended = called(capsys, "review", MODEL, TABLE, "-n", "60", "-o", "rows.xlsx")
+    assert ended.code == 0, ended.err
+    rows = pl.read_excel("rows.xlsx")
+    answers = (truth["deserving"][rows["review_id"].to_list()] == "yes").cast(pl.Float64)
+    rows.with_columns(fair_decision=answers).write_excel("rows.xlsx")
+    found = answer(capsys, "review", MODEL, TABLE, "--reviewed", "rows.xlsx")["review"]
+    assert (found["n_drawn"], found["n_blank"]) == (60, 0)
+
+
+def _edit_design(old: str, new: str) -> None:
+    path = Path("to_review.csv.design.json")
+    path.write_text(path.read_text().replace(old, new, 1))
+
+
+def _answers(**columns: pl.Expr) -> None:
+    change("to_review.csv", lambda rows: rows.with_columns(**columns))
+
+
+BAD: dict[str, tuple[Callable[[], object], str]] = {
+    "a row that was not drawn": (
+        lambda: _answers(review_id=pl.col("review_id").cast(pl.Int64) + N_ROWS),
+        "which was not drawn",
+    ),
+    "an id that is no number": (lambda: _answers(review_id=pl.lit("x")), "which was not drawn"),
+    "an id twice": (
+        lambda: change("to_review.csv", lambda rows: pl.concat([rows, rows.head(1)])),
+        "twice",
+    ),
+    "an unknown answer": (lambda: _answers(fair_decision=pl.lit("perhaps")), "no answer: give"),
+    "no answer at all": (
+        lambda: _answers(fair_decision=pl.lit(None, pl.String)),
+        "has no answer yet",
+    ),
+    "no column of answers": (
+        lambda: change("to_review.csv", lambda rows: rows.drop("fair_decision")),
+        "no column 'fair_decision'",
+    ),
+    "a header alone": (lambda: change("to_review.csv", lambda rows: rows.head(0)), "no rows"),
+    "an empty file": (lambda: Path("to_review.csv").write_text(""), "empty"),
+    "a table in another order": (
+        lambda: change(TABLE, lambda rows: rows.reverse()),
+        "has changed since",
+    ),
+    "a table with another value": (
+        lambda: change(TABLE, lambda rows: rows.with_columns(income=pl.lit("40.0"))),
+        "has changed since",
+    ),
+    "no design": (lambda: Path("to_review.csv.design.json").unlink(), "there is no to_review.csv"),
+    "an edited design": (lambda: _edit_design('"seed": 0', '"seed": 1'), "was edited"),
+    "a design cut in half": (
+        lambda: Path("to_review.csv.design.json").write_text('{"format": "fairpc review"'),
+        "truncated or altered",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_files_that_do_not_belong(
+    case: str, work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spoil, sentence = BAD[case]
+    spoil()
+    before = names(work)
+    ended = called(
+        capsys, "review", MODEL, TABLE, "--reviewed", "to_review.csv", "-n", "10", "-o", "next.csv"
+    )
+    assert ended.code == 2
+    assert sentence in ended.err
+    assert ended.err.count("\n") == 1
+    assert names(work) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("-n", "10", "-o", "to_review.csv"), "may hold answers"),
+        (("-n", "10"), "go together"),
+        (("-n", "9999", "-o", "next.csv"), "n is 9999"),
+        (("-n", "10", "-o", "next.csv", "--by", "income"), "at most 20"),
+        ((), "nothing to do"),
+    ],
+)
+def test_options_that_do_not_fit(
+    words: tuple[str, ...], sentence: str, work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = names(work)
+    ended = called(capsys, "review", MODEL, TABLE, *words)
+    assert ended.code == 2
+    assert sentence in ended.err
+    assert names(work) == before
+
+
+def test_rows_lost_on_the_way_leave_no_design(
+    work: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("no space")
+
+    monkeypatch.setattr(files, "write_table", fail)
+    before = names(work)
+    assert called(capsys, "review", MODEL, TABLE, "-n", "10", "-o", "next.csv").code == 2
+    assert names(work) == before
+
+
+@pytest.mark.parametrize(
+    ("classes", "yes", "no"),
+    [
+        (("no", "yes"), ["Yes", "1", "TRUE", "1.0"], ["NO ", "0", "False"]),
+        (("rejected", "approved"), ["Approved", "yes"], ["rejected", "no", "0"]),
+        (("1", "2"), ["2", "yes", "true"], ["1", "no"]),
+    ],
+)
+def test_words_for_answers(classes: tuple[str, str], yes: list[str], no: list[str]) -> None:
+    assert files._understood(pl.Series(yes), classes) == [1.0] * len(yes)
+    assert files._understood(pl.Series(no), classes) == [0.0] * len(no)
+
+
+def test_words_that_could_mean_either_are_none() -> None:
+    """Where 1 names the negative class, 0 has no meaning."""
+    assert files._understood(pl.Series(["0"]), ("1", "2")) == [None]
