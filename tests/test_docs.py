@@ -39,7 +39,13 @@ def _blocks(page: Path) -> list[tuple[str, str]]:
     return _BLOCK.findall(page.read_text("utf-8"))
 
 
-LONG = ("README.md", "docs/tutorial.md", "docs/how-to/filings.md", "docs/how-to/own-classifier.md")
+LONG = (
+    "README.md",
+    "docs/tutorial.md",
+    "docs/how-to/filings.md",
+    "docs/how-to/own-classifier.md",
+    "docs/how-to/reviews.md",
+)
 """Pages that fit whole tables and audit them, half a minute each."""
 WITH_EXAMPLES = [
     pytest.param(page, id=_name(page), marks=[pytest.mark.slow] if _name(page) in LONG else [])

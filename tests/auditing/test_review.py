@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from fairpc.auditing._review import ReviewFacts, facts_of_review
-from fairpc.core import record, serialise
+from fairpc.core import Floats, record, serialise
 from fairpc.models import Reviewed, ReviewRows
 
 N = 3000
 
 
-def review(*, fair: tuple[float, float], altering: bool) -> tuple[ReviewFacts, np.ndarray]:  # type: ignore[type-arg]
+def review(*, fair: tuple[float, float], altering: bool) -> tuple[ReviewFacts, Floats]:
     """600 random reviews of a table with these fair rates; one column may alter labels."""
     rng = np.random.default_rng(0)
     s = rng.integers(0, 2, N)

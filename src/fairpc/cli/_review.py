@@ -362,9 +362,9 @@ def show_review(facts: ReviewFacts) -> None:
     for sentence in facts.notes:
         say(f"- {sentence}")
     say()
-    head = ("rate", "group", "by the review", "reviewed rows alone", "recorded")
+    head = ["rate", "group", "by the review", "reviewed rows alone", "recorded"]
     if facts.n_blank:
-        head = (*head, "worst case")
+        head.append("worst case")
     grid(head, _rate_lines(facts))
     if facts.gaps:
         grid(("difference, points", "groups", "by the review", "alone"), _gap_lines(facts))
