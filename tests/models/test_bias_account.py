@@ -87,7 +87,8 @@ def test_ranges_of_labels_are_those_of_all_mechanisms(account: BiasAccount) -> N
     recorded = account.counts[0].sum(axis=0)
     n = recorded.sum()
     rate = recorded[1] / n
-    grid = (np.linspace(*account.ranges[0, f, 1], 9) for f in range(2))
+    low, high = account.ranges[0, :, 1].T
+    grid = (np.linspace(low[f], high[f], 9) for f in range(2))
     b0, b1 = (each.ravel() for each in np.meshgrid(*grid))
     apart = b1 - b0 > 1e-9  # where labels do not depend on the decision, nothing is known of it
     if not apart.any():

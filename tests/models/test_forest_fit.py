@@ -291,10 +291,12 @@ def test_a_mechanism_is_found_in_rows_drawn_from_a_forest() -> None:
 
 def test_a_prior_decides_only_where_it_is_asked_for() -> None:
     rows, _ = logistic(5, 600)
-    ruled = [fitted(rows, mechanism_prior=p).mechanism for p in (30.0, 0.0)]
-    np.testing.assert_array_equal(*ruled)
-    asked = [with_range(rows, between=False, mechanism_prior=p)[0].mechanism for p in (30.0, 0.0)]
-    assert not np.array_equal(*asked)
+    one, two = (fitted(rows, mechanism_prior=p).mechanism for p in (30.0, 0.0))
+    np.testing.assert_array_equal(one, two)
+    one, two = (
+        with_range(rows, between=False, mechanism_prior=p)[0].mechanism for p in (30.0, 0.0)
+    )
+    assert not np.array_equal(one, two)
 
 
 # --- weights, holes, knowledge ----------------------------------------------------------------

@@ -311,6 +311,7 @@ def test_the_bias_is_told_in_sentences() -> None:
     model = FairPC(structure="chow-liu").fit(table, labels, sensitive_features=group)
     account = model.explain_bias()
     assert account.counts.sum() == pytest.approx(len(table))
+    assert account.ranges is not None
     lost, (low, high) = account.mechanism[0, 1, 0], account.ranges[0, 1, 0]
     sentence = (
         f"In group F, of the people whose fair decision is good, between {low:.1%} and {high:.1%} "
