@@ -26,7 +26,7 @@ from fairpc.learners import CLASSIFIER_KINDS
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._distribution import FairDistribution, top_rates
 from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
-from fairpc.models._fair_layers import LATENT, Layout, feature_circuits
+from fairpc.models._fair_layers import Layout, feature_circuits
 from fairpc.models._file import (
     ESTIMATORS,
     KEPT,
@@ -187,13 +187,12 @@ def _circuits(saved: SavedCircuits, coding: TableCoding) -> CircuitClassifier:
 
 
 def _layout(model: CircuitClassifier, coding: TableCoding) -> Layout:
-    return Layout(
+    return Layout.of_model(
+        model._model,
         len(coding.groups.names),
         len(coding.labels.classes),
         coding.features.names,
         tuple(coding.features.arities),
-        latent=model._model in LATENT,
-        tied=model._model != "TwoNB",
         strata=model._strata(coding),
     )
 

@@ -164,7 +164,8 @@ def _label_bounds(scored: ScoredRows, names: tuple[str, ...]) -> LabelBounds:
     given = scored.labels, scored.scores, scored.groups, scored.folds, names, alike, scored.persons
     own = scored.rows.strata
     strata = scored.strata if own else None
-    return label_bounds(*given, strata=strata, n_strata=own.n, within=own.within)
+    found = label_bounds(*given, strata=strata, n_strata=own.n, within=own.within)
+    return found.with_delta(own.delta) if own.delta else found
 
 
 def _refuse_alike(pi: float) -> None:
