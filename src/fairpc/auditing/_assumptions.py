@@ -202,7 +202,8 @@ def assumption_test(job: Job) -> Tested:
         plain = test_assumptions(*given, level=settings.level, progress=watch, **asked)
         return Tested(rows, kept, given, asked, plain, None)
     fit = TopSets.of(*given, progress=watch, **asked)
-    return Tested(rows, kept, given, asked, fit.test(settings.level), fit)
+    delta = 0.0 if job.strata else job.strata.delta
+    return Tested(rows, kept, given, asked, fit.test(settings.level, delta), fit)
 
 
 def test_within_strata(job: Job) -> StrataTest | TestsByStratum | None:
@@ -214,7 +215,7 @@ def test_within_strata(job: Job) -> StrataTest | TestsByStratum | None:
         raise AuditError(job.left_out["decidable.test"])
     where, level = job.strata.codes(tested.rows.x)[tested.kept], job.settings.level
     if job.strata.within:
-        asked = tested.asked | {"given": where, "mechanism": "within"}
+        asked = tested.asked | {"given": where, "mechanism": "within", "delta": job.strata.delta}
         watch = _splits_of(job, "strata.test")
         each: TestsByStratum = test_assumptions(*tested.given, level=level, progress=watch, **asked)
         return each
@@ -328,7 +329,7 @@ def _sets(test: AssumptionTest) -> Iterator[ConfidenceSet]:
 def learned_rate(job: Job, test: AssumptionFacts) -> LearnedRate | None:
     """Whether the rate of fair decisions that was learned is one that the rows leave possible."""
     model, rows = job.model, job.rows
-    if test.rejected or job.strata or not model._latent:
+    if test.rejected or job.strata or job.strata.delta or not model._latent:
         return None
     rates = dict(zip(rows.classes, map(float, model.fair_rate_), strict=True))
     one = max(test.sets, key=lambda s: max(s.lower - rates[s.label], rates[s.label] - s.upper))

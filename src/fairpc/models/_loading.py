@@ -91,12 +91,31 @@ def _model_of(content: dict[str, Any], repair: str) -> FittedModel:
     if content.get("model") == LATENT_DECISION:
         kind = SavedScores
     saved = record(kind, content, "the file", exact=True, repair=repair)
-    # A setting that files did not have before rates could differ.
-    saved = replace(saved, settings={"delta": 0.0} | saved.settings)
+    saved = _with_delta(saved)
     coding = TableCoding.from_dict(saved.coding)
     made = _scored(saved, coding) if isinstance(saved, SavedScores) else _circuits(saved, coding)
     _restore(made, saved, coding)
     return made
+
+
+def _with_delta(saved: SavedScores | SavedCircuits) -> SavedScores | SavedCircuits:
+    """What a file says that was written before rates could differ: they do not."""
+    settings = {"delta": 0.0} | saved.settings
+    if isinstance(saved, SavedCircuits):
+        return replace(saved, settings=settings, ends=_same_rates(saved.ends))
+    score_map = saved.score_map
+    if "ends" in score_map:
+        score_map = score_map | {"ends": _same_rates(score_map["ends"])}
+    return replace(saved, settings=settings, score_map=score_map)
+
+
+def _same_rates(bounds: Any) -> Any:
+    """Bounds of such a file; of strata that have mechanisms of their own, each has them."""
+    if not isinstance(bounds, dict):
+        return bounds
+    if isinstance(bounds.get("strata"), list):
+        return bounds | {"strata": [_same_rates(own) for own in bounds["strata"]]}
+    return {"delta": 0.0} | bounds if "pi" in bounds else bounds
 
 
 def _restore(model: FittedModel, saved: Saved, coding: TableCoding) -> None:
