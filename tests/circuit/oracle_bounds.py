@@ -1,4 +1,4 @@
-"""Parameters within bounds by a general optimiser; shares no code with fairpc.circuit._em."""
+"""Parameters within bounds by a general optimiser; shares no code with fairpc.circuit._bounds."""
 
 from __future__ import annotations
 
@@ -32,3 +32,24 @@ def best_value(counts: Array, lower: Array, upper: Array) -> float:
     }
     found = optimize.minimize(loss, start, method="SLSQP", **options)
     return value(counts, np.clip(found.x, lower, upper))
+
+
+def best_near_value(
+    hits: Array, totals: Array, distance: float, lower: Array, upper: Array
+) -> float:
+    """The maximum of Σ h log π + (n − h) log(1 − π) with all π in a window of this width.
+
+    By a grid of windows and, as each share is by itself there, grids of shares within each.
+    """
+    best = -np.inf
+    for start in np.linspace(-distance, 1, 401):
+        total = 0.0
+        for h, n, low, high in zip(hits, totals, lower, upper, strict=True):
+            ends = max(start, low, 1e-300), min(start + distance, high, 1 - 1e-16)
+            if ends[0] > ends[1]:
+                total = -np.inf
+                break
+            tried = np.linspace(*ends, 101)
+            total += float((h * np.log(tried) + (n - h) * np.log1p(-tried)).max())
+        best = max(best, total)
+    return best

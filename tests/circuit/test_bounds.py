@@ -9,8 +9,18 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from circuit.oracle_bounds import Array, best_value, value
-from fairpc.circuit import Bounds, Graph, em, em_of_sets, filled, laplace, maximize, prepare
+from circuit.oracle_bounds import Array, best_near_value, best_value, value
+from fairpc.circuit import (
+    Bounds,
+    Graph,
+    em,
+    em_of_sets,
+    filled,
+    laplace,
+    maximize,
+    near_shares,
+    prepare,
+)
 from fairpc.circuit._em import fit
 from fairpc.data import Table
 from fairpc.errors import CircuitError
@@ -156,3 +166,44 @@ def test_bounds_that_leave_nothing_are_refused() -> None:
         Bounds.of(graph, [0.6, 0.0], [0.5, 1.0])
     with pytest.raises(CircuitError, match="for each of the 2 parameters"):
         Bounds.of(graph, [0.0], [1.0])
+
+
+def test_near_shares_by_hand() -> None:
+    # 8 of 10 and 2 of 10: alone .8 and .2. At a distance of .2 they meet round the middle, for the
+    # problem is the same from both ends.
+    hits, totals = np.array([8.0, 2.0]), np.array([10.0, 10.0])
+    np.testing.assert_allclose(near_shares(hits, totals, 0.2), [0.6, 0.4], atol=1e-15)
+    np.testing.assert_allclose(near_shares(hits, totals, 0.0), [0.5, 0.5], atol=1e-15)
+    np.testing.assert_array_equal(near_shares(hits, totals, 0.7), [0.8, 0.2])
+    # A group without counts keeps its share as far as the others let it, and moves none of them.
+    three = near_shares(np.append(hits, 0.0), np.append(totals, 0.0), 0.2, silent=0.1)
+    np.testing.assert_allclose(three, [0.6, 0.4, 0.4], atol=1e-15)
+
+
+def test_one_share_for_all_is_the_pooled_one() -> None:
+    rng = np.random.default_rng(0)
+    totals = rng.exponential(50.0, (4, 5))
+    hits = totals * rng.random((4, 5))
+    pooled = hits.sum(axis=1) / totals.sum(axis=1)
+    np.testing.assert_allclose(
+        near_shares(hits, totals, 0.0), np.tile(pooled, (5, 1)).T, atol=1e-12
+    )
+
+
+@settings(max_examples=examples(60))
+@given(st.integers(0, 2**31), st.integers(2, 4), st.booleans())
+def test_near_shares_are_the_maximum(seed: int, k: int, bound: bool) -> None:
+    rng = np.random.default_rng(seed)
+    totals = rng.exponential(20.0, k) + 1e-3
+    hits = totals * rng.choice([0.0, 1.0, 0.3, rng.random()], k)
+    distance = float(rng.choice([0.0, 0.05, 0.3]))
+    lower, upper = np.zeros(k), np.ones(k)
+    if bound:
+        lower, upper = np.full(k, rng.random() / 2), np.full(k, 0.5 + rng.random() / 2)
+    share = near_shares(hits, totals, distance, lower=lower, upper=upper)
+    assert np.ptp(share) <= distance + 1e-12
+    assert (share >= lower - 1e-12).all()
+    assert (share <= upper + 1e-12).all()
+    counts, theta = np.stack([hits, totals - hits]), np.stack([share, 1 - share])
+    best = best_near_value(hits, totals, distance, lower, upper)
+    assert value(counts.ravel(), theta.ravel()) >= best - 1e-9 * (1 + abs(best))

@@ -63,6 +63,14 @@ _BY_STRATUM: Final = (
     "stratum, whatever was learned: the circuit shares one set of parameters for it.",
     "In the whole table the means differ by the mix of strata alone.",
 )
+_NEARLY: Final = (
+    "The hidden decision Df is nearly independent of the group S: its rates in two groups differ "
+    "by at most {delta}{within}."
+)
+_BY_DELTA: Final = (
+    "Under the model the means of P(decision | X, S) of two groups differ by at most {delta}"
+    "{within}, whatever was learned: every group has parameters of its own that are kept so near."
+)
 _CALIBRATED: Final = (
     "The classifier, after its calibration, gives P(D | X, S): in each group, of the rows with "
     "score p a share p has the positive label."
@@ -221,11 +229,29 @@ class Caveats:
 
 def limits(job: Job) -> Caveats:
     """The words for a model of this kind, and for what it was told beforehand."""
+    found = _of_kind(job)
+    if not job.strata.delta:
+        return found
+    words = {
+        "delta": text.gap(job.strata.delta),
+        "within": " within each stratum" * bool(job.strata),
+    }
+    # The first assumption is that of independence; lines hold whatever the rates are.
+    lines = tuple(s for s in found.guaranteed if s == _BY_SCORES[0])
+    return Caveats(
+        (_NEARLY.format(**words), *found.assumptions[1:]),
+        (*lines, _BY_DELTA.format(**words)),
+        found.limits,
+    )
+
+
+def _of_kind(job: Job) -> Caveats:
+    """The same where rates are equal."""
     model = job.model
     if isinstance(model, LatentDecision):
         return Caveats((*_LATENT, _CALIBRATED, *_stated(job)), _BY_SCORES, (*_OF_SCORES, *_LIMITS))
     layout = cast(CircuitClassifier, model).distribution_.layout
-    if not layout.tied:
+    if not layout.tied and not layout.latent:
         return Caveats(_FREE, (), _LIMITS)
     if job.strata:
         return Caveats((*_assumed_within(job), *_stated(job)), _BY_STRATUM, _LIMITS)

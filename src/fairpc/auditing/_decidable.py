@@ -241,7 +241,7 @@ def _by_scores(job: Job) -> IdentifiedFacts:
         known &= np.isin(where, [s.stratum for s in test.strata])
     kept = rows.comparable(known)
     scores, groups = rows.observed[kept, rows.positive], rows.s[kept]
-    given: dict[str, Any] = {"counts": rows.each_count[kept]}
+    given: dict[str, Any] = {"counts": rows.each_count[kept], "delta": strata.delta}
     if strata:
         given |= {"given": where[kept], "mechanism": "within" if strata.within else "shared"}
     level, present = None, set(groups.tolist())

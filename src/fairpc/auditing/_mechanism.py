@@ -72,7 +72,7 @@ class MechanismFacts:
     classes: tuple[str, ...]
     positive: str  #: the positive class
     decision_rate: tuple[float, ...]  #: P(Df = k), per class
-    #: P(Df = k | group) by group where strata let it differ, by their mix; empty without strata
+    #: P(Df = k | group) by group where strata, by their mix, or delta let it differ; else empty
     group_decision_rate: tuple[tuple[float, ...], ...]
     #: share of the positive class among the decisions of each group, estimated on the audited rows
     #: from features and labels; NaN where a group has none
@@ -95,6 +95,7 @@ class MechanismFacts:
     def altered(self) -> tuple[MechanismCell, ...]:
         """The cells whose label is not the decision."""
         return tuple(cell for cell in self.cells if cell.label != cell.decision)
+    delta: float = 0.0  #: by how much the rates of two groups may differ, within a stratum
 
     def rate_of(self, label: str) -> float:
         """P(Df = label) as learned."""
@@ -112,7 +113,7 @@ def mechanism_facts(job: Job) -> MechanismFacts:
     account = bias_account(job)
     counts = account.counts
     by_group: tuple[tuple[float, ...], ...] = ()
-    if job.strata:
+    if job.strata or job.strata.delta:
         by_group = tuple(map(tuple, model.group_decision_rate_.tolist()))
     totals = counts.sum(axis=(1, 2))
     on_rows = np.full(len(totals), np.nan)
@@ -131,6 +132,7 @@ def mechanism_facts(job: Job) -> MechanismFacts:
         sentence=_sentence(account, rows.positive, bool((rows.s >= 0).any())),
         contradiction=account.contradiction,
         range_level=account.level if known else None,
+        delta=job.strata.delta,
     )
 
 
@@ -329,6 +331,12 @@ def _rate_words(facts: MechanismFacts) -> str:
         f"{text.share(rates[k])} in group {text.short(group, 40)}"
         for group, rates in zip(facts.groups, facts.group_decision_rate, strict=True)
     )
+    if facts.delta:
+        return (
+            f"Rates of the latent decision Df differ by at most {text.gap(facts.delta)} between "
+            "groups, by construction, where the model has strata within each. In the whole table "
+            f"the rate of {text.quoted(facts.positive)} is {rates}."
+        )
     return (
         "The fair decision Df has the same rate in every group within each stratum, by "
         f"construction. In the whole table the rate of {text.quoted(facts.positive)} is {rates}: "

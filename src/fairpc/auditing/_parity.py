@@ -306,6 +306,12 @@ def outcome(
 
 def under_model(model_gap: float, mix_gap: float | None) -> str:
     """What is equal between groups under the model, by construction, and what is not."""
+    if mix_gap is not None and model_gap >= 1e-9:
+        return (
+            "Under the model the mean scores of the groups differ by up to "
+            f"{text.gap(model_gap)} within strata, and by up to {text.gap(mix_gap)} in the whole "
+            "table"
+        )
     if mix_gap is not None:
         return (
             "Under the model the groups have the same mean score within each stratum, by "

@@ -125,7 +125,8 @@ def _of_rows(job: Job) -> Tested:
         plain = test_assumptions(*given, level=settings.level, progress=watch, **asked)
         return Tested(rows, kept, given, asked, plain, None)
     fit = TopSets.of(*given, progress=watch, **asked)
-    return Tested(rows, kept, given, asked, fit.test(settings.level), fit)
+    delta = 0.0 if job.strata else job.strata.delta
+    return Tested(rows, kept, given, asked, fit.test(settings.level, delta), fit)
 
 
 def test_within_strata(job: Job) -> StrataTest | TestsByStratum | None:
@@ -140,7 +141,7 @@ def test_within_strata(job: Job) -> StrataTest | TestsByStratum | None:
     if isinstance(bounds, WithinBounds):
         return _each_of_fit(bounds, tested, level)
     if job.strata.within:
-        asked = tested.asked | {"given": where, "mechanism": "within"}
+        asked = tested.asked | {"given": where, "mechanism": "within", "delta": job.strata.delta}
         watch = _splits_of(job, "strata.test")
         each: TestsByStratum = test_assumptions(*tested.given, level=level, progress=watch, **asked)
         return each

@@ -5,23 +5,21 @@
 From the bottom up: ``_graph`` (G, the frozen structure, and θ), ``_properties`` (smooth,
 decomposable, deterministic), ``_program`` and ``_chunks`` (a graph and rows made ready for
 ``_kernels``), ``_flows`` (the paper's Algorithm 1, and plans for it), ``_circuit`` (``Circuit``,
-whose methods are the queries), ``_em``; then ``_builder``, ``_psdd`` and ``_file``, which make
-circuits. A missing cell is marginalised at the leaves: ``upward`` in ``_kernels``. Compiled
-kernels are imported at the first query.
+whose methods are the queries), ``_bounds`` (limits of parameters) and ``_em``; then ``_builder``,
+``_psdd`` and ``_file``, which make circuits. A missing cell is marginalised at the leaves:
+``upward`` in ``_kernels``. Compiled kernels are imported at the first query.
 """
 
+from fairpc.circuit._bounds import SLACK, Bounds, Near, filled, near_shares
 from fairpc.circuit._builder import CircuitBuilder
 from fairpc.circuit._circuit import Circuit, refuse_impossible
 from fairpc.circuit._em import (
-    SLACK,
     AnyStep,
-    Bounds,
     EMStep,
     SetsStep,
     Stopping,
     em,
     em_of_sets,
-    filled,
     fit,
     laplace,
     log_prior,

@@ -11,21 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from fairpc.circuit._bounds import Bounds
 from fairpc.circuit._circuit import Circuit
 from fairpc.circuit._flows import FlowPlan, check_complete, prepare
 from fairpc.circuit._graph import Graph, check_parameters
 from fairpc.circuit._properties import require
-from fairpc.core import CircuitError, EvidenceError, Floats, Ints, Positions
+from fairpc.core import CircuitError, EvidenceError, Floats
 from fairpc.data import Table
-
-SLACK: Final = 1e-9
-"""How far sums of bounds may miss 1 by rounding."""
-_NOTHING: Final = 1e-200
 
 
 def laplace(graph: Graph, alpha: float = 1.0) -> Floats:
@@ -291,109 +288,3 @@ def fit(
     history = {"log_likelihood": np.array(likelihoods), "objective": np.array(objectives)}
     last = step.parameters, step.log_likelihood, step.objective
     return Fit(*last, history, step.iteration, reached.converged)
-
-
-@dataclass(frozen=True, eq=False)
-class Bounds:
-    """Least and largest value of each parameter: a box in the simplex of each block.
-
-    The M-step of such a block maximises Σ n_i log θ_i with lower ≤ θ ≤ upper and Σ θ = 1. By the
-    conditions of Karush, Kuhn and Tucker θ_i = n_i · t where that lies within its bounds and the
-    nearer bound where not, for one t per block: the sum grows with t along straight pieces, so t
-    is found exactly.
-
-    Attributes:
-        lower, upper: one value per parameter; or several sets, (B, P), for as many
-            parameter sets.
-        blocks: positions of the parameters of the blocks that are bound at all, an array
-            (blocks, size) for each size of block.
-    """
-
-    lower: Floats
-    upper: Floats
-    blocks: tuple[Ints, ...]
-
-    @classmethod
-    def of(cls, graph: Graph, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Bounds:
-        """Checked bounds: in every block some parameters must be possible."""
-        low, high = np.array(lower, np.float64), np.array(upper, np.float64)
-        if low.shape != high.shape or low.shape[-1:] != (graph.n_parameters,):
-            raise CircuitError(
-                f"the bounds have shapes {low.shape} and {high.shape}: give a lower and an upper "
-                f"one for each of the {graph.n_parameters} parameters"
-            )
-        if not ((low >= 0) & (low <= high) & (high <= 1)).all():
-            raise CircuitError("a bound lies outside 0 to 1 or above its upper one: order them")
-        least = np.add.reduceat(low, graph.block_ptr[:-1], axis=-1)
-        most = np.add.reduceat(high, graph.block_ptr[:-1], axis=-1)
-        wrong = (least > 1 + SLACK) | (most < 1 - SLACK)
-        if wrong.any():
-            block = int(np.flatnonzero(wrong.reshape(-1, wrong.shape[-1]).any(axis=0))[0])
-            raise CircuitError(
-                f"the bounds of parameter block {block} leave nothing that sums to 1: lower ones "
-                "may sum to 1 at most, upper ones to 1 at least"
-            )
-        low.flags.writeable = high.flags.writeable = False
-        return cls(low, high, _bound_blocks(graph, low, high))
-
-    def imposed(self, theta: Floats, counts: Floats) -> Floats:
-        """``theta`` with the best parameters for ``counts`` in the blocks that are bound.
-
-        A block without counts is brought within its bounds from where it stands.
-        """
-        result = theta.copy()
-        for block in self.blocks:
-            n = counts[..., block]
-            weights = np.where(n.sum(axis=-1, keepdims=True) > 0, n, theta[..., block])
-            result[..., block] = filled(weights, self.lower[..., block], self.upper[..., block])
-        return result
-
-    def within(self, theta: Floats) -> Floats:
-        """``theta`` brought within the bounds."""
-        return self.imposed(theta, theta)
-
-
-def filled(counts: Floats, lower: Floats, upper: Floats) -> Floats:
-    """The maximum of Σ n log θ over lower ≤ θ ≤ upper, Σ θ = 1, along the last axis."""
-    lower, upper = np.broadcast_arrays(lower, upper)[:2]
-    top = counts.max(axis=-1, keepdims=True)
-    n = np.where(counts > _NOTHING * top, counts / np.where(top > 0, top, 1.0), 0.0)
-    divisor = np.where(n > 0, n, 1.0)
-    turns = [np.where(n > 0, bound / divisor, 0.0) for bound in (lower, upper)]
-    t = np.sort(np.concatenate(turns, axis=-1), axis=-1)
-    at_turns = n[..., None, :] * t[..., None]
-    sums = np.clip(at_turns, lower[..., None, :], upper[..., None, :]).sum(-1)
-    theta = np.clip(n * _crossing(t, sums)[..., None], lower, upper)
-    # What the parameters with counts cannot take goes to those without, as their bounds allow.
-    room = np.where(n > 0, 0.0, upper - theta)
-    total = room.sum(axis=-1, keepdims=True)
-    left = np.maximum(1.0 - theta.sum(axis=-1, keepdims=True), 0.0)
-    result: Floats = theta + room * np.minimum(left / np.where(total > 0, total, 1.0), 1.0)
-    return result
-
-
-def _crossing(t: Floats, sums: Floats) -> Floats:
-    """Where a sum that grows along straight pieces reaches 1; its last turn if it never does."""
-    reached = sums >= 1.0
-    last = t.shape[-1] - 1
-    j = np.where(reached.any(axis=-1), reached.argmax(axis=-1), last)
-    before = np.maximum(j - 1, 0)
-
-    def at(values: Floats, k: Positions) -> Floats:
-        picked: Floats = np.take_along_axis(values, k[..., None], axis=-1)[..., 0]
-        return picked
-
-    low, high = at(sums, before), at(sums, j)
-    share = np.where(high > low, (1.0 - low) / np.where(high > low, high - low, 1.0), 1.0)
-    result: Floats = at(t, before) + np.clip(share, 0.0, 1.0) * (at(t, j) - at(t, before))
-    return result
-
-
-def _bound_blocks(graph: Graph, lower: Floats, upper: Floats) -> tuple[Ints, ...]:
-    free = (lower <= 0) & (upper >= 1)
-    bound = ~free.reshape(-1, free.shape[-1]).all(axis=0)
-    ids = np.unique(graph.parameter_block[bound])
-    sizes = np.diff(graph.block_ptr)[ids]
-    return tuple(
-        graph.block_ptr[ids[sizes == size], None] + np.arange(size) for size in np.unique(sizes)
-    )

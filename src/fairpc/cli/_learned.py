@@ -127,6 +127,11 @@ def _learned(model: FittedModel) -> Facts:
     return {
         "decision": "Df" if latent else "D",
         "decision_rate": dict(zip(account.classes, map(float, model.fair_rate_), strict=True)),
+        "delta": float(model.delta),
+        "decision_rates": {
+            group: dict(zip(account.classes, rates, strict=True))
+            for group, rates in zip(account.groups, model.fair_rates_.tolist(), strict=True)
+        },
         "positive_rate_set": _rate_set(model) if latent else None,
         "group_rate": dict(zip(account.groups, map(float, model.group_rate_), strict=True)),
         "mechanism": mechanism if latent else [],
@@ -212,15 +217,19 @@ def show_learned(learned: Mapping[str, Any]) -> None:
         say("In each stratum, P(D | Df, S, stratum):\n")
         _show_mechanism(strata["stratum_mechanism"], classes, ("stratum", "group"))
     _show_thresholds(learned["thresholds"], learned.get("selection_rates", {}), positive)
-    _show_assumptions(strata)
+    _show_assumptions(strata, facts["delta"])
 
 
 def _show_rate(model: str, facts: Mapping[str, Any], positive: str) -> None:
     """Print the fair rate: its range, where one is known, and the point."""
     tied = ", the same in every group under the model" if model != "TwoNB" else ""
-    if facts["strata"] is not None:
+    if facts["strata"] is not None or facts["delta"]:
         tied = " in the whole table"
     say(f"P({facts['decision']} = {positive}) = {facts['decision_rate'][positive]:.3f}{tied}")
+    if facts["delta"]:
+        each = (f"{rates[positive]:.3f} in {g}" for g, rates in facts["decision_rates"].items())
+        where = "" if facts["strata"] is None else ", within strata"
+        say(f"By group: {', '.join(each)}; they may differ by {facts['delta']:.3g}{where}.")
     possible = facts["positive_rate_set"]
     if possible is not None and not facts["contradiction"]:
         say(
@@ -273,13 +282,16 @@ def _show_points(facts: Mapping[str, Any], classes: Sequence[str]) -> None:
             say(sentence)
 
 
-def _show_assumptions(strata: Mapping[str, Any] | None) -> None:
+def _show_assumptions(strata: Mapping[str, Any] | None, delta: float) -> None:
     within, through = "", "Df and S"
+    independent = "Df does not depend on S"
+    if delta:
+        independent = f"rates of Df differ by at most {delta:.3g} between groups"
     if strata is not None:
         within = " within strata"
         through = "Df, S and the stratum" if strata["mechanism"] == "within" else through
     say(
-        "\nThis is what the model learned under its assumptions: Df does not depend on S"
+        f"\nThis is what the model learned under its assumptions: {independent}"
         f"{within}, and D depends on the features only through {through}.\nThe data may "
         "contradict them: `fairpc audit` looks closer."
     )
@@ -351,6 +363,7 @@ def strata_facts(model: FittedModel) -> Facts | None:
     within = model.stratum_mechanism_.swapaxes(0, 1)
     features = model.coding_.features.names
     return {
+        "delta": strata.delta,
         "columns": [features[j] for j in strata.columns],
         "mechanism": model.mechanism,
         "strata": each,
@@ -364,11 +377,14 @@ def strata_facts(model: FittedModel) -> Facts | None:
 def show_strata(strata: Mapping[str, Any], positive: str) -> None:
     """Print P(Df | stratum), and what the mix of strata makes of it in each group."""
     names, each = " × ".join(map(repr, strata["columns"])), strata["strata"]
-    say(
-        f"Strata by {names}: within each of {len(each)}, Df is independent of S under the model.\n"
-        "In the whole table it need not be: the rates of the groups differ by their mix of strata "
-        "alone.\n"
-    )
+    if strata["delta"]:
+        say(f"Strata by {names}: within each of {len(each)}, rates of groups are kept near.\n")
+    else:
+        say(
+            f"Strata by {names}: within each of {len(each)}, Df is independent of S under the "
+            "model.\nIn the whole table it need not be: the rates of the groups differ by their "
+            "mix of strata alone.\n"
+        )
     groups = strata["group_decision_rate"]
     shown = list(groups) if len(groups) <= MAX_SHARES else []
     lines = [

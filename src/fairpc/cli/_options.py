@@ -248,6 +248,17 @@ class ModelOptions:
             "stratum has a P(D | Df, S) of its own.",
         ),
     ] = "shared"
+    delta: Annotated[
+        float,
+        option(
+            "DIFFERENCE",
+            "By how much P(Df) of two groups may differ, such as .05; 0: Df is independent of the "
+            "group.",
+            "--rates-may-differ",
+            min=0.0,
+            max=1.0,
+        ),
+    ] = 0.0
     weight: Weight = None
     equal_mass: Annotated[
         bool,

@@ -111,25 +111,29 @@ class DriftBounds:
 
     rates: Floats  #: upper bounds of P(Df = c), all together wrong with probability 1 − level
     tops: Floats  #: lower bounds of P(D = c | Df = c, s): of the rate of c in a top set
+    delta: float = 0.0  #: by how much P(Df = c | s) of two groups may differ; over 0 of two classes
 
     @property
     def uppers(self) -> Floats:
-        """Upper bounds of P(Df = c) from all groups."""
-        return np.asarray(self.rates.min(axis=0), np.float64)
+        """Upper bounds of P(Df = c | s) from all groups, [group, class]."""
+        return np.minimum(self.rates, self.rates.min(axis=0) + self.delta)
 
     @property
     def lowers(self) -> Floats:
         """Lower bounds: what the other classes leave."""
         uppers = self.uppers
-        return np.asarray(np.maximum(1 - (uppers.sum() - uppers), 0.0), np.float64)
+        left = 1 - (uppers.sum(axis=1, keepdims=True) - uppers)
+        return np.asarray(np.maximum(left, 0.0), np.float64)
 
     @property
     def empty(self) -> bool:
         """Whether no P(Df) is left: then it is the assumptions that do not fit."""
-        return bool(self.uppers.sum() < 1)
+        return bool(self.rates.min(axis=0).sum() < 1 - self.delta)
 
 
-def drift_bounds(rows: LabelledRows, scores: Floats, level: float) -> DriftBounds:
+def drift_bounds(
+    rows: LabelledRows, scores: Floats, level: float, delta: float = 0.0
+) -> DriftBounds:
     """Bounds of P(Df) and of the mechanism from cross-fitted scores [row, class].
 
     No set of rows of a group has a larger rate of c than P(D = c | Df = c, s), if D = c is at
@@ -144,7 +148,7 @@ def drift_bounds(rows: LabelledRows, scores: Floats, level: float) -> DriftBound
             hits = (group.labels == c).astype(np.float64)
             counted = held_out_rates(hits, found[:, c], group.folds, group.weights)
             rates[s, c], tops[s, c] = joint_bound(counted, tail), top_rate(counted, tail)
-    return DriftBounds(rates, tops)
+    return DriftBounds(rates, tops, delta)
 
 
 @dataclass(frozen=True, eq=False)

@@ -174,13 +174,15 @@ def contradictions(bounds: LabelBounds, coding: TableCoding, strata: Strata) -> 
         empty = bounds.rejected(LEVEL)
         if not empty:
             return []
-        names = stratum_names(strata, coding)
+        names, near = stratum_names(strata, coding), ""
+        if strata.delta:
+            near = f" up to {100 * strata.delta:.3g} points"
         shown = "; ".join(names[a] for a in empty[:NAMED]) + ("; …" if len(empty) > NAMED else "")
         return [
             f"The labels contradict the assumptions ({LEVEL:.0%} confidence): in "
             f"{counted(len(empty), 'stratum', 'strata')} ({shown}) no rate of the fair decision "
-            f"{coding.labels.positive_class} fits every group; it cannot be independent of the "
-            f"group there, or the label depends on features otherwise than through it, {tail}"
+            f"{coding.labels.positive_class} fits every group{near}; it cannot be independent of "
+            f"the group there, or the label depends on features otherwise than through it, {tail}"
         ]
     if not bounds.rejected(LEVEL):
         return []

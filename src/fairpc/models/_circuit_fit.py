@@ -84,8 +84,8 @@ class CircuitSettings(Settings):
         return kept._coding() if isinstance(kept, FittedQueries) else None
 
     def _strata(self, coding: TableCoding) -> Strata:
-        """The strata within which Df is independent of S."""
-        return strata_of(self.given, self.mechanism, coding)
+        """The strata within which Df is independent of S, or nearly so."""
+        return strata_of(self.given, self.mechanism, coding, self.delta)
 
     def _rng(self) -> np.random.Generator:
         return generator(self.random_state)
@@ -385,7 +385,7 @@ def _kept(own: CircuitSettings, rows: Rows) -> FairDistribution:
     kept: Any = own.structure
     if isinstance(kept, FittedQueries):
         fitted = kept._distribution()
-        if fitted.strata != layout.strata:
+        if replace(fitted.strata, delta=layout.strata.delta) != layout.strata:
             raise LearningError(
                 "the model whose structure is kept has other strata: fit with its given and "
                 "mechanism"

@@ -319,7 +319,7 @@ def assemble(
             return b.sum(named, weights.tolist(), tie="component")
         return b.sum(named, weights[cell].tolist(), tie=("component", cell))
 
-    rate = np.tile(rates.decision_rate, (layout.n_groups, 1))  # of strata, in each group
+    rate = rates.by_subgroup(layout)
     circuit = build(layout, graft, rates.group_rate, rate, rates.mechanism)
     return FairDistribution("FairPC", layout, circuit)
 
@@ -380,7 +380,7 @@ def fit_top(
     """
     layout, limits = Layout.of("FairPC", part.rows), options.limits
     prior = top_prior(layout, options, start)
-    if limits is not None and layout.strata:
+    if limits is not None and (layout.strata or not layout.tied):
         limits = limits.spread(layout)
     watched = {}
     for name, rows in evaluation.items():

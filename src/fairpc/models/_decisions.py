@@ -214,7 +214,7 @@ class FittedDecisions(Reviewable, ABC):
 
     @property
     def fair_rate_(self) -> Floats:
-        """P(Df); without a latent decision P(D)."""
+        """P(Df), the mean over groups where they differ; without a latent decision P(D)."""
         return self._fair().fair_rate
 
     @property
@@ -229,7 +229,7 @@ class FittedDecisions(Reviewable, ABC):
 
     @property
     def stratum_rate_(self) -> Floats:
-        """P(Df = f | A = a), the same in every group, indexed [a, f]."""
+        """P(Df = f | A = a), indexed [a, f]: the same in every group unless ``delta`` is over 0."""
         return self._fair().stratum_rate
 
     @property
@@ -239,7 +239,7 @@ class FittedDecisions(Reviewable, ABC):
 
     @property
     def group_decision_rate_(self) -> Floats:
-        """P(Df = f | S = s), indexed [s, f]: groups differ by their mix of strata alone."""
+        """P(Df = f | S = s), indexed [s, f]: groups differ by their mix of strata, or ``delta``."""
         return self._fair().decision_rate
 
     @property
@@ -453,7 +453,8 @@ class FittedDecisions(Reviewable, ABC):
         """Gap between groups in P(decision = positive): under the model and, apart, on rows.
 
         ``model`` is the largest difference of P(decision | S = s) by exact query, within any
-        stratum where the model has some; it is zero for every model but TwoNB. ``rows`` is the
+        stratum where the model has some; it is zero, or ``delta`` at most, for every model but
+        TwoNB. ``rows`` is the
         largest difference of the mean scores of the groups in the given rows, whatever their
         strata; the first says nothing about it.
         """
@@ -494,7 +495,7 @@ class FittedDecisions(Reviewable, ABC):
 
     @property
     def fair_rates_(self) -> Floats:
-        """P(Df = k | S = s), [s, k]: equal rows, but by the mix of strata."""
+        """P(Df = k | S = s), [s, k]: equal rows but by the mix of strata, or up to ``delta``."""
         return self._fair().decision_rate
 
     def explain_bias(self) -> BiasAccount:

@@ -228,6 +228,8 @@ class FairPC(CircuitClassifier):
         given: columns of X that may rightly matter: Df is independent of S within each crossing of
             their values, a stratum, in place of the whole table.
         mechanism: "shared", P(D | Df, S) is the same in all strata; "within", each has its own.
+        delta: by how much P(Df | s) of two groups may differ, with two classes; 0 makes Df
+            independent of S.
         structure: "auto", a recipe that chooses on held-out rows; "strudel", the paper's;
             "chow-liu", one tree; "forest", boxes that tell the label; or a fitted model or circuit
             whose structure is kept and whose parameters EM starts from.

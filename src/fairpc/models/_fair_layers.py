@@ -7,6 +7,9 @@ The weights of the sums over the decision are *one* parameter block for all
 groups: that is Df ⟂ S (D ⟂ S without a latent decision), for any parameters.
 That D and X hang below one product is D ⟂ X given Df, S.
 
+Where the decision's rates may differ between groups by some δ, each group has a block of its own,
+and every update of EM keeps these that near to each other (``Near`` of :mod:`fairpc.circuit`).
+
 With strata (:mod:`fairpc.models._strata`) the root sums over subgroups (s, a), there is one such
 block for each stratum, which is Df ⟂ S given A, and the mechanism of a group is one block for all
 strata: D ⟂ (X, A) given Df, S.
@@ -56,9 +59,23 @@ class Layout:
     names: tuple[str, ...]
     arities: tuple[int, ...]
     latent: bool  #: whether there is a latent fair decision Df between S and D
-    tied: bool  #: whether the decision is independent of S (all models but TwoNB)
+    #: whether the decision is independent of S: in all models but TwoNB, unless rates may differ
+    tied: bool
     n_components: int = 1  #: mixed in each P(x | f, s); with several, a last column tells which
     strata: Strata = UNDIVIDED  #: within which the decision is independent of S
+
+    def __post_init__(self) -> None:
+        if not self.strata.delta:
+            return
+        if not self.latent:
+            raise LearningError(
+                "delta was set for a model without a latent decision: use FairPC or LatNB"
+            )
+        if self.n_classes != 2:
+            raise LearningError(
+                f"delta is over 0 and the label has {self.n_classes} classes: rates that may "
+                "differ are those of two; merge classes, or leave delta out"
+            )
 
     @classmethod
     def of(cls, model: Model, rows: Rows, n_components: int = 1) -> Layout:
@@ -67,7 +84,23 @@ class Layout:
             raise LearningError(
                 f"given was set for {model}, which has no latent decision: use FairPC or LatNB"
             )
-        return cls(*sizes, model in LATENT, model != "TwoNB", n_components, rows.strata)
+        return cls.of_model(model, *sizes, n_components, rows.strata)
+
+    @classmethod
+    def of_model(
+        cls,
+        model: Model,
+        n_groups: int,
+        n_classes: int,
+        names: tuple[str, ...],
+        arities: tuple[int, ...],
+        n_components: int = 1,
+        strata: Strata = UNDIVIDED,
+    ) -> Layout:
+        """That of one of the paper's models over such columns."""
+        tied = model != "TwoNB" and not strata.delta
+        sizes = n_groups, n_classes, names, arities
+        return cls(*sizes, model in LATENT, tied, n_components, strata)
 
     @property
     def n_subgroups(self) -> int:
@@ -213,10 +246,8 @@ def assembled(layout: Layout, rates: TopRates, features: Circuit) -> Circuit:
     def graft(b: CircuitBuilder, f: int, g: int, columns: Sequence[int]) -> int:
         return copy(b, roots[g * layout.n_classes + f])
 
-    decision = np.atleast_2d(rates.decision_rate)
-    decision = np.tile(decision, (layout.n_groups, 1)) if layout.tied else decision
     mechanism = rates.mechanism if layout.latent else None
-    return build(layout, graft, rates.group_rate, decision, mechanism)
+    return build(layout, graft, rates.group_rate, rates.by_subgroup(layout), mechanism)
 
 
 class FeatureCopier:

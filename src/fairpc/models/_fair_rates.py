@@ -3,7 +3,8 @@
 Learned by themselves, with P(x | f, s) held fixed, the M-step is that of the paper (Section
 "Learning Fair Probabilistic Circuits") restricted to them. With expected counts N: P(s) = N_s / N,
 P(f) = N_f / N over all groups together, which is Df ⟂ S (given A over the groups of each stratum),
-and P(d | f, s) = N_sfd / N_sf.
+and P(d | f, s) = N_sfd / N_sf. Where rates may differ, P(f | s) are the best for the N_sf of each
+group that are so near to each other (``near_shares``).
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from fairpc.circuit import (
     AnyStep,
     Bounds,
     Graph,
+    Near,
     RowPlan,
     filled,
     log_prior,
+    near_shares,
     prepare,
 )
 from fairpc.core import Codes, Floats, Int32s, Ints, LearningError, counted
@@ -43,7 +46,8 @@ multiple of a plain step that is taken at most."""
 class Limits:
     """Least and largest P(Df = f), [f], and P(D = d | Df = f, S = s), [s, f, d].
 
-    With strata they may be P(Df = f | A = a), [a, f], and those of subgroups.
+    With strata they may be P(Df = f | A = a), [a, f], and those of subgroups; where rates may
+    differ, P(Df = f | S = s, A = a) of subgroups.
     """
 
     rate_lower: Floats
@@ -66,19 +70,20 @@ class Limits:
         top = Top.of(graph, layout)
         lower, upper = np.zeros(graph.n_parameters), np.ones(graph.n_parameters)
         own = self.spread(layout)
-        many = layout.n_groups, 1
+        many = layout.n_subgroups // len(own.rate_lower), 1
         lower[top.decision], upper[top.decision] = (
             np.tile(rate, many) for rate in (own.rate_lower, own.rate_upper)
         )
         lower[top.mechanism], upper[top.mechanism] = own.mechanism_lower, own.mechanism_upper
-        return Bounds.of(graph, lower, upper)
+        return Bounds.of(graph, lower, upper, near_rates(top, layout))
 
     def spread(self, layout: Layout) -> Limits:
         """The same limits for every stratum, and for every mechanism of a layout."""
         each = layout.n_mechanisms // len(self.mechanism_lower)
+        n = layout.strata.n if layout.tied else layout.n_subgroups
         rates = (
-            np.broadcast_to(rate, (layout.strata.n, layout.n_classes)).copy()
-            for rate in (self.rate_lower, self.rate_upper)
+            np.tile(rate, (n // len(rate), 1))
+            for rate in map(np.atleast_2d, (self.rate_lower, self.rate_upper))
         )
         bounds = self.mechanism_lower, self.mechanism_upper
         return Limits(*rates, *(np.repeat(end, each, axis=0) for end in bounds))
@@ -112,6 +117,23 @@ class Limits:
                 f"{n} a fair label that the stated knowledge excludes: correct it, or drop that "
                 "part of the knowledge"
             )
+
+
+def near_rates(top: Top, layout: Layout) -> Near | None:
+    """That P(Df | s) of all groups are near each other, within each stratum; None if tied."""
+    if not layout.strata.delta:
+        return None
+    zero, one = top.decision.reshape(layout.n_groups, layout.strata.n, 2).transpose(2, 1, 0)
+    return Near(zero, one, layout.strata.delta)
+
+
+def parameter_bounds(limits: Limits | None, graph: Graph, layout: Layout) -> Bounds | None:
+    """What limits, and rates that may differ but by so much, leave of the parameters."""
+    if limits is not None:
+        return limits.bounds(graph, layout)
+    near = near_rates(Top.of(graph, layout), layout)
+    n = graph.n_parameters
+    return None if near is None else Bounds.of(graph, np.zeros(n), np.ones(n), near)
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,7 +292,7 @@ class TopRates:
     """P(S), P(Df) and P(D = d | Df = f, S = s), [s, f, d]; or pseudo-counts of the same shapes.
 
     With strata: P(S, A) of the subgroups, P(Df | A), [a, f], and the mechanisms of the groups or of
-    the subgroups. A decision that is not tied has rates of each group, [s, f].
+    the subgroups. A decision that is not tied has rates of each group or subgroup, [s, f].
     """
 
     group_rate: Floats
@@ -308,16 +330,21 @@ class TopRates:
         label = np.concatenate([mechanism, np.zeros((*mechanism.shape[:2], 1))], axis=2)
         d = np.where(places.d < 0, places.n_classes, places.d)
         owner, of_group = places.mechanism, group[places.s]
+        of_decision = rates_of(decision, places.s, places.strata)
         result: Floats = np.empty(densities.shape, order="F")
         for f in range(places.n_classes):
-            of_decision = decision[places.stratum, f] if places.strata else decision[f]
-            result[:, f] = label[owner, f, d] + densities[:, f] + of_group + of_decision
+            result[:, f] = label[owner, f, d] + densities[:, f] + of_group + of_decision[..., f]
         return result
 
     def of_subgroup(self, g: int, strata: Strata) -> tuple[Floats, Floats]:
         """P(Df) and P(D | Df) of one subgroup."""
-        rate = self.decision_rate[g % strata.n] if strata else self.decision_rate
+        rate = rates_of(self.decision_rate, g, strata)
         return rate, self.mechanism[g if strata.within else g // strata.n]
+
+    def by_subgroup(self, layout: Layout) -> Floats:
+        """P(decision) of every subgroup, [s, f]."""
+        rates = np.atleast_2d(self.decision_rate)
+        return np.tile(rates, (layout.n_groups, 1)) if layout.tied else rates
 
     def updated(
         self, places: Places, posterior: Floats, prior: TopRates, limits: Limits | None = None
@@ -329,12 +356,37 @@ class TopRates:
         totals = labels.sum(axis=2, keepdims=True)
         mechanism = np.where(totals > 0, labels / np.where(totals > 0, totals, 1.0), self.mechanism)
         group = by_cell.sum(axis=1) + prior.group_rate
-        decision = places.by_stratum(by_cell) + prior.decision_rate
+        free = places.strata.delta > 0
+        decision = (by_cell if free else places.by_stratum(by_cell)) + prior.decision_rate
         rate = decision / decision.sum(axis=-1, keepdims=True)
         if limits is not None:
             known = np.where(totals > 0, labels, self.mechanism)
             rate, mechanism = limits.shares(decision, known)
+        if free:
+            rate = self._near(decision, places.strata, limits)
         return TopRates(group / group.sum(), rate, mechanism)
+
+    def _near(self, counts: Floats, strata: Strata, limits: Limits | None) -> Floats:
+        """P(Df | s) of two classes in proportion to counts, as nearly as groups may differ."""
+
+        def by_stratum(rates: Floats) -> Floats:
+            """Of Df = 1, [a, s]."""
+            return np.broadcast_to(rates, counts.shape)[:, 1].reshape(-1, strata.n).T
+
+        least, most = np.zeros(2), np.ones(2)
+        if limits is not None:
+            low, high = limits.rate_lower, limits.rate_upper
+            least = np.maximum(low, 1 - high[..., ::-1])
+            most = np.minimum(high, 1 - low[..., ::-1])
+        share = near_shares(
+            by_stratum(counts),
+            by_stratum(counts + counts[:, ::-1]),
+            strata.delta,
+            lower=by_stratum(least),
+            upper=by_stratum(most),
+            silent=by_stratum(self.decision_rate),
+        ).T.ravel()
+        return np.column_stack([1 - share, share])
 
     def of_free(self, limits: Limits) -> TopRates:
         """Pseudo-counts for what is not bound to be zero: a prior says nothing of the rest."""
@@ -348,6 +400,13 @@ class TopRates:
         """Σ prior · log θ."""
         pairs = [(getattr(self, f.name), getattr(prior, f.name)) for f in fields(self)]
         return sum(log_prior(theta, count) for theta, count in pairs)
+
+
+def rates_of(rates: Floats, subgroups: Any, strata: Strata) -> Floats:
+    """P(decision), or its log, of each of some subgroups; one for all where all have the same."""
+    if strata.delta:
+        return np.asarray(rates[subgroups], np.float64)
+    return np.asarray(rates[subgroups % strata.n] if strata else rates, np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,7 +47,7 @@ from fairpc.evidence import LabelBounds
 from fairpc.models._checkpoint import Checkpoint, EMState
 from fairpc.models._distribution import FairDistribution, aligned, switched_groups
 from fairpc.models._fair_layers import Layout, Model, build
-from fairpc.models._fair_rates import BalancedPlan, Limits
+from fairpc.models._fair_rates import BalancedPlan, Limits, parameter_bounds
 from fairpc.models._priors import (
     LEAST,
     MECHANISM,
@@ -269,6 +269,11 @@ def fit_parameters(
         start = start.with_parameters(maximize(circuit.graph, flows, prior))
     balanced = plan
     if options.equal_mass and layout.latent:
+        if layout.strata.delta:
+            raise LearningError(
+                "equal_mass and delta cannot be combined: equal_mass gives Df the same mass in all "
+                "groups, and delta lets it differ; set one of them"
+            )
         if not isinstance(plan, RowPlan):
             raise LearningError(
                 "equal_mass needs all rows in memory: give more with max_memory, or leave it out"
@@ -365,7 +370,7 @@ def _interruptible(steps: Iterator[EMStep]) -> Iterator[EMStep]:
 def _bounds(
     circuit: Circuit, layout: Layout, rows: TrainingRows, options: Options
 ) -> Bounds | None:
-    """What prior knowledge allows, if it can be used here."""
+    """What prior knowledge and rates that may differ allow, if they can be used here."""
     anchored = any(rows.map(attrgetter("n_anchors")))
     if (anchored or options.limits is not None) and not layout.latent:
         raise LearningError(
@@ -376,11 +381,10 @@ def _bounds(
             "equal_mass and fair labels cannot be combined: equal_mass shifts the decisions that "
             "the labels fix; set one of them"
         )
-    if options.limits is None:
-        return None
-    for _ in rows.map(options.limits.refuse_contradicted):
-        pass
-    return options.limits.bounds(circuit.graph, layout)
+    if options.limits is not None:
+        for _ in rows.map(options.limits.refuse_contradicted):
+            pass
+    return parameter_bounds(options.limits, circuit.graph, layout)
 
 
 def label_cells(rows: Rows) -> list[Table]:
@@ -420,7 +424,7 @@ def initial_model(
     counts = np.zeros((own.n_groups, own.n_classes))
     np.add.at(counts, (own.s[known], own.d[known]), own.weights[known])
     group_rate = smoothed(counts.sum(axis=1), smoothing)
-    if layout.tied:
+    if layout.tied or layout.latent:  # rates that may differ start alike
         of_strata = counts.reshape(layout.n_groups, layout.strata.n, -1).sum(axis=0)
         decision_rate = np.stack([smoothed(row, smoothing) for row in of_strata])
         decision_rate = np.tile(decision_rate, (layout.n_groups, 1))

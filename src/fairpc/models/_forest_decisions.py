@@ -20,7 +20,7 @@ from fairpc.circuit import Circuit, CircuitBuilder, refuse_impossible
 from fairpc.core import Array, Bools, Codes, Floats
 from fairpc.models._distribution import FairDistribution, Outcome
 from fairpc.models._fair_layers import Layout, build
-from fairpc.models._fair_rates import TopRates
+from fairpc.models._fair_rates import TopRates, rates_of
 from fairpc.models._forest import Forest
 from fairpc.models._rows import Rows
 
@@ -71,7 +71,8 @@ class ForestDistribution(FairDistribution):
 
     @property
     def subgroup_decision_rate(self) -> Floats:
-        return np.stack([np.atleast_2d(self.rates.decision_rate)] * self.layout.n_groups)
+        layout = self.layout
+        return self.rates.by_subgroup(layout).reshape(layout.n_groups, layout.strata.n, -1)
 
     def log_likelihood(self, s: npt.ArrayLike | None, d: npt.ArrayLike | None, x: Codes) -> Floats:
         joint = self._log_joint(s, x)
@@ -239,9 +240,8 @@ class ForestDistribution(FairDistribution):
         return strata.subgroups(groups, x), x[:, strata.rest(len(self.layout.names))]
 
     def _decision_rate_of(self, groups: Array) -> Floats:
-        """P(f) in each of some subgroups; one for all without strata."""
-        rate, strata = self.rates.decision_rate, self.layout.strata
-        return rate[groups % strata.n] if strata else rate
+        """P(f) in each of some subgroups; one for all where all have the same."""
+        return rates_of(self.rates.decision_rate, groups, self.layout.strata)
 
     @property
     def _mechanism(self) -> Floats:
@@ -281,7 +281,7 @@ def _normalised(logs: Floats) -> Floats:
 def forest_circuit(layout: Layout, forest: Forest, rates: TopRates) -> Circuit:
     """The circuit of a forest: each leaf a product over the cells of its box, per cluster."""
     grafted = _Leaves(layout, forest)
-    rate = np.tile(rates.decision_rate, (layout.n_groups, 1))
+    rate = rates.by_subgroup(layout)
     return build(layout, grafted.graft, rates.group_rate, rate, rates.mechanism)
 
 

@@ -192,13 +192,14 @@ class Findings:
         lowers, uppers = self.bounds.lowers, self.bounds.uppers
         off = self.rate_excess()
         # Of two classes both are off alike, and the positive one is told.
-        off[self.coding.labels.positive] += 1e-9
-        c = int(np.argmax(off))
-        if off[c] <= RATE_MARGIN:
+        off[:, self.coding.labels.positive] += 1e-9
+        s, c = (int(k) for k in np.unravel_index(np.argmax(off), off.shape))
+        if off[s, c] <= RATE_MARGIN:
             return ""
+        within = f" | S = {self._group(s)}" if self.strata.delta else ""
         return (
-            f"The learned P(Df = {self._class(c)}) is {self.decision[0, c]:.3f}, outside of "
-            f"{lowers[c]:.3f} to {uppers[c]:.3f}, which is what the labels leave possible "
+            f"The learned P(Df = {self._class(c)}{within}) is {self.decision[s, c]:.3f}, outside "
+            f"of {lowers[s, c]:.3f} to {uppers[s, c]:.3f}, which is what the labels leave possible "
             f"({LEVEL:.0%} confidence)."
         )
 
@@ -239,10 +240,9 @@ class Findings:
         return np.asarray(np.einsum("sf,sfd->sd", self.decision, self.mechanism), np.float64)
 
     def rate_excess(self) -> Floats:
-        """By how much each P(Df = c) lies outside of its bounds."""
+        """By how much each P(Df = c | s) lies outside of its bounds, [s, c]."""
         bounds = self.bounds
-        decision: Floats = self.decision[0]
-        return np.maximum(bounds.lowers - decision, decision - bounds.uppers)
+        return np.maximum(bounds.lowers - self.decision, self.decision - bounds.uppers)
 
     def mechanism_excess(self) -> Floats:
         """By how much each P(D = c | Df = c, s) is too small, [s, c]."""
@@ -282,7 +282,7 @@ def findings(
         distribution.decision_rate,
         distribution.mechanism,
         _label_fit(_refitted(distribution, kept, coding, options), held, known, scores),
-        drift_bounds(known, scores, LEVEL),
+        drift_bounds(known, scores, LEVEL, distribution.layout.strata.delta),
         group_rates(known, LABEL_LEVEL),
         distribution.is_forest,
         _label_bounds(known, scores, coding, joined(kept, held)),
@@ -306,7 +306,8 @@ def _label_bounds(
     own = scores[at, positive], known.groups[at], known.folds[at]
     given = labels, *own, coding.groups.names, some_of(known.weights, at)
     inside = where[at] if strata else None
-    return label_bounds(*given, strata=inside, n_strata=strata.n, within=strata.within)
+    found = label_bounds(*given, strata=inside, n_strata=strata.n, within=strata.within)
+    return found.with_delta(strata.delta) if strata.delta else found
 
 
 def _label_fit(

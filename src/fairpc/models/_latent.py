@@ -126,6 +126,7 @@ class LatentDecision(  # type: ignore[misc]
             within each crossing of their values, and may differ between them. They stay features.
         mechanism: with ``given``, "shared": labels are altered alike in all strata of a group; or
             "within": each stratum has its own P(D | Df, S).
+        delta: by how much P(Df | s) of two groups may differ; 0 makes Df independent of S.
         cv: folds.
         calibration: "isotonic", "sigmoid", or None where the classifier is calibrated.
         select: the point of the identified set: "between" the groups' recorded rates, with the
@@ -195,7 +196,7 @@ class LatentDecision(  # type: ignore[misc]
             decimal=self.decimal,
         )
         coding = self._fit_coding(given_table)
-        strata = strata_of(self.given, self.mechanism, coding)
+        strata = strata_of(self.given, self.mechanism, coding, self.delta)
         refuse_rate(self.knowledge, self.given)
         given = X, y, sensitive_features, sample_weight, fair_labels
         all_rows = rows_in_order(coding, *given).with_strata(strata)

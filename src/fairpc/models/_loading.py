@@ -26,7 +26,7 @@ from fairpc.learners import CLASSIFIER_KINDS
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._distribution import FairDistribution, top_rates
 from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
-from fairpc.models._fair_layers import LATENT, Layout, feature_circuits
+from fairpc.models._fair_layers import Layout, feature_circuits
 from fairpc.models._file import (
     ESTIMATORS,
     KEPT,
@@ -49,7 +49,7 @@ from fairpc.models._knowledge import Knowledge
 from fairpc.models._latent import LatentDecision
 from fairpc.models._model import fixed
 from fairpc.models._score_map import ScoreMap
-from fairpc.models._settings import check_settings, strata_of
+from fairpc.models._settings import ScoreSettings, Settings, check_settings, strata_of
 from fairpc.models._strata import Strata
 from fairpc.models._tables import listed
 
@@ -91,10 +91,31 @@ def _model_of(content: dict[str, Any], repair: str) -> FittedModel:
     if content.get("model") == LATENT_DECISION:
         kind = SavedScores
     saved = record(kind, content, "the file", exact=True, repair=repair)
+    saved = _with_delta(saved)
     coding = TableCoding.from_dict(saved.coding)
     made = _scored(saved, coding) if isinstance(saved, SavedScores) else _circuits(saved, coding)
     _restore(made, saved, coding)
     return made
+
+
+def _with_delta(saved: SavedScores | SavedCircuits) -> SavedScores | SavedCircuits:
+    """What a file says that was written before rates could differ: they do not."""
+    settings = {"delta": 0.0} | saved.settings
+    if isinstance(saved, SavedCircuits):
+        return replace(saved, settings=settings, ends=_same_rates(saved.ends))
+    score_map = saved.score_map
+    if "ends" in score_map:
+        score_map = score_map | {"ends": _same_rates(score_map["ends"])}
+    return replace(saved, settings=settings, score_map=score_map)
+
+
+def _same_rates(bounds: Any) -> Any:
+    """Bounds of such a file; of strata that have mechanisms of their own, each has them."""
+    if not isinstance(bounds, dict):
+        return bounds
+    if isinstance(bounds.get("strata"), list):
+        return bounds | {"strata": [_same_rates(own) for own in bounds["strata"]]}
+    return {"delta": 0.0} | bounds if "pi" in bounds else bounds
 
 
 def _restore(model: FittedModel, saved: Saved, coding: TableCoding) -> None:
@@ -118,8 +139,9 @@ def _restore(model: FittedModel, saved: Saved, coding: TableCoding) -> None:
 def _check_settings(model: FittedModel, given: dict[str, Any], coding: TableCoding) -> None:
     """An error where settings are none that a user could have fitted such a model with."""
     fixed(model.threshold)
+    circuits = isinstance(model, CircuitClassifier)
+    check_settings(model.get_params(deep=False), Settings if circuits else ScoreSettings)
     if isinstance(model, CircuitClassifier):
-        check_settings(model.get_params(deep=False))
         model._em_options()
     sensitive: frozenset[str] = frozenset()
     if model.sensitive is not None:
@@ -155,6 +177,8 @@ def _label_bounds(saved: Any, coding: TableCoding, strata: Strata) -> LabelBound
         or len(coding.labels.classes) > 2
     ):
         raise LearningError("its held-out ends are not of its groups")
+    if bounds.with_delta(strata.delta) != bounds:
+        raise LearningError("its held-out ends have another delta")
     _check_as_read(bounds.to_dict(), saved, "held-out ends")
     return bounds
 
@@ -187,13 +211,12 @@ def _circuits(saved: SavedCircuits, coding: TableCoding) -> CircuitClassifier:
 
 
 def _layout(model: CircuitClassifier, coding: TableCoding) -> Layout:
-    return Layout(
+    return Layout.of_model(
+        model._model,
         len(coding.groups.names),
         len(coding.labels.classes),
         coding.features.names,
         tuple(coding.features.arities),
-        latent=model._model in LATENT,
-        tied=model._model != "TwoNB",
         strata=model._strata(coding),
     )
 
@@ -212,15 +235,22 @@ def _distribution(saved: SavedCircuits, layout: Layout) -> FairDistribution:
 
 
 def _check_parity(distribution: FairDistribution) -> None:
-    """A CircuitError where exact queries find groups with different rates of a tied decision.
+    """A CircuitError where exact queries find rates of a decision that differ by more than delta.
 
-    Groups share its parameters, so rates can differ only where weights below do not sum to 1. They
-    may be off by what a circuit tolerates; where all of them are exact, no query is needed.
+    Groups share the parameters of a tied decision, so its rates can differ only where weights below
+    do not sum to 1. They may be off by what a circuit tolerates; where all of them are exact, no
+    query is needed.
     """
-    if not distribution.layout.tied or np.abs(distribution.sums() - 1.0).max() < ROUNDED:
+    layout = distribution.layout
+    allowed = MOST_GAP + layout.strata.delta
+    if not (layout.tied or layout.strata.delta):
+        return
+    if np.ptp(distribution.subgroup_decision_rate, axis=0).max() > allowed:
+        raise CircuitError("P(decision) differs between groups by more than delta")
+    if np.abs(distribution.sums() - 1.0).max() < ROUNDED:
         return
     possible = bool((distribution.subgroup_rate > 0).all())
-    if not possible or not distribution.parity_gap().max() < MOST_GAP:
+    if not possible or not distribution.parity_gap().max() < allowed:
         raise CircuitError("P(decision) differs between groups, as weights do not sum to 1")
 
 
@@ -229,7 +259,8 @@ def _scored(saved: SavedScores, coding: TableCoding) -> LatentDecision:
     if len(coding.labels.classes) != 2:
         raise LearningError("its label has more than two classes")
     given = _settings(saved.settings)
-    strata = strata_of(given.get("given", ()), given.get("mechanism", "shared"), coding)
+    scope = given.get("mechanism", "shared")
+    strata = strata_of(given.get("given", ()), scope, coding, given["delta"])
     score_map = ScoreMap.from_dict(saved.score_map, strata)
     _check_as_read(score_map.to_dict(), saved.score_map, "scores")
     if tuple(g.group for g in score_map.ends.groups) != coding.groups.names:

@@ -72,8 +72,12 @@ def top_prior(layout: Layout, options: Options, start: TopRates) -> TopRates:
         mechanism = options.mechanism_prior * agreeing_mechanism(layout)
     decision = np.full(k, alpha / k)
     if layout.strata:
-        share = start.group_rate.reshape(layout.n_groups, -1).sum(axis=0)
-        decision = np.tile(STRATUM_ROWS * (share @ start.decision_rate), (layout.strata.n, 1))
+        share = start.group_rate
+        if layout.tied:
+            share = share.reshape(layout.n_groups, -1).sum(axis=0)
+        decision = STRATUM_ROWS * (share @ start.decision_rate)
+    if layout.strata or not layout.tied:
+        decision = np.tile(decision, (layout.strata.n if layout.tied else n, 1))
     return TopRates(np.full(n, alpha / n), decision, mechanism)
 
 

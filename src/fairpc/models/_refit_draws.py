@@ -100,7 +100,7 @@ class Estimates:
     def of(cls, model: FairDistribution, parameters: Floats) -> Estimates:
         """Of parameter sets of a model; within strata the groups' own rates and mechanisms."""
         top, strata, sets = model.top, model.layout.strata, np.atleast_2d(parameters)
-        if not strata:
+        if not (strata or strata.delta):
             return cls(sets[:, top.group], sets[:, top.decision[0]], sets[:, top.mechanism])
         shape = len(sets), model.layout.n_groups, strata.n
         share = sets[:, top.group].reshape(shape)

@@ -21,7 +21,7 @@ from fairpc.learners import LEAST, one_thread
 from fairpc.models._decisions import FittedDecisions
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._estimators import CircuitClassifier
-from fairpc.models._fair_rates import BalancedPlan, Limits
+from fairpc.models._fair_rates import BalancedPlan, Limits, near_rates, parameter_bounds
 from fairpc.models._knowledge import limits_of_coding
 from fairpc.models._latent import LatentDecision
 from fairpc.models._priors import parameter_prior
@@ -219,7 +219,9 @@ class Subject(OfModel):
         lower = np.stack([np.zeros(graph.n_parameters) if b is None else b.lower for b in each])
         upper = np.stack([np.ones(graph.n_parameters) if b is None else b.upper for b in each])
         starts = np.tile(self.distribution.circuit.parameters, (len(each), 1))
-        step = plan.run(starts, n_steps, on_step, bounds=Bounds.of(graph, lower, upper))
+        near = near_rates(self.distribution.top, self.distribution.layout)
+        bounds = Bounds.of(graph, lower, upper, near)
+        step = plan.run(starts, n_steps, on_step, bounds=bounds)
         return [
             Assumed(
                 one.mechanism,
@@ -348,7 +350,7 @@ class RefitPlan:
 
     def bounds(self, limits: Limits | None) -> Bounds | None:
         layout = self.subject.distribution.layout
-        return None if limits is None else limits.bounds(self.plan.graph, layout)
+        return parameter_bounds(limits, self.plan.graph, layout)
 
     def run(
         self,

@@ -34,6 +34,8 @@ from fairpc.models._fair_rates import TopRates
 from fairpc.models._strata import UNDIVIDED, Strata
 
 SUM_TOLERANCE: Final = 1e-8
+_ABSENT: Final = ("strata", "group_decision_rate")
+"""Fields that a file has only where the map has them."""
 EDGE: Final = 0.02
 """From 0 and 1 the distance at which scores are bent."""
 
@@ -44,7 +46,7 @@ class StrataMap:
 
     Attributes:
         share: P(S, A), [s, a].
-        decision_rate: P(Df = 1 | A), [a].
+        decision_rate: P(Df = 1 | A), [a]; where rates may differ, P(Df = 1 | S, A), [s, a].
         mechanism: b0 and b1 of each subgroup, [s, a, f].
         shifts: of the log-odds of q, [s, a].
     """
@@ -56,24 +58,51 @@ class StrataMap:
 
     @property
     def group_decision_rate(self) -> Floats:
-        """P(Df = 1 | S), [s]: groups differ by the mix of strata alone."""
-        return np.asarray(self.share @ self.decision_rate / self.share.sum(axis=1), np.float64)
+        """P(Df = 1 | S), [s]: groups differ by the mix of strata alone, unless rates may."""
+        rates = self.decision_rate
+        own = self.share @ rates if rates.ndim == 1 else (self.share * rates).sum(axis=1)
+        return np.asarray(own / self.share.sum(axis=1), np.float64)
+
+    @property
+    def mean_decision_rate(self) -> float:
+        """P(Df = 1)."""
+        if self.decision_rate.ndim == 1:
+            return float(self.share.sum(axis=0) @ self.decision_rate)
+        return float((self.share * self.decision_rate).sum())
+
+    @property
+    def stratum_decision_rate(self) -> Floats:
+        """P(Df = 1 | A), [a]."""
+        if self.decision_rate.ndim == 1:
+            return self.decision_rate
+        total = self.share.sum(axis=0)
+        mean = (self.share * self.decision_rate).sum(axis=0) / np.where(total > 0, total, 1.0)
+        return np.asarray(mean, np.float64)
+
+    @property
+    def rates(self) -> Floats:
+        """P(Df = 1 | S, A), [s, a]."""
+        return np.broadcast_to(self.decision_rate, self.share.shape)
 
     @property
     def group_mechanism(self) -> Floats:
         """b0 and b1 of each group, [s, f]: the mean over P(a | f, s)."""
-        decided = np.stack([1 - self.decision_rate, self.decision_rate], axis=1)
+        decided = np.stack([1 - self.decision_rate, self.decision_rate], axis=-1)
         joint = self.share[:, :, None] * decided
         return np.asarray((joint * self.mechanism).sum(axis=1) / joint.sum(axis=1), np.float64)
 
-    def is_sound(self, n_groups: int, n: int) -> bool:
+    def is_sound(self, n_groups: int, n: int, delta: float) -> bool:
         """Whether the numbers can be those of so many groups and strata."""
         sizes = self.decision_rate.shape, self.share.shape, self.shifts.shape, self.mechanism.shape
-        if sizes != ((n,), (n_groups, n), (n_groups, n), (n_groups, n, 2)):
+        rated = (n_groups, n) if delta > 0 else (n,)
+        if sizes != (rated, (n_groups, n), (n_groups, n), (n_groups, n, 2)):
             return False
-        rates = np.concatenate([self.share.ravel(), self.decision_rate, self.mechanism.ravel()])
+        rates = np.concatenate(
+            [each.ravel() for each in (self.share, self.decision_rate, self.mechanism)]
+        )
         return (
-            bool(np.isfinite(self.shifts).all() and ((rates >= 0) & (rates <= 1)).all())
+            float(np.ptp(self.rates, axis=0).max()) <= delta + SUM_TOLERANCE
+            and bool(np.isfinite(self.shifts).all() and ((rates >= 0) & (rates <= 1)).all())
             and bool((self.mechanism[..., 1] > self.mechanism[..., 0]).all())
             and abs(self.share.sum() - 1) < SUM_TOLERANCE
         )
@@ -86,12 +115,14 @@ class ScoreMap:
     Attributes:
         calibrations: per group.
         group_rate: P(S).
-        decision_rate: P(Df = 1).
+        decision_rate: P(Df = 1); the mean over groups where their rates may differ.
         mechanism: b0 and b1 of each group, [s, f]; their mean where strata have their own.
         shifts: of the log-odds of q, per group; with strata, for rows whose stratum is not known.
         ends: what held-out rows leave possible.
         straight: whether D = Df was kept, because the labels do not reject it.
         strata: what differs between them; None without strata.
+        group_decision_rate: P(Df = 1 | S), [s], without strata and where it may differ between
+            groups; None where it may not.
     """
 
     calibrations: tuple[Calibration, ...]
@@ -102,13 +133,17 @@ class ScoreMap:
     ends: LabelBounds
     straight: bool = False
     strata: StrataMap | None = None
+    group_decision_rate: Floats | None = None
 
     @property
     def by_stratum(self) -> StrataMap:
         """The same for each stratum; without strata there is one."""
         if self.strata is not None:
             return self.strata
-        one = self.group_rate[:, None], np.array([self.decision_rate]), self.mechanism[:, None]
+        rates, by_group = np.array([self.decision_rate]), self.group_decision_rate
+        if by_group is not None:
+            rates = by_group[:, None]
+        one = self.group_rate[:, None], rates, self.mechanism[:, None]
         return StrataMap(*one, self.shifts[:, None])
 
     def rates(self, positive: int) -> TopRates:
@@ -228,13 +263,12 @@ class ScoreMap:
     def to_dict(self) -> dict[str, Any]:
         """As JSON-safe data."""
         content = {field.name: serialise(getattr(self, field.name)) for field in fields(self)}
-        strata = content.pop("strata")
-        return content if strata is None else {"strata": strata, **content}
+        return {n: v for n, v in content.items() if v is not None or n not in _ABSENT}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], strata: Strata = UNDIVIDED) -> ScoreMap:
         """The map of ``to_dict``; a FileFormatError says what is wrong with anything else."""
-        whole = {"strata": None, **data}
+        whole = dict.fromkeys(_ABSENT) | data
         found = record(cls, whole, "the map of scores", exact=True, repair=ALTERED)
         if not found._fits(strata):
             raise FileFormatError(f"the map of scores does not fit together: {ALTERED}")
@@ -254,9 +288,11 @@ class ScoreMap:
             and len(ends.groups) == n
             and n_strata == (strata.n if strata else 0)
             and isinstance(ends, WithinBounds) == strata.within
-            and replace(self, strata=None).by_stratum.is_sound(n, 1)
+            and ends.with_delta(strata.delta) == ends
             and (own is not None) == bool(strata)
-            and (own is None or own.is_sound(n, strata.n))
+            and (self.group_decision_rate is not None) == bool(strata.delta and not strata)
+            and replace(self, strata=None).by_stratum.is_sound(n, 1, 0.0 if own else strata.delta)
+            and (own is None or own.is_sound(n, strata.n, strata.delta))
         )
 
 

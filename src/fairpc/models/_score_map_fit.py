@@ -108,19 +108,30 @@ def fit_score_map(
     if calibration is not None:
         check_choice("calibration", calibration, get_args(CalibrationMethod))
     check_choice("select", select, get_args(Select))
+    if scored.rows.strata.delta and select != "between":
+        raise LearningError(
+            f"delta is over 0 with select={select!r}: rates that may differ have the point between "
+            "the recorded rates; take select='between', or leave delta out"
+        )
     _refuse_constant(scored, names)
     bounds = _with_known(_label_bounds(scored, names), scored, limits)
     weights = scored.rows.weights
     rates = np.bincount(scored.groups, weights, len(names)) / weights.sum()
     each, mechanism, straight = _point(scored, bounds, limits, select)
     mechanism, strata = _apart(mechanism), scored.rows.strata
+    own = by_group = None
     if strata:
         own = _of_strata(scored, each, mechanism)
-        pi, mechanism = float(own.share.sum(axis=0) @ own.decision_rate), own.group_mechanism
+        pi, mechanism = own.mean_decision_rate, own.group_mechanism
+    elif strata.delta:
+        by_group, mechanism = each[:, 0], mechanism[:, 0]
+        pi = float(rates @ by_group)
     else:
-        own, pi, mechanism = None, float(each[0]), mechanism[:, 0]
-    _refuse_alike(pi)
-    found = ScoreMap((), rates, pi, mechanism, np.zeros(len(names)), bounds, straight, own)
+        pi, mechanism = float(each[0]), mechanism[:, 0]
+    for rate in (pi,) if by_group is None else by_group.tolist():
+        _refuse_alike(rate)
+    shifts = np.zeros(len(names))
+    found = ScoreMap((), rates, pi, mechanism, shifts, bounds, straight, own, by_group)
     return calibrated(found, scored, calibration)
 
 
@@ -134,14 +145,14 @@ def calibrated(
     calibrations = tuple(calibrate(scores[h], labels[h], weights[h], calibration) for h in each)
     score_map = replace(score_map, calibrations=calibrations)
     # Where the stratum of a row is not known, its group has its mean over all strata.
-    rates = [score_map.decision_rate] * len(each) if own is None else own.group_decision_rate
+    rates = score_map.by_stratum.rates[:, 0] if own is None else own.group_decision_rate
     q = score_map.unshifted(scores[None], groups)
     shifts = [_shift(q[h], weights[h], rate) for h, rate in zip(each, rates, strict=True)]
     if own is not None:
         q, cells = score_map.unshifted(scores[None], groups, strata), np.zeros(own.share.shape)
         for s, a in zip(*np.nonzero(own.share), strict=True):
             here = each[s] & (strata == a)
-            cells[s, a] = _shift(q[here], weights[here], own.decision_rate[a])
+            cells[s, a] = _shift(q[here], weights[here], own.rates[s, a])
         own = replace(own, shifts=cells)
     return replace(score_map, shifts=np.array(shifts), strata=own)
 
@@ -152,7 +163,8 @@ def _label_bounds(scored: ScoredRows, names: tuple[str, ...]) -> LabelBounds:
     given = scored.labels, scored.scores, scored.groups, scored.folds, names, alike, scored.persons
     own = scored.rows.strata
     strata = scored.strata if own else None
-    return label_bounds(*given, strata=strata, n_strata=own.n, within=own.within)
+    found = label_bounds(*given, strata=strata, n_strata=own.n, within=own.within)
+    return found.with_delta(own.delta) if own.delta else found
 
 
 def _refuse_alike(pi: float) -> None:
@@ -198,13 +210,15 @@ def _point(
 ) -> tuple[Floats, Floats, bool]:
     """P(Df = 1 | a), the mechanism [s, a, f], and whether D = Df was kept.
 
-    A mechanism that strata share is there once. Without strata there is one stratum.
+    Where rates may differ, P(Df = 1 | s, a). A mechanism that strata share is there once. Without
+    strata there is one stratum.
     """
     n, n_strata = len(bounds.groups), scored.rows.strata.n
     if select == "middle":
         return (*_middle(bounds, n, n_strata), False)
     if select == "between" and not isinstance(bounds, SharedBounds):
-        return between_recorded(bounds, n_strata)
+        pi, mechanism, straight = between_recorded(bounds, n_strata)
+        return (pi if scored.rows.strata.delta else pi[0]), mechanism, straight
     rates, straight = _of_bins(scored, limits)
     f = [1 - scored.positive, scored.positive]
     pi = np.atleast_2d(rates.decision_rate)[:, f[1]]
@@ -234,15 +248,17 @@ def rates_between(
     pi, mechanism, _ = between_recorded(bounds, rows.strata.n)
     weights = np.bincount(rows.subgroups[row], scored.rows.weights, rows.n_subgroups)
     own = _apart(mechanism)
+    each = pi.ravel() if rows.strata.delta else pi[0]
     if rows.strata:
-        pi = np.clip(pi, FEWEST, 1 - FEWEST)
+        each = np.clip(each, FEWEST, 1 - FEWEST)
     else:
-        _refuse_alike(float(pi[0]))
+        for rate in each.tolist():
+            _refuse_alike(rate)
     order = [0, 1] if positive else [1, 0]
-    decision = np.column_stack([1 - pi, pi])[:, order]
+    decision = np.column_stack([1 - each, each])[:, order]
     flat = own.reshape(-1, 2)
     found = np.stack([1 - flat, flat], axis=2)[:, order][:, :, order]
-    decision = decision if rows.strata else decision[0]
+    decision = decision if rows.strata or rows.strata.delta else decision[0]
     return TopRates(weights / weights.sum(), decision, found), bounds
 
 
@@ -251,17 +267,20 @@ def between_recorded(
 ) -> tuple[Floats, Floats, bool]:
     """The point that lies between the groups' recorded rates, with the fewest altered labels.
 
-    P(Df = 1 | a), the mechanism [s, a, f], and whether hardly any label is altered by it. A
+    P(Df = 1 | s, a), [s, a], which differs between groups only where labels contradict one rate
+    and rates may differ; the mechanism [s, a, f]; and whether hardly any label is altered by it. A
     mechanism that strata share has no such rule: the prior decides there.
     """
-    pi, mechanism = _unknown(len(bounds.groups), n_strata)
+    unknown, mechanism = _unknown(len(bounds.groups), n_strata)
+    pi = np.tile(unknown, (len(bounds.groups), 1))
     for a, groups, own in _by_stratum(bounds):
         point = own.point()
         known = np.array([(each.b0, each.b1) for each in own.known])  # [s, f, end]
         possible = np.clip(point.mechanism, LEAST_ALTERED, 1 - LEAST_ALTERED)
         # What was stated is kept to the last digit, also where it makes a label impossible.
         mechanism[groups, a] = np.clip(possible, known[..., 0], known[..., 1])
-        pi[a] = point.rate
+        pi[:, a] = point.rate
+        pi[groups, a] = point.rates
     agreeing = np.minimum(1 - mechanism[..., 0], mechanism[..., 1])
     return pi, mechanism, bool(agreeing.min() > 1 - HARDLY_ANY)
 

@@ -107,11 +107,13 @@ class ScoredModel:
 
     @property
     def stratum_rate(self) -> Floats:
-        return self.by_class(self.score_map.by_stratum.decision_rate)
+        return self.by_class(self.score_map.by_stratum.stratum_decision_rate)
 
     @property
     def decision_rate(self) -> Floats:
-        share = self.subgroup_rate
+        own, share = self.score_map.by_stratum, self.subgroup_rate
+        if own.decision_rate.ndim == 2:
+            return self.by_class(own.group_decision_rate)
         rates: Floats = (share / share.sum(axis=1, keepdims=True)) @ self.stratum_rate
         return rates
 
@@ -128,8 +130,10 @@ class ScoredModel:
         return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
     def parity_gap(self) -> Floats:
-        """Df is independent of S under the model, within its strata, whatever was learned."""
-        return np.zeros(2)
+        """Df is independent of S under the model, within its strata, unless rates may differ."""
+        own = self.score_map.by_stratum
+        apart = np.ptp(np.where(own.share > 0, own.rates, own.stratum_decision_rate), axis=0)
+        return np.full(2, apart.max())
 
     def decision(self, s: Codes | None, x: TableRows) -> Floats:
         return self.by_class(self._mean(s, x, self.score_map.decision))

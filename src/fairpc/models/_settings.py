@@ -85,6 +85,9 @@ VALUES: Final = _rule("a list of texts and numbers", lambda v: _is_list(v, _is_v
 DECIMAL: Final = _rule(
     "the mark before decimals, '.' or ',', or None", lambda v: v is None or v in DECIMALS
 )
+DIFFERENCE: Final = _rule(
+    "a difference of rates from 0 to 1, such as .05", lambda v: _is_number(v) and 0 <= v <= 1
+)
 FOLDS: Final = _rule("a number of folds from 2 to 100", lambda v: is_whole(v) and 2 <= v <= 100)
 KNOWLEDGE: Final = _rule("a fairpc.Knowledge", lambda v: v is None or isinstance(v, Knowledge))
 SEED: Final = _rule("a whole number from 0 to 2**32 - 1, a generator of numpy, or None", _is_seed)
@@ -101,6 +104,7 @@ class Settings:
     positive: Any = None
     given: Sequence[str | int] | str | int = field(default=(), metadata=COLUMNS)
     mechanism: Scope = "shared"
+    delta: float = field(default=0.0, metadata=DIFFERENCE)
     structure: StructureChoice | CircuitClassifier | Circuit = "auto"
     n_components: int | None = field(default=None, metadata=WHOLE_OR_NONE)
     init: Literal["prior", "random"] = "prior"
@@ -140,6 +144,7 @@ class ScoreSettings:
     positive: Any = None
     given: Sequence[str | int] | str | int = field(default=(), metadata=COLUMNS)
     mechanism: Scope = "shared"
+    delta: float = field(default=0.0, metadata=DIFFERENCE)
     cv: int = field(default=5, metadata=FOLDS)
     calibration: CalibrationMethod | None = "isotonic"
     select: Literal["between", "prior", "middle"] = "between"
@@ -202,8 +207,8 @@ def serialised(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) else None
 
 
-def strata_of(given: Any, scope: Scope, coding: TableCoding) -> Strata:
-    """The strata that the columns of ``given`` make under a coding."""
+def strata_of(given: Any, scope: Scope, coding: TableCoding, delta: float = 0.0) -> Strata:
+    """The strata that the columns of ``given`` make under a coding, and how rates may differ."""
     features = coding.features
     columns = []
     for item in listed(given):
@@ -217,7 +222,7 @@ def strata_of(given: Any, scope: Scope, coding: TableCoding) -> Strata:
             reason = next(d.reason for d in features.dropped if d.name == name)
             raise LearningError(f"column {name!r} is in given and was dropped: {reason}")
         columns.append(features.names.index(name))
-    return Strata.of(tuple(dict.fromkeys(columns)), features.arities, scope)
+    return Strata.of(tuple(dict.fromkeys(columns)), features.arities, scope, float(delta))
 
 
 def refuse_rate(knowledge: Knowledge | None, given: Any) -> None:

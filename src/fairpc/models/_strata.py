@@ -6,6 +6,8 @@ Where Df is not independent of S in the whole table, it may still be so given A:
 the amount asked for. A stratum is one crossing of the values of the columns of A, a subgroup the
 rows of one group in one stratum. The mechanism is that of the group, *shared* by all strata, or one
 *within* each subgroup. Without columns there is one stratum, and the model is the paper's.
+
+P(f | s, a) of two groups may also differ, by ``delta`` at most: each group then has its own.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Final, Literal, get_args
 import numpy as np
 
 from fairpc.core import Array, Bools, Codes, Ints, LearningError
+from fairpc.evidence import NO_DELTA
 
 Scope = Literal["shared", "within"]
 """Whether P(D | Df, S) is the same in all strata, or each has its own."""
@@ -34,11 +37,13 @@ class Strata:
         columns: numbers of the columns.
         sizes: number of values of each.
         within: whether each stratum has a mechanism of its own.
+        delta: by how much P(Df = f | s, a) of two groups may differ.
     """
 
     columns: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
     within: bool = False
+    delta: float = 0.0
 
     def __post_init__(self) -> None:
         if self.n > MAX_STRATA:
@@ -46,15 +51,20 @@ class Strata:
                 f"the columns of given make {self.n} strata: {MAX_STRATA} are the most; give fewer "
                 "columns, or columns with fewer values"
             )
+        if self.delta > 0 and self.columns and not self.within:
+            raise LearningError(NO_DELTA)
 
     @classmethod
-    def of(cls, columns: Sequence[int], arities: Sequence[int], scope: Scope) -> Strata:
+    def of(
+        cls, columns: Sequence[int], arities: Sequence[int], scope: Scope, delta: float = 0.0
+    ) -> Strata:
         """The strata of some columns of X, all of whose arities are given."""
         if scope not in get_args(Scope):
             raise LearningError(f"mechanism is {scope!r}: choose 'shared' or 'within'")
         if not columns:
-            return cls()
-        return cls(tuple(columns), tuple(int(arities[j]) for j in columns), scope == "within")
+            return cls(delta=delta)
+        sizes = tuple(int(arities[j]) for j in columns)
+        return cls(tuple(columns), sizes, scope == "within", delta)
 
     def __bool__(self) -> bool:
         return bool(self.columns)
