@@ -95,6 +95,7 @@ class MechanismFacts:
     def altered(self) -> tuple[MechanismCell, ...]:
         """The cells whose label is not the decision."""
         return tuple(cell for cell in self.cells if cell.label != cell.decision)
+
     delta: float = 0.0  #: by how much the rates of two groups may differ, within a stratum
 
     def rate_of(self, label: str) -> float:

@@ -116,7 +116,8 @@ class DriftBounds:
     @property
     def uppers(self) -> Floats:
         """Upper bounds of P(Df = c | s) from all groups, [group, class]."""
-        return np.minimum(self.rates, self.rates.min(axis=0) + self.delta)
+        uppers: Floats = np.minimum(self.rates, self.rates.min(axis=0) + self.delta)
+        return uppers
 
     @property
     def lowers(self) -> Floats:
