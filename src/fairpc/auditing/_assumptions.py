@@ -171,7 +171,8 @@ def assumption_test(job: Job) -> Tested:
     """Test on rows with label and group, in groups that have every class and 10 rows.
 
     11 ways of splitting unless told otherwise, down to 3 where many rows differ, on which one way
-    hardly differs from another, or where groups are many.
+    hardly differs from another, or where groups are many, and for decisions of anybody, which need
+    the ends of the labels and no test of a model.
     """
     settings, n_seeds = job.settings, job.settings.n_seeds
     rows = job.drawn.sample(settings.max_test_rows, settings.random_state)
@@ -181,13 +182,15 @@ def assumption_test(job: Job) -> Tested:
     frame, features = read_frame(rows.table), rows.features
     if frame.from_array:  # Columns of an array are known by position.
         frame = replace(frame, names=features.names_in)
-    columns = typed_columns(frame, features.missing_values, job.model.decimal)
+    decimal = None if job.decisions else job.model.decimal
+    columns = typed_columns(frame, features.missing_values, decimal)
     table = columns[list(features.names)].to_numpy()[kept]
     if n_seeds is None:
         many = _GROUP_ROWS * max(len(rows.groups_in(kept)) - _FEW_GROUPS, 0)
         affordable = _SEED_ROWS // max(rows.n_distinct + many, 1)
         # The median over an odd number is one of them.
-        n_seeds = min(MOST_SEEDS, max(FEWEST_SEEDS, affordable - 1 + affordable % 2))
+        most = FEWEST_SEEDS if job.decisions else MOST_SEEDS
+        n_seeds = min(most, max(FEWEST_SEEDS, affordable - 1 + affordable % 2))
     asked: dict[str, Any] = {
         "positive": rows.positive if len(rows.classes) == 2 else None,
         "classifier": None if settings.classifier == "best" else settings.classifier,
@@ -327,9 +330,9 @@ def _sets(test: AssumptionTest) -> Iterator[ConfidenceSet]:
 
 def learned_rate(job: Job, test: AssumptionFacts) -> LearnedRate | None:
     """Whether the rate of fair decisions that was learned is one that the rows leave possible."""
-    model, rows = job.model, job.rows
-    if test.rejected or job.strata or not model._latent:
+    if job.decisions or test.rejected or job.strata or not job.model._latent:
         return None
+    model, rows = job.model, job.rows
     rates = dict(zip(rows.classes, map(float, model.fair_rate_), strict=True))
     one = max(test.sets, key=lambda s: max(s.lower - rates[s.label], rates[s.label] - s.upper))
     learned = rates[one.label]

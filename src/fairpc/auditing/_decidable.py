@@ -307,6 +307,8 @@ def show_decidable(audit: blocks.Audit, decidable: Decidable) -> Iterator[blocks
         yield blocks.Paragraph(f"Not tested. {text.sentence(decidable.untested)}")
     else:
         yield from show_test(audit, decidable.test)
+    if not audit.data.fitted:
+        return  # What follows is about the Df of a model.
     tested = decidable.identified is not None and decidable.identified.level is not None
     yield blocks.Heading("What stays open" + ("" if tested else " at any number of rows"))
     if decidable.identified is None:

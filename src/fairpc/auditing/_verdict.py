@@ -224,6 +224,8 @@ def _key_numbers(audit: blocks.Audit, verdict: Verdict) -> list[tuple[str, str]]
             ratios[name] = text.number(worst.parity.largest.impact_ratio, 2)
     if ratios:
         pairs.append((f"Impact ratio, {' → '.join(ratios)}", " → ".join(ratios.values())))
+    if not audit.data.fitted:
+        return [*pairs, *([] if audit.error_rates is None else audit.error_rates.key_numbers)]
     word = {True: "rejected", False: "not rejected", None: "not tested"}[verdict.rejected]
     within = " within strata" if audit.strata is not None and audit.strata.own is not None else ""
     return [*pairs, (f"Assumptions{within}", word)]
