@@ -175,10 +175,10 @@ def _groups_table(facts: ErrorFacts) -> blocks.TableBlock:
             both = text.span(tuple(range_)), text.span(range_.identified)
             cells.append((title, name, getattr(group.recorded, key), *both))
     small = [name for name, group in rates.groups.items() if group.small]
-    head = ("Rate", "Group", "Against the label", "Against the fair decision", "With any rows")
+    head = ("Rate", "Group", "Against the label", "Against the fair decision", "Identified set")
     note = (
-        f"Computed on {text.counted(facts.n_rows, 'row')}. Ranges hold {_level(rates)}; the last "
-        "column is what would stay open with any number of rows. Positive means "
+        f"Computed on {text.counted(facts.n_rows, 'row')}. Ranges hold {_level(rates)}; the "
+        "identified set is what would stay open with any number of rows. Positive means "
         f"“{text.short(rates.positive, 40)}”."
     )
     if small:

@@ -320,7 +320,7 @@ def _sentences(
 
 @blocks.section(
     "parity",
-    "Parity: under the model, and on these rows",
+    "Parity: gaps in scores and decisions",
     lambda _, facts: (
         f"Mean scores differ by {gap_words(facts.scores)}, decisions by "
         f"{gap_words(facts.decisions)}"
