@@ -11,7 +11,7 @@ import pytest
 
 from fairpc import LatNB, audit
 from fairpc.auditing import ParityFacts
-from fairpc.auditing._parity import median
+from fairpc.auditing._categories import median
 
 QUICK: dict[str, Any] = {"n_seeds": 1, "n_starts": 0, "n_replicates": 0, "baselines": False}
 

@@ -2,6 +2,7 @@
 
 from fairpc.auditing._audit import Audit, audit, group_gaps, render
 from fairpc.auditing._blocks import Document, is_markdown
+from fairpc.auditing._decided import GivenDecisions, given_decisions
 from fairpc.auditing._documents import (
     Answers,
     form,

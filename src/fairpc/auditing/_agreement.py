@@ -16,7 +16,7 @@ from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows
 from fairpc.comparison import CalibrationBin as CalibrationBin
 from fairpc.comparison import auc, calibration
-from fairpc.core import Bools, Floats
+from fairpc.core import AuditError, Bools, Floats
 from fairpc.evidence import mean_sample, quantile, rate_sample, wilson
 from fairpc.learners import kish
 
@@ -126,8 +126,8 @@ def _metric(rows: AuditedRows, part: Bools, name: str | None, level: float) -> G
         true_positive_rate=rate(chosen, truth),
         false_positive_rate=rate(chosen, ~truth),
         precision=rate(truth, chosen),
-        auc=_auc(rows, truth, score, part, level),
-        brier=_mean(rows, (score - truth) ** 2, part, level),
+        auc=_auc(rows, truth, score, part, level) if rows.scored else Estimate(),
+        brier=_mean(rows, (score - truth) ** 2, part, level) if rows.scored else Estimate(),
     )
 
 
@@ -193,6 +193,8 @@ class ScoreCurves:
 def score_curves(job: Job) -> ScoreCurves:
     """Curves of the labelled rows; calibration of those whose group is known too."""
     rows = job.rows
+    if not rows.scored:
+        raise AuditError("decisions were given without scores: give scores (--score) too")
     roc = tuple(
         _roc(rows, part, name)
         for name, part in rows.parts()
@@ -200,10 +202,10 @@ def score_curves(job: Job) -> ScoreCurves:
     )
     return ScoreCurves(
         positive=rows.positive_class,
-        caption=CAPTION + (_SEEN if job.model._needs_table and rows.same_rows_as_fit else ""),
+        caption=CAPTION + (_SEEN if job.takes_table and rows.same_rows_as_fit else ""),
         roc=roc,
         decision_calibration=_calibration(rows, rows.scores),
-        observed_calibration=_calibration(rows, rows.observed),
+        observed_calibration=_calibration(rows, rows.observed) if rows.observed.size else (),
     )
 
 
@@ -305,8 +307,8 @@ def show_curves(audit: blocks.Audit, curves: ScoreCurves) -> Iterator[blocks.Blo
         (
             curves.decision_calibration,
             "Score of the decision against the label",
-            "Share labelled positive at each level of the score P(Df | X, S). It is not meant to "
-            "lie on the diagonal: it would, only if the labels were unbiased.",
+            "Share labelled positive at each level of the score of the decision. It is not meant "
+            "to lie on the diagonal: it would, only if the labels were unbiased.",
         ),
         (
             curves.observed_calibration,

@@ -255,9 +255,15 @@ def _sets(test: AssumptionTest) -> Iterator[ConfidenceSet]:
 
 def learned_rate(job: Job, test: AssumptionFacts) -> LearnedRate | None:
     """Whether the rate of fair decisions that was learned is one that the rows leave possible."""
-    model, rows = job.model, job.rows
-    if test.rejected or job.strata or job.strata.delta or not model._latent:
+    if (
+        job.decisions
+        or test.rejected
+        or job.strata
+        or job.strata.delta
+        or not job.model._latent
+    ):
         return None
+    model, rows = job.model, job.rows
     rates = dict(zip(rows.classes, map(float, model.fair_rate_), strict=True))
     one = max(test.sets, key=lambda s: max(s.lower - rates[s.label], rates[s.label] - s.upper))
     learned = rates[one.label]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from html import escape
 from typing import Any, Final, Self
@@ -19,6 +19,9 @@ from fairpc.auditing import _agreement as agreement
 from fairpc.auditing import _assumptions as assumptions
 from fairpc.auditing import _background as background
 from fairpc.auditing import _decidable as decidable
+from fairpc.auditing import _decision_account as account
+from fairpc.auditing import _error_rates as errors
+from fairpc.auditing import _factors as factors
 from fairpc.auditing import _formats as text
 from fairpc.auditing import _gaps as gaps
 from fairpc.auditing import _intervals as intervals
@@ -33,6 +36,13 @@ from fairpc.auditing import _tested as tested
 from fairpc.auditing import _trade_off as trade_off
 from fairpc.auditing import _verdict as verdicts
 from fairpc.auditing._blocks import page, shown
+from fairpc.auditing._decided import (
+    DECISIONS,
+    NO_MODEL,
+    GivenDecisions,
+    given_decisions,
+    is_estimator,
+)
 from fairpc.auditing._job import (
     MAX_ROWS,
     MAX_TEST_ROWS,
@@ -59,14 +69,16 @@ FORMAT: Final = "fairpc audit"
 VERSION: Final = 1
 
 _ABOUT: Final = ("sensitive_features", "sample_weight", "clusters", "fair_labels")
-_CLOSING: Final = ("limits", "provenance")
-"""Sections that end the page; the others come in the order of the record."""
+_ORDER: Final = {"error_rates": "parity", "factors": "parity", "limits": "", "provenance": ""}
+"""Sections that follow another, or end the page; the others come in the order of the record."""
+_NOT_ASKED: Final = (NO_MODEL, factors.NO_FACTORS)
+"""Reasons for which a section is not on the page at all."""
 _LEFT_BEHIND: Final = "the audit was read from a file, which does not hold the circuit"
 
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """Facts about a model on a table, in the order in which the page shows them.
+    """Facts about a model, or decisions of anybody, in the order in which the page shows them.
 
     A section that these rows or this model have no answer for is None; ``left_out`` says why,
     by its name, or by "section.part" where only a part is lacking.
@@ -80,6 +92,8 @@ class Audit:
         decidable: what the data can and cannot decide.
         strata: parity within strata of the model, and which columns a rejection hangs on.
         parity: gaps of scores and decisions between groups, under the model and on these rows.
+        error_rates: rates of decisions by group against the fair decision, as ranges.
+        factors: gaps of decisions between people who are alike in legitimate factors.
         patterns: whom naming the group moves most, and why there is nobody else.
         group_metrics: agreement with the observed label, by group.
         trade_off: the model beside other methods, out of sample.
@@ -104,12 +118,14 @@ class Audit:
     group_metrics: agreement.GroupMetrics | None
     trade_off: trade_off.TradeOff | None
     curves: agreement.ScoreCurves | None
-    learning: learning.Learning | learning.ScoreLearningFacts
+    learning: learning.Learning | learning.ScoreLearningFacts | None
     circuit: background.CircuitFacts | None
     limits: background.Caveats
     provenance: background.AuditProvenance
     what_if: background.WhatIf | None
     left_out: Mapping[str, str]
+    error_rates: errors.ErrorFacts | None = None
+    factors: factors.FactorGaps | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as dicts, lists, text and numbers that JSON can hold; None for no number."""
@@ -152,23 +168,28 @@ class Audit:
 def render(audit: Audit) -> str:
     """An audit as one HTML page; equal facts, equal bytes."""
     data, made = audit.data, audit.provenance
-    names = [each.name for each in fields(Audit) if each.name != "left_out"]
-
-    def place(name: str) -> tuple[bool, bool]:
-        return name in _CLOSING, name == "review" and audit.review is None
-
+    what = "Decisions" if made.model == DECISIONS else f"A {made.model} model"
     return page(
         title=f"{text.short(data.label, 60)} by {text.listed(data.sensitive)}",
-        subtitle=f"A {made.model} model on {text.counted(data.n_rows, 'row')}, "
-        f"audited {made.date[:10]}",
+        subtitle=f"{what} on {text.counted(data.n_rows, 'row')}, audited {made.date[:10]}",
         version=text.name(made.versions.get("fairpc", "")),
-        sections=[shown(audit, name) for name in sorted(names, key=place)],
+        sections=[shown(audit, name) for name in _section_names(audit)],
         closing=audit.verdict.disclaimer,
     )
 
 
+def _section_names(audit: Audit) -> Iterator[str]:
+    """Sections of the page, in order: what a review told is first, that there was none late."""
+    order = _ORDER if audit.review is not None else {"review": "", **_ORDER}
+    names = [each.name for each in fields(Audit) if each.name != "left_out"]
+    for name in (*(name for name in names if name not in order), ""):
+        for each in (name, *(later for later, before in order.items() if before == name)):
+            if each and audit.left_out.get(each) not in _NOT_ASKED:
+                yield each
+
+
 def audit(
-    model: FittedDecisions,
+    model: Any,
     X: Any,
     y: Any = None,
     *,
@@ -188,12 +209,20 @@ def audit(
     baselines: bool = True,
     max_memory: int | str | None = None,
     reviewed: Reviewed | None = None,
+    scores: npt.ArrayLike | None = None,
+    positive: Any = None,
+    given: str | Sequence[str] = (),
     progress: Report | None = None,
 ) -> Audit:
     """Facts about a fitted model on a table: its training rows, or any others.
 
+    Or about decisions of anybody, which need no model of ours: those of a frozen estimator, or a
+    column of them, on rows that did not train whatever decides.
+
     Args:
-        model: a fitted FairPC, LatentDecision, NLatPC, LatNB or TwoNB.
+        model: a fitted FairPC, LatentDecision, NLatPC, LatNB or TwoNB. Or any estimator with
+            ``predict`` or ``predict_proba``; or decisions, one per row: classes of ``y``, or 1 and
+            0. Then X is a table in memory, and y and ``sensitive_features`` are needed.
         X: table; missing values are allowed. Or a table that is read in batches, however long:
             the path of a Parquet, CSV or Arrow file, a folder, a glob, a polars lazy frame. For a
             LatentDecision its rows are kept in memory.
@@ -225,6 +254,11 @@ def audit(
             Half of the machine's memory by default; give what the fit was given to have its rows
             known again.
         reviewed: what people said of rows that were drawn for review, for a table in memory.
+        scores: beside decisions, the scores that they came from, 0 to 1: adds calibration, curves
+            and other thresholds.
+        positive: beside decisions, the favourable class; the last of ``y`` if None.
+        given: beside decisions, columns of X that may rightly matter: gaps are also shown between
+            people who are alike in them. A model of ours has its own.
         progress: called with a :class:`fairpc.refits.Progress` before each step.
     """
     options = locals()  # first, while it holds the arguments alone
@@ -233,6 +267,14 @@ def audit(
     )
     if reviewed is not None and is_source(X):
         raise AuditError("reviewed rows are known by their place: give the table in memory")
+    of_decisions = {name: options[name] for name in ("scores", "positive", "given")}
+    if _are_decisions(model):
+        about = {name: options[name] for name in ("sensitive_features", "sample_weight")}
+        model = given_decisions(model, X, y, **about, **of_decisions)
+    elif isinstance(model, GivenDecisions):
+        pass  # they hold what goes with them
+    elif named := [n for n, v in of_decisions.items() if v is not None and (n != "given" or v)]:
+        raise AuditError(f"{named[0]} goes with decisions, and a model of fairpc has its own")
     job = Job(model, settings, progress, STEP_WORDS, reviewed)
     _run(job, X, y, **{name: options[name] for name in _ABOUT})
     job.report_step(_LAST)
@@ -241,7 +283,7 @@ def audit(
 
 
 def group_gaps(
-    model: FittedDecisions,
+    model: FittedDecisions | GivenDecisions,
     X: Any,
     y: Any = None,
     *,
@@ -270,7 +312,8 @@ def group_gaps(
 
 def _run(job: Job, X: Any, y: Any, **about: Any) -> None:
     """Read and score the table, then take the steps of the job; ``about`` is for ``read_table``."""
-    _check_model(job.model)
+    if not job.decisions:
+        _check_model(job.model)
     check_not_dask(X)
 
     def read(job: Job) -> ReadTable:
@@ -280,9 +323,9 @@ def _run(job: Job, X: Any, y: Any, **about: Any) -> None:
                 done = f"{now.done / now.total:.0%} of {now.total / 1e6:,.0f} MB"
             job.report_step(_FIRST, f": {now.stage}, {done}")
 
-        return read_table(job.model, X, y, job.settings, watch=watch, **about)
+        return read_table(job.subject, X, y, job.settings, watch=watch, **about)
 
-    job.run(AuditStep(_FIRST, STEP_WORDS[_FIRST], read, needed=True))
+    job.run(AuditStep(_FIRST, STEP_WORDS[_FIRST], read, needed=True, of_model=False))
     with warnings.catch_warnings():
         # What is odd about the rows was said when they were read.
         warnings.simplefilter("ignore", TableWarning)
@@ -291,22 +334,32 @@ def _run(job: Job, X: Any, y: Any, **about: Any) -> None:
                 job.run(step)
 
 
+def _are_decisions(model: object) -> bool:
+    """Whether this is no model of ours, but decides or was decided."""
+    if (
+        isinstance(model, FittedDecisions | GivenDecisions | str)
+        or model is None
+        or isinstance(model, type)
+    ):
+        return False
+    return is_estimator(model) or (hasattr(model, "__len__") and not isinstance(model, Mapping))
+
+
 def _check_model(model: object) -> None:
     if not isinstance(model, FittedDecisions):
         raise AuditError(
             f"the model is a {type(model).__name__}: audit takes a fitted FairPC, LatentDecision, "
-            "NLatPC, LatNB or TwoNB; for others use fairpc.evidence and fairpc.compare, or make "
-            "them the estimator of a LatentDecision"
+            "NLatPC, LatNB or TwoNB, an estimator with predict, or one decision per row"
         )
     if not hasattr(model, "coding_"):
         raise AuditError(f"this {type(model).__name__} is not fitted: call fit first")
 
 
 STEPS: Final = (
-    AuditStep("data", "rows and groups", tables.table_facts, needed=True),
-    AuditStep("review", "what the review told", reviews.review_facts),
-    AuditStep("labels", "gaps in labels", gaps.label_disparity),
-    AuditStep("decidable.test", "test of the assumptions", tested.assumption_test),
+    AuditStep("data", "rows and groups", tables.table_facts, needed=True, of_model=False),
+    AuditStep("review", "what the review told", reviews.review_facts, of_model=False),
+    AuditStep("labels", "gaps in labels", gaps.label_disparity, of_model=False),
+    AuditStep("decidable.test", "test of the assumptions", tested.assumption_test, of_model=False),
     AuditStep("strata.test", "test within strata", tested.test_within_strata),
     AuditStep("mechanism", "mechanism", mechanism.mechanism_facts),
     AuditStep("mechanism.intervals", "intervals of the mechanism", intervals.with_intervals),
@@ -315,11 +368,13 @@ STEPS: Final = (
     AuditStep("strata.gaps", "gaps within strata", strata.gap_parts),
     AuditStep("strata.candidates", "columns as strata", assumptions.candidates),
     AuditStep("strata", "strata", strata.strata_facts),
-    AuditStep("parity", "gaps in scores and decisions", parity.parity_facts),
+    AuditStep("parity", "gaps in scores and decisions", parity.parity_facts, of_model=False),
+    AuditStep("error_rates", "error rates", errors.error_facts, of_model=False),
+    AuditStep("factors", "gaps within factors", factors.factor_gaps, of_model=False),
     AuditStep("patterns", "who is hit", patterns.pattern_facts),
-    AuditStep("group_metrics", "agreement with labels", agreement.group_metrics),
+    AuditStep("group_metrics", "agreement with labels", agreement.group_metrics, of_model=False),
     AuditStep("trade_off", "other methods", trade_off.trade_off),
-    AuditStep("curves", "curves of the scores", agreement.score_curves),
+    AuditStep("curves", "curves of the scores", agreement.score_curves, of_model=False),
     AuditStep("circuit", "drawing of the circuit", background.circuit_facts),
     AuditStep("what_if", "form of the page", background.what_if),
 )
@@ -335,10 +390,10 @@ STEP_WORDS: Final = {
 AT_ONCE: Final[Mapping[str, Callable[[Job], Any]]] = {
     "mechanism": lambda job: job.results.get("mechanism.intervals") or job.results["mechanism"],
     "decidable": decidable.decidable_facts,
-    "verdict": verdicts.verdict,
-    "learning": learning.learning,
-    "limits": background.limits,
+    "verdict": lambda job: (account.decision_verdict if job.decisions else verdicts.verdict)(job),
+    "learning": lambda job: None if job.decisions else learning.learning(job),
+    "limits": lambda job: account.decision_limits() if job.decisions else background.limits(job),
     "provenance": background.provenance,
-    "left_out": lambda job: job.left_out,
+    "left_out": lambda job: job.left_out | ({"learning": NO_MODEL} if job.decisions else {}),
 }
 """What is there at once when the steps are done: each has an answer for every model."""

@@ -279,8 +279,9 @@ def _stated(job: Job) -> list[str]:
 class AuditProvenance:
     """What would be needed to do the audit again."""
 
-    model: str  #: class of the model
-    #: of the circuit, structure and parameters; or of the map from scores of a classifier to Df
+    model: str  #: class of the model; "decisions" where they came without one
+    #: of the circuit, structure and parameters; or of the map from scores of a classifier to Df;
+    #: empty, as the next, for decisions of anybody
     model_hash: str
     training_hash: str  #: of the rows that the model was fitted to, encoded
     audited_hash: str  #: of the audited rows, encoded the same way
@@ -294,16 +295,17 @@ class AuditProvenance:
 
 def provenance(job: Job) -> AuditProvenance:
     """Hashes, versions and settings as they are now."""
-    model, installed = job.model, {}
+    installed, own = {}, job.decisions
     for package in _PACKAGES:
         with suppress(PackageNotFoundError):
             installed[package] = version(package)
+    params = {} if own else job.model.get_params()
     return AuditProvenance(
-        model=type(model).__name__,
-        model_hash=model._fair().fingerprint,
-        training_hash=model.data_fingerprint_,
+        model=own.name if own else type(job.model).__name__,
+        model_hash="" if own else job.model._fair().fingerprint,
+        training_hash="" if own else job.model.data_fingerprint_,
         audited_hash=job.rows.fingerprint,
-        settings={name: _setting(value) for name, value in model.get_params().items()},
+        settings={name: _setting(value) for name, value in params.items()},
         audit_settings=asdict(job.settings),
         versions={"python": platform.python_version(), **installed},
         platform=platform.platform(),
@@ -354,10 +356,11 @@ def _copied(part: ET.Element) -> Markup:
 @blocks.section(
     "limits", "Assumptions and limits", lambda *_: "What is assumed, what follows, what does not"
 )
-def show_limits(_: blocks.Audit, caveats: Caveats) -> Iterator[blocks.Block]:
+def show_limits(audit: blocks.Audit, caveats: Caveats) -> Iterator[blocks.Block]:
     """What is assumed, what follows, what does not."""
+    who = "model" if audit.data.fitted else "audit"
     for title, sentences in (
-        ("What the model assumes", caveats.assumptions),
+        (f"What the {who} assumes", caveats.assumptions),
         ("What then holds exactly", caveats.guaranteed),
         ("What does not follow", caveats.limits),
     ):
@@ -382,9 +385,10 @@ def show_provenance(audit: blocks.Audit, provenance: AuditProvenance) -> Iterato
         "Date": provenance.date,
         "Platform": provenance.platform,
     }
-    yield _pairs("Identity", identity)
+    yield _pairs("Identity", {name: value for name, value in identity.items() if value})
     yield _pairs("Versions", provenance.versions)
-    yield _pairs("Settings of the model", provenance.settings, folded=True)
+    if provenance.settings:
+        yield _pairs("Settings of the model", provenance.settings, folded=True)
     yield _pairs("Settings of the audit", provenance.audit_settings, folded=True)
     times = {name: f"{value:,.1f} s" for name, value in provenance.seconds.items()}
     yield _pairs("Time of each part", times, folded=True)

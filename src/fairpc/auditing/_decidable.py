@@ -335,6 +335,12 @@ def decidable_facts(job: Job) -> Decidable:
     )
 
 
+_NOT_ASSUMED: Final = (
+    "Equal fair rates are among these assumptions. The error rates against the fair decision in "
+    "this report do not use them."
+)
+
+
 def _gist(_: blocks.Audit, decidable: Decidable) -> str:
     word = {True: "contradicted", False: "not contradicted", None: "not tested"}[decidable.rejected]
     learned = decidable.learned
@@ -360,6 +366,9 @@ def show_decidable(audit: blocks.Audit, decidable: Decidable) -> Iterator[blocks
         yield blocks.Paragraph(f"Not tested. {text.sentence(decidable.untested)}")
     else:
         yield from show_test(audit, decidable.test)
+    if not audit.data.fitted:
+        yield blocks.Paragraph(_NOT_ASSUMED, "note")
+        return  # What follows is about the Df of a model.
     tested = decidable.identified is not None and decidable.identified.level is not None
     yield blocks.Heading("What stays open" + ("" if tested else " at any number of rows"))
     if decidable.identified is None:

@@ -40,6 +40,7 @@ from fairpc.auditing._blocks import (
     shown,
     static,
 )
+from fairpc.auditing._categories import show_categories
 from fairpc.core import AnyPath, FileFormatError, read_whole
 
 MAX_BYTES: Final = 1 << 20
@@ -219,7 +220,7 @@ def _details(audit: Audit, known: Answers) -> Iterator[Block]:
         "Method: Choi, Dang and Van den Broeck, Group Fairness by Probabilistic Modeling with "
         "Latent Fair Decisions, AAAI 2021."
     )
-    yield Points(audit.learning.sentences)
+    yield absent(audit, "learning") if audit.learning is None else Points(audit.learning.sentences)
 
 
 def _use(known: Answers) -> Iterator[Block]:
@@ -359,7 +360,7 @@ def _general(audit: Audit, known: Answers) -> Iterator[Block]:
 
 def _made(audit: Audit, known: Answers) -> Iterator[Block]:
     yield Heading("(a) Methods and steps of development")
-    yield Points(audit.learning.sentences)
+    yield absent(audit, "learning") if audit.learning is None else Points(audit.learning.sentences)
     yield from known.blocks("eu.third_party")
     yield Heading("(b) General logic, design choices and assumptions")
     yield Entries("The model", _algorithm(audit))
@@ -457,7 +458,7 @@ def _decisions(audit: Audit) -> Iterator[Block]:
     fewer = len(audit.data.sensitive) - 1
     if fewer:
         yield Heading("Decisions: unitary results")
-        yield from parity.show_categories(audit.parity, fewer)
+        yield from show_categories(audit.parity.categories, fewer)
 
 
 def _agreement(audit: Audit) -> Iterator[Block]:

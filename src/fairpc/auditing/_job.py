@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 
+from fairpc.auditing._decided import NO_MODEL, GivenDecisions, decided_rows
 from fairpc.auditing._rows import AuditedRows, asked, audited_rows, same_rows
 from fairpc.core import (
     AuditError,
@@ -35,6 +36,7 @@ from fairpc.data import (
     DistinctSum,
     Frame,
     Packing,
+    TableCoding,
     Warned,
     Watcher,
     check_some_weights,
@@ -129,7 +131,7 @@ class ReadTable:
 
 
 def read_table(
-    model: FittedDecisions,
+    model: FittedDecisions | GivenDecisions,
     X: Any,
     y: Any,
     settings: AuditSettings,
@@ -142,8 +144,12 @@ def read_table(
 ) -> ReadTable:
     """Encode a table as the model does, and ask the model about its rows.
 
-    Of a table that is read in batches all but X are names of columns.
+    Of a table that is read in batches all but X are names of columns. Decisions are given beside
+    the rows of a table in memory.
     """
+    if isinstance(model, GivenDecisions):
+        decided = decided_rows(model, X, y, sensitive_features, sample_weight, clusters)
+        return ReadTable(decided, decided)
     if not is_source(X):
         rows = audited_rows(model, X, y, sensitive_features, sample_weight, clusters, fair_labels)
         return ReadTable(rows, rows)
@@ -305,13 +311,14 @@ class AuditStep:
     #: what it says; a FairpcError says why these rows or this model have no answer
     compute: Callable[[Job], Any]
     needed: bool = False  #: whether there is no audit without it
+    of_model: bool = True  #: whether it asks for a model of ours; others need only decisions
 
 
 @dataclass
 class Job:
     """An audit while it is made."""
 
-    model: FittedDecisions
+    subject: FittedDecisions | GivenDecisions
     settings: AuditSettings
     progress: Report | None = None
     steps: Mapping[str, str] = field(default_factory=dict)  #: names of all steps, in order -> words
@@ -320,6 +327,27 @@ class Job:
     results: dict[str, Any] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)  #: step -> why it has none
     seconds: dict[str, float] = field(default_factory=dict)  #: step -> time it took
+
+    @property
+    def model(self) -> FittedDecisions:
+        """The model; an AuditError where decisions are audited that are not of a model of ours."""
+        if isinstance(self.subject, GivenDecisions):
+            raise AuditError(NO_MODEL)
+        return self.subject
+
+    @property
+    def decisions(self) -> GivenDecisions | None:
+        """Decisions that are not of a model of ours; None if there is one."""
+        return self.subject if isinstance(self.subject, GivenDecisions) else None
+
+    @property
+    def coding(self) -> TableCoding:
+        return self.subject.coding_
+
+    @property
+    def takes_table(self) -> bool:
+        """Whether columns are used as they came, by a classifier."""
+        return not isinstance(self.subject, FittedDecisions) or self.subject._needs_table
 
     @property
     def rows(self) -> AuditedRows:
@@ -341,7 +369,7 @@ class Job:
     @cached_property
     def strata(self) -> Strata:
         """Within what Df is independent of S; one stratum for most models."""
-        return self.model._fair().strata
+        return Strata() if self.decisions else self.model._fair().strata
 
     @property
     def tested(self) -> Tested | None:
@@ -361,6 +389,9 @@ class Job:
     def run(self, step: AuditStep) -> None:
         """Compute a step; where it has no answer, keep the reason and leave out its parts too."""
         if step.name.partition(".")[0] in self.left_out:
+            return
+        if self.decisions and step.of_model:
+            self.results[step.name], self.left_out[step.name] = None, NO_MODEL
             return
         self.report_step(step.name)
         began = perf_counter()

@@ -1,21 +1,17 @@
-"""Parity: gaps in scores and decisions, under the model and on rows, beside those in labels.
-
-The groups of a model are all its sensitive attributes crossed; who must report selection rates by
-sex, by race and by both needs each attribute alone and each two crossed as well.
-"""
+"""Parity: gaps in scores and decisions, under the model and on rows, beside those in labels."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Final, Literal
 
 import numpy as np
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
+from fairpc.auditing._categories import Categories, categories, show_categories
 from fairpc.auditing._drawing import Plane, Series, curves
 from fairpc.auditing._gaps import (
     Disparity,
@@ -39,6 +35,7 @@ from fairpc.evidence import (
     thresholds_of,
 )
 
+_COMMON: Final = 0.5  # the common threshold where that of the decisions is not known
 _SMALL_GAP: Final = 0.01  # of a smaller one no multiple is told
 _ALIKE: Final = 0.02  # two gaps that differ by less are called about as large
 _EXTREME: Final = 0.01  # a class decided for less of every group, or for all but that, is one-sided
@@ -120,52 +117,28 @@ class GapChange(Record):
 
 
 @dataclass(frozen=True)
-class CategoryRate:
-    """The rows of one category, and what was decided of them."""
-
-    levels: tuple[str, ...]  #: a value per attribute
-    n: int  #: rows
-    share: float | None  #: of the weight of the rows whose group is known
-    n_selected: int  #: rows that were decided so
-    selection_rate: float | None  #: share of the weight that was; None where there are no rows
-    #: share of the weight with a score above the median of all audited rows
-    scoring_rate: float | None
-    small: bool  #: fewer than 30 rows
-
-
-@dataclass(frozen=True)
-class Categories:
-    """One attribute, or two crossed: how often each category was decided so."""
-
-    attributes: tuple[str, ...]  #: names of the sensitive columns
-    label: str  #: the class that "selected" means
-    median: float  #: of the scores of this class, over all audited rows
-    categories: tuple[CategoryRate, ...]  #: those that occurred at fit
-
-
-@dataclass(frozen=True)
 class ParityFacts(Record):
     """What is equal between groups, and what is not."""
 
     #: largest difference between groups of P(decision | S) by exact query, over the classes; with
     #: strata of P(decision | S, stratum). Zero by construction for all models but TwoNB. It says
-    #: nothing about rows.
-    model_gap: float
+    #: nothing about rows. None where decisions are not of a model of ours.
+    model_gap: float | None
     #: the same over the whole table where strata let it differ, by their mix; None without strata
     mix_gap: float | None
-    #: gaps in mean scores on these rows, before thresholding; per class shown
+    #: gaps in mean scores on these rows, before thresholding; per class shown, none without scores
     scores: tuple[Disparity, ...]
     #: gaps in selection rates on these rows, after thresholding; per class shown
     decisions: tuple[Disparity, ...]
     #: decisions by each sensitive attribute alone and each two crossed, however few the rows
     categories: tuple[Categories, ...]
-    #: what ``predict`` uses: one, or one per group; empty for more than two classes
+    #: what ``predict`` uses: one, or one per group; empty for more than two classes, or not known
     thresholds: tuple[float, ...]
     #: gaps in selection rates over quantiles of the scores, all intervals together at the level,
-    #: and at the threshold with the largest gap; empty for more than two classes
+    #: and at the threshold with the largest gap; empty for more than two classes, or without scores
     curve: tuple[Parity, ...]
     #: group thresholds that would equalise selection rates on these rows, and their price; None for
-    #: more than two classes
+    #: more than two classes, or without scores
     equal_rates: EqualRates | None
     change: GapChange | None  #: decisions beside labels; None where too few labels are known
     n_unknown: int  #: rows left out because their group is not known
@@ -188,27 +161,33 @@ class ParityFacts(Record):
 
 def parity_facts(job: Job) -> ParityFacts:
     """Gaps on the rows whose group is known."""
-    model, rows, level = job.model, job.rows, job.settings.level
+    rows, level = job.rows, job.settings.level
     kept = rows.comparable(rows.s >= 0)
-    scores = tuple(disparity(rows, rows.scores[:, k], kept, k, level) for k in rows.shown_classes)
+    scored = rows.shown_classes if rows.scored else ()
+    scores = tuple(disparity(rows, rows.scores[:, k], kept, k, level) for k in scored)
     decisions = rates(rows, rows.decided, kept, level)
     curve: Sequence[Parity] = ()
-    if binary := len(rows.classes) == 2:
+    if binary := len(rows.classes) == 2 and rows.scored:
         given = rows.scores[kept, rows.positive], rows.s[kept]
         cuts = thresholds_of(*given, sample_weight=rows.each_weight[kept])
         curve = parity_curve(*given, cuts, level=level, **rows.weighing(kept))
-    model_gap, mix_gap = float(model._fair().parity_gap().max()), None
+    model_gap = mix_gap = None
+    thresholds: tuple[float, ...] = ()
+    cut = _COMMON
+    if not job.decisions:
+        model_gap, cut = float(job.model._fair().parity_gap().max()), job.model.threshold_.unknown
+        thresholds = job.model.threshold_.values
     if job.strata:
-        mix_gap = float(np.ptp(model.group_decision_rate_, axis=0).max())
+        mix_gap = float(np.ptp(job.model.group_decision_rate_, axis=0).max())
     return ParityFacts(
         model_gap=model_gap,
         mix_gap=mix_gap,
         scores=scores,
         decisions=decisions,
         categories=categories(job),
-        thresholds=model.threshold_.values if binary else (),
+        thresholds=thresholds if binary else (),
         curve=tuple(map(rows.named, curve)),
-        equal_rates=_equal_rates(rows, kept, model.threshold_.unknown) if binary else None,
+        equal_rates=_equal_rates(rows, kept, cut) if binary else None,
         change=None if job.results["labels"] is None else _change(rows, level),
         n_unknown=rows.number(rows.s < 0),
         sentences=_sentences(model_gap, mix_gap, level, scores, decisions),
@@ -227,7 +206,7 @@ def _undecided(
         )
         return {"scores": why, "decisions": why}
     each = [rows.scores[kept & (rows.s == g)] for g in rows.groups_in(kept)]
-    if all(np.ptp(scores, axis=0).max() < 1e-9 for scores in each):
+    if rows.scored and all(np.ptp(scores, axis=0).max() < 1e-9 for scores in each):
         why = (
             "all rows of a group have the same score, so their features tell the model nothing: "
             "give the columns that it learned from, as they were at fit"
@@ -304,8 +283,10 @@ def outcome(
     return "wider" if abs(d - c) > abs(b - a) else "narrower"
 
 
-def under_model(model_gap: float, mix_gap: float | None) -> str:
+def under_model(model_gap: float | None, mix_gap: float | None) -> str:
     """What is equal between groups under the model, by construction, and what is not."""
+    if model_gap is None:
+        return ""
     if mix_gap is not None and model_gap >= 1e-9:
         return (
             "Under the model the mean scores of the groups differ by up to "
@@ -324,103 +305,70 @@ def under_model(model_gap: float, mix_gap: float | None) -> str:
 
 
 def _sentences(
-    model_gap: float, mix_gap: float | None, level: float, *gaps: tuple[Disparity, ...]
+    model_gap: float | None,
+    mix_gap: float | None,
+    level: float,
+    scores: tuple[Disparity, ...],
+    decisions: tuple[Disparity, ...],
 ) -> tuple[str, ...]:
     """In words: the gaps of mean scores, then those of decisions."""
-    score, decision = (max(part, key=lambda d: d.gap_upper) for part in gaps)
-    why = "equal mean scores are not equal rates"
+    why = "" if model_gap is None else ": equal mean scores are not equal rates"
     if mix_gap is not None:
-        why = "nothing in the model makes them equal"
+        why = ": nothing in the model makes them equal"
     sure = f"with {text.share(level, 0)} confidence"
-    return (
-        f"{under_model(model_gap, mix_gap)}. On these rows mean scores differ by "
-        f"{text.gap(score.gap)}, at most {text.size(score.gap_upper)} {sure}.",
+    words = under_model(model_gap, mix_gap)
+    said = []
+    if scores:
+        score = max(scores, key=lambda d: d.gap_upper)
+        said.append(
+            f"{words}{'. ' if words else ''}On these rows mean scores differ by "
+            f"{text.gap(score.gap)}, at most {text.size(score.gap_upper)} {sure}."
+        )
+    decision = max(decisions, key=lambda d: d.gap_upper)
+    said.append(
         f"Decisions on these rows differ by {text.gap(decision.gap)} between groups, at most "
-        f"{text.size(decision.gap_upper)} {sure}: {why}.",
+        f"{text.size(decision.gap_upper)} {sure}{why}."
     )
-
-
-def categories(job: Job) -> tuple[Categories, ...]:
-    """Each attribute alone, then each two crossed; for every class that gaps are shown of."""
-    rows, groups = job.rows, job.model.coding_.groups
-    numbers, result = range(len(groups.columns)), []
-    for k in rows.shown_classes:
-        middle = median(rows.scores[:, k], rows.each_weight)
-        for which in (*combinations(numbers, 1), *combinations(numbers, 2)):
-            cells = _cells(rows, groups, which)
-            found = tuple(_rate(rows, here, levels, k, middle) for levels, here in cells)
-            names = tuple(groups.columns[j].name for j in which)
-            result.append(Categories(names, rows.classes[k], middle, found))
-    return tuple(result)
-
-
-def _cells(
-    rows: AuditedRows, groups: Groups, which: tuple[int, ...]
-) -> Iterator[tuple[tuple[str, ...], Bools]]:
-    """The levels of each category that occurred at fit, and its rows."""
-    codes = [tuple(cell[j] for j in which) for cell in groups.cells]
-    for category in sorted(set(codes)):
-        inside = np.array([code == category for code in codes])
-        columns = (groups.columns[j] for j in which)
-        levels = tuple(c.labels[v] for c, v in zip(columns, category, strict=True))
-        yield levels, (rows.s >= 0) & inside[rows.s]
-
-
-def _rate(
-    rows: AuditedRows, here: Bools, levels: tuple[str, ...], k: int, middle: float
-) -> CategoryRate:
-    n, selected = rows.number(here), rows.decided == k
-    return CategoryRate(
-        levels=levels,
-        n=n,
-        share=rows.mean(here, rows.s >= 0),
-        n_selected=rows.number(here & selected),
-        selection_rate=rows.mean(selected, here),
-        scoring_rate=rows.mean(rows.scores[:, k] > middle, here),
-        small=n < SMALL,
-    )
-
-
-def median(scores: Floats, weights: Floats) -> float:
-    """The least score that half of the weight does not exceed.
-
-    With an even number of rows that is the lower of the two in the middle; no score lies between
-    them, so the same rows are above it as above their mean.
-    """
-    return float(np.quantile(scores, 0.5, weights=weights, method="inverted_cdf"))
+    return tuple(said)
 
 
 @blocks.section(
     "parity",
-    "Parity: under the model, and on these rows",
+    "Parity: gaps in scores and decisions",
     lambda _, facts: (
         f"Mean scores differ by {gap_words(facts.scores)}, decisions by "
         f"{gap_words(facts.decisions)}"
+        if facts.scores
+        else f"Decisions differ by {gap_words(facts.decisions)}"
     ),
 )
 def show_parity(audit: blocks.Audit, facts: ParityFacts) -> Iterator[blocks.Block]:
     """What is equal between groups, with a bound where it is not exact."""
-    yield blocks.Paragraph(
-        f"{under_model(facts.model_gap, facts.mix_gap)}. On rows that is not exact: a model is not "
-        "the data, and a threshold turns equal means into unequal rates. The bounds say how far "
-        "the gaps may go beyond what was seen.",
-        "lead",
-    )
+    if facts.model_gap is None:
+        lead = "How often each group gets the favourable decision. "
+    else:
+        lead = (
+            f"{under_model(facts.model_gap, facts.mix_gap)}. On rows that is not exact: a model is "
+            "not the data, and a threshold turns equal means into unequal rates. "
+        )
+    bounds = "The bounds say how far the gaps may go beyond what was seen."
+    yield blocks.Paragraph(lead + bounds, "lead")
     yield blocks.KeyNumbers([*_key_numbers(facts)])
     if facts.n_unknown:
         rows = text.counted(facts.n_unknown, "row")
         yield blocks.Paragraph(f"Left out here: {rows} whose group is not known.", "note")
-    yield blocks.Heading("Before thresholding: mean scores")
+    if facts.scores:
+        yield blocks.Heading("Before thresholding: mean scores")
     for one in facts.scores:
         label = text.quoted(one.label)
         title, what = f"Mean score for {label}, by group", f"The mean score for {label}"
         yield show_means(audit, one, title, what)
         yield show_differences(one, f"Differences of mean scores for {label}")
-    yield blocks.Heading("After thresholding: decisions")
+    yield blocks.Heading("After thresholding: decisions" if facts.scores else "Decisions")
     yield from show_decisions(audit, facts)
     if len(audit.data.sensitive) > 1:
         yield blocks.Heading("By each attribute alone")
-        yield from show_categories(facts, 1)
+        yield from show_categories(facts.categories, 1)
     if facts.curve:
         yield blocks.Heading("At other thresholds")
         yield _curve(audit, facts.curve)
@@ -430,10 +378,13 @@ def show_parity(audit: blocks.Audit, facts: ParityFacts) -> Iterator[blocks.Bloc
 
 def _key_numbers(facts: ParityFacts) -> Iterator[tuple[str, str]]:
     within = "" if facts.mix_gap is None else " within strata"
-    yield f"Gap{within} under the model, points", text.size(facts.model_gap)
+    if facts.model_gap is not None:
+        yield f"Gap{within} under the model, points", text.size(facts.model_gap)
     if facts.mix_gap is not None:
         yield "Gap by the mix of strata under the model, points", text.size(facts.mix_gap)
     for name, part in (("mean scores", facts.scores), ("decisions", facts.decisions)):
+        if not part:
+            continue
         worst = max(part, key=lambda d: d.gap)
         most = f"{text.size(worst.gap)} (at most {text.size(worst.gap_upper)})"
         yield f"Gap of {name}, points", most
@@ -446,16 +397,6 @@ def show_decisions(audit: blocks.Audit, facts: ParityFacts) -> Iterator[blocks.F
         title, what = f"Share decided {label}, by group", f"The share decided {label}"
         yield show_means(audit, one, title, what)
         yield show_ratios(one, f"Impact ratio of the decision {label}")
-
-
-def show_categories(facts: ParityFacts, most: int) -> Iterator[blocks.TableBlock]:
-    """Decisions by so many sensitive attributes, crossed, at most."""
-    for part in facts.categories:
-        if len(part.attributes) <= most:
-            rows = [(", ".join(c.levels), c.n, c.selection_rate) for c in part.categories]
-            by = " × ".join(text.short(name, 40) for name in part.attributes)
-            caption = f"Share decided {text.quoted(part.label)}, by {by}"
-            yield blocks.TableBlock(caption, ("Category", "Rows", "Rate"), rows)
 
 
 def _curve(audit: blocks.Audit, records: Sequence[Parity]) -> blocks.Figure:

@@ -42,8 +42,8 @@ class AuditedRows:
     s: Codes  #: group, -1 where missing
     d: Codes  #: observed class, -1 where missing
     x: Codes  #: codes of the features
-    scores: Floats  #: P(decision = k | x, s), rows × classes
-    observed: Floats  #: P(D = k | x, s), rows × classes
+    scores: Floats  #: P(decision = k | x, s), rows × classes; 0 and 1 where there are no scores
+    observed: Floats  #: P(D = k | x, s), rows × classes; no columns without a model of ours
     decided: Positions  #: the class that ``predict`` gives
     groups: tuple[str, ...]  #: names, in the order of the codes
     classes: tuple[str, ...]  #: the same
@@ -59,6 +59,7 @@ class AuditedRows:
     fair_labels: Any = None  #: known decisions as given
     fingerprint: str = ""  #: of the rows of the table, as that of the training rows is made
     same_rows_as_fit: bool | None = False  #: these are the rows of the fit; None if not known
+    scored: bool = True  #: whether there are scores, or decisions alone
 
     @property
     def positive_class(self) -> str:
@@ -73,6 +74,8 @@ class AuditedRows:
                 known[name] = tuple(map(self.named, value))
             elif is_dataclass(value):
                 known[name] = self.named(value)
+            elif isinstance(value, dict):
+                known[name] = {self.groups[code]: self.named(own) for code, own in value.items()}
             elif isinstance(value, tuple) and names:
                 known[name] = tuple(names[code] for code in value)
             elif names and value is not None:
@@ -224,17 +227,30 @@ def audited_rows(
     if y is not None:
         model.coding_.labels.check_known(y)
     rows = rows_in_order(model.coding_, X, y, sensitive_features, sample_weight, fair_labels)
-    name = rows_fingerprint(rows)
-    audited = replace(
+    answered = replace(
         asked(model, GivenRows(rows, columns_of_fit(model.coding_.features, X))),
-        table=X,
         labels=None if y is None else model.coding_.labels.inverse(rows.d),
-        sensitive=sensitive_features,
         fair_labels=fair_labels,
+        same_rows_as_fit=same_rows(model, rows_fingerprint(rows)),
+    )
+    return with_table(answered, rows, X, sensitive_features, clusters)
+
+
+def with_table(
+    answered: AuditedRows,
+    rows: Rows,
+    X: Any,
+    sensitive_features: Any,
+    clusters: npt.ArrayLike | None,
+) -> AuditedRows:
+    """Answers with the table that they are about; rows without weight are left out."""
+    audited = replace(
+        answered,
+        table=X,
+        sensitive=sensitive_features,
         weights=rows.weights,
         persons=check_clusters(clusters, rows.n_rows),
-        fingerprint=name,
-        same_rows_as_fit=same_rows(model, name),
+        fingerprint=rows_fingerprint(rows),
     )
     used = np.flatnonzero(rows.weights)
     if len(used) < rows.n_rows:

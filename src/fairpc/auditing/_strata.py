@@ -6,7 +6,7 @@ So the rates of the groups may differ, by their mix of strata alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -25,7 +25,7 @@ from fairpc.auditing._assumptions import (
 from fairpc.auditing._drawing import Mark, Plane, Point, Row, Series, areas, estimates
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows, taken
-from fairpc.core import AuditError, Bools, FairpcError, Floats, Positions, Record
+from fairpc.core import AuditError, Bools, FairpcError, Floats, Ints, Record
 from fairpc.evidence import (
     SMALL,
     Interval,
@@ -37,6 +37,12 @@ from fairpc.models import CircuitClassifier
 _NONE: Final = (
     f" {text.NOTHING}: nothing fits exactly, or it is not known; the test says whether chance "
     "explains that."
+)
+_CUT: Final = (
+    "A gap between two groups is the sum of two parts, in percentage points: what comes from the "
+    "different mix of strata, and the mean gap between people of the same stratum. The lines are "
+    "intervals. The model takes the first part of the gap in labels as given and explains the "
+    "second by how labels were bent."
 )
 _DRAWN: Final = 12
 _LONG: Final = 16
@@ -191,14 +197,15 @@ def gap_parts(job: Job) -> tuple[tuple[GapParts, ...], tuple[GapParts, ...]] | N
     where = job.strata.codes(rows.x)
     labels, known = (rows.d == rows.positive).astype(np.float64), where >= 0
     return (
-        _parts(rows, labels, known & (rows.d >= 0), where, level),
-        _parts(rows, rows.scores[:, rows.positive], known, where, level),
+        parts_of(rows, labels, known & (rows.d >= 0), where, level),
+        parts_of(rows, rows.scores[:, rows.positive], known, where, level),
     )
 
 
-def _parts(
-    rows: AuditedRows, values: Floats, known: Bools, where: Positions, level: float
+def parts_of(
+    rows: AuditedRows, values: Floats, known: Bools, where: Ints, level: float
 ) -> tuple[GapParts, ...]:
+    """A gap between groups per pair, cut into mix and within; none where nothing compares."""
     try:
         kept = rows.comparable(known)
         weighing = rows.weighing(kept)
@@ -342,7 +349,8 @@ def _show_own(audit: blocks.Audit, own: OwnStrata) -> Iterator[blocks.Block]:
     )
     yield blocks.Points([own.sentences[0], *_tested(own), *own.sentences[1:]])
     if own.labels:
-        yield _show_parts(own)
+        note = f"Computed on {text.counted(own.n_rows, 'row')}; scores are the model's own."
+        yield show_parts({"labels": own.labels, "scores": own.scores}, _CUT, note)
     yield _rates_table(audit, own)
     yield _groups_table(own)
     if own.subgroups:
@@ -370,10 +378,15 @@ def _tested(own: OwnStrata) -> Iterator[str]:
         yield f"Left out: {text.counted(own.n_unknown, 'row')} whose stratum is not known."
 
 
-def _show_parts(own: OwnStrata) -> blocks.Figure:
-    """Mix and within, for labels and for scores of every pair of groups."""
+def show_parts(
+    gaps: Mapping[str, Sequence[GapParts]],
+    explained: str,
+    note: str,
+    title: str = "How much of the gap is the mix of strata?",
+) -> blocks.Figure:
+    """Mix and within, for labels and for scores or decisions of every pair of groups."""
     rows, cells = [], []
-    for series, (of, parts) in enumerate((("labels", own.labels), ("scores", own.scores))):
+    for series, (of, parts) in enumerate(gaps.items()):
         for one in parts:
             pair = f"{text.short(one.last, 20)} − {text.short(one.first, 20)}"
             both = (one.mix, one.mix_interval), (one.within, one.within_interval)
@@ -382,17 +395,10 @@ def _show_parts(own: OwnStrata) -> blocks.Figure:
                 rows.append(Row(*drawn))
             middle = (text.bracketed(*each, text.points) for each in both)
             cells.append((f"{of}: {pair}", text.points(one.raw), *middle, one.n_left_out))
-    explained = (
-        "A gap between two groups is the sum of two parts, in percentage points: what comes from "
-        "the different mix of strata, and the mean gap between people of the same stratum. The "
-        "lines are intervals. The model takes the first part of the gap in labels as given and "
-        "explains the second by how labels were bent."
-    )
     head = ("Gap", "Whole", "Mix of strata", "Within strata", "Rows left out")
-    note = f"Computed on {text.counted(own.n_rows, 'row')}; scores are the model's own."
     table = blocks.TableBlock("Gaps between groups, in points, cut in two", head, cells, note=note)
     picture = estimates(rows[:_DRAWN], text.points_tick, marks=(Mark(0.0, "no gap"),))
-    return blocks.Figure("How much of the gap is the mix of strata?", explained, picture, table)
+    return blocks.Figure(title, explained, picture, table)
 
 
 def _rates_table(audit: blocks.Audit, own: OwnStrata) -> blocks.TableBlock:

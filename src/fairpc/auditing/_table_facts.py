@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -18,6 +18,10 @@ from fairpc.data import SMALL, TableCoding
 
 _SUMMED_OUT: Final = "The model sums them out; no value is made up."
 _AS_THEY_ARE: Final = "The classifier is given them as missing and deals with them in its own way."
+_NOT_TRAINED: Final = (
+    "The audit takes it that whatever decides was made on other rows: it cannot see how it was "
+    "made."
+)
 _LONG: Final = 12  # rows of a picture, and of a table that is not folded
 
 
@@ -29,7 +33,7 @@ class Count:
     n: int  #: rows
     share: float | None  #: of the weight of the rows where it is known
     small: bool  #: fewer than 30 rows
-    training_rows: int | None = None  #: rows of the group at fit; None for classes
+    training_rows: int | None = None  #: rows of a group at fit; None without a fit
 
 
 @dataclass(frozen=True)
@@ -69,11 +73,17 @@ class TableFacts:
     #: they are
     columns: tuple[Mapping[str, Any], ...]
 
+    @property
+    def fitted(self) -> bool:
+        """Whether a model of ours was audited, and not decisions of anybody."""
+        return any(group.training_rows is not None for group in self.groups)
+
 
 def table_facts(job: Job) -> TableFacts:
     """Counts and missing shares of the audited rows."""
-    rows, coding = job.rows, job.model.coding_
-    groups = zip(rows.groups, coding.groups.rows, strict=True)
+    rows, coding = job.rows, job.coding
+    at_fit = [None] * len(rows.groups) if job.decisions else coding.groups.rows
+    groups = zip(rows.groups, at_fit, strict=True)
     return TableFacts(
         n_rows=rows.n_rows,
         n_table=rows.n_table,
@@ -85,12 +95,15 @@ def table_facts(job: Job) -> TableFacts:
         same_rows_as_fit=rows.same_rows_as_fit,
         label=coding.labels.name,
         positive=rows.positive_class,
-        classes=tuple(_count(rows, rows.d, k, name) for k, name in enumerate(rows.classes)),
+        classes=tuple(
+            replace(_count(rows, rows.d, k, name), small=False)
+            for k, name in enumerate(rows.classes)
+        ),
         groups=tuple(_count(rows, rows.s, g, *group) for g, group in enumerate(groups)),
         sensitive=coding.groups.column_names,
         missing=tuple(_missing(coding, rows)),
-        missing_words=_AS_THEY_ARE if job.model._needs_table else _SUMMED_OUT,
-        columns=() if job.model._needs_table else tuple(_columns(coding)),
+        missing_words=_AS_THEY_ARE if job.takes_table else _SUMMED_OUT,
+        columns=() if job.takes_table else tuple(_columns(coding)),
     )
 
 
@@ -105,7 +118,7 @@ def _columns(coding: TableCoding) -> Iterator[Mapping[str, Any]]:
 
 def _count(rows: AuditedRows, codes: Codes, k: int, name: str, at_fit: int | None = None) -> Count:
     n, share = rows.number(codes == k), rows.mean(codes == k, codes >= 0)
-    return Count(name, n, share, at_fit is not None and n < SMALL, at_fit)
+    return Count(name, n, share, n < SMALL, at_fit)
 
 
 def _missing(coding: TableCoding, rows: AuditedRows) -> Iterator[Missing]:
@@ -175,6 +188,8 @@ def _rows(facts: TableFacts) -> str:
             f" They are about {text.counted(facts.n_persons, 'person')}; intervals take into "
             "account that persons repeat."
         )
+    if not facts.fitted:
+        return f"{sentence} {_NOT_TRAINED}"
     if facts.same_rows_as_fit:
         return f"{sentence} They are the rows the model was fitted to: agreement is optimistic."
     perhaps = " perhaps" if facts.same_rows_as_fit is None else " not"
@@ -192,8 +207,9 @@ def _groups(facts: TableFacts) -> blocks.Figure:
     )
     if small:
         sentence += f" Under 30 rows, to be read with care: {text.listed(small)}."
-    cells = [(g.name, g.n, g.share, g.training_rows) for g in groups]
-    table = blocks.TableBlock("Groups", ("Group", "Rows", "Share", "Rows at fit"), cells)
+    cells = [(g.name, g.n, g.share, g.training_rows)[: 4 if facts.fitted else 3] for g in groups]
+    head = ("Group", "Rows", "Share", "Rows at fit")[: 4 if facts.fitted else 3]
+    table = blocks.TableBlock("Groups", head, cells)
     return blocks.Figure("Who is in the table", sentence, bars(rows), table, "Share of each group")
 
 

@@ -62,6 +62,8 @@ def assumption_test(job: Job) -> Tested:
 
 def _bounds_of_fit(job: Job) -> LabelBounds | None:
     """What the fit kept of its held-out labels, if these are its rows and no test is asked for."""
+    if job.decisions:
+        return None
     rows, bounds = job.rows, job.model.label_ends_ if job.model._latent else None
     if bounds is None or not rows.same_rows_as_fit or job.settings.n_seeds is not None:
         return None
@@ -87,7 +89,8 @@ def _features_as_they_came(job: Job, rows: AuditedRows, kept: Bools) -> Array:
     frame, features = read_frame(rows.table), rows.features
     if frame.from_array:  # Columns of an array are known by position.
         frame = replace(frame, names=features.names_in)
-    columns = typed_columns(frame, features.missing_values, job.model.decimal)
+    decimal = None if job.decisions else job.model.decimal
+    columns = typed_columns(frame, features.missing_values, decimal)
     return columns[list(features.names)].to_numpy()[kept]
 
 
@@ -100,7 +103,8 @@ def _of_rows(job: Job) -> Tested:
     """Test on rows with label and group, in groups that have every class and 10 rows.
 
     11 ways of splitting unless told otherwise, down to 3 where many rows differ, on which one way
-    hardly differs from another, or where groups are many.
+    hardly differs from another, or where groups are many, and for decisions of anybody, which need
+    the ends of the labels and no test of a model.
     """
     settings, n_seeds = job.settings, job.settings.n_seeds
     rows = job.drawn.sample(settings.max_test_rows, settings.random_state)
@@ -110,7 +114,8 @@ def _of_rows(job: Job) -> Tested:
         many = _GROUP_ROWS * max(len(rows.groups_in(kept)) - _FEW_GROUPS, 0)
         affordable = _SEED_ROWS // max(rows.n_distinct + many, 1)
         # The median over an odd number is one of them.
-        n_seeds = min(MOST_SEEDS, max(FEWEST_SEEDS, affordable - 1 + affordable % 2))
+        most = FEWEST_SEEDS if job.decisions else MOST_SEEDS
+        n_seeds = min(most, max(FEWEST_SEEDS, affordable - 1 + affordable % 2))
     asked: dict[str, Any] = {
         "positive": rows.positive if len(rows.classes) == 2 else None,
         "classifier": None if settings.classifier == "best" else settings.classifier,

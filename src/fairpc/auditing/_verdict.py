@@ -237,6 +237,8 @@ def _key_numbers(audit: blocks.Audit, verdict: Verdict) -> list[tuple[str, str]]
             ratios[name] = text.number(worst.parity.largest.impact_ratio, 2)
     if ratios:
         pairs.append((f"Impact ratio, {' → '.join(ratios)}", " → ".join(ratios.values())))
+    if not audit.data.fitted:
+        return [*pairs, *([] if audit.error_rates is None else audit.error_rates.key_numbers)]
     word = {True: "rejected", False: "not rejected", None: "not tested"}[verdict.rejected]
     if verdict.withdrawn and not verdict.rejected:
         word = "the model does not fit"

@@ -12,6 +12,7 @@ import numpy as np
 import typer
 
 import fairpc.cli._options as opt
+from fairpc.cli._decided import decided_table
 from fairpc.cli._options import Limit
 from fairpc.cli._review import classes_of, show_review
 from fairpc.cli._review_files import read_reviews
@@ -51,7 +52,7 @@ from fairpc.data import Warned, code_columns, exactly, read_frame
 if TYPE_CHECKING:
     import polars as pl
 
-    from fairpc.auditing import Answers, Audit, Document, ParityFacts, Verdict
+    from fairpc.auditing import Answers, Audit, Document, GivenDecisions, ParityFacts, Verdict
     from fairpc.data import TableFiles
     from fairpc.models import CircuitClassifier, FittedModel, Reviewed
 
@@ -68,14 +69,25 @@ PAPERS: Final = ("card", "ll144", "annex-iv", FORM)
 
 
 def audit(
-    model_file: opt.ModelFile,
-    table: opt.Table,
+    model_file: Annotated[
+        str, opt.argument("[MODEL]", "A file that fit wrote; left out with --decision.")
+    ],
+    table: Annotated[
+        str | None,
+        opt.argument("TABLE", "As for fit: a file, a folder, a sheet, or - for stdin."),
+    ] = None,
     output: Annotated[str | None, opt.output("The report, one HTML file.")] = None,
     *,
+    decided: opt.DecisionOptions,
     limit: opt.Limit,
     label: Annotated[
-        str | None, opt.option("COL", "The label column, if it has another name than at fit.")
+        str | None,
+        opt.option("COL", "The label column; with a model, if it has another name than at fit."),
     ] = None,
+    level: Annotated[
+        float,
+        opt.option("SHARE", "Confidence of intervals and ranges.", min=0.5, max=0.9999),
+    ] = LEVEL,
     trade_off: Annotated[
         bool | None,
         opt.option(
@@ -100,11 +112,13 @@ def audit(
     text: opt.TextFormat,
     screen: Screen,
 ) -> None:
-    """Test a model and its assumptions on a table; write the report.
+    """Test a model and its assumptions on a table, or decisions of any model; write the report.
 
     The table is read as the fit was told to read its own, and its weights are used.
 
     Example: fairpc audit loans.fairpc new.csv -o report.html
+
+    Any model: fairpc audit new.csv --label repaid --sensitive sex --decision granted -o report.html
 
     In CI: fairpc audit loans.fairpc new.csv --fail-over 0.05
     """
@@ -114,28 +128,34 @@ def audit(
     if output is not None:
         if Path(output).suffix.lower() not in (".html", ".htm"):
             raise FairpcError(f"{output}: the report is an HTML page, give a name ending in .html")
-        check_output(output, model_file, table)
+        check_output(output, *filter(None, (model_file, table)))
     # Other methods take most of the time, and only the report shows them.
     others = output is not None if trade_off is None else trade_off
-    model = loaded(model_file)
+    model = _model(model_file, table, decided)
     warned = Warned()
-    with opened(table, text, model.table_options_) as files, about(files.source):
-        note_absent(model, files, screen)
-        unseen = unseen_columns(model, files, allow_unseen, screen)
+    at_fit = {} if model is None else model.table_options_
+    with opened(table or model_file, text, at_fit) as files, about(files.source):
+        subject: FittedModel | GivenDecisions
+        if model is not None:
+            note_absent(model, files, screen)
+            unseen = unseen_columns(model, files, allow_unseen, screen)
         with warned.watching():
-            given, cells = _given(model, files, unseen, label, weight, max_memory, screen)
+            if model is None:
+                subject, given, cells = decided_table(files, label, decided, weight)
+            else:
+                subject = model
+                given, cells = _given(model, files, unseen, label, weight, max_memory, screen)
             by = None if by is None else column(files.names(), by, "--by", files.source)
             if limit.fail_over is not None and not (screen.prints_text or screen.json or output):
                 # Nothing is shown: the gap is all that is needed.
-                _judge(_gaps_alone(model, given, seed), limit, screen)
+                _judge(_gaps_alone(subject, given, seed, level), limit, screen)
                 return
-            levels = gaps_by_level(model, given, cells, by)
+            levels = gaps_by_level(subject, given, cells, by)
             if reviewed:
-                given["reviewed"] = _answers_of(reviewed, cells, model, files, label, screen)
+                given["reviewed"] = _answers_of(reviewed, cells, subject, files, label, screen)
+            how: Facts = {"level": level, "random_state": seed, "baselines": others}
             with progress(screen.shows_progress, None) as step:
-                audited = auditing.audit(
-                    model, random_state=seed, baselines=others, progress=step, **given
-                )
+                audited = auditing.audit(subject, progress=step, **how, **given)
         if audited.parity is None and limit.fail_over is not None:
             raise _not_known(audited.left_out.get("parity", "no two groups have known members"))
     if output is not None:
@@ -174,12 +194,31 @@ def _answers_of(
     return read_reviews(paths, cells, files.source, (name, classes_of(model)), screen)[0]
 
 
-def _gaps_alone(model: CircuitClassifier, given: dict[str, Any], seed: int) -> ParityFacts:
+def _model(model_file: str, table: str | None, decided: opt.DecisionOptions) -> FittedModel | None:
+    """The model that is audited; None where decisions are, and MODEL is the table."""
+    if decided.decision is None:
+        if table is None:
+            raise OptionError(
+                "audit was given one file: give MODEL and TABLE, or TABLE alone with --label, "
+                "--sensitive and --decision to audit decisions of any model"
+            )
+        return loaded(model_file)
+    if table is not None:
+        raise OptionError(
+            "--decision audits a column of TABLE: give TABLE alone, or leave out --decision for "
+            "the decisions of MODEL"
+        )
+    return None
+
+
+def _gaps_alone(
+    model: FittedModel | GivenDecisions, given: Facts, seed: int, level: float
+) -> ParityFacts:
     """Gaps between groups, without the rest of an audit."""
     from fairpc.auditing import group_gaps
 
     try:
-        return group_gaps(model, random_state=seed, **given)
+        return group_gaps(model, random_state=seed, level=level, **given)
     except AuditError as error:
         raise _not_known(str(error)) from None
 
@@ -189,6 +228,8 @@ def _bound(facts: ParityFacts, limit: Limit) -> float:
     if limit.gap == "either":
         return facts.gap_upper
     parts = facts.scores if limit.gap == "scores" else facts.decisions
+    if not parts:
+        raise OptionError("--gap scores needs scores, and there are decisions alone: give --score")
     return max(d.gap_upper for d in parts)
 
 
@@ -288,7 +329,9 @@ def _weight(
     return fitted if there else None
 
 
-def _levels_of(model: FittedModel, cells: pl.DataFrame, name: str) -> tuple[tuple[str, ...], Codes]:
+def _levels_of(
+    model: FittedModel | GivenDecisions, cells: pl.DataFrame, name: str
+) -> tuple[tuple[str, ...], Codes]:
     """Names of the levels of a column, and that of each row, -1 where it is missing.
 
     Of a feature they are those of the model: numbers are in bins.
@@ -312,13 +355,18 @@ def _levels_of(model: FittedModel, cells: pl.DataFrame, name: str) -> tuple[tupl
 
 
 def gaps_by_level(
-    model: FittedModel, given: Mapping[str, Any], cells: pl.DataFrame | None, column: str | None
+    model: FittedModel | GivenDecisions,
+    given: Mapping[str, Any],
+    cells: pl.DataFrame | None,
+    column: str | None,
 ) -> Facts | None:
     """Gaps of labels and of decisions in each level of a column; None where none is asked for.
 
     All intervals of a kind hold together. ``given`` are the arguments of an audit: X, and what goes
     with its rows; ``cells`` are those of the table, None where it is read in parts.
     """
+    from fairpc.auditing import GivenDecisions
+
     if column is None:
         return None
     if cells is None:
@@ -332,8 +380,11 @@ def gaps_by_level(
     s = coding.group_codes(table, read_frame(table), apart)
     if s is None:
         raise TableError("--by compares groups, and the table has no sensitive columns: add them")
-    rows = {"X": table} if apart is None else {"X": table, "sensitive_features": apart}
-    decided = (model.predict(**rows) == model.positive_class_).astype(np.float64)
+    if isinstance(model, GivenDecisions):
+        decided = (model.decided == coding.labels.positive).astype(np.float64)
+    else:
+        rows = {"X": table} if apart is None else {"X": table, "sensitive_features": apart}
+        decided = (model.predict(**rows) == model.positive_class_).astype(np.float64)
     labels = None if given.get("y") is None else coding.labels.transform(given["y"])
     weights = given.get("sample_weight")
     groups = np.array([*coding.groups.names, ""], dtype=object)[s]

@@ -358,6 +358,59 @@ class Engine:
 
 
 @dataclass(frozen=True)
+class DecisionOptions:
+    """Decisions of any model as columns of a table; without them a model of fairpc decides."""
+
+    decision: Annotated[
+        str | None,
+        option(
+            "COL",
+            "Audit a column of decisions, of whatever made them: give TABLE alone, no MODEL. The "
+            "rows must not have trained what decides.",
+        ),
+    ] = None
+    score: Annotated[
+        str | None,
+        option("COL", "With --decision: the scores, 0 to 1, that the decisions came from."),
+    ] = None
+    sensitive: Annotated[
+        list[str],
+        option(
+            "COL",
+            "With --decision: the sensitive attribute; may be repeated, several are crossed.",
+        ),
+    ] = field(default_factory=list)
+    positive: Annotated[
+        str | None,
+        option(
+            "CLASS",
+            "With --decision: the favourable class of label and decision; by default the last "
+            "in sorted order.",
+        ),
+    ] = None
+    given: Annotated[
+        list[str],
+        option(
+            "COL",
+            "With --decision: a column that may rightly matter; gaps are also given between people "
+            "who are alike in it. May be repeated.",
+        ),
+    ] = field(default_factory=list)
+    drop: Annotated[
+        list[str],
+        option("COL", "With --decision: a column to leave out; may be repeated."),
+    ] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        set_ = [each.name for each in fields(self) if getattr(self, each.name)]
+        if set_ and self.decision is None:
+            raise OptionError(
+                f"--{set_[0]} goes with --decision, a column of decisions: give it, or leave out "
+                f"--{set_[0]}; a model of fairpc has its own"
+            )
+
+
+@dataclass(frozen=True)
 class Limit:
     """The gap between groups that an audit allows; None: any."""
 

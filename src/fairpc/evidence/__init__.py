@@ -15,6 +15,7 @@ from fairpc.evidence._candidate_strata import (
     compared,
 )
 from fairpc.evidence._chosen_sets import MIN_ROWS, TopSets
+from fairpc.evidence._decision_rows import COPIES
 from fairpc.evidence._differences import NO_DELTA, LeastDifference
 from fairpc.evidence._drift import (
     DRIFT_FOLDS,

@@ -33,7 +33,7 @@ from fairpc.evidence._stratum_bounds import HeldOutRates
 from fairpc.evidence._top_sets import OUTER, held_out_rates
 from fairpc.learners import deal
 
-_COPIES: Final = 0.99
+COPIES: Final = 0.99
 """Share of both labels that decisions repeat where they are the labels."""
 _SURE: Final = 1e-4
 """Chance at most that decisions which did not see the labels are refused."""
@@ -104,7 +104,7 @@ class DecisionRows:
         """Decisions that are the recorded ones, but for a few, cannot be judged by them."""
         repeated = self.decided == self.labelled
         share = min(repeated[self.labelled].mean(), repeated[~self.labelled].mean())
-        if share >= _COPIES:
+        if share >= COPIES:
             raise MetricError(
                 f"decisions repeat the label in {repeated.mean():.1%} of the rows: they are the "
                 "recorded ones or looked at them, and error rates against Df need decisions that "
@@ -114,7 +114,7 @@ class DecisionRows:
     def ends(
         self,
         label_scores: npt.ArrayLike | None,
-        x: npt.ArrayLike | None,
+        x: npt.ArrayLike | TopSets | None,
         classifier: Any,
         n_seeds: int,
     ) -> list[list[HeldOutRates]]:
@@ -149,18 +149,21 @@ class DecisionRows:
         return found
 
     def _of_features(
-        self, x: npt.ArrayLike, classifier: Any, n_seeds: int
+        self, x: npt.ArrayLike | TopSets, classifier: Any, n_seeds: int
     ) -> list[list[HeldOutRates]]:
         """From features, by classifiers that did not see the rows that are counted."""
-        tops = TopSets.of(
-            x,
-            *self.sources,
-            positive=self.positive,
-            classifier=classifier,
-            seeds=range(n_seeds),
-            clusters=self.persons,
-            sample_weight=self.weights,
-        )
+        if isinstance(x, TopSets):
+            tops = x  # of the same rows: a test has fitted the classifiers already
+        else:
+            tops = TopSets.of(
+                x,
+                *self.sources,
+                positive=self.positive,
+                classifier=classifier,
+                seeds=range(n_seeds),
+                clusters=self.persons,
+                sample_weight=self.weights,
+            )
         wanted = tops.classes.index(self.positive)
         return [
             [HeldOutRates(name, s.classes[wanted], s.classes[1 - wanted]) for s in splits]

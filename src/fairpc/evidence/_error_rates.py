@@ -76,7 +76,7 @@ def error_rates(
     sensitive_features: npt.ArrayLike,
     *,
     label_scores: npt.ArrayLike | None = None,
-    X: npt.ArrayLike | None = None,
+    X: npt.ArrayLike | TopSets | None = None,
     scores: npt.ArrayLike | None = None,
     n_bins: int = 10,
     level: float = 0.95,
@@ -103,7 +103,8 @@ def error_rates(
         sensitive_features: group per row; several columns are crossed.
         label_scores: P(y = positive | x, s) of each row, by a model that had not seen its label.
         X: features; a classifier then makes held-out scores within each group, as in
-            :func:`test_assumptions`. Give one of the two.
+            :func:`test_assumptions`. Give one of the two. An audit gives the sets that its test of
+            the same rows has chosen.
         scores: of the model that decides, from 0 to 1: adds its calibration against Df.
         n_bins: of those scores.
         level: of each range, or of all together if ``simultaneous``.

@@ -1,0 +1,210 @@
+"""Decisions of anybody: a frozen scorecard, a vendor's score, a column; no model of ours.
+
+Rows, groups and classes are coded as a fit codes them, so that every section that asks only for
+rows, labels and decisions is the same for a model of ours and for any other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.auditing._rows import AuditedRows, with_table
+from fairpc.core import AuditError, Floats, Positions, check_scores
+from fairpc.data import (
+    Labels,
+    TableCoding,
+    check_rows,
+    fit_coding,
+    read_columns,
+    read_frame,
+    resolve,
+)
+from fairpc.evidence import COPIES
+from fairpc.models import GivenTable, Strata, rows_in_order
+
+NO_MODEL: Final = "decisions were audited and not a model of fairpc"
+DECISIONS: Final = "decisions"
+_DECIDES: Final = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class GivenDecisions:
+    """What was decided of the rows of a table, and how the table is coded."""
+
+    name: str  #: class of the estimator that decides, or "decisions"
+    coding_: TableCoding
+    decided: Positions  #: number of the class of each row
+    scores: Floats | None  #: of the positive class; None where there are none
+    strata: Strata  #: within what decisions are compared too; none if no columns are given
+
+
+def given_decisions(
+    decider: Any,
+    X: Any,
+    y: Any,
+    sensitive_features: Any,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+    scores: npt.ArrayLike | None = None,
+    positive: Any = None,
+    given: str | Sequence[str] = (),
+) -> GivenDecisions:
+    """Decisions, or those of an estimator, beside a table in memory.
+
+    ``positive`` names the favourable class of the label, and of decisions that have other classes.
+    """
+    if y is None or sensitive_features is None:
+        lacking = "y" if y is None else "sensitive_features"
+        raise AuditError(
+            f"{lacking} was not given: decisions are audited beside recorded labels and groups, "
+            "give y and sensitive_features"
+        )
+    named = (given,) if isinstance(given, str) else tuple(given)
+    frame = read_frame(X)
+    strata = sorted(resolve(frame.names, named, "given"))
+    estimator = is_estimator(decider)
+    table = GivenTable.of(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight)
+    coding, _ = fit_coding(table.source, table.roles, positive=positive, given_whole=True)
+    labels = coding.labels
+    if len(labels.classes) != 2:
+        raise AuditError(
+            f"the label has {len(labels.classes)} classes: an audit of decisions needs two, make "
+            "all but the favourable one the same"
+        )
+    decisions = decider
+    if estimator:
+        decisions, scores = _asked(decider, X, labels, scores)
+    check_rows(X, frame, decisions, "decision")
+    decided = _codes(decisions, labels, positive)
+    _refuse_copies(decided, labels.transform(y))
+    if scores is not None:
+        check_rows(X, frame, scores, "score")
+        scores = check_scores(_values(scores, "score"))
+    name = type(decider).__name__ if estimator else DECISIONS
+    return GivenDecisions(name, coding, decided, scores, _strata(coding, strata))
+
+
+def is_estimator(decider: object) -> bool:
+    """Whether decisions are asked for, and not given."""
+    return hasattr(decider, "predict") or hasattr(decider, "predict_proba")
+
+
+def _asked(
+    estimator: Any, X: Any, labels: Labels, scores: npt.ArrayLike | None
+) -> tuple[Any, npt.ArrayLike | None]:
+    """What an estimator decides of a table, and its scores of the positive class if it has any."""
+    if scores is None and hasattr(estimator, "predict_proba"):
+        classes = [_text(c) for c in np.asarray(estimator.classes_).tolist()]
+        wanted = _text(labels.positive_class)
+        if wanted not in classes:
+            raise AuditError(
+                f"the estimator has the classes {', '.join(classes)} and not {wanted!r}, the "
+                "positive class of y: give labels as it was fitted with"
+            )
+        scores = np.asarray(estimator.predict_proba(X))[:, classes.index(wanted)]
+    if hasattr(estimator, "predict"):
+        return np.asarray(estimator.predict(X)), scores
+    chosen = np.asarray(scores) >= _DECIDES
+    return np.where(chosen, labels.positive, 1 - labels.positive), scores
+
+
+def _values(column: Any, name: str) -> list[Any]:
+    columns = read_columns(column, name).columns
+    if len(columns) != 1:
+        raise AuditError(f"{name} has {len(columns)} columns: give one value per row")
+    values: list[Any] = np.asarray(columns[0]).tolist()
+    return values
+
+
+def _text(value: Any) -> str:
+    """A class as text: 1, 1.0 and True are the same."""
+    return f"{value:g}" if isinstance(value, bool | int | float) else str(value).strip()
+
+
+def _codes(decisions: Any, labels: Labels, positive: Any) -> Positions:
+    """Number of the class that was decided: by its name, by 1 and 0, or by ``positive``."""
+    values = _values(decisions, "decision")
+    for row, value in enumerate(values):
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            raise AuditError(f"the decision is missing in row {row}: leave such rows out")
+    texts = [_text(value) for value in values]
+    there, classes = sorted(set(texts)), [_text(c) for c in labels.classes]
+    if len(there) > 2:
+        shown = ", ".join(map(repr, there[:3])) + (", …" if len(there) > 3 else "")
+        raise AuditError(
+            f"decisions has {len(there)} values ({shown}): give two, the favourable one and the "
+            "other; scores of a model go to scores (--score)"
+        )
+    favourable = classes[labels.positive]
+    if not set(there) <= set(classes):
+        favourable = "1" if set(there) <= {"0", "1"} else _text(positive)
+        if favourable not in there and set(there) != {"0"}:
+            raise AuditError(
+                f"the decisions are {' and '.join(map(repr, there))} and the classes of the label "
+                f"{' and '.join(map(repr, classes))}: code both alike, give decisions as 1 and 0, "
+                "or name the favourable class that both have with positive (--positive)"
+            )
+    chosen = np.array([text == favourable for text in texts], np.bool_)
+    return np.where(chosen, labels.positive, 1 - labels.positive).astype(np.intp)
+
+
+def _refuse_copies(decided: Positions, d: npt.NDArray[Any]) -> None:
+    """Decisions that are the recorded labels cannot be judged by them."""
+    shares = [(decided == d)[d == k].mean() for k in (0, 1) if (d == k).any()]
+    if shares and min(shares) >= COPIES:
+        raise AuditError(
+            f"the decisions repeat the label in {(decided == d)[d >= 0].mean():.1%} of the rows: "
+            "they are the recorded ones, and an audit needs decisions that did not look at these "
+            "labels; give those of a model that was made on other rows"
+        )
+
+
+def _strata(coding: TableCoding, given: Sequence[str]) -> Strata:
+    names = coding.features.names
+    for name in given:
+        if name not in names:
+            raise AuditError(
+                f"column {name!r} of given cannot make strata: it is constant, has a value of its "
+                "own in most rows, or is sensitive; name another"
+            )
+    return Strata.of([names.index(n) for n in given], coding.features.arities, "shared")
+
+
+def decided_rows(
+    given: GivenDecisions,
+    X: Any,
+    y: Any,
+    sensitive_features: Any,
+    sample_weight: npt.ArrayLike | None,
+    clusters: npt.ArrayLike | None,
+) -> AuditedRows:
+    """The rows of the table with what was decided of them."""
+    coding = given.coding_
+    rows = rows_in_order(coding, X, y, sensitive_features, sample_weight)
+    positive = coding.labels.positive
+    own = (given.decided == positive).astype(np.float64) if given.scores is None else given.scores
+    scores = np.empty((rows.n_rows, 2))
+    scores[:, positive], scores[:, 1 - positive] = own, 1 - own
+    answered = AuditedRows(
+        features=coding.features,
+        s=rows.s,
+        d=rows.d,
+        x=rows.x,
+        scores=scores,
+        observed=np.empty((rows.n_rows, 0)),
+        decided=given.decided,
+        groups=coding.group_names,
+        classes=tuple(str(c) for c in coding.labels.classes),
+        positive=positive,
+        n_table=rows.n_rows,
+        labels=coding.labels.inverse(rows.d),
+        same_rows_as_fit=None,
+        scored=given.scores is not None,
+    )
+    return with_table(answered, rows, X, sensitive_features, clusters)

@@ -1,0 +1,239 @@
+"""Error rates of decisions by group: against the recorded label, and against the fair decision.
+
+The recorded label is the thing in doubt, so rates against it may order groups the wrong way round.
+Rates against the latent fair decision are ranges: what the labels leave open, and sampling error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from fairpc.auditing import _blocks as blocks
+from fairpc.auditing import _formats as text
+from fairpc.auditing._drawing import Mark, Plane, Row, Series, curves, estimates
+from fairpc.auditing._job import Job
+from fairpc.core import AuditError, Record
+from fairpc.evidence import ErrorRates, PairErrorRates, error_rates, some_of
+
+ASSUMED: Final = (
+    "The decisions were made by something that did not look at these labels: rows that trained it "
+    "must not be audited, nor decisions that followed the recorded ones.",
+    "Within a group, the recorded label depends on the features only through the fair decision. If "
+    "a feature altered labels by itself, the ranges need not hold.",
+    "In every group a fair positive is recorded as positive more often than a fair negative.",
+)
+REVIEW: Final = (
+    "Have some rows reviewed by somebody who does not see the label: a few hundred checked "
+    "decisions give these rates as estimates instead of ranges (fairpc.evidence.review_design says "
+    "which rows, review_estimates what follows)."
+)
+_RATES: Final = {
+    "tpr": ("True positive rate", "of those whose fair decision is positive, the share selected"),
+    "fpr": ("False positive rate", "of those whose fair decision is not, the share selected"),
+    "accuracy": ("Accuracy", "share decided as the fair decision"),
+    "precision": ("Precision", "of those selected, the share whose fair decision is positive"),
+    "selection": ("Selection rate", "share selected"),
+}
+_DRAWN: Final = 12
+_SIGNS: Final = {"lower": "lower for sure", "higher": "higher for sure", "undecided": "open"}
+
+
+@dataclass(frozen=True)
+class ErrorFacts(Record):
+    """Error rates of the decisions, and what they say about the notions that people ask for."""
+
+    rates: ErrorRates
+    n_rows: int  #: rows with label and group; a sample of a large table
+
+    _computed = ("conclusions", "open")
+
+    @property
+    def open(self) -> bool:
+        """Whether a difference of true or false positive rates is not decidable."""
+        pairs = self.rates.differences
+        return any(p.sign(rate) == "undecided" for p in pairs for rate in ("tpr", "fpr"))
+
+    @property
+    def conclusions(self) -> tuple[str, str]:
+        """What can be concluded about equal opportunity and about equalised odds."""
+        (tpr, unequal), (fpr, apart) = self._said(0), self._said(1)
+        first = "Equal opportunity does not hold." if unequal else "Equal opportunity is open."
+        odds = "Equalised odds are open, too."
+        if unequal or apart:
+            odds = "So equalised odds do not hold." if unequal else "Equalised odds do not hold."
+        return f"{first} {tpr}", f"{odds} {fpr}"
+
+    @property
+    def key_numbers(self) -> list[tuple[str, str]]:
+        """The ranges of the differences between two groups; none where there are more."""
+        if len(self.rates.differences) > 1:
+            return []
+        (pair,) = self.rates.differences
+        of = f"{text.short(pair.last, 20)} {text.MINUS} {text.short(pair.first, 20)}"
+        return [
+            (f"{_RATES[rate][0]}, {of}, points", text.span(_limits(pair, rate), text.points))
+            for rate in ("tpr", "fpr")
+        ]
+
+    def _said(self, kind: int) -> tuple[str, bool]:
+        """The sentence of the pair that is farthest apart for sure, and whether one is."""
+        rate = ("tpr", "fpr")[kind]
+        pairs = self.rates.differences
+
+        def least(i: int) -> float:
+            low, high = getattr(pairs[i], rate)
+            return float(np.nan_to_num(max(low, -high), nan=-1.0))
+
+        i = max(range(len(pairs)), key=least)
+        return self.rates.sentences[2 * i + kind], least(i) > 0
+
+
+def error_facts(job: Job) -> ErrorFacts:
+    """Error rates on the rows of the test, whose held-out sets bound the mechanism."""
+    rows, tested = job.drawn, job.tested
+    if rows.same_rows_as_fit:
+        raise AuditError(
+            "these are the rows that the model was fitted to, and error rates against the fair "
+            "decision need decisions that did not look at these labels: audit other rows"
+        )
+    if len(rows.classes) > 2:
+        raise AuditError("the label has more than two classes: error rates need two")
+    if tested is None or tested.fit is None:
+        raise AuditError(job.left_out["decidable.test"])
+    rows, kept, (_, labels, groups) = tested.rows, tested.kept, tested.given
+    found = error_rates(
+        rows.decided[kept],
+        labels,
+        groups,
+        X=tested.fit,
+        scores=rows.scores[kept, rows.positive] if rows.scored else None,
+        level=job.settings.level,
+        # Of many pairs the one that is farthest apart is quoted.
+        simultaneous=len(np.unique(groups)) > 2,
+        positive=rows.positive,
+        clusters=some_of(rows.persons, kept),
+        sample_weight=some_of(rows.weights, kept),
+    )
+    return ErrorFacts(rows.named(found), int(kept.sum()))
+
+
+def _gist(_: blocks.Audit, facts: ErrorFacts) -> str:
+    first, odds = (said.partition(".")[0] for said in facts.conclusions)
+    return f"{first}; {odds[0].lower()}{odds[1:]}"
+
+
+@blocks.section("error_rates", "Error rates against the fair decision", _gist)
+def show_error_rates(audit: blocks.Audit, facts: ErrorFacts) -> Iterator[blocks.Block]:
+    """Rates by group against label and fair decision, differences, calibration."""
+    yield blocks.Paragraph(
+        "Equal opportunity asks for equal true positive rates, equalised odds for equal false "
+        "positive rates too. Both are usually measured against the recorded label, which is the "
+        "thing in doubt. The ranges below are against the fair decision: every value in them is "
+        "possible, whatever the labels hide, with sampling error.",
+        "lead",
+    )
+    yield blocks.Points([*facts.conclusions, *((REVIEW,) if facts.open else ())])
+    yield blocks.Side([_by_group(audit, facts, rate) for rate in ("tpr", "fpr")])
+    yield _groups_table(facts)
+    yield _differences(facts)
+    if facts.rates.calibration:
+        yield _calibration(audit, facts)
+    yield blocks.Heading("What these ranges assume")
+    yield blocks.Points(ASSUMED)
+
+
+def _by_group(audit: blocks.Audit, facts: ErrorFacts, rate: str) -> blocks.Figure:
+    order = blocks.group_order(audit)
+    rows = []
+    for name, group in list(facts.rates.groups.items())[:_DRAWN]:
+        range_, recorded = getattr(group, rate), getattr(group.recorded, rate)
+        limits = None if text.missing(range_.low) else (range_.low, range_.high)
+        rows.append(Row(name, recorded, limits, order[name], text.span(limits)))
+    title, means = _RATES[rate]
+    sentence = (
+        f"{means[0].upper()}{means[1:]}. Line: what is possible against the fair decision. Mark: "
+        "the rate against the recorded label."
+    )
+    return blocks.Figure(title, sentence, estimates(rows, text.share_tick, extent=(0.0, 1.0)))
+
+
+def _level(rates: ErrorRates) -> str:
+    together = "all together" if rates.simultaneous else "each by itself"
+    return f"at {text.share(rates.level, 0)}, {together}"
+
+
+def _groups_table(facts: ErrorFacts) -> blocks.TableBlock:
+    rates = facts.rates
+    cells: list[tuple[Any, ...]] = []
+    for key, (title, _) in _RATES.items():
+        for name, group in rates.groups.items():
+            range_ = getattr(group, key)
+            both = text.span(tuple(range_)), text.span(range_.identified)
+            cells.append((title, name, getattr(group.recorded, key), *both))
+    small = [name for name, group in rates.groups.items() if group.small]
+    head = ("Rate", "Group", "Against the label", "Against the fair decision", "Identified set")
+    note = (
+        f"Computed on {text.counted(facts.n_rows, 'row')}. Ranges hold {_level(rates)}; the "
+        "identified set is what would stay open with any number of rows. Positive means "
+        f"“{text.short(rates.positive, 40)}”."
+    )
+    if small:
+        note += f" Few rows, to be read with care: {text.listed(small)}."
+    caption = "Error rates against the recorded label and against the fair decision"
+    return blocks.TableBlock(caption, head, cells, words={1}, note=note, folded=len(cells) > 20)
+
+
+def _differences(facts: ErrorFacts) -> blocks.Figure:
+    rows, cells = [], []
+    for pair in facts.rates.differences[:_DRAWN]:
+        name = f"{text.short(pair.last, 30)} {text.MINUS} {text.short(pair.first, 30)}"
+        for series, rate in enumerate(("tpr", "fpr")):
+            title, limits = _RATES[rate][0], _limits(pair, rate)
+            recorded = getattr(pair.recorded, rate)
+            drawn = f"{title}: {name}", recorded, limits, series
+            rows.append(Row(*drawn, note=text.span(limits, text.points)))
+            sure = _SIGNS[pair.sign(rate)]  # type: ignore[arg-type]
+            cells.append((f"{title}: {name}", text.points(recorded), rows[-1].note, sure))
+    sentence = (
+        "Line: the differences that are possible against the fair decision. Mark: the difference "
+        "against the recorded label. A line that does not touch zero is a difference for sure."
+    )
+    head = ("Difference, points", "Against the label", "Against the fair decision", "What is sure")
+    table = blocks.TableBlock("Differences of error rates between groups", head, cells, words={3})
+    marks = (Mark(0.0, "no gap"),)
+    picture = estimates(rows, text.points_tick, marks=marks, axis="percentage points")
+    return blocks.Figure("Differences between groups", sentence, picture, table)
+
+
+def _limits(pair: PairErrorRates, rate: str) -> tuple[float, float] | None:
+    low, high = getattr(pair, rate)
+    return None if text.missing(low) else (low, high)
+
+
+def _calibration(audit: blocks.Audit, facts: ErrorFacts) -> blocks.Figure:
+    series, cells = [], []
+    for group in blocks.group_order(audit):
+        mine = [b for b in facts.rates.calibration if b.group == group]
+        known = [b for b in mine if not text.missing(b.fair.low)]
+        limits = [(b.fair.low, b.fair.high) for b in known]
+        scores, recorded = [b.mean_score for b in known], [b.recorded for b in known]
+        series.append(Series(group, scores, recorded, limits))
+        for b in mine:
+            bin_ = f"{text.share(b.low, 0)} to {text.share(b.high, 0)}"
+            fair = text.span((b.fair.low, b.fair.high))
+            cells.append((group, bin_, b.n, b.mean_score, b.recorded, fair))
+    sentence = (
+        "Of the rows with a score, the share that is positive: lines are what is possible of the "
+        "fair decision, marks the recorded label. A line off the diagonal is a score that says too "
+        "much or too little about fair decisions of that group."
+    )
+    head = ("Group", "Scores", "Rows", "Mean score", "Labelled positive", "Fair positive")
+    table = blocks.TableBlock("Calibration by bin of the score", head, cells, {1}, folded=True)
+    plane = Plane("mean score", "share positive")
+    picture = curves(plane, series, diagonal="score equals share", marked=True, joined=False)
+    title = "Calibration against the fair decision"
+    return blocks.Figure(title, sentence, picture, table)
