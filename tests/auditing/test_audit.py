@@ -129,6 +129,7 @@ def test_parity_of_scores_and_decisions(found: Audit) -> None:
     chosen = model.predict(X, sensitive_features=s) == "yes"
     facts = found.parity
     assert facts is not None
+    assert facts.model_gap is not None
     assert facts.model_gap < 1e-12
     for part, values in ((facts.scores, score), (facts.decisions, chosen.astype(float))):
         gap = values[s == "g1"].mean() - values[s == "g0"].mean()
@@ -312,7 +313,7 @@ def test_an_option_out_of_range_is_a_sentence(options: dict[str, Any], words: st
 def test_what_is_no_model_is_a_sentence() -> None:
     X, y, _ = table()
     with pytest.raises(AuditError, match="the model is a str: audit takes a fitted FairPC"):
-        audit("model", X, y)  # type: ignore[arg-type]
+        audit("model", X, y)
     with pytest.raises(AuditError, match="this FairPC is not fitted"):
         audit(FairPC(), X, y)
     with pytest.raises(TableError, match="the table is empty"):

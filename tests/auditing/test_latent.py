@@ -37,7 +37,8 @@ def found() -> Audit:
 def test_every_section_is_there_but_those_of_a_circuit() -> None:
     record = found()
     lacking = {name for name, value in vars(record).items() if value is None}
-    assert lacking == {"strata", "patterns", "circuit", "what_if"}
+    apart = {"review", "error_rates", "factors"}  # asked for otherwise
+    assert lacking == {"strata", "patterns", "circuit", "what_if", *apart}
     assert set(record.left_out) == {*lacking, "decidable.stability", "mechanism.intervals"}
     assert (
         "a classifier cannot sum out what it is not told; use FairPC"
@@ -225,7 +226,7 @@ def test_a_model_that_is_not_fitted_or_not_ours_is_refused() -> None:
     X, y, _ = table()
     with pytest.raises(AuditError, match="this LatentDecision is not fitted"):
         audit(LatentDecision(), X, y)
-    with pytest.raises(AuditError, match="make them the estimator of a LatentDecision"):
+    with pytest.raises(AuditError, match="decisions are audited beside recorded labels and groups"):
         audit(TableClassifier(), X, y)
 
 

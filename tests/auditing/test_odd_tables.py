@@ -95,6 +95,7 @@ def test_every_model(name: str) -> None:
     assert (record.mechanism is not None) is latent
     assert (record.decidable.identified is not None) is latent
     assert record.parity is not None
+    assert record.parity.model_gap is not None
     assert (record.parity.model_gap < 1e-9) is (name != "TwoNB")
     assert bool(record.limits.guaranteed) is (name != "TwoNB")
     plain_json(record)

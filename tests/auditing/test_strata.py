@@ -144,6 +144,7 @@ def test_each_stratum_may_have_its_own_mechanism() -> None:
 def test_nothing_is_said_of_the_whole_table_that_holds_within_strata_only(mechanism: Any) -> None:
     record = found(mechanism)
     assert record.parity is not None
+    assert record.parity.model_gap is not None
     assert record.parity.model_gap < 1e-9
     assert record.parity.mix_gap is not None
     assert record.parity.mix_gap > 0.2

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from fairpc import FairPC, Knowledge, LatNB, NLatPC, load
-from fairpc.errors import DriftWarning, FairpcError, TableWarning
+from fairpc.errors import ContradictionWarning, FairpcError, TableWarning
 
 BENT = np.array([[0.02, 0.6], [0.1, 0.95]])
 PI = np.array([0.2, 0.5, 0.8])
@@ -172,7 +172,10 @@ def test_a_mechanism_that_strata_cannot_share_is_said_to_be_wrong() -> None:
     d = f & ~((s == 0) & (a == 0) & (rng.random(n) < 0.7))
     columns = {"sex": np.array(["f", "m"])[s], "hours": np.array(["few", "many"])[a]}
     X = pl.DataFrame(columns | {"x": rng.normal(size=n) + 4 * f, "y": rng.normal(size=n) + 4 * f})
-    with pytest.warns(DriftWarning, match="within these strata, or not bent alike"):
+    with (
+        pytest.warns(ContradictionWarning, match="the same in all of them"),
+        pytest.warns(DriftWarning, match="within these strata, or not bent alike"),
+    ):
         m = FairPC("sex", given="hours", structure="forest").fit(X, d)
     assert m.warnings_
     own = FairPC("sex", given="hours", mechanism="within", structure="forest").fit(X, d)

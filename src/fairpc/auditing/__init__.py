@@ -13,7 +13,7 @@ from fairpc.auditing._documents import (
 from fairpc.auditing._local_law_144 import bias_audit_tables
 from fairpc.auditing._parity import ParityFacts
 from fairpc.auditing._reasons import Reasons, in_words, of_what, reasons, statement_of_reasons
-from fairpc.auditing._review import ReviewFacts, facts_of_review, rate_words
+from fairpc.auditing._review import ReviewFacts, facts_of_review, rate_words, rows_without_model
 from fairpc.auditing._verdict import Verdict
 
 __all__ = [

@@ -255,13 +255,7 @@ def _sets(test: AssumptionTest) -> Iterator[ConfidenceSet]:
 
 def learned_rate(job: Job, test: AssumptionFacts) -> LearnedRate | None:
     """Whether the rate of fair decisions that was learned is one that the rows leave possible."""
-    if (
-        job.decisions
-        or test.rejected
-        or job.strata
-        or job.strata.delta
-        or not job.model._latent
-    ):
+    if job.decisions or test.rejected or job.strata or job.strata.delta or not job.model._latent:
         return None
     model, rows = job.model, job.rows
     rates = dict(zip(rows.classes, map(float, model.fair_rate_), strict=True))

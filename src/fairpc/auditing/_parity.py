@@ -24,8 +24,7 @@ from fairpc.auditing._gaps import (
 )
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows
-from fairpc.core import Bools, Floats, Record
-from fairpc.data import SMALL, Groups
+from fairpc.core import Bools, Record
 from fairpc.evidence import (
     EqualRates,
     Interval,

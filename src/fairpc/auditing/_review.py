@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
 from fairpc.auditing._job import Job
-from fairpc.core import AuditError
+from fairpc.core import AuditError, FairpcError
+from fairpc.data import Warned
 from fairpc.evidence import Interval, ReviewEstimates, ReviewTest
-from fairpc.models import Reviewed, ReviewRows
+from fairpc.models import LatentDecision, Reviewed, ReviewRows, TableClassifier, TwoNB
 
 NONE_GIVEN: Final = (
     "no rows were reviewed: `fairpc review MODEL TABLE -n 300 -o to_review.csv` draws some, and "
@@ -99,8 +102,47 @@ def review_facts(job: Job) -> ReviewFacts:
             f"reviewed has {len(job.reviewed.truth)} rows and {len(rows.s)} are audited: give the "
             "table in memory, as it was drawn from, with no weight of 0"
         )
-    table = ReviewRows.of(job.model, rows.table, rows.labels, rows.sensitive)
+    of_rows = rows.table, rows.labels, rows.sensitive
+    if job.decisions is None:
+        table = ReviewRows.of(job.model, *of_rows)
+    else:
+        positive = job.decisions.coding_.labels.positive_class
+        h = job.decisions.decided == job.decisions.coding_.labels.positive
+        table, _ = rows_without_model(*of_rows, h, positive=positive)
     return facts_of_review(table, job.reviewed, job.settings.level)
+
+
+def rows_without_model(
+    X: Any,
+    y: Any,
+    sensitive_features: Any = None,
+    decisions: npt.ArrayLike | None = None,
+    **settings: Any,
+) -> tuple[ReviewRows, str]:
+    """Rows of a table that no model of ours was fitted to, and why none says where to look.
+
+    A logistic regression of the label does, which takes seconds; "" where it can.
+
+    Args:
+        X: table in memory.
+        y: recorded labels.
+        sensitive_features: groups given apart.
+        decisions: to be audited, 0 or 1; those of the quick model if None.
+        settings: of the table, as every model takes them: ``positive``, ``sensitive`` ….
+    """
+    given = {} if sensitive_features is None else {"sensitive_features": sensitive_features}
+    about = {name: settings[name] for name in ("missing_values",) if name in settings}
+    classifier = TableClassifier("logistic", **about)
+    own = {name: v for name, v in settings.items() if name in signature(LatentDecision).parameters}
+    with Warned().watching():
+        try:
+            model: Any = LatentDecision(
+                classifier, select="middle", sensitive_estimator=False, **own
+            ).fit(X, y, **given)
+            why = ""
+        except FairpcError as error:
+            model, why = TwoNB(**settings).fit(X, y, **given), str(error)
+    return ReviewRows.of(model, X, y, sensitive_features, decisions), why
 
 
 def facts_of_review(table: ReviewRows, reviewed: Reviewed, level: float = 0.95) -> ReviewFacts:

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from fairpc.auditing import Answers, Audit, Document, GivenDecisions, ParityFacts, Verdict
+    from fairpc.cli._decided import AuditedTable
     from fairpc.data import TableFiles
     from fairpc.models import CircuitClassifier, FittedModel, Reviewed
 
@@ -135,16 +136,12 @@ def audit(
     warned = Warned()
     at_fit = {} if model is None else model.table_options_
     with opened(table or model_file, text, at_fit) as files, about(files.source):
-        subject: FittedModel | GivenDecisions
-        if model is not None:
-            note_absent(model, files, screen)
-            unseen = unseen_columns(model, files, allow_unseen, screen)
         with warned.watching():
             if model is None:
-                subject, given, cells = decided_table(files, label, decided, weight)
+                found = decided_table(files, label, decided, weight)
             else:
-                subject = model
-                given, cells = _given(model, files, unseen, label, weight, max_memory, screen)
+                found = _of_model(model, files, allow_unseen, label, weight, max_memory, screen)
+            subject, given, cells = found
             by = None if by is None else column(files.names(), by, "--by", files.source)
             if limit.fail_over is not None and not (screen.prints_text or screen.json or output):
                 # Nothing is shown: the gap is all that is needed.
@@ -179,7 +176,7 @@ def audit(
 def _answers_of(
     paths: list[str],
     cells: pl.DataFrame | None,
-    model: FittedModel,
+    model: FittedModel | GivenDecisions,
     files: TableFiles,
     label: str | None,
     screen: Screen,
@@ -191,7 +188,7 @@ def _answers_of(
             "leave out --max-memory"
         )
     name = column(files.names(), label or model.coding_.labels.name, "--label", files.source)
-    return read_reviews(paths, cells, files.source, (name, classes_of(model)), screen)[0]
+    return read_reviews(paths, cells, files.source, (name, classes_of(model.coding_)), screen)[0]
 
 
 def _model(model_file: str, table: str | None, decided: opt.DecisionOptions) -> FittedModel | None:
@@ -281,16 +278,18 @@ def show_verdict(verdict: Verdict) -> None:
     say(f"\n{verdict.disclaimer}")
 
 
-def _given(
-    model: CircuitClassifier,
+def _of_model(
+    model: FittedModel,
     files: TableFiles,
-    unseen: tuple[str, ...],
+    allow_unseen: list[str] | None,
     label: str | None,
     weight: str | None,
     max_memory: str | None,
     screen: Screen,
-) -> tuple[dict[str, Any], pl.DataFrame | None]:
-    """Arguments of ``audit`` for a table, the label if it is there; and its cells in memory."""
+) -> AuditedTable:
+    """A model, arguments of ``audit`` for a table, and its cells if they are in memory."""
+    note_absent(model, files, screen)
+    unseen = unseen_columns(model, files, allow_unseen, screen)
     fitted, names = model.coding_.labels.name, files.names()
     name = fitted if fitted in names else None
     if label is not None:
@@ -303,7 +302,7 @@ def _given(
         )
     if max_memory is not None or is_large(files):
         named = {"y": name, "sample_weight": weight, "max_memory": max_memory}
-        return {"X": model_source(model, files, unseen), **named}, None
+        return model, {"X": model_source(model, files, unseen), **named}, None
     cells = ready(files.read(), files)
     apart = [each for each in (name, weight) if each is not None]
     given = evidence(model, cells.drop(exactly(apart)), unseen)
@@ -311,7 +310,7 @@ def _given(
         given["y"] = cells[name]
     if weight is not None:
         given["sample_weight"] = cells[weight].to_numpy()
-    return given, cells
+    return model, given, cells
 
 
 def _weight(

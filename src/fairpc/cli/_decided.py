@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     import polars as pl
 
     from fairpc.auditing import GivenDecisions
+    from fairpc.models import FittedModel
+
+    AuditedTable = tuple[FittedModel | GivenDecisions, dict[str, Any], pl.DataFrame | None]
 
 
 def decided_table(
     files: TableFiles, label: str | None, decided: DecisionOptions, weight: str | None
-) -> tuple[GivenDecisions, dict[str, Any], pl.DataFrame]:
+) -> AuditedTable:
     """Decisions beside their table, arguments of ``audit`` for it, and its cells in memory."""
     from fairpc.auditing import given_decisions
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import numpy as np
 
 import fairpc.cli._options as opt
-from fairpc.cli._fit import estimator
 from fairpc.cli._labelled import labelled, under_types
-from fairpc.cli._options import LATENT, ColumnOptions, ModelOptions, TextFormat
+from fairpc.cli._options import ColumnOptions, TextFormat
 from fairpc.cli._review_files import (
     ANSWER,
     ID,
@@ -35,13 +34,14 @@ from fairpc.cli._tables import (
     ready,
     unseen_columns,
 )
-from fairpc.core import FairpcError, Floats, OptionError, TableError, counted
-from fairpc.data import TableFiles, Warned, exactly
+from fairpc.core import Floats, OptionError, TableError, counted
+from fairpc.data import TableFiles, exactly
 
 if TYPE_CHECKING:
     import polars as pl
 
     from fairpc.auditing import ReviewFacts
+    from fairpc.data import TableCoding
     from fairpc.evidence import ExpectedWidth
     from fairpc.models import FittedModel, Reviewed, ReviewRows
 
@@ -195,7 +195,7 @@ def _with_model(
     unseen = unseen_columns(model, files, None, screen)
     cells, coding = ready(files.read(), files), model.coding_
     label = column(cells.columns, columns.label or coding.labels.name, "--label", files.source)
-    name, h = _decided(cells, columns, files.source, model)
+    name, h = _decided(cells, columns, files.source, classes_of(coding))
     given = evidence(model, cells.drop(exactly([label])), unseen)
     rows = ReviewRows.of(model, y=cells[label], decisions=h, **given)
     hidden = (label, *coding.groups.column_names, *name)
@@ -204,7 +204,7 @@ def _with_model(
 
 def _without_model(files: TableFiles, columns: ReviewedColumns, screen: Screen) -> Subject:
     """A table with a quick model of it; rows are drawn evenly where none fits."""
-    from fairpc.models import ReviewRows
+    from fairpc.auditing import rows_without_model
 
     cells = ready(files.read(), files)
     roles = ColumnOptions([columns.label or ""], columns.sensitive, columns.positive)
@@ -212,36 +212,31 @@ def _without_model(files: TableFiles, columns: ReviewedColumns, screen: Screen) 
         roles = replace(
             roles, drop=[column(cells.columns, columns.decision, "--decision", files.source)]
         )
-    rows, uniform = labelled(files, roles), False
-    x = under_types(rows)
-    with Warned().watching():
-        try:
-            model = estimator(ModelOptions(model=LATENT, classifier="logistic"), rows.roles)
-            model.set_params(select="middle", sensitive_estimator=False)
-            model.fit(x, rows.y)
-        except FairpcError as error:
-            screen.note(f"no model of the label fits ({error}): rows are drawn evenly")
-            model, uniform, x = estimator(ModelOptions(model="TwoNB"), rows.roles), True, rows.X
-            model.fit(x, rows.y)
-    name, h = _decided(cells, columns, files.source, model)
-    found = ReviewRows.of(model, x, rows.y, decisions=h)
+    rows = labelled(files, roles)
+    found, why = rows_without_model(under_types(rows), rows.y, **rows.roles.settings)
+    negative, positive = map(str, found.classes)
+    name, h = _decided(cells, columns, files.source, (negative, positive))
+    if h is not None:
+        found = replace(found, decisions=h[found.at])
+    if why:
+        screen.note(f"no model of the label fits ({why}): rows are drawn evenly")
     hidden = (rows.roles.label, *rows.roles.sensitive, *name)
-    return Subject(files.source, cells, rows.roles.label, hidden, found, uniform)
+    return Subject(files.source, cells, rows.roles.label, hidden, found, bool(why))
 
 
 def _decided(
-    cells: pl.DataFrame, columns: ReviewedColumns, source: str, model: FittedModel
+    cells: pl.DataFrame, columns: ReviewedColumns, source: str, classes: tuple[str, str]
 ) -> tuple[tuple[str, ...], Floats | None]:
     """The column of decisions and they as 0 and 1; none where the model decides."""
     if columns.decision is None:
         return (), None
     name = column(cells.columns, columns.decision, "--decision", source)
-    return (name,), decisions_of(cells, name, classes_of(model))
+    return (name,), decisions_of(cells, name, classes)
 
 
-def classes_of(model: FittedModel) -> tuple[str, str]:
+def classes_of(coding: TableCoding) -> tuple[str, str]:
     """The negative and the positive class."""
-    labels = model.coding_.labels
+    labels = coding.labels
     if len(labels.classes) != 2:
         raise TableError(f"the label has {len(labels.classes)} classes: a review needs two")
     return str(labels.classes[1 - labels.positive]), str(labels.positive_class)

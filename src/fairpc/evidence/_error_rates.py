@@ -30,6 +30,7 @@ from fairpc.core import (
     two_numbers,
     whole_number,
 )
+from fairpc.evidence._chosen_sets import TopSets
 from fairpc.evidence._decision_rows import DecisionRows
 from fairpc.evidence._error_pairs import gap_range, ratio_range
 from fairpc.evidence._error_records import (

@@ -130,8 +130,8 @@ class LatentDecision(  # type: ignore[misc]
         cv: folds.
         calibration: "isotonic", "sigmoid", or None where the classifier is calibrated.
         select: the point of the identified set: "between" the groups' recorded rates, with the
-            fewest altered labels; "prior", by 30 rows per group and decision of which nine in ten
-            have the right label; or its "middle".
+            fewest altered labels, unless fair labels are given, which then decide; "prior", by 30
+            rows per group and decision of which nine in ten have the right label; or its "middle".
         knowledge: what is known beforehand about P(Df) and P(D | Df, S).
         sensitive_estimator: classifier of S from X, for rows whose group is not known; None takes
             gradient boosting on tables as they are; False: none, such rows are then refused.
