@@ -180,7 +180,7 @@ def test_labels_that_nobody_bent_are_learned_once() -> None:
     of_each = [np.flatnonzero((s == g) & (f == d)) for g, d in product(np.unique(s), np.unique(f))]
     kept = np.sort(np.concatenate([rows[: min(map(len, of_each))] for rows in of_each]))
     model = LatentDecision(random_state=0)
-    model.fit(table[kept], f[kept], sensitive_features=s[kept])
+    model.fit(table.iloc[kept], f[kept], sensitive_features=s[kept])
     assert model.score_map_.straight
     assert model.second_round_ is None
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from fairpc import FairPC, Knowledge, LatNB, NLatPC, load
-from fairpc.errors import ContradictionWarning, FairpcError, TableWarning
+from fairpc.errors import ContradictionWarning, DriftWarning, FairpcError, TableWarning
 
 BENT = np.array([[0.02, 0.6], [0.1, 0.95]])
 PI = np.array([0.2, 0.5, 0.8])
