@@ -25,21 +25,11 @@ from fairpc.models import FairPC, LatNB
 from fairpc.models._knowledge import Knowledge
 from fairpc.refits import Progress
 
-FINDINGS = (
+SECTIONS = (
     *("verdict", "review", "data", "labels", "mechanism", "decidable", "strata", "parity"),
-    "patterns",
+    *("error_rates", "factors", "patterns", "group_metrics", "trade_off", "curves", "learning"),
+    *("circuit", "limits", "provenance", "what_if", "left_out"),
 )
-BACKGROUND = (
-    "group_metrics",
-    "trade_off",
-    "curves",
-    "learning",
-    "circuit",
-    "limits",
-    "provenance",
-    "what_if",
-)
-SECTIONS = (*FINDINGS, *BACKGROUND, "left_out")
 
 
 @pytest.fixture(scope="module")

@@ -69,8 +69,8 @@ FORMAT: Final = "fairpc audit"
 VERSION: Final = 1
 
 _ABOUT: Final = ("sensitive_features", "sample_weight", "clusters", "fair_labels")
-_ORDER: Final = {"error_rates": "parity", "factors": "parity", "limits": "", "provenance": ""}
-"""Sections that follow another, or end the page; the others come in the order of the record."""
+_CLOSING: Final = ("limits", "provenance")
+"""Sections that end the page; the others come in the order of the record."""
 _NOT_ASKED: Final = (NO_MODEL, factors.NO_FACTORS)
 """Reasons for which a section is not on the page at all."""
 _LEFT_BEHIND: Final = "the audit was read from a file, which does not hold the circuit"
@@ -114,6 +114,8 @@ class Audit:
     decidable: decidable.Decidable
     strata: strata.StrataFacts | None
     parity: parity.ParityFacts | None
+    error_rates: errors.ErrorFacts | None = field(default=None, kw_only=True)
+    factors: factors.FactorGaps | None = field(default=None, kw_only=True)
     patterns: patterns.PatternFacts | None
     group_metrics: agreement.GroupMetrics | None
     trade_off: trade_off.TradeOff | None
@@ -124,8 +126,6 @@ class Audit:
     provenance: background.AuditProvenance
     what_if: background.WhatIf | None
     left_out: Mapping[str, str]
-    error_rates: errors.ErrorFacts | None = None
-    factors: factors.FactorGaps | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as dicts, lists, text and numbers that JSON can hold; None for no number."""
@@ -180,12 +180,11 @@ def render(audit: Audit) -> str:
 
 def _section_names(audit: Audit) -> Iterator[str]:
     """Sections of the page, in order: what a review told is first, that there was none late."""
-    order = _ORDER if audit.review is not None else {"review": "", **_ORDER}
-    names = [each.name for each in fields(Audit) if each.name != "left_out"]
-    for name in (*(name for name in names if name not in order), ""):
-        for each in (name, *(later for later, before in order.items() if before == name)):
-            if each and audit.left_out.get(each) not in _NOT_ASKED:
-                yield each
+    closing = _CLOSING if audit.review is not None else ("review", *_CLOSING)
+    names = [each.name for each in fields(Audit) if each.name not in ("left_out", *closing)]
+    for name in (*names, *closing):
+        if audit.left_out.get(name) not in _NOT_ASKED:
+            yield name
 
 
 def audit(

@@ -117,11 +117,11 @@ def fit_forest(
     by_learner = learning.by_learner()
     scores = learning.mixed(by_learner)
     bins = score_bins(rows, scores)
-    pair = None
+    ruled = bounds = None
     if between and rows.n_classes == 2:
         named = names or tuple(map(str, range(rows.n_groups)))
-        pair = rates_between(rows, scores, options.limits, positive, named)
-    fitted = fit_mechanism(bins, options, observer, None if pair is None else pair[0])
+        ruled, bounds = rates_between(rows, scores, options.limits, positive, named)
+    fitted = fit_mechanism(bins, options, observer, ruled)
     rates = fitted.distribution.top_rates
     if not fitted.straight:
         # Learners that know how labels were altered tell more of them.
@@ -142,7 +142,6 @@ def fit_forest(
     n_rows = round(float(rows.each.sum()))
     turned = flipped_share(distribution, own, growing.codes, rng)
     choices = Choices(n_rows, 0, forest=True, turned=turned)
-    bounds = None if pair is None else pair[1]
     return Fitted(distribution, history, fitted.converged, choices=choices, label_bounds=bounds)
 
 

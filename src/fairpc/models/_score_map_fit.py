@@ -216,9 +216,9 @@ def _point(
     n, n_strata = len(bounds.groups), scored.rows.strata.n
     if select == "middle":
         return (*_middle(bounds, n, n_strata), False)
-    ruled = select == "between" and not isinstance(bounds, SharedBounds)
     # Fair labels that are known say more than a rule, unless rates may differ, which needs one.
-    if ruled and (scored.rows.f is None or scored.rows.strata.delta):
+    ruled = select == "between" and (scored.rows.f is None or scored.rows.strata.delta)
+    if ruled and not isinstance(bounds, SharedBounds):
         pi, mechanism, straight = between_recorded(bounds, n_strata)
         return (pi if scored.rows.strata.delta else pi[0]), mechanism, straight
     rates, straight = _of_bins(scored, limits)
@@ -232,22 +232,24 @@ def _point(
 
 def rates_between(
     rows: Rows, scores: Scores, limits: Limits | None, positive: int, names: tuple[str, ...]
-) -> tuple[TopRates, LabelBounds] | None:
+) -> tuple[TopRates | None, LabelBounds | None]:
     """Rates by the rule of :func:`between_recorded`, from scores of two classes, and their bounds.
 
-    None where the rule does not say a point: strata share a mechanism, a group has no row, or fair
-    labels are known, which say more.
+    No rates where fair labels are known, which say more; neither where the rule says no point:
+    strata share a mechanism, or a group has no row.
     """
     row, fold = np.nonzero(scores.held)
     copies = np.rint(scores.held[row, fold] / rows.unit[row]).astype(np.intp)
     row, fold = np.repeat(row, copies), np.repeat(fold, copies)
     one_by_one = replace(rows.take(row), weights=rows.unit[row], copies=np.ones(len(row)))
     scored = ScoredRows(one_by_one, scores.given[fold, row, positive], fold, positive)
-    if len(np.unique(scored.groups)) < len(names) or (rows.f is not None and not rows.strata.delta):
-        return None
+    if len(np.unique(scored.groups)) < len(names):
+        return None, None
     bounds = _with_known(_label_bounds(scored, names), scored, limits)
     if isinstance(bounds, SharedBounds):
-        return None
+        return None, None
+    if rows.f is not None and not rows.strata.delta:
+        return None, bounds
     pi, mechanism, _ = between_recorded(bounds, rows.strata.n)
     weights = np.bincount(rows.subgroups[row], scored.rows.weights, rows.n_subgroups)
     own = _apart(mechanism)
