@@ -1,8 +1,8 @@
 """How circuits and forest circuits are fitted to a table: rows, structure, EM, the fit check.
 
 ``FairPC(structure="auto")`` takes a forest circuit where the table is wide, where it predicts
-held-out labels better than circuits do, or where circuits have drifted from the label. The fair rate
-of circuits lies between the groups' recorded rates where the labels allow such a rate.
+held-out labels better than circuits do, or where circuits have drifted from the label. The fair
+rate of circuits lies between the groups' recorded rates where the labels allow such a rate.
 """
 
 from __future__ import annotations
