@@ -177,6 +177,10 @@ def test_circuits_have_a_fair_rate_between_the_recorded_rates_where_labels_allow
         for rows in (None, 30.0)
     )
     assert not ruled.distribution_.is_forest
+    assert ruled.choices_ is not None
+    assert ruled.choices_.ruled
+    assert not ruled.explain_bias().prior_rows
+    assert "30 prior rows" in str(prior.explain_bias())
     assert min(recorded) < ruled.fair_rate_[1] < max(recorded)
     assert prior.fair_rate_[1] < min(recorded)
     least, largest = np.moveaxis(ruled.mechanism_range_, -1, 0)

@@ -200,6 +200,8 @@ class CircuitFit:
         ruled = self._ruled(training, fitted, checked)
         if ruled is not None:
             fitted = self._fit(training, ruled)
+            choices = fitted.choices
+            fitted = replace(fitted, choices=choices and replace(choices, ruled=True))
         return training, _with_gain(fitted, gain, training), checked
 
     def _ruled(self, training: Training, fitted: Fitted, checked: Checked) -> Limits | None:
