@@ -369,6 +369,7 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     if content["choices"]:
         pairs = ("strength_scores", "start_scores")
         content["choices"] |= {n: {str(k): v for k, v in content["choices"][n]} for n in pairs}
+        content["choices"]["ruled"] = False
     circuit, n_components = content.pop("circuit"), content.pop("n_components")
     if content["forest"] is not None:
         upper = ("group_rate", "decision_rate", "mechanism")
