@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, Literal, Protocol, TypeVar, get_args
 
 import numpy as np
@@ -207,11 +207,19 @@ class RowPlan:
         found = self._each(lambda form, _: form.row_logs(theta, self._work))
         return np.concatenate([*found, np.empty(0)])
 
-    def _each(self, ask: Callable[[Form, slice], A]) -> Iterable[A]:
-        """The answer of each chunk, in order."""
-        return map_in_order(
-            lambda chunk: ask(self._form(chunk), chunk.rows), self.chunks, self._threads(1)
-        )
+    def _each(self, ask: Callable[[Form, slice], A | None]) -> Iterable[A]:
+        """The answers of the chunks, in order."""
+        found = map_in_order(lambda chunk: self._asked(chunk, ask), self.chunks, self._threads(1))
+        return chain.from_iterable(found)
+
+    def _asked(self, chunk: Chunk, ask: Callable[[Form, slice], A | None]) -> list[A]:
+        """The answer of a chunk; where likelihoods are too small for it, of the circuit itself."""
+        found = ask(self._form(chunk), chunk.rows)
+        if found is not None:
+            return [found]
+        parts = chunks(program_of(self.graph), self.table.codes, chunk.start, chunk.stop)
+        answers = (ask(part, slice(start, stop)) for start, stop, part in parts)
+        return [answer for answer in answers if answer is not None]
 
     def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
         theta = self._checked(parameters, 2)
@@ -224,19 +232,22 @@ class RowPlan:
                 f"{len(theta)} parameter sets and {len(per_set)} weight vectors: give as many"
             )
 
-        def task(work: tuple[Chunk, slice]) -> tuple[Floats, Floats]:
+        def task(work: tuple[Chunk, slice]) -> list[tuple[Floats, Floats]]:
             chunk, sets = work
-            form, w = self._form(chunk), per_set[sets, chunk.rows]
-            return form.flows_of_sets(theta[sets], w, self._work)
+            return self._asked(
+                chunk,
+                lambda form, rows: form.flows_of_sets(theta[sets], per_set[sets, rows], self._work),
+            )
 
         tasks = [
             (chunk, sets) for chunk in self.chunks for sets in self._sets_of(chunk, len(theta))
         ]
         log_likelihood, flows = np.zeros(len(theta)), np.zeros(theta.shape)
         found = map_in_order(task, tasks, self._threads(len(theta)))
-        for (_, sets), (more, flow) in zip(tasks, found, strict=True):
-            log_likelihood[sets] += more
-            flows[sets] += flow
+        for (_, sets), parts in zip(tasks, found, strict=True):
+            for more, flow in parts:
+                log_likelihood[sets] += more
+                flows[sets] += flow
         return log_likelihood, flows
 
     @cached_property
