@@ -14,7 +14,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.circuit import _picture as picture
 from fairpc.circuit._chunks import (
     CHUNK_ROWS,
     CHUNK_VALUES,
@@ -65,14 +64,18 @@ class Circuit(WeightedGraph):
     """
 
     def __repr__(self) -> str:
+        from fairpc.circuit import _picture as picture
+
         return picture.summary(self)
 
     def _repr_html_(self) -> str:
+        from fairpc.circuit import _picture as picture
+
         return picture.to_html(self)
 
     def to_dot(
         self,
-        max_nodes: int = picture.MAX_DRAWN,
+        max_nodes: int = 60,
         *,
         labels: Mapping[str, Sequence[str]] | None = None,
     ) -> str:
@@ -82,6 +85,8 @@ class Circuit(WeightedGraph):
         rims where children are left out, and the rest is counted. ``labels`` names the values
         of some variables; of the others numbers are shown.
         """
+        from fairpc.circuit import _picture as picture
+
         return picture.to_dot(self, max_nodes, labels or {})
 
     def with_parameters(self, parameters: npt.ArrayLike) -> Circuit:

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from html import escape
 from shutil import which
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -14,12 +14,13 @@ from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, Graph, WeightedGraph
 from fairpc.circuit._properties import NAMES, properties_of
 from fairpc.core import counted
 
+if TYPE_CHECKING:
+    from fairpc.circuit._circuit import Circuit
+
 MAX_ANALYSED: Final = 20_000
 """Nodes up to which a summary computes structural properties that are not known yet."""
 MAX_COMPARED: Final = 2_000
 """The same for determinism, which compares nodes in pairs."""
-MAX_DRAWN: Final = 60
-"""Nodes that a drawing has, unless more are asked for."""
 _LONGEST: Final = 20  # letters of a name
 _SECONDS: Final = 60  # that Graphviz may take; it takes a tenth of one
 _NOT_DRAWN: Final = "The circuit is not drawn: install Graphviz, which draws circuit.to_dot()."
@@ -88,9 +89,9 @@ def drawn(dot: str) -> str:
     return tag + rest
 
 
-def to_html(circuit: WeightedGraph) -> str:
+def to_html(circuit: Circuit) -> str:
     """Drawing and summary, for a notebook."""
-    drawing = drawn(to_dot(circuit, MAX_DRAWN, {})) or _NOT_DRAWN
+    drawing = drawn(circuit.to_dot()) or _NOT_DRAWN
     return (
         f'<div style="overflow-x:auto">{drawing}</div>'
         f'<pre style="line-height:1.3">{escape(summary(circuit))}</pre>'

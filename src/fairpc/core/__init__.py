@@ -73,6 +73,7 @@ from fairpc.core._errors import (
     warn_caller,
 )
 from fairpc.core._hashing import RowSample, fingerprint, row_digest, row_hash, row_uniform
+from fairpc.core._lazy import on_first_use
 from fairpc.core._records import (
     ALTERED,
     MAX_BYTES,

@@ -287,6 +287,12 @@ def is_source(table: Any) -> bool:
     return type(table).__name__ == "LazyFrame" and type(table).__module__.startswith("polars")
 
 
+def is_dask(table: Any) -> bool:
+    """Whether a table is a Dask frame; Dask is not imported for it."""
+    kind = type(table)
+    return kind.__name__ == "DataFrame" and kind.__module__.startswith("dask.dataframe")
+
+
 def open_source(table: Any) -> Source:
     """The table of a file, a folder, a glob or a lazy frame; a FileFormatError if there is none."""
     if isinstance(table, Source):

@@ -13,32 +13,37 @@ densities without determinism, whose states are latent and fitted by EM of their
 kernels are imported when something is learned.
 """
 
-from fairpc.structure._compile import (
-    Smoothing,
-    compile_tree,
-    graft,
-    vtree_of_tree,
-)
-from fairpc.structure._ensemble import Ensemble, HiddenTrees, component_weights, learn_ensemble
-from fairpc.structure._hidden import HiddenTree, soft_clusters
-from fairpc.structure._learn import (
-    CellCircuits,
-    CellSearch,
-    bootstrap_weights,
-    learn,
-    learn_cells,
-)
-from fairpc.structure._search import (
-    HELD_OUT,
-    METHODS,
-    MODEL_METHODS,
-    Gain,
-    ModelMethod,
-    Step,
-    Stop,
-    Strudel,
-)
-from fairpc.structure._trees import Tree, chow_liu
+from typing import TYPE_CHECKING
+
+from fairpc.core import on_first_use
+
+if TYPE_CHECKING:
+    from fairpc.structure._compile import (
+        Smoothing,
+        compile_tree,
+        graft,
+        vtree_of_tree,
+    )
+    from fairpc.structure._ensemble import Ensemble, HiddenTrees, component_weights, learn_ensemble
+    from fairpc.structure._hidden import HiddenTree, soft_clusters
+    from fairpc.structure._learn import (
+        CellCircuits,
+        CellSearch,
+        bootstrap_weights,
+        learn,
+        learn_cells,
+    )
+    from fairpc.structure._search import (
+        HELD_OUT,
+        METHODS,
+        MODEL_METHODS,
+        Gain,
+        ModelMethod,
+        Step,
+        Stop,
+        Strudel,
+    )
+    from fairpc.structure._trees import Tree, chow_liu
 
 __all__ = [
     "HELD_OUT",
@@ -66,3 +71,5 @@ __all__ = [
     "soft_clusters",
     "vtree_of_tree",
 ]
+
+__getattr__ = on_first_use(__name__)
