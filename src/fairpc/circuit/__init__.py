@@ -73,4 +73,4 @@ __all__ = [
     "write_psdd",
 ]
 
-__getattr__ = on_first_use(__name__)
+__getattr__, __dir__ = on_first_use(__name__)

@@ -179,4 +179,4 @@ __all__ = [
     "test_assumptions",
 ]
 
-__getattr__ = on_first_use(__name__)
+__getattr__, __dir__ = on_first_use(__name__)

@@ -89,4 +89,4 @@ __all__ = [
     "stability",
 ]
 
-__getattr__ = on_first_use(__name__)
+__getattr__, __dir__ = on_first_use(__name__)

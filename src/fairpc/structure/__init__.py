@@ -72,4 +72,4 @@ __all__ = [
     "vtree_of_tree",
 ]
 
-__getattr__ = on_first_use(__name__)
+__getattr__, __dir__ = on_first_use(__name__)
