@@ -171,7 +171,7 @@ class Projection:
         """Log-likelihood, flow into each projection at the root, and values with extended range.
 
         The latter only where ``val`` was not enough. A row of probability zero has no
-        flow: it is told by the log-likelihood alone.
+        flow: only the log-likelihood shows it.
         """
         root = self.root
         summed = np.bincount(self.root_ids, weights, minlength=root.stop - root.start)

@@ -33,7 +33,7 @@ from fairpc.circuit._chunks import (
     kernels,
     project,
 )
-from fairpc.circuit._graph import PRODUCT, SUM, Graph, WeightedGraph
+from fairpc.circuit._graph import PRODUCT, Graph, WeightedGraph
 from fairpc.circuit._program import paired, program_of
 from fairpc.circuit._properties import require
 from fairpc.core import (
@@ -434,20 +434,8 @@ def check_complete(codes: Codes, names: tuple[str, ...]) -> None:
 def row_flows(circuit: WeightedGraph, codes: npt.ArrayLike) -> Floats:
     """EF(n, c) of every edge for each row by itself: rows × edges, so for few rows at a time."""
     rows = check_codes(codes, circuit.arities, circuit.names)
-    g = circuit.graph
-    theta = Scaled.of(circuit.parameters)
-    result = np.zeros((len(rows), g.n_edges))
-    for start, stop, chunk in _rows_apart(circuit, rows):
-        values, flow = _scaled_flows(chunk, theta)
-        for e in range(g.n_edges):
-            n, c = int(g.edge_node[e]), int(g.child[e])
-            passed = flow[chunk.node(n)]
-            if g.kind[n] == SUM:
-                above = np.where(passed > 0, values.log(chunk.node(n)), 0.0)
-                share = np.exp(values.log(chunk.node(c)) - above)
-                passed = passed * circuit.parameters[g.edge_parameter[e]] * share
-            result[start:stop, e] = passed
-    return result
+    flows = [expected_flows(circuit, row) for row in rows[:, None]]
+    return np.stack(flows) if flows else np.zeros((0, circuit.graph.n_edges))
 
 
 def node_flows(circuit: WeightedGraph, rows: Codes) -> Iterator[tuple[int, int, Floats]]:
@@ -461,7 +449,7 @@ def node_flows(circuit: WeightedGraph, rows: Codes) -> Iterator[tuple[int, int, 
             flow[chunk.root] = 1.0
             chunk.downward(circuit.parameters, val, flow, np.zeros(circuit.graph.n_edges))
         else:
-            flow = _scaled_flows(chunk, theta)[1]
+            flow = _scaled_flows(chunk, theta)
         yield start, stop, flow.reshape(circuit.graph.n_nodes, stop - start)
 
 
@@ -474,13 +462,13 @@ def _rows_apart(circuit: WeightedGraph, rows: Codes) -> Iterator[tuple[int, int,
         yield start, stop, project(program, rows, start, stop, merge=False)
 
 
-def _scaled_flows(chunk: Projection, theta: Scaled) -> tuple[Scaled, Floats]:
-    """Values and EF(n) with extended range; nothing flows in rows of probability zero."""
+def _scaled_flows(chunk: Projection, theta: Scaled) -> Floats:
+    """EF(n) with extended range; nothing flows in rows of probability zero."""
     values = chunk.upward_scaled(theta)
     flow = np.zeros(chunk.n_values)
     flow[chunk.root] = np.isfinite(values.log(chunk.root))
     chunk.downward_scaled(theta, values, flow, np.zeros(chunk.program.graph.n_edges))
-    return values, flow
+    return flow
 
 
 def contexts(circuit: WeightedGraph, codes: npt.ArrayLike) -> Bools:

@@ -140,7 +140,7 @@ class Source(ABC):
     def map(
         self, columns: Sequence[str], work: Work[T], stage: str = "", watch: Watcher | None = None
     ) -> Iterator[T]:
-        """What ``work`` makes of each batch, in order; ``watch`` is told of each reading."""
+        """What ``work`` makes of each batch, in order; ``watch`` is called after each reading."""
 
     def total(
         self,

@@ -1,7 +1,7 @@
 """How the columns of a table in a database become codes.
 
 Each column has a type, which the head of the query lists: text, numbers, booleans or dates. A
-value of another type, or one that cannot be told, ends the query with an error; it is never
+value of another type, or one that cannot be read, ends the query with an error; it is never
 another value. Numbers and dates may be text, as a file that was loaded without types has them.
 """
 
@@ -197,7 +197,7 @@ def _value(given: Input, x: str) -> str:
 
 
 def _name_code(given: Input, x: str) -> str:
-    """The code of a value that is told by its text."""
+    """The code of a value by its text."""
     text, other = _text(x), _other(given)
     padded = "it held this text without the blanks at fit, take them away"
     refused = _refused(given, x, padded, "INTEGER")
