@@ -31,7 +31,6 @@ from fairpc.structure import (
     Strudel,
     chow_liu,
     learn_cells,
-    learn_mixture,
 )
 
 if TYPE_CHECKING:
@@ -254,32 +253,6 @@ def published_folds() -> None:
         )
 
 
-def mixtures() -> None:
-    print("  X alone, all cells in one; mean log-likelihood of the test rows, 3 folds")
-    for name in ("german", "adult", "synthetic-10"):
-        fold = cell_folds.folds(name)
-        scores: dict[str, list[float]] = {}
-        for k in range(3):
-            part = fold(k)
-            train, held_out, test = (pooled(t) for t in (part.train, part.validation, part.test))
-            mixture = partial(learn_mixture, train, 4, validation=held_out, random_state=0)
-            circuits = {
-                "Gain": learn_cells([train], method="gain").circuit(0),
-                "4 bootstrapped": mixture(methods=("gain", "strudel")).circuit(),
-                "4 clusters": mixture(diversity="clusters").circuit(),
-            }
-            for label, circuit in circuits.items():
-                score = float(circuit.log_likelihood(test.codes).mean())
-                scores.setdefault(label, []).append(score)
-        for label, values in scores.items():
-            print(f"  {name:13} {label:15} {np.mean(values):9.4f}")
-
-
-def pooled(tables: list[Table]) -> Table:
-    codes = np.concatenate([t.codes for t in tables])
-    return Table.of(codes, arities=tables[0].arities, names=tables[0].names)
-
-
 BENCHMARKS: dict[str, Callable[[], None]] = {
     "chow-liu": chow_liu_trees,
     "split": split_against_evaluation,
@@ -290,10 +263,9 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "gain": gain_against_strudel,
     "curve": curve,
     "prices": prices,
-    "mixture": mixtures,
     "cold": cold,
 }
-NEED_DATA = ("folds", "published", "gain", "curve", "prices", "mixture")
+NEED_DATA = ("folds", "published", "gain", "curve", "prices")
 
 
 def main(names: list[str]) -> None:

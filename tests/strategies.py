@@ -241,19 +241,6 @@ def circuits(
     return Grower.of(rnd, arities, structured, max_nodes).grow(deterministic)
 
 
-@st.composite
-def similar_circuits(
-    draw: st.DrawFn, /, *, max_states: int = MAX_STATES
-) -> tuple[Circuit, Circuit]:
-    """Two deterministic circuits over the same variables, split along the same vtree."""
-    rnd = draw(st.randoms(use_true_random=False))
-    arities = _arities(rnd, max_states, max_variables=12)
-    grower = Grower.of(rnd, arities, True, max_nodes=40)
-    first = grower.grow(True)
-    grower.max_nodes += len(grower.builder)
-    return first, grower.grow(True)
-
-
 def deterministic_circuits(**flags: Any) -> st.SearchStrategy[Circuit]:
     """Deterministic circuits."""
     return circuits(deterministic=True, **flags)

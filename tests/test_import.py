@@ -40,6 +40,18 @@ def test_circuits_load_no_learner_and_no_compiler() -> None:
     assert not loaded_by("import fairpc.circuit") & {"numba", "polars", "sklearn", "typer"}
 
 
+def test_a_model_reaches_what_it_needs() -> None:
+    """What a fit, a review, a cluster or a file takes is loaded by these."""
+    code = "from fairpc import FairPC; import sys; print(*sys.modules)"
+    ours = [name for name in fresh(code).split() if name.partition(".")[0] == "fairpc"]
+    assert len(ours) <= 82
+
+
+def test_rooms_list_what_they_have_not_loaded_yet() -> None:
+    code = "import fairpc.evidence as e; print('parity' in dir(e), 'parity' in vars(e), e.parity)"
+    assert fresh(code).startswith("True False <function parity")
+
+
 @pytest.mark.parametrize("name", fairpc.__all__)
 def test_public_names_exist(name: str) -> None:
     assert getattr(fairpc, name) is not None

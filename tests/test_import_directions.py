@@ -121,13 +121,18 @@ def _module(path: Path) -> str:
 
 
 def _reached() -> dict[str, set[str]]:
-    """Module -> modules that it imports, late ones included; types alone are left out."""
+    """Module -> modules that it imports, late ones included; types alone are left out.
+
+    What the ``__init__`` of a room imports for types is what it loads on first use.
+    """
     known = {_module(path): PACKAGE / path for path in files()}
     reached: dict[str, set[str]] = {}
     for module, file in known.items():
         tree = ast.parse(file.read_text("utf-8"))
         typed = [
-            n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CH" in ast.dump(n.test)
+            n
+            for n in ast.walk(tree)
+            if isinstance(n, ast.If) and "TYPE_CH" in ast.dump(n.test) and file.stem != "__init__"
         ]
         passed = {inner for block in typed for inner in ast.walk(block)}
         imported = {m for node in ast.walk(tree) if node not in passed for m in _imported(node)}

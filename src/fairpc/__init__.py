@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from fairpc.core import on_first_use
 
 if TYPE_CHECKING:
     from fairpc import circuit, data, errors, evidence, metrics, structure
@@ -50,40 +51,13 @@ __all__ = [
     "structure",
 ]
 
-_HOME = {
-    "Audit": "fairpc.auditing",
-    "Comparison": "fairpc.comparison",
-    "FairPC": "fairpc.models",
-    "FairpcError": "fairpc.core",
-    "Knowledge": "fairpc.models",
-    "LatNB": "fairpc.models",
-    "LatentDecision": "fairpc.models",
-    "NLatPC": "fairpc.models",
-    "load": "fairpc.models",
-    "TwoNB": "fairpc.models",
-    "audit": "fairpc.auditing",
-    "bootstrap_mechanism": "fairpc.models",
-    "compare": "fairpc.comparison",
-    "export": "fairpc.exporting",
-    "stability": "fairpc.models",
-}
+_load, __dir__ = on_first_use(__name__)
 
 
 def __getattr__(name: str) -> Any:
-    """Public names on first use (PEP 562): importing fairpc loads no compiler and no learner."""
+    """Public names on first use: importing fairpc loads no compiler and no learner."""
     if name == "__version__":
         from importlib.metadata import version
 
-        value: Any = version("fairpc")
-    elif name in _HOME:
-        value = getattr(import_module(_HOME[name]), name)
-    elif name in __all__:
-        return import_module(f"fairpc.{name}")
-    else:
-        raise AttributeError(f"module 'fairpc' has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+        return version("fairpc")
+    return _load(name)

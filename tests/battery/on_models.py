@@ -144,10 +144,10 @@ def _unchecked(circuit: dict[str, Any]) -> dict[str, Any]:
     """The circuit with the checksum that its reader computes."""
     from fairpc.circuit import _file as file
 
-    arrays = {n: np.array(v, np.int64) for n, v in circuit["nodes"].items()}
-    arrays["arities"] = np.array(circuit["variables"]["arities"], np.int64)
-    names = tuple(circuit["variables"]["names"])
-    right = file._checksum(names, arrays, np.array(circuit["parameters"], np.float64))
+    nodes = file.SavedNodes(**{n: np.array(v, np.int64) for n, v in circuit["nodes"].items()})
+    known = circuit["variables"]
+    variables = file.SavedVariables(tuple(known["names"]), np.array(known["arities"], np.int64))
+    right = file.SavedCircuit(variables, nodes, np.array(circuit["parameters"], float)).checksum
     return circuit | {"checksum": right}
 
 

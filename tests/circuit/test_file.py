@@ -23,7 +23,7 @@ from fairpc.circuit import (
     save_circuit,
     to_dict,
 )
-from fairpc.circuit._file import _checksum
+from fairpc.circuit._file import SavedCircuit, SavedNodes, SavedVariables
 from fairpc.errors import FileFormatError
 from strategies import any_circuits, examples
 
@@ -114,12 +114,12 @@ def test_a_circuit_inside_a_larger_file() -> None:
 
 def resealed(payload: Payload) -> Payload:
     """The payload with the checksum of its content, as a careful forger would make it."""
-    arrays = {"arities": payload["variables"]["arities"], **payload["nodes"]}
-    payload["checksum"] = _checksum(
-        tuple(payload["variables"]["names"]),
-        {name: np.array(values, np.int64) for name, values in arrays.items()},
-        np.array(payload["parameters"], np.float64),
-    )
+    nodes = {name: np.array(values, np.int64) for name, values in payload["nodes"].items()}
+    nodes.pop("weight", None)
+    names, arities = payload["variables"].values()
+    variables = SavedVariables(tuple(names), np.array(arities, np.int64))
+    saved = SavedCircuit(variables, SavedNodes(**nodes), np.array(payload["parameters"], float))
+    payload["checksum"] = saved.checksum
     return payload
 
 
@@ -171,21 +171,21 @@ def drop(*path: Any) -> Callable[[Payload], Payload]:
 
 # Changes after which the checksum is made to fit, so that the checks behind it must see them.
 FORGED: dict[str, tuple[Callable[[Payload], Payload], str]] = {
-    "newer version": (edit("version", to=2), "made by a newer version of fairpc (its format is 2"),
-    "newest version": (edit("version", to=10**50), "made by a newer version of fairpc"),
-    "version 0": (edit("version", to=0), "'version' is no positive integer"),
-    "version true": (edit("version", to=True), "'version' is no positive integer"),
-    "version text": (edit("version", to="1"), "'version' is no positive integer"),
-    "no version": (drop("version"), "'version' is no positive integer"),
+    "newer version": (edit("version", to=2), "its version is '2', not 1: update fairpc"),
+    "newest version": (edit("version", to=10**50), "not 1: update fairpc"),
+    "version 0": (edit("version", to=0), "not 1: update fairpc"),
+    "version true": (edit("version", to=True), "not 1: update fairpc"),
+    "version text": (edit("version", to="1"), "not 1: update fairpc"),
+    "no version": (drop("version"), "not 1: update fairpc"),
     "other format": (edit("format", to="fairpc model"), "it is no fairpc circuit file"),
     "no format": (drop("format"), "it is no fairpc circuit file"),
-    "unknown field": (edit("extra", to=1), "it has the unknown field 'extra'"),
-    "unknown node field": (edit("nodes", "weight", to=[]), "it has the unknown field 'weight'"),
+    "unknown field": (edit("extra", to=1), "has the unknown field 'extra'"),
+    "unknown node field": (edit("nodes", "weight", to=[]), "has the unknown field 'weight'"),
     "cycle": (edit("nodes", "child", 0, to=9), "holds no circuit: sum node 3 has the child 9"),
     "far child": (edit("nodes", "child", 0, to=99), "has the child 99"),
     "negative child": (edit("nodes", "child", 0, to=-1), "has the child -1"),
-    "wrapping child": (edit("nodes", "child", 0, to=2**32), "'child' has a number out of range"),
-    "wrapping kind": (edit("nodes", "kind", 0, to=256), "'kind' has a number out of range"),
+    "wrapping child": (edit("nodes", "child", 0, to=2**32), "does not fit int32"),
+    "wrapping kind": (edit("nodes", "kind", 0, to=256), "does not fit uint8"),
     "kind 3": (edit("nodes", "kind", 0, to=3), "has unknown kind 3"),
     "kind -1": (edit("nodes", "kind", 0, to=-1), "does not fit uint8"),
     "arity 0": (edit("variables", "arities", 0, to=0), "has arity 0"),
@@ -200,7 +200,7 @@ FORGED: dict[str, tuple[Callable[[Payload], Payload], str]] = {
     "infinite weight": (edit("parameters", 0, to=float("inf")), "has weight inf"),
     "one name twice": (edit("variables", "names", to=["S", "S"]), "'S' is named twice"),
     "one name too many": (edit("variables", "names", to=["S", "X", "Y"]), "3 variable names and 2"),
-    "no variables": (edit("variables", to={"names": [], "arities": []}), "it has no variables"),
+    "no variables": (edit("variables", to={"names": [], "arities": []}), "give at least one name"),
 }
 
 
@@ -214,21 +214,21 @@ def test_forged(case: str) -> None:
 
 
 MISTYPED: dict[str, tuple[Callable[[Payload], Payload], str]] = {
-    "no checksum": (drop("checksum"), "it lacks the field 'checksum'"),
-    "no nodes": (drop("nodes"), "it lacks the field 'nodes'"),
-    "no kinds": (drop("nodes", "kind"), "it lacks the field 'kind'"),
+    "no checksum": (drop("checksum"), "its checksum does not fit its content"),
+    "no nodes": (drop("nodes"), "has no 'nodes'"),
+    "no kinds": (drop("nodes", "kind"), "has no 'kind'"),
     "wrong checksum": (edit("checksum", to="sha256:00"), "its checksum does not fit its content"),
     "checksum null": (edit("checksum", to=None), "its checksum does not fit its content"),
-    "nodes a list": (edit("nodes", to=[]), "a list or value stands where an object is expected"),
-    "child an object": (edit("nodes", "child", to={}), "'child' is no list of int"),
-    "child a number": (edit("nodes", "child", to=7), "'child' is no list of int"),
-    "child fractions": (edit("nodes", "child", 0, to=0.5), "'child' is no list of int"),
-    "child booleans": (edit("nodes", "child", 0, to=True), "'child' is no list of int"),
-    "child nested": (edit("nodes", "child", 0, to=[0]), "'child' is no list of int"),
-    "huge integer": (edit("nodes", "child", 0, to=10**900), "'child' has a number out of range"),
-    "weights text": (edit("parameters", 0, to="0.5"), "'parameters' is no list of float"),
-    "weights null": (edit("parameters", 0, to=None), "'parameters' is no list of float"),
-    "names numbers": (edit("variables", "names", 0, to=1), "'names' is no list of str"),
+    "nodes a list": (edit("nodes", to=[]), "nodes is [], not an object"),
+    "child an object": (edit("nodes", "child", to={}), "child is"),
+    "child a number": (edit("nodes", "child", to=7), "child is"),
+    "child fractions": (edit("nodes", "child", 0, to=0.5), "child is"),
+    "child booleans": (edit("nodes", "child", 0, to=True), "child is"),
+    "child nested": (edit("nodes", "child", 0, to=[0]), "child is"),
+    "huge integer": (edit("nodes", "child", 0, to=10**900), "child"),
+    "weights text": (edit("parameters", 0, to="0.5"), "parameters is"),
+    "weights null": (edit("parameters", 0, to=None), "its checksum does not fit its content"),
+    "names numbers": (edit("variables", "names", 0, to=1), "names is 1, not text"),
 }
 
 
@@ -256,8 +256,8 @@ def test_every_truncation_is_seen(tmp_path: Path) -> None:
 
 TEXTS = {
     "empty": (b"", "it is no valid JSON"),
-    "a number": (b"5", "a list or value stands where an object is expected"),
-    "a list": (b"[]", "a list or value stands where an object is expected"),
+    "a number": (b"5", "it is no fairpc circuit file"),
+    "a list": (b"[]", "it is no fairpc circuit file"),
     "an empty object": (b"{}", "it is no fairpc circuit file"),
     "two objects": (b'{"format": 1} {}', "it is no valid JSON (Extra data"),
     "NaN": (b'{"format": NaN}', "it is no valid JSON (NaN is no number)"),
@@ -290,19 +290,22 @@ def test_no_json_of_ours(case: str, tmp_path: Path) -> None:
 
 HEAD = '{"format":"fairpc circuit","version":1,"parameters":['
 HOSTILE = {
-    "many weights": (HEAD + ",".join(["0.12345678"] * 1_600_000) + "]}", "lacks the field"),
+    "many weights": (HEAD + ",".join(["0.12345678"] * 1_600_000) + "]}", "has no 'variables'"),
     "more weights": (HEAD + ",".join(["0.5"] * 4_000_000) + "]}", "values and the limit is"),
-    "empty lists": ("[" + ",".join(["[]"] * 990_000) + "]", "stands where an object is expected"),
+    "empty lists": ("[" + ",".join(["[]"] * 990_000) + "]", "it is no fairpc circuit file"),
     "more empty lists": ("[" + ",".join(["[]"] * 1_100_000) + "]", "strings or brackets"),
     "many keys": (
         "{" + ",".join(f'"k{i}":0' for i in range(490_000)) + "}",
         "it is no fairpc circuit file",
     ),
     "deep lists": ("[" * 900_000, "nested too deeply"),
-    "long integers": ("[" + ",".join(["9" * 999] * 30_000) + "]", "stands where an object"),
-    "long fractions": ("[" + ",".join(["0." + "1" * 990] * 30_000) + "]", "stands where an object"),
-    "one string": ('"' + "a" * 33_000_000 + '"', "stands where an object is expected"),
-    "escapes": ('"' + "\\u00e9" * 5_500_000 + '"', "stands where an object is expected"),
+    "long integers": ("[" + ",".join(["9" * 999] * 30_000) + "]", "it is no fairpc circuit file"),
+    "long fractions": (
+        "[" + ",".join(["0." + "1" * 990] * 30_000) + "]",
+        "it is no fairpc circuit file",
+    ),
+    "one string": ('"' + "a" * 33_000_000 + '"', "it is no fairpc circuit file"),
+    "escapes": ('"' + "\\u00e9" * 5_500_000 + '"', "it is no fairpc circuit file"),
     "blanks": (" " * 33_000_000, "it is no valid JSON"),
     "too large": (" " * (33 * 2**20), "bytes and the limit is"),
 }

@@ -85,7 +85,7 @@ def test_a_small_circuit_is_written_whole() -> None:
     )
     assert len(edges) == 12
     assert sorted(weight for *_, weight in edges if weight) == sorted(
-        [".7", ".3", ".2", ".3", ".5", ".6", ".3", ".1"]
+        ["0.7", "0.3", "0.2", "0.3", "0.5", "0.6", "0.3", "0.1"]
     )
     assert not any(cut for *_, cut in nodes.values())
     assert more == 0
@@ -102,46 +102,22 @@ def test_values_are_shown_by_their_labels() -> None:
     ]
 
 
-def test_larger_circuits_have_boxes_for_distributions() -> None:
-    shown = labels(tied().to_dot())
-    assert sorted(label for label in shown if "\n" in label) == [
-        "X\n.1 .9",
-        "X\n.3 .7",
-        "X\n.4 .6",
-        "X\n.6 .4",
-    ]
-    assert shown.count("+") == 3
-    assert sum("=" in label for label in shown) == 4  # S and F; those of X are in the boxes
-
-
-def test_boxes_order_values_and_are_only_complete_distributions() -> None:
-    b = CircuitBuilder({"A": 6, "B": 2, "C": 2})
-    a = b.sum([b.indicator("A", v) for v in (5, 4, 3, 2, 1, 0)], [0.05, 0.1, 0.15, 0.2, 0.2, 0.3])
-    some = b.sum([b.indicator("B", 0), b.indicator("B", 0)], [0.5, 0.5])
-    c = b.sum([b.indicator("C", 1), b.indicator("C", 0)], [0.25, 0.75])
-    shown = labels(b.build(b.product(a, some, c)).to_dot())
-    assert sorted(label for label in shown if "\n" in label) == ["A\n.3 .2 .2 …", "C\n.75 .25"]
-    assert shown.count("+") == 1
-
-
 @pytest.mark.parametrize("max_nodes", [1, 2, 7, 30, 60, 200])
 def test_of_a_large_circuit_the_top_is_written_and_the_rest_counted(max_nodes: int) -> None:
     circuit = huge()
     assert circuit.graph.n_nodes > 1_900
     nodes, edges, more = read(circuit.to_dot(max_nodes))
-    assert min(max_nodes, 60) * 0.9 <= len(nodes) <= max_nodes
-    inside = 2 * len({label.split("\n")[0] for label, *_ in nodes.values() if "\n" in label})
-    assert more + len(nodes) + inside == circuit.graph.n_nodes
-    for node, (label, _, cut) in nodes.items():
+    assert len(nodes) == max_nodes
+    assert more + len(nodes) == circuit.graph.n_nodes
+    for node, (_, _, cut) in nodes.items():
         drawn_below = {child for parent, child, _ in edges if parent == str(node)}
-        below = set() if "\n" in label else set(map(str, circuit.graph.children(node).tolist()))
-        assert cut == (drawn_below != below)
+        assert cut == (drawn_below != set(map(str, circuit.graph.children(node).tolist())))
 
 
 def test_a_wide_root_is_cut() -> None:
     b = CircuitBuilder({"A": 500})
     nodes, _, more = read(b.build(b.sum([b.indicator(0, v) for v in range(499)])).to_dot())
-    assert (len(nodes), more) == (13, 487)
+    assert (len(nodes), more) == (60, 440)
 
 
 def test_one_more_node_is_singular() -> None:
@@ -175,16 +151,6 @@ def test_what_means_something_in_dot_is_text() -> None:
     assert 'label="\\"\\\\&amp;lt;\\\\ = 0"' in b.build(b.categorical(0)).to_dot()
 
 
-@pytest.mark.parametrize(
-    ("weight", "shown"),
-    [(0.25, ".25"), (0.067, ".067"), (0.5, ".5"), (1e-9, "<.001"), (0.0, "0"), (0.995, ".995")],
-)
-def test_weights_have_two_or_three_digits(weight: float, shown: str) -> None:
-    b = CircuitBuilder({"A": 2})
-    _, edges, _ = read(b.build(b.categorical(0, [weight, 1 - weight])).to_dot())
-    assert shown in [written for *_, written in edges]
-
-
 @pytest.mark.skipif(which("dot") is None, reason="Graphviz is not installed")
 @settings(max_examples=20)
 @given(st.text(min_size=1, max_size=15).filter(str.isprintable))
@@ -192,7 +158,7 @@ def test_graphviz_draws_names_as_they_are(name: str) -> None:
     b = CircuitBuilder({name: 2})
     root = ET.fromstring(drawn(b.build(b.categorical(0)).to_dot()))
     shown = {"".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")}
-    assert shown == {"+", ".5", f"{name} = 0", f"{name} = 1"}
+    assert shown == {"+", "0.5", f"{name} = 0", f"{name} = 1"}
 
 
 def of_path(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:

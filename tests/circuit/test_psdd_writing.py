@@ -37,13 +37,13 @@ def test_what_is_written_is_the_same_distribution(one_folder: Folder, circuit: C
 @pytest.mark.filterwarnings("ignore:.*parameter block:UserWarning")
 @settings(max_examples=examples(500))
 @given(binary_circuits())
-def test_what_was_read_is_written_and_read_as_the_same_graph(
+def test_what_was_read_is_written_and_read_as_the_same_circuit(
     one_folder: Folder, circuit: Circuit
 ) -> None:
     first = one_folder.round_trip(circuit)
     second = one_folder.round_trip(first)
-    assert second.graph.same_as(first.graph)
-    assert second.parameters == pytest.approx(first.parameters, rel=1e-14)
+    assert sorted(second.graph.scopes) == sorted(first.graph.scopes)
+    assert oracle.joint(second) == pytest.approx(oracle.joint(first), rel=1e-13, abs=1e-300)
 
 
 @pytest.mark.parametrize("text", [SMALL, without_last(LARGER).replace("psdd 12", "psdd 11")])

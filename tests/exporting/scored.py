@@ -39,7 +39,7 @@ RTL = "\N{RIGHT-TO-LEFT OVERRIDE}"
 CODE = '"""\nimport os\n"""'
 NAMES = (
     *("plain", 'with "quotes"', "it's; --", "select", "näme\n", "probabilities", "/slash", "x0"),
-    *("true", "False", "null", "order by", "rowid", "FAIRPC_ROW", "fairpc_rows", "n", "r", "T"),
+    *("null", "order by", "rowid", "FAIRPC_ROW", "fairpc_rows", "n", "r", "T"),
     *("x0_t", "c0", "p_df_class 0", " ", "\u3000", "1", "1.5", "{0}", "\\", CODE, "' + x + '", RTL),
     *("É", "é", "\N{GRINNING FACE}"),
 )
@@ -48,7 +48,7 @@ LEVELS = (
     *("a", "A", "B", "it's", 'say "no"', "", " padded ", "3", "NULL", "√ü", "other", "?\\d"),
     *(" ", "\u00a0", "\u3000", "\t", "007", "7", "7.0", "1e3", "-0", "0.5", "nan", "inf", "true"),
     *("True", "FALSE", "yes", "no", "2024-05-31", "10:30", "<missing>", "é", "e\u0301", "{0}", RTL),
-    *("a\r\nb", "a'); --", CODE, "%", "\\", "\N{GRINNING FACE}"),
+    *("a\nb", "a'); --", CODE, "%", "\\", "\N{GRINNING FACE}"),
 )
 SENTINELS = ("?", "n/a", -999.0)
 
@@ -83,7 +83,7 @@ def made_column(rnd: Random, name: str, arity: int) -> Made:
     names = rnd.sample(LEVELS, arity + 1)
     # An unseen text with blanks around a level is refused by files.
     unseen = tuple(text for text in LEVELS if text.strip() not in (*names, ""))
-    marks = (None, " ? ", "\tn/a", "?\u00a0", "\r\nn/a\u2003")
+    marks = (None, " ? ", "\tn/a", "?\u00a0", "\nn/a\u2003")
     if kind == "text":
         column = Column(name, "category", levels=tuple(names[:arity]))
         return Made(column, tuple((n,) for n in names[:arity]), (*marks, *unseen), pl.String)

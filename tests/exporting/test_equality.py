@@ -29,7 +29,7 @@ from exporting.scored import (
     naive,
 )
 from fairpc.core import Floats
-from fairpc.data import Column, Dropped, Writing
+from fairpc.data import Column, Dropped
 from fairpc.errors import NotAnsweredError
 from fairpc.models import CircuitClassifier
 from strategies import examples
@@ -85,15 +85,7 @@ CELLS: dict[str, tuple[Column, list[str]]] = {
     ),
     "no dates": (
         Column("c", "date", edges=(DAY * 19_874,)),
-        ["2024-02-30", "2023-02-29", "2024-13-01", "tomorrow", "20240531"],
-    ),
-    "thousands": (
-        Column("c", "number", edges=(2.0, 900.0), written=Writing(",", ".")),
-        ["1.234", "12.345", "1234", "1.234,5", "-1.234.567"],
-    ),
-    "no thousands": (
-        Column("c", "number", edges=(2.0, 900.0), written=Writing(",", ".", "€")),
-        ["12.34", "0.123", "1.2345", "1,2,3", "1.234,567.8", "1€2", "5 €€", "5 $", "--5", "5,"],
+        ["tomorrow", "20240531", "31.05.2024x", "2024-05-31 25"],
     ),
 }
 

@@ -158,7 +158,7 @@ def test_circuits_of_too_many_columns_are_no_query(tmp_path: Path) -> None:
 def test_masses_of_a_large_forest_are_kept_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bundles of boxes, and what is looked up at once, get smaller where tables are too large."""
+    """What is looked up at once gets smaller where tables are too large."""
     from fairpc.exporting import _onnx_forest as onnx_forest
 
     forest = random_forest(Random(6), Sizes((3, 3, 2, 4, 2, 3, 2), n_leaves=12))
@@ -173,9 +173,8 @@ def test_masses_of_a_large_forest_are_kept_apart(
     table = pl.DataFrame(cells | {"group": [*"fm"] * 25}).with_columns(
         pl.when(pl.Series(rng.random(50) < 0.6)).then(pl.col(c.name)).alias(c.name) for c in columns
     )
-    for most, stored in ((0, 0), (2**14, 2**11), (2**26, 2**26), (0, 2**26), (2**26, 0)):
+    for most in (0, 2**14, 2**26):
         monkeypatch.setattr(onnx_forest, "MOST_BYTES", most)
-        monkeypatch.setattr(onnx_forest, "MOST_STORED", stored)
         monkeypatch.setattr(onnx_forest, "CROSSINGS", most)
         np.testing.assert_allclose(
             by_onnx(model, table, tmp_path), expected(model, table), atol=1e-12

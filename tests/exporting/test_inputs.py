@@ -129,20 +129,18 @@ def test_whole_numbers_that_no_float_holds_are_text(score: Any, tmp_path: Path) 
     model = naive(Random(1), Column("id", "category", levels=(big, big + 1, 5)))
     # No cell is empty: polars hands such a column on as floats.
     table = pl.DataFrame({"id": [big, big + 1, 5, 6], "group": ["f", "m", None, "f"]})
-    found = score(model, table, tmp_path)
+    given = table if score in (by_python, by_onnx) else table.cast({"id": pl.String})
+    found = score(model, given, tmp_path)
     np.testing.assert_allclose(found, expected(model, table), atol=1e-12)
     assert abs(found[0, 0] - found[1, 0]) > 1e-3
 
 
-@pytest.mark.parametrize("score", [by_python, by_sqlite, by_duckdb])
-def test_numbers_are_names_whatever_the_others_of_their_column_are(
-    score: Any, tmp_path: Path
-) -> None:
+def test_numbers_are_names_whatever_the_others_of_their_column_are(tmp_path: Path) -> None:
     model = naive(Random(1), Column("rooms", "category", levels=("2.5", "3", "n.a.")))
     table = pl.DataFrame({"rooms": [3.0, 2.5, 4.0, None], "group": [*"fmfm"]})
     text = table.with_columns(rooms=pl.Series(["3", "2.5", "4", None]))
     np.testing.assert_allclose(expected(model, table), expected(model, text), atol=1e-12)
-    np.testing.assert_allclose(score(model, table, tmp_path), expected(model, text), atol=1e-12)
+    np.testing.assert_allclose(by_python(model, table, tmp_path), expected(model, text), atol=1e-12)
 
 
 @pytest.mark.parametrize("score", ALL)
@@ -160,7 +158,9 @@ def test_one_column_of_two_kinds_is_refused(tmp_path: Path) -> None:
         fairpc.export(model, tmp_path / "m.py")
 
 
-@pytest.mark.parametrize(("suffix", "name"), [("sql", "a\x00b"), ("sql", ""), ("onnx", "")])
+@pytest.mark.parametrize(
+    ("suffix", "name"), [("sql", "a\x00b"), ("sql", ""), ("sql", "True"), ("onnx", "")]
+)
 def test_names_that_a_language_cannot_write_are_refused(
     suffix: str, name: str, tmp_path: Path
 ) -> None:
@@ -202,21 +202,21 @@ WRITTEN = (
 )
 
 
-@pytest.mark.parametrize("score", [by_python, by_sqlite, by_duckdb])
 @pytest.mark.parametrize(("written", "texts"), WRITTEN, ids=[w.example for w, _ in WRITTEN])
-def test_numbers_are_read_as_they_are_written(
-    score: Any, written: Writing, texts: list[str | None], tmp_path: Path
+def test_python_reads_numbers_as_they_are_written(
+    written: Writing, texts: list[str | None], tmp_path: Path
 ) -> None:
     amount = Column("amount", "number", edges=(-20.0, -19.0, 6.5, 7.5, 1234.5), written=written)
     kids = Column("kids", "category", levels=(1234.5, -19.5, 7.0, 900.0, -1e3), written=written)
     numbers = [1234.5, -19.5, 7.0, 900.0, -1000.0, None]
     for column in (amount, kids):
         model = naive(Random(7), column)
-        found = score(model, pl.DataFrame({column.name: texts, "group": [*"fmfmfm"]}), tmp_path)
+        given = pl.DataFrame({column.name: texts, "group": [*"fmfmfm"]})
+        found = by_python(model, given, tmp_path)
         table = pl.DataFrame({column.name: numbers, "group": [*"fmfmfm"]})
         np.testing.assert_allclose(found, expected(model, table), atol=1e-12)
-        # The column may hold the numbers themselves as well, unless 1.234 may have been misread.
-        if score is by_python or written.thousands != ".":
+        # Where text is not read, the column holds the numbers.
+        for score in ALL:
             np.testing.assert_allclose(score(model, table, tmp_path), found, atol=1e-12)
 
 
@@ -236,7 +236,7 @@ def test_python_says_how_numbers_are_written(tmp_path: Path) -> None:
         ("number", "seven", "has seven of type .*: it held numbers at fit, give a number"),
         ("number", math.inf, "has inf of type .*: numbers must be finite"),
         ("job", " cook", "has  cook of type .*: it held this text without the blanks at fit"),
-        ("job", 3, "has 3 of type .*: it held text such as 'clerk' at fit, load it as text"),
+        ("job", 3, "has 3 of type .*: it held text at fit, load it as text"),
         ("day", 3, "has 3 of type .*: it held dates at fit, give a date without a zone"),
         ("day", "12/31/2023", "has 12/31/2023 of type .*: it held dates at fit"),
     ],
@@ -277,7 +277,7 @@ def test_marks_are_compared_as_the_column_is(score: Any, tmp_path: Path) -> None
         np.testing.assert_allclose(score(model, table, *given), meant, atol=1e-12)
 
 
-@pytest.mark.parametrize("score", [expected, by_python, by_sqlite, by_duckdb])
+@pytest.mark.parametrize("score", [expected, by_python])
 def test_dates_may_have_the_day_first(score: Any, tmp_path: Path) -> None:
     days = [datetime(1970, 1, 1, 23, 59), datetime(1970, 1, 2), datetime(1970, 1, 31), None]
     texts = ["01.01.1970 23:59", "02.01.1970", "31.01.1970 00:00:00", None]

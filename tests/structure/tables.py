@@ -13,7 +13,6 @@ from fairpc.data import Table
 from fairpc.structure import Smoothing
 from fairpc.structure._compile import (
     LearnedCell,
-    Shape,
     compile_tree,
     graft_skeleton,
     vtree_of_tree,
@@ -69,13 +68,12 @@ def state_of(
     validation: Sequence[Table] | None = None,
     *,
     smoothing: Smoothing | None = None,
-    shape: Shape = "balanced",
 ) -> SplitState:
     """A state whose cells start from their own Chow–Liu trees."""
     rows = []
     for i, table in enumerate(cells):
         tree = chow_liu(table, lenient=True)
-        vtree = vtree_of_tree(tree, shape)
+        vtree = vtree_of_tree(tree)
         parts = [table] if validation is None else [table, validation[i]]
         codes = np.concatenate([p.codes for p in parts]).T
         weights = np.zeros((codes.shape[1], 3))

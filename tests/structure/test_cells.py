@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fairpc.data import Table
 from fairpc.errors import CodesError, LearningError
-from fairpc.structure import Gain, Strudel, chow_liu, learn, learn_cells, learn_mixture
+from fairpc.structure import Gain, Strudel, chow_liu, learn, learn_cells
 from fairpc.structure._learn import hold_out
 from fairpc.structure._trees import completed, pair_counts
 from structure import oracle_structure as oracle
@@ -115,7 +115,7 @@ BAD = {
 def test_bad_tables_are_named(case: str) -> None:
     codes, weights, message = BAD[case]
     bad = Table.of(codes, weights, arities=[2] * codes.shape[1])
-    for function in (learn, chow_liu, learn_mixture):
+    for function in (learn, chow_liu):
         with pytest.raises(LearningError, match=message):
             function(bad)
 

@@ -14,10 +14,8 @@ from fairpc.data import Table
 from fairpc.errors import LearningError
 from fairpc.structure import graft, learn
 from fairpc.structure._compile import (
-    Shape,
     compile_tree,
     parents_and_depths,
-    tree_circuit,
     tree_counts,
     vtree_of_tree,
 )
@@ -25,12 +23,10 @@ from fairpc.structure._trees import Tree, chow_liu, offsets, pair_counts
 from structure import oracle_structure as oracle
 from structure.tables import circuit_of, state_of, tables
 
-SHAPES: tuple[Shape, ...] = ("balanced", "right-linear")
 
-
-def nested(tree: Tree, shape: Shape) -> object:
+def nested(tree: Tree) -> object:
     """A vtree as nested pairs."""
-    v = vtree_of_tree(tree, shape)
+    v = vtree_of_tree(tree)
     made: list[object] = []
     for a, b, x in zip(v.left.tolist(), v.right.tolist(), v.variable.tolist(), strict=True):
         made.append(x if x >= 0 else (made[a], made[b]))
@@ -40,13 +36,11 @@ def nested(tree: Tree, shape: Shape) -> object:
 def test_vtrees_by_hand() -> None:
     # 0 is the root with children 1, 2, 3; 4 hangs from 2.
     tree = Tree.of([-1, 0, 0, 0, 2])
-    assert nested(tree, "balanced") == (0, (1, ((2, 4), 3)))
-    assert nested(tree, "right-linear") == (0, (1, ((2, 4), 3)))
+    assert nested(tree) == (0, (1, ((2, 4), 3)))
     star = Tree.of([-1, 0, 0, 0, 0])
-    assert nested(star, "balanced") == (0, ((1, 2), (3, 4)))
-    assert nested(star, "right-linear") == (0, (1, (2, (3, 4))))
+    assert nested(star) == (0, ((1, 2), (3, 4)))
     forest = Tree.of([-1, 0, -1])
-    assert nested(forest, "balanced") == ((0, 1), 2)
+    assert nested(forest) == ((0, 1), 2)
 
 
 def test_a_long_chain_needs_no_recursion() -> None:
@@ -58,15 +52,10 @@ def test_a_long_chain_needs_no_recursion() -> None:
     assert (parent[:-1] > np.arange(2 * n - 2)).all()
 
 
-def test_shape_is_checked() -> None:
-    with pytest.raises(LearningError, match="shape is 'left': use one of balanced, right-linear"):
-        vtree_of_tree(Tree.of([-1]), "left")  # type: ignore[arg-type]
-
-
-@given(tables(max_columns=5), st.sampled_from(SHAPES), st.sampled_from([None, "aic", "bic"]))
-def test_the_circuit_of_a_tree_is_its_distribution(table: Table, shape: Shape, prune: None) -> None:
+@given(tables(max_columns=5), st.sampled_from([None, "aic", "bic"]))
+def test_the_circuit_of_a_tree_is_its_distribution(table: Table, prune: None) -> None:
     tree = chow_liu(table, prune=prune)
-    circuit = learn(table, method="chow-liu", tree=tree, vtree=shape, smoothing=0.0)
+    circuit = learn(table, method="chow-liu", tree=tree, smoothing=0.0)
     oracle.check_structure(circuit.graph)
     k, weights = table.arities.tolist(), table.weights.tolist()
     total = sum(weights)
@@ -153,19 +142,6 @@ def test_shared_parameters_stay_shared_in_a_graft() -> None:
     copy = other.build(graft(other, circuit, [0, 1]))
     assert copy.graph.n_parameters == 2
     assert copy.graph.same_as(circuit.graph)
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_tree_without_data_has_a_circuit(shape: Shape) -> None:
-    tree = Tree.of([1, -1, 1, 2, -1])
-    circuit = tree_circuit(
-        tree, vtree_of_tree(tree, shape), {"A": 2, "B": 3, "C": 2, "D": 2, "E": 1}
-    )
-    oracle.check_structure(circuit.graph)
-    assert circuit.properties().structured_decomposable
-    # P(B) has 3 parameters, A and C given B 3 × 2 each, D given C 2 × 2; E is certain.
-    assert circuit.graph.n_parameters == 3 + 6 + 6 + 4
-    assert oracle.probability(circuit, [0, 2, 1, 1, 0]) == pytest.approx(1 / 24)
 
 
 def test_offsets() -> None:

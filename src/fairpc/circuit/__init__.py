@@ -10,40 +10,45 @@ whose methods are the queries), ``_bounds`` (limits of parameters) and ``_em``; 
 ``upward`` in ``_kernels``. Compiled kernels are imported at the first query.
 """
 
-from fairpc.circuit._bounds import SLACK, Bounds, Near, filled, near_shares
-from fairpc.circuit._builder import CircuitBuilder
-from fairpc.circuit._circuit import Circuit, refuse_impossible
-from fairpc.circuit._em import (
-    AnyStep,
-    EMStep,
-    SetsStep,
-    Stopping,
-    em,
-    em_of_sets,
-    fit,
-    laplace,
-    log_prior,
-    maximize,
-)
-from fairpc.circuit._em import EMStep as Step
-from fairpc.circuit._file import from_dict, load_circuit, save_circuit, to_dict
-from fairpc.circuit._flows import (
-    FlowPlan,
-    PartPlan,
-    RowPlan,
-    circuit_flows,
-    contexts,
-    expected_flows,
-    node_flows,
-    plan_bytes,
-    plan_once,
-    prepare,
-    row_flows,
-)
-from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, WEIGHT_TOLERANCE, Graph
-from fairpc.circuit._picture import depth, drawn, summary
-from fairpc.circuit._properties import require
-from fairpc.circuit._psdd import Vtree, read_psdd, write_psdd
+from typing import TYPE_CHECKING
+
+from fairpc.core import on_first_use
+
+if TYPE_CHECKING:
+    from fairpc.circuit._bounds import SLACK, Bounds, Near, filled, near_shares
+    from fairpc.circuit._builder import CircuitBuilder
+    from fairpc.circuit._circuit import Circuit, refuse_impossible
+    from fairpc.circuit._em import (
+        AnyStep,
+        EMStep,
+        SetsStep,
+        Stopping,
+        em,
+        em_of_sets,
+        fit,
+        laplace,
+        log_prior,
+        maximize,
+    )
+    from fairpc.circuit._em import EMStep as Step
+    from fairpc.circuit._file import from_dict, load_circuit, save_circuit, to_dict
+    from fairpc.circuit._flows import (
+        FlowPlan,
+        PartPlan,
+        RowPlan,
+        circuit_flows,
+        contexts,
+        expected_flows,
+        node_flows,
+        plan_bytes,
+        plan_once,
+        prepare,
+        row_flows,
+    )
+    from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, WEIGHT_TOLERANCE, Graph
+    from fairpc.circuit._picture import depth, drawn, summary
+    from fairpc.circuit._properties import require
+    from fairpc.circuit._psdd import Vtree, read_psdd, write_psdd
 
 __all__ = [
     "Circuit",
@@ -67,3 +72,5 @@ __all__ = [
     "save_circuit",
     "write_psdd",
 ]
+
+__getattr__, __dir__ = on_first_use(__name__)

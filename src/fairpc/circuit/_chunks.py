@@ -171,7 +171,7 @@ class Projection:
         """Log-likelihood, flow into each projection at the root, and values with extended range.
 
         The latter only where ``val`` was not enough. A row of probability zero has no
-        flow: it is told by the log-likelihood alone.
+        flow: only the log-likelihood shows it.
         """
         root = self.root
         summed = np.bincount(self.root_ids, weights, minlength=root.stop - root.start)
@@ -306,7 +306,8 @@ class ActiveTerms:
 
     The first slots hold ones, zero and the parameters. Each later slot is the sum
     of its terms (``terms[t, 3]`` names the slot) and each term the product of three
-    slots before it. The likelihood of row r is the product of the two slots ``root[r]``.
+    slots before it. The likelihood of row r is the product of the two slots ``root[r]``. Where
+    some likelihood is so small that digits may have been lost, answers are None.
     """
 
     n_parameters: int
@@ -318,82 +319,45 @@ class ActiveTerms:
     def n_bytes(self) -> int:
         return self.terms.nbytes + self.root.nbytes
 
-    def log_likelihood(self, theta: Floats, weights: Floats, work: Workspace) -> float:
+    def log_likelihood(self, theta: Floats, weights: Floats, work: Workspace) -> float | None:
         """Of the rows together: the way up alone."""
         likelihood = self._likelihood(theta, weights, work.take(self.n_slots))
-        if likelihood.min(initial=1.0) <= kernels().TINY:
-            return self._scaled_flows(theta, weights)[0]
-        return float((weights * np.log(likelihood)).sum())
+        return None if likelihood is None else float((weights * np.log(likelihood)).sum())
 
-    def _likelihood(self, theta: Floats, weights: Floats, value: Floats) -> Floats:
+    def _likelihood(self, theta: Floats, weights: Floats, value: Floats) -> Floats | None:
         """Likelihood of each row of positive weight; the slots into ``value``."""
         likelihood = np.empty(len(weights))
         kernels().rise(readonly(theta), self.terms, self.root, readonly(weights), value, likelihood)
-        return likelihood
+        return None if likelihood.min(initial=1.0) <= kernels().TINY else likelihood
 
-    def row_logs(self, theta: Floats, work: Workspace) -> Floats:
-        """log P of each row; with extended range where one is very small."""
+    def row_logs(self, theta: Floats, work: Workspace) -> Floats | None:
+        """log P of each row."""
         likelihood = self._likelihood(theta, np.ones(len(self.root)), work.take(self.n_slots))
-        if likelihood.min(initial=1.0) <= kernels().TINY:
-            return self._scaled_values(theta)[2]
-        result: Floats = np.log(likelihood)
-        return result
+        return None if likelihood is None else np.log(likelihood)
 
-    def flows(self, theta: Floats, weights: Floats, work: Workspace) -> tuple[float, Floats]:
-        """Log-likelihood and flows; with extended range where some likelihood is very small."""
+    def flows(self, theta: Floats, weights: Floats, work: Workspace) -> tuple[float, Floats] | None:
+        """Log-likelihood and flows."""
         value, slope = work.take(2, self.n_slots)
         likelihood, flow = self._likelihood(theta, weights, value), np.empty(len(theta))
-        if likelihood.min(initial=1.0) <= kernels().TINY:
-            return self._scaled_flows(theta, weights)
+        if likelihood is None:
+            return None
         rate = weights / likelihood
         kernels().fall(readonly(theta), self.terms, self.root, rate, value, slope, flow)
         return float((weights * np.log(likelihood)).sum()), flow
 
     def flows_of_sets(
         self, theta: Floats, weights: Floats, work: Workspace
-    ) -> tuple[Floats, Floats]:
+    ) -> tuple[Floats, Floats] | None:
         """The same for several parameter sets (B, P) in one pass, with weights (B, rows)."""
         known, weight = np.ascontiguousarray(theta.T), np.ascontiguousarray(weights.T)
         value, slope = work.take(2, self.n_slots, len(theta))
         likelihood, flow = np.empty(weight.shape), np.empty(known.shape)
         kernels().rise_sets(known, self.terms, self.root, weight, value, likelihood)
-        tiny = likelihood.min(axis=0, initial=1.0) <= kernels().TINY
-        likelihood[:, tiny] = 1.0
+        if likelihood.min(initial=1.0) <= kernels().TINY:
+            return None
         rate = weight / likelihood
         kernels().fall_sets(known, self.terms, self.root, rate, value, slope, flow)
-        log_likelihood, flows = (weight * np.log(likelihood)).sum(axis=0), flow.T
-        for b in np.flatnonzero(tiny).tolist():
-            log_likelihood[b], flows[b] = self._scaled_flows(theta[b], weights[b])
-        return log_likelihood, flows
-
-    @property
-    def _own(self) -> slice:
-        """Slots of the parameters."""
-        return slice(kernels().FIRST, kernels().FIRST + self.n_parameters)
-
-    def _scaled_values(self, theta: Floats) -> tuple[Floats, Int32s, Floats]:
-        """Mantissa and exponent of every slot, and log P of every row."""
-        known, own = Scaled.of(theta), self._own
-        value = np.zeros(self.n_slots)
-        exponent = np.full(self.n_slots, kernels().ZERO_EXPONENT, np.int32)
-        value[: kernels().ZERO], exponent[: kernels().ZERO] = 1.0, 0
-        value[own], exponent[own] = known.mantissa, known.exponent
-        exponent[value == 0.0] = kernels().ZERO_EXPONENT
-        kernels().rise_scaled(self.terms, value, exponent)
-        logs = kernels().scaled_log(
-            value[self.root].prod(axis=1), exponent[self.root].sum(axis=1, dtype=np.int32)
-        )
-        return value, exponent, logs
-
-    def _scaled_flows(self, theta: Floats, weights: Floats) -> tuple[float, Floats]:
-        """A row of probability zero has no flow: it is told by the log-likelihood alone."""
-        value, exponent, logs = self._scaled_values(theta)
-        passed = np.repeat(np.where(np.isfinite(logs), weights, 0.0), 2)
-        flow: Floats = np.zeros(self.n_slots)
-        np.add.at(flow, self.root.ravel(), passed)
-        kernels().fall_scaled(self.terms, value, exponent, flow)
-        weighed = weights > 0
-        return float((weights[weighed] * logs[weighed]).sum()), flow[self._own].copy()
+        return (weight * np.log(likelihood)).sum(axis=0), flow.T
 
 
 def active_terms(chunk: Projection, *, at_any_cost: bool = False) -> ActiveTerms | None:

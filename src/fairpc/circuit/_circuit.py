@@ -14,8 +14,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.circuit import _divergence as divergence
-from fairpc.circuit import _picture as picture
 from fairpc.circuit._chunks import (
     CHUNK_ROWS,
     CHUNK_VALUES,
@@ -30,7 +28,7 @@ from fairpc.circuit._chunks import (
 from fairpc.circuit._flows import check_complete, node_flows
 from fairpc.circuit._graph import INDICATOR, WeightedGraph, variable_index
 from fairpc.circuit._program import condensed, pays, program_of
-from fairpc.circuit._properties import Properties, properties_of, require
+from fairpc.circuit._properties import Properties, PropertyName, properties_of, require
 from fairpc.core import (
     Array,
     CircuitError,
@@ -53,6 +51,8 @@ WEIGHTED_NUMBERS: Final = 1 << 21
 POSTERIOR_ROWS: Final = 1 << 17
 """Rows whose values are asked for at once: enough for all threads."""
 
+_ONE_TREE: Final[tuple[PropertyName, ...]] = ("smooth", "decomposable", "deterministic")
+
 Function = Callable[[Ints], npt.ArrayLike] | Array
 Seed = np.random.Generator | int | None
 
@@ -64,24 +64,29 @@ class Circuit(WeightedGraph):
     """
 
     def __repr__(self) -> str:
+        from fairpc.circuit import _picture as picture
+
         return picture.summary(self)
 
     def _repr_html_(self) -> str:
+        from fairpc.circuit import _picture as picture
+
         return picture.to_html(self)
 
     def to_dot(
         self,
-        max_nodes: int = picture.MAX_DRAWN,
+        max_nodes: int = 60,
         *,
         labels: Mapping[str, Sequence[str]] | None = None,
     ) -> str:
         """The circuit in the DOT language of Graphviz, root on top.
 
         Of a circuit with more than ``max_nodes`` nodes the top layers are written, with dashed
-        rims where children are left out, and the rest is counted. Beyond a dozen nodes, a sum
-        over all indicators of one variable is a box with the variable and its probabilities.
-        ``labels`` names the values of some variables; of the others numbers are shown.
+        rims where children are left out, and the rest is counted. ``labels`` names the values
+        of some variables; of the others numbers are shown.
         """
+        from fairpc.circuit import _picture as picture
+
         return picture.to_dot(self, max_nodes, labels or {})
 
     def with_parameters(self, parameters: npt.ArrayLike) -> Circuit:
@@ -339,12 +344,50 @@ class Circuit(WeightedGraph):
         return total[0] if codes is None else total
 
     def entropy(self) -> float:
-        """−E[log P(x)] in nats (deterministic)."""
-        return divergence.entropy(self)
+        """H(P) = −∑ P(context of edge) · log θ over the sum edges, in nats (deterministic).
+
+        A complete row activates one tree, so that log P(x) = ∑ log θ over the active sum edges
+        (appendix "Parameter Learning using Expected Flows").
+        """
+        require(self.graph, "entropy", *_ONE_TREE)
+        edge, theta = self._sum_edges()
+        used = edge > 0
+        return math.fsum(-edge[used] * np.log(theta[used])) + 0.0
 
     def kl(self, other: Circuit) -> float:
-        """KL(self ‖ other) in nats (both deterministic, structured alike)."""
-        return divergence.kl(self, other)
+        """KL(self ‖ other) in nats, of two circuits of one deterministic graph.
+
+        Infinite where this one is positive and the other is zero.
+        """
+        require(self.graph, "KL divergence", *_ONE_TREE)
+        if not (self.graph is other.graph or self.graph.same_as(other.graph)):
+            raise CircuitError(
+                "KL divergence compares circuits of different structure: both need the same nodes "
+                "over the same variables, as with_parameters makes them"
+            )
+        (edge, theta), (_, others) = self._sum_edges(), other._sum_edges()
+        used = edge > 0
+        if (others[used] == 0).any():
+            return math.inf
+        # Rounding can leave a divergence of zero a little below it.
+        return max(math.fsum(edge[used] * (np.log(theta[used]) - np.log(others[used]))), 0.0)
+
+    def _sum_edges(self) -> tuple[Floats, Floats]:
+        """P(context of the edge) and θ of each sum edge: Algorithm 1 without evidence.
+
+        Every node has value 1 then, so the flow of a node only divides among its children.
+        """
+        g = self.graph
+        is_sum = g.edge_parameter >= 0
+        theta = np.ones(g.n_edges)
+        theta[is_sum] = self.parameters[g.edge_parameter[is_sum]]
+        ptr, child, share = g.child_ptr.tolist(), g.child.tolist(), theta.tolist()
+        node, edge = [0.0] * g.root + [1.0], [0.0] * g.n_edges
+        for n in range(g.root, -1, -1):
+            for e in range(ptr[n], ptr[n + 1]):
+                edge[e] = node[n] * share[e]
+                node[child[e]] += edge[e]
+        return np.array(edge)[is_sum], theta[is_sum]
 
 
 def _many_equal(rows: Codes) -> bool:

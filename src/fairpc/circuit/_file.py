@@ -19,21 +19,21 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
-from typing import Any, Final, NoReturn
-
-import numpy as np
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
 
 from fairpc.circuit._circuit import Circuit
 from fairpc.circuit._graph import Graph
 from fairpc.core import (
+    ALTERED,
     AnyPath,
-    Array,
     CircuitError,
     FileFormatError,
+    Floats,
     Ints,
     parse_json,
     read_whole,
+    record,
     write_atomically,
 )
 
@@ -43,9 +43,51 @@ VERSION: Final = 1
 MAX_BYTES: Final = 32 * 2**20
 """Largest file that is read unless the caller says otherwise."""
 
-_LARGEST: Final = {"kind": 255}
-_NODE_FIELDS: Final = ("kind", "variable", "value", "child_ptr", "child", "block", "block_ptr")
-_FIELDS: Final = ("format", "version", "checksum", "variables", "nodes", "parameters")
+
+@dataclass(frozen=True, eq=False)
+class SavedVariables:
+    names: tuple[str, ...]
+    arities: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class SavedNodes:
+    kind: Ints
+    variable: Ints
+    value: Ints
+    child_ptr: Ints
+    child: Ints
+    block: Ints
+    block_ptr: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class SavedCircuit:
+    """The content of a file but for what it says about itself."""
+
+    variables: SavedVariables
+    nodes: SavedNodes
+    parameters: Floats
+
+    @classmethod
+    def of(cls, circuit: Circuit) -> SavedCircuit:
+        g = circuit.graph
+        nodes = SavedNodes(*(getattr(g, f.name) for f in fields(SavedNodes)))
+        return cls(SavedVariables(g.names, g.arities), nodes, circuit.parameters)
+
+    @property
+    def checksum(self) -> str:
+        names = self.variables.names
+        digest = hashlib.sha256(f"{FORMAT} {VERSION}\n{json.dumps(names)}\n".encode())
+        arrays = {"arities": self.variables.arities, **vars(self.nodes)}
+        for name, array in {**arrays, "parameters": self.parameters}.items():
+            digest.update(f"{name} {len(array)}\n".encode())
+            digest.update(array.astype("<f8" if name == "parameters" else "<i8").tobytes())
+        return f"sha256:{digest.hexdigest()}"
+
+    def circuit(self) -> Circuit:
+        own = asdict(self.variables) | asdict(self.nodes)
+        return Circuit(Graph(**own), self.parameters)
 
 
 def save_circuit(circuit: Circuit, path: AnyPath) -> None:
@@ -62,83 +104,34 @@ def load_circuit(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> Circuit:
 
 def to_dict(circuit: Circuit) -> dict[str, Any]:
     """The content of a file, as plain dicts, lists, strings and numbers."""
-    graph = circuit.graph
+    saved = SavedCircuit.of(circuit)
+    variables = {"names": list(circuit.names), "arities": circuit.arities.tolist()}
+    nodes = {name: array.tolist() for name, array in vars(saved.nodes).items()}
     return {
         "format": FORMAT,
         "version": VERSION,
-        "variables": {"names": list(graph.names), "arities": graph.arities.tolist()},
-        "nodes": {name: getattr(graph, name).tolist() for name in _NODE_FIELDS},
+        "variables": variables,
+        "nodes": nodes,
         "parameters": circuit.parameters.tolist(),
-        "checksum": _checksum(graph.names, vars(graph), circuit.parameters),
+        "checksum": saved.checksum,
     }
 
 
-def from_dict(payload: object, source: str = "the circuit") -> Circuit:
+def from_dict(payload: Any, source: str = "the circuit") -> Circuit:
     """The circuit of what ``to_dict`` gave; ``source`` is what errors call it."""
-    fields = _object(payload, (), source)
-    if fields.get("format") != FORMAT:
-        _fail(source, f"it is no {FORMAT} file: its field 'format' does not say so")
-    version = fields.get("version")
-    if type(version) is not int or version < 1:
-        _fail(source, "its field 'version' is no positive integer: it was altered")
-    if version > VERSION:
-        _fail(
-            source,
-            f"it was made by a newer version of fairpc (its format is {version}, this one reads "
-            f"up to {VERSION}): update fairpc",
+    if not isinstance(payload, dict) or payload.get("format") != FORMAT:
+        raise FileFormatError(f"{source}: it is no {FORMAT} file: its 'format' does not say so")
+    if (version := payload.get("version")) != VERSION or isinstance(version, bool):
+        raise FileFormatError(
+            f"{source}: its version is {str(version)[:20]!r}, not {VERSION}: update fairpc if a "
+            "newer version made it"
         )
-    fields = _object(payload, _FIELDS, source)
-    variables = _object(fields["variables"], ("names", "arities"), source)
-    nodes = _object(fields["nodes"], _NODE_FIELDS, source)
-    names = _list(variables["names"], "names", str, source)
-    if not names:
-        _fail(source, "it has no variables: it was altered")
-    integers = {"arities": variables["arities"], **nodes}
-    arrays: dict[str, Any] = {n: _integers(v, n, source) for n, v in integers.items()}
-    parameters = np.array(_list(fields["parameters"], "parameters", float, source), np.float64)
-    if fields["checksum"] != _checksum(tuple(names), arrays, parameters):
-        _fail(source, "its checksum does not fit its content: it was altered; use an intact copy")
+    content = {name: payload[name] for name in payload if name not in ("format", "version")}
+    checksum = content.pop("checksum", None)
+    saved = record(SavedCircuit, content, source, exact=True, repair=ALTERED)
+    if checksum != saved.checksum:
+        raise FileFormatError(f"{source}: its checksum does not fit its content: {ALTERED}")
     try:
-        return Circuit(Graph(names=tuple(names), **arrays), parameters)
+        return saved.circuit()
     except CircuitError as error:
         raise FileFormatError(f"{source} holds no circuit: {error}") from error
-
-
-def _object(value: object, names: tuple[str, ...], source: str) -> dict[str, Any]:
-    """A JSON object with exactly these fields; any fields if none are named."""
-    if not isinstance(value, dict):
-        _fail(source, "a list or value stands where an object is expected: it was altered")
-    if names and set(value) != set(names):
-        odd = sorted(map(str, set(value) ^ set(names)))[0]
-        state = "lacks the field" if odd in names else "has the unknown field"
-        _fail(source, f"it {state} {odd[:40]!r}: it was altered or truncated")
-    return value
-
-
-def _list(value: object, name: str, kind: type, source: str) -> list[Any]:
-    if not isinstance(value, list) or not set(map(type, value)) <= {kind}:
-        _fail(source, f"its field {name!r} is no list of {kind.__name__}: it was altered")
-    return value
-
-
-def _integers(value: object, name: str, source: str) -> Ints:
-    """Integers that fit the graph's arrays, which would else wrap around in silence."""
-    values = _list(value, name, int, source)
-    largest = _LARGEST.get(name, np.iinfo(np.int32).max)
-    if values and not -1 <= min(values) <= max(values) <= largest:
-        _fail(source, f"its field {name!r} has a number out of range: it was altered")
-    return np.array(values, np.int64)
-
-
-def _checksum(names: tuple[str, ...], arrays: Mapping[str, Array], parameters: Array) -> str:
-    digest = hashlib.sha256(f"{FORMAT} {VERSION}\n{json.dumps(names)}\n".encode())
-    for name in ("arities", *_NODE_FIELDS):
-        digest.update(f"{name} {len(arrays[name])}\n".encode())
-        digest.update(arrays[name].astype("<i8").tobytes())
-    digest.update(f"parameters {len(parameters)}\n".encode())
-    digest.update(parameters.astype("<f8").tobytes())
-    return f"sha256:{digest.hexdigest()}"
-
-
-def _fail(source: str, problem: str) -> NoReturn:
-    raise FileFormatError(f"{source}: {problem}")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, Literal, Protocol, TypeVar, get_args
 
 import numpy as np
@@ -33,7 +33,7 @@ from fairpc.circuit._chunks import (
     kernels,
     project,
 )
-from fairpc.circuit._graph import PRODUCT, SUM, Graph, WeightedGraph
+from fairpc.circuit._graph import PRODUCT, Graph, WeightedGraph
 from fairpc.circuit._program import paired, program_of
 from fairpc.circuit._properties import require
 from fairpc.core import (
@@ -207,11 +207,19 @@ class RowPlan:
         found = self._each(lambda form, _: form.row_logs(theta, self._work))
         return np.concatenate([*found, np.empty(0)])
 
-    def _each(self, ask: Callable[[Form, slice], A]) -> Iterable[A]:
-        """The answer of each chunk, in order."""
-        return map_in_order(
-            lambda chunk: ask(self._form(chunk), chunk.rows), self.chunks, self._threads(1)
-        )
+    def _each(self, ask: Callable[[Form, slice], A | None]) -> Iterable[A]:
+        """The answers of the chunks, in order."""
+        found = map_in_order(lambda chunk: self._asked(chunk, ask), self.chunks, self._threads(1))
+        return chain.from_iterable(found)
+
+    def _asked(self, chunk: Chunk, ask: Callable[[Form, slice], A | None]) -> list[A]:
+        """The answer of a chunk; where likelihoods are too small for it, of the circuit itself."""
+        found = ask(self._form(chunk), chunk.rows)
+        if found is not None:
+            return [found]
+        parts = chunks(program_of(self.graph), self.table.codes, chunk.start, chunk.stop)
+        answers = (ask(part, slice(start, stop)) for start, stop, part in parts)
+        return [answer for answer in answers if answer is not None]
 
     def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
         theta = self._checked(parameters, 2)
@@ -224,19 +232,22 @@ class RowPlan:
                 f"{len(theta)} parameter sets and {len(per_set)} weight vectors: give as many"
             )
 
-        def task(work: tuple[Chunk, slice]) -> tuple[Floats, Floats]:
+        def task(work: tuple[Chunk, slice]) -> list[tuple[Floats, Floats]]:
             chunk, sets = work
-            form, w = self._form(chunk), per_set[sets, chunk.rows]
-            return form.flows_of_sets(theta[sets], w, self._work)
+            return self._asked(
+                chunk,
+                lambda form, rows: form.flows_of_sets(theta[sets], per_set[sets, rows], self._work),
+            )
 
         tasks = [
             (chunk, sets) for chunk in self.chunks for sets in self._sets_of(chunk, len(theta))
         ]
         log_likelihood, flows = np.zeros(len(theta)), np.zeros(theta.shape)
         found = map_in_order(task, tasks, self._threads(len(theta)))
-        for (_, sets), (more, flow) in zip(tasks, found, strict=True):
-            log_likelihood[sets] += more
-            flows[sets] += flow
+        for (_, sets), parts in zip(tasks, found, strict=True):
+            for more, flow in parts:
+                log_likelihood[sets] += more
+                flows[sets] += flow
         return log_likelihood, flows
 
     @cached_property
@@ -423,20 +434,8 @@ def check_complete(codes: Codes, names: tuple[str, ...]) -> None:
 def row_flows(circuit: WeightedGraph, codes: npt.ArrayLike) -> Floats:
     """EF(n, c) of every edge for each row by itself: rows × edges, so for few rows at a time."""
     rows = check_codes(codes, circuit.arities, circuit.names)
-    g = circuit.graph
-    theta = Scaled.of(circuit.parameters)
-    result = np.zeros((len(rows), g.n_edges))
-    for start, stop, chunk in _rows_apart(circuit, rows):
-        values, flow = _scaled_flows(chunk, theta)
-        for e in range(g.n_edges):
-            n, c = int(g.edge_node[e]), int(g.child[e])
-            passed = flow[chunk.node(n)]
-            if g.kind[n] == SUM:
-                above = np.where(passed > 0, values.log(chunk.node(n)), 0.0)
-                share = np.exp(values.log(chunk.node(c)) - above)
-                passed = passed * circuit.parameters[g.edge_parameter[e]] * share
-            result[start:stop, e] = passed
-    return result
+    flows = [expected_flows(circuit, row) for row in rows[:, None]]
+    return np.stack(flows) if flows else np.zeros((0, circuit.graph.n_edges))
 
 
 def node_flows(circuit: WeightedGraph, rows: Codes) -> Iterator[tuple[int, int, Floats]]:
@@ -450,7 +449,7 @@ def node_flows(circuit: WeightedGraph, rows: Codes) -> Iterator[tuple[int, int, 
             flow[chunk.root] = 1.0
             chunk.downward(circuit.parameters, val, flow, np.zeros(circuit.graph.n_edges))
         else:
-            flow = _scaled_flows(chunk, theta)[1]
+            flow = _scaled_flows(chunk, theta)
         yield start, stop, flow.reshape(circuit.graph.n_nodes, stop - start)
 
 
@@ -463,13 +462,13 @@ def _rows_apart(circuit: WeightedGraph, rows: Codes) -> Iterator[tuple[int, int,
         yield start, stop, project(program, rows, start, stop, merge=False)
 
 
-def _scaled_flows(chunk: Projection, theta: Scaled) -> tuple[Scaled, Floats]:
-    """Values and EF(n) with extended range; nothing flows in rows of probability zero."""
+def _scaled_flows(chunk: Projection, theta: Scaled) -> Floats:
+    """EF(n) with extended range; nothing flows in rows of probability zero."""
     values = chunk.upward_scaled(theta)
     flow = np.zeros(chunk.n_values)
     flow[chunk.root] = np.isfinite(values.log(chunk.root))
     chunk.downward_scaled(theta, values, flow, np.zeros(chunk.program.graph.n_edges))
-    return values, flow
+    return flow
 
 
 def contexts(circuit: WeightedGraph, codes: npt.ArrayLike) -> Bools:

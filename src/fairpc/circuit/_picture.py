@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from html import escape
 from shutil import which
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -14,21 +14,16 @@ from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, Graph, WeightedGraph
 from fairpc.circuit._properties import NAMES, properties_of
 from fairpc.core import counted
 
+if TYPE_CHECKING:
+    from fairpc.circuit._circuit import Circuit
+
 MAX_ANALYSED: Final = 20_000
 """Nodes up to which a summary computes structural properties that are not known yet."""
-
 MAX_COMPARED: Final = 2_000
 """The same for determinism, which compares nodes in pairs."""
-
-MAX_DRAWN: Final = 60
-"""Nodes that a drawing has, unless more are asked for."""
-
-_SMALL: Final = 12  # nodes up to which each is drawn; in larger circuits, distributions are boxes
-_MAX_ROW: Final = 12  # nodes side by side where not all fit
 _LONGEST: Final = 20  # letters of a name
 _SECONDS: Final = 60  # that Graphviz may take; it takes a tenth of one
 _NOT_DRAWN: Final = "The circuit is not drawn: install Graphviz, which draws circuit.to_dot()."
-
 _STYLE: Final = """\
   graph [bgcolor=white, fontname="Helvetica,sans-serif", fontsize=11, nodesep=0.2, ranksep=0.45]
   node [style=filled, fontname="Helvetica,sans-serif", fontsize=11, margin="0.2,0.05",
@@ -38,22 +33,41 @@ _STYLE: Final = """\
 
 def to_dot(circuit: WeightedGraph, max_nodes: int, labels: Mapping[str, Sequence[str]]) -> str:
     """:meth:`Circuit.to_dot`."""
-    graph = circuit.graph
-    boxes, seen = _in_sight(graph, max(max_nodes, 1))
+    graph, order = circuit.graph, [circuit.graph.root]
+    for node in order:  # level by level, as long as there is room
+        below = dict.fromkeys(graph.children(node).tolist())
+        order += [c for c in below if c not in order][: max(max_nodes - len(order), 0)]
     nodes, edges = [], []
-    for node in sorted(seen, reverse=True):
-        children = [] if node in boxes else graph.children(node).tolist()
+    for node in order:
+        children = graph.children(node).tolist()
         weights = circuit.weights(node).tolist() if graph.kind[node] == SUM else None
         for j, child in enumerate(children):
-            if child in seen:
-                weight = "" if weights is None else f' [label="{_digits(weights[j])}"]'
+            if child in order:
+                weight = "" if weights is None else f' [label="{weights[j]:.3g}"]'
                 edges.append(f"  {node} -> {child}{weight}")
-        cut = ', style="filled,dashed"' if any(child not in seen for child in children) else ""
-        nodes.append(f"  {node} [{_look(circuit, node, node in boxes, labels)}{cut}]")
-    inside = {child for node in boxes for child in graph.children(node).tolist()}
-    hidden = graph.n_nodes - len(inside | seen)
+        cut = "" if set(children) <= set(order) else ', style="filled,dashed"'
+        nodes.append(f"  {node} [{_look(graph, node, labels)}{cut}]")
+    hidden = graph.n_nodes - len(order)
     more = [f'  label="… {counted(hidden, "more node")}"'] if hidden else []
     return "\n".join(["digraph {", _STYLE, *more, *nodes, *edges, "}", ""])
+
+
+def _look(graph: Graph, node: int, labels: Mapping[str, Sequence[str]]) -> str:
+    """Attributes of a node: its shape, its colour and its label."""
+    if graph.kind[node] == INDICATOR:
+        name, code = graph.names[graph.variable[node]], int(graph.value[node])
+        value = labels[name][code] if name in labels else str(code)
+        marks = str.maketrans({"\\": "\\\\", '"': '\\"', "&": "&amp;"})
+        label = f"{_shortened(name)} = {_shortened(value)}".translate(marks)
+        return f'label="{label}", shape=box, fillcolor="#e9edf2"'
+    sign, colour = ("+", "#f2a541") if graph.kind[node] == SUM else ("×", "#7ab8ec")
+    return f'label="{sign}", shape=circle, fixedsize=true, fillcolor="{colour}"'
+
+
+def _shortened(name: str) -> str:
+    """A name on one line, without control characters."""
+    shown = "".join(c if c.isprintable() else "\ufffd" for c in name)
+    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
 
 
 def drawn(dot: str) -> str:
@@ -75,9 +89,9 @@ def drawn(dot: str) -> str:
     return tag + rest
 
 
-def to_html(circuit: WeightedGraph) -> str:
+def to_html(circuit: Circuit) -> str:
     """Drawing and summary, for a notebook."""
-    drawing = drawn(to_dot(circuit, MAX_DRAWN, {})) or _NOT_DRAWN
+    drawing = drawn(circuit.to_dot()) or _NOT_DRAWN
     return (
         f'<div style="overflow-x:auto">{drawing}</div>'
         f'<pre style="line-height:1.3">{escape(summary(circuit))}</pre>'
@@ -144,84 +158,3 @@ def _properties(graph: Graph) -> str:
     if skipped:
         found.append(f"ask properties() whether {', '.join(skipped)}")
     return "; ".join(found)
-
-
-def _shortened(name: str) -> str:
-    name = _printable(name)
-    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
-
-
-def _printable(text: str) -> str:
-    """Text on one line, without control characters."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)
-
-
-def _is_distribution(graph: Graph, node: int) -> bool:
-    """Whether a node is a sum over all indicators of one variable."""
-    children = graph.children(node)
-    if graph.kind[node] != SUM or (graph.kind[children] != INDICATOR).any():
-        return False
-    variables, values = graph.variable[children], set(graph.value[children].tolist())
-    complete = len(values) == len(children) == graph.arities[variables[0]]
-    return complete and bool((variables == variables[0]).all())
-
-
-def _in_sight(graph: Graph, max_nodes: int) -> tuple[set[int], set[int]]:
-    """The nodes to draw as boxes, and all nodes to draw.
-
-    Level by level, so many in all and, unless all fit, so many in a row.
-    """
-    row = _MAX_ROW if graph.n_nodes > max_nodes else graph.n_nodes
-    boxes: set[int] = set()
-    seen = {graph.root}
-    level = [graph.root]
-    while level:
-        room = min(row, max_nodes - len(seen))
-        families: list[list[int]] = [[] for _ in level]
-        if graph.n_nodes > _SMALL:
-            boxes.update(node for node in level if _is_distribution(graph, node))
-        # Those in the middle first, so that the drawing stays in balance.
-        for i in sorted(range(len(level)), key=lambda i: abs(2 * i - len(level) + 1)):
-            children = [] if level[i] in boxes else graph.children(level[i]).tolist()
-            families[i] = [c for c in dict.fromkeys(children) if c not in seen][:room]
-            room -= len(families[i])
-            seen.update(families[i])
-        level = [child for family in families for child in family]
-    return boxes, seen
-
-
-def _look(
-    circuit: WeightedGraph, node: int, is_box: bool, labels: Mapping[str, Sequence[str]]
-) -> str:
-    """Attributes of a node: its shape, its colour and its label."""
-    graph = circuit.graph
-    if graph.kind[node] == INDICATOR:
-        name, code = graph.names[graph.variable[node]], int(graph.value[node])
-        value = labels[name][code] if name in labels else str(code)
-        label = _quoted(f"{_shortened(name)} = {_shortened(value)}")
-        return f'label={label}, shape=box, fillcolor="#e9edf2"'
-    if not is_box:
-        sign, colour = ("+", "#f2a541") if graph.kind[node] == SUM else ("×", "#7ab8ec")
-        return f'label="{sign}", shape=circle, fixedsize=true, fillcolor="{colour}"'
-    children = graph.children(node)
-    order = np.argsort(graph.value[children])
-    weights = [_digits(w) for w in circuit.weights(node)[order].tolist()]
-    shown = weights if len(weights) <= 4 else [*weights[:3], "…"]
-    name = graph.names[graph.variable[children[0]]]
-    return f'label={_quoted(_shortened(name), " ".join(shown))}, shape=box, fillcolor="#fbe7c8"'
-
-
-def _quoted(*lines: str) -> str:
-    """Lines as one string of DOT that means these letters and nothing else."""
-    marks = str.maketrans({"\\": "\\\\", '"': '\\"', "&": "&amp;"})
-    return '"' + "\\n".join(_printable(line).translate(marks) for line in lines) + '"'
-
-
-def _digits(weight: float) -> str:
-    """A weight in two or three digits: .25, .067, <.001."""
-    if 0 < weight < 0.001:
-        return "<.001"
-    if 0.999 < weight < 1:
-        return ">.999"
-    text = f"{weight:.2f}" if 0.1 <= weight <= 0.99 or weight in (0, 1) else f"{weight:.3f}"
-    return text.rstrip("0").rstrip(".").removeprefix("0") or "0"

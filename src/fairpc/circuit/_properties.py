@@ -13,11 +13,11 @@ Determinism is hard to decide in general. ``Properties.deterministic`` is a soun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, product
-from typing import Any, Final, Literal, TypeVar, get_args
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
@@ -221,38 +221,7 @@ _DISJOINT: Final = 1
 _UNDECIDED: Final = 0
 _MEET: Final = -1
 
-A = TypeVar("A")
 Pair = tuple[int, int]
-Question = Generator[Pair, A, A]
-
-
-def answered(
-    pair: Pair,
-    ask: Callable[[int, int], Question[A]],
-    known: Callable[[Pair], A | None],
-    memo: dict[Pair, A],
-) -> A:
-    """The answer to a question about two nodes, by recursion over pairs of nodes.
-
-    ``ask`` yields the pairs whose answers it needs and returns its own, which goes into
-    ``memo``; ``known`` says what needs no asking. The recursion is a stack of suspended
-    questions, since chains of thousands of nodes are deeper than Python calls may be.
-    """
-    answer: Any = known(pair)
-    stack = [(pair, ask(*pair))] if answer is None else []
-    while stack:
-        pair, question = stack[-1]
-        try:
-            wanted = question.send(answer)
-        except StopIteration as end:
-            answer = memo[pair] = end.value
-            stack.pop()
-            continue
-        answer = known(wanted)
-        if answer is None:
-            stack.append((wanted, ask(*wanted)))
-    found: A = answer
-    return found
 
 
 class _TooManyPairsError(Exception):
@@ -333,8 +302,26 @@ class _Overlap:
         return self._some_empty(twice, scope)
 
     def compare(self, a: int, b: int) -> int:
-        """The answer for two nodes; an error when the bound on pairs is spent."""
-        return answered((a, b), self._ask, self._known, self._memo)
+        """The answer for two nodes; an error when the bound on pairs is spent.
+
+        The recursion is a stack of suspended questions, since chains of thousands of nodes are
+        deeper than Python calls may be.
+        """
+        answer = self._known((a, b))
+        stack = [((a, b), self._ask(a, b))] if answer is None else []
+        while stack:
+            pair, question = stack[-1]
+            try:
+                wanted = question.send(answer)
+            except StopIteration as end:
+                answer = self._memo[pair] = end.value
+                stack.pop()
+                continue
+            answer = self._known(wanted)
+            if answer is None:
+                stack.append((wanted, self._ask(*wanted)))
+        found: int = answer  # type: ignore[assignment]
+        return found
 
     def _known(self, pair: Pair) -> int | None:
         """What the boxes, or an earlier comparison, say; None if the children must be asked."""
@@ -351,7 +338,7 @@ class _Overlap:
             return self._meet
         return self._memo.get(pair)
 
-    def _ask(self, a: int, b: int) -> Question[int]:
+    def _ask(self, a: int, b: int) -> Generator[Pair, Any, int]:
         """Yields the pairs whose answers it needs, and returns the answer for (a, b)."""
         if self._kind[a] != SUM:
             a, b = b, a

@@ -314,10 +314,9 @@ def write_psdd(circuit: Circuit, psdd_path: AnyPath, vtree_path: AnyPath) -> Non
     """Write a circuit as a psdd file, and the vtree that it follows; each file whole or not at all.
 
     What is read back is the same distribution, with weights exact to the last
-    digit of log θ. It is also the same graph, node by node, if the circuit is
-    one that ``read_psdd`` gave. In others, a product of more than two children
-    becomes a chain of products along the vtree, a sum below a sum is merged
-    into it, and products may be numbered in another order.
+    digit of log θ. A product of more than two children becomes a chain of products
+    along the vtree, a sum below a sum is merged into it, and nodes may be numbered
+    in another order.
 
     The format holds binary variables of smooth and structured-decomposable
     circuits, anything else is refused. It has no names (they are written as
@@ -373,7 +372,6 @@ class _Writer:
     def text(self) -> str:
         graph = self._circuit.graph
         needed = _factors(graph)
-        early = needed - _numbered_by_sums(graph)
         for n, kind in enumerate(graph.kind.tolist()):
             children: list[int] = graph.children(n).tolist()
             if kind == INDICATOR:
@@ -384,8 +382,6 @@ class _Writer:
                     self._line[n] = self._line[children[0]]
             elif kind == PRODUCT:
                 self._mixture[n] = {self._pair(self._place_of(n), children): 1.0}
-                if n in early:
-                    self._line_of(n)
             else:
                 self._sum(n, children, needed)
         self._line_of(graph.root)
@@ -468,24 +464,6 @@ def _factors(graph: Graph) -> set[int]:
     return needed
 
 
-def _numbered_by_sums(graph: Graph) -> set[int]:
-    """Products that stand just before a sum, in the order in which it has them.
-
-    When the file is read, the sum's line gives them their numbers. A line of
-    their own must come later, or they would overtake those that have none.
-    """
-    found = set()
-    for n in np.flatnonzero(graph.kind == SUM).tolist():
-        children: list[int] = graph.children(n).tolist()
-        place = {c: i for i, c in reversed(list(enumerate(children)))}
-        before, bound = n - 1, len(children)
-        while graph.kind[before] == PRODUCT and place.get(before, bound) < bound:
-            found.add(before)
-            bound = place[before]
-            before -= 1
-    return found
-
-
 def _log(weight: float) -> float:
     return math.log(weight) if weight > 0.0 else -math.inf
 
@@ -517,7 +495,7 @@ class Vtree:
         return masks
 
     def number_pairs(self, pairs: dict[tuple[int, int], int]) -> int:
-        """The place of each node into ``pairs`` (see :class:`_Lines`); that of the root."""
+        """The place of each node into ``pairs`` (see :class:`_Nodes`); that of the root."""
         places: list[int] = []
         for a, b, v in zip(*self._columns(), strict=True):
             pair = (places[a], places[b]) if v < 0 else (0, 0)

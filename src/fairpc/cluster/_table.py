@@ -51,12 +51,6 @@ MOST_PARTS: Final = 1 << 14
 """Parts of all rows; Dask keeps some kilobytes of each."""
 
 
-def is_dask(table: Any) -> bool:
-    """Whether a table is a Dask frame; Dask is not imported for it."""
-    kind = type(table)
-    return kind.__name__ == "DataFrame" and kind.__module__.startswith("dask.dataframe")
-
-
 @dataclass(frozen=True, eq=False)
 class DaskTable(LazySource):
     """A table in partitions, which workers read any number of times.

@@ -204,7 +204,7 @@ def check_labels(name: str, values: npt.ArrayLike, n_rows: int | None = None) ->
 
 
 def _one_type(name: str, column: Array) -> Array:
-    """Objects as an array of what they are; mixed ones cannot be told apart by their text."""
+    """Objects as an array of what they are; the text of mixed ones does not say which is which."""
     types = set(map(type, column.tolist()))
     texts = [kind for kind in types if issubclass(kind, str | bytes)]
     if texts and len(types) > len(texts):

@@ -190,7 +190,7 @@ def terminal() -> Console | None:
 
 @contextmanager
 def showing_progress(name: str, *, shown: bool = True) -> Iterator[Say]:
-    """A block with a function that is told what is being done; unless ``shown``, nobody sees it.
+    """A block with a function to say what is being done; unless ``shown``, nobody sees it.
 
     ``name`` says whose work it is. On a terminal a line changes; elsewhere a line comes now and
     then from another thread, or a fit would be silent for as long as it takes.

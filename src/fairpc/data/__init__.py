@@ -75,6 +75,7 @@ from fairpc.data._source import (
     Watcher,
     Work,
     apart_name,
+    is_dask,
     is_source,
     open_source,
     source_of,

@@ -205,7 +205,7 @@ def find(path: AnyPath, *, delimiter: str | None = None, source: str | None = No
     """The table of a file, of a folder, or of files that match a pattern such as 'data/*.parquet'.
 
     A sheet of a workbook is named after two colons, as in 'book.xlsx::Loans'. The
-    format is told by the first bytes, not by the name. ``source`` is what errors
+    format follows from the first bytes, not from the name. ``source`` is what errors
     call the table, by default its path.
     """
     need_threads("to read a file")

@@ -62,14 +62,13 @@ _RAW_LEVELS: Final = 256
 
 @dataclass(frozen=True)
 class Leak:
-    """Columns that together tell a value of another column.
+    """Columns that together predict a value of another column.
 
     Attributes:
         columns: their names.
-        share: of the rows whose value they tell, each row told by the others that are like it.
+        share: of the rows whose value they predict, each row from the others that are like it.
         copy: a single column that goes with the other one to one.
-        least: the number from which on a single column tells it, as text; empty where it is told
-            otherwise.
+        least: the number from which on a single column predicts it, as text; else empty.
     """
 
     columns: tuple[str, ...]
@@ -78,7 +77,7 @@ class Leak:
     least: str = ""
 
     def sentence(self, of: str, *, group: bool = False) -> str:
-        """What is told, and what to do."""
+        """What is given away, and what to do."""
         which = " and ".join(map(repr, self.columns))
         several = len(self.columns) > 1
         left = f"leave {'them' if several else 'it'} out with {leaving_out(self.columns)}"
@@ -214,7 +213,7 @@ def leaving_out(columns: Sequence[str]) -> str:
 
 
 def _leak(table: Floats, columns: tuple[str, ...]) -> Leak | None:
-    """The leak of a table of weights, values × values that are told; None where it is none."""
+    """The leak of a table of weights, values × values that are predicted; None where it is none."""
     total = table.sum()
     share = table.sum(axis=0) / max(total, 1.0)
     wrong = _wrong(table)
@@ -260,7 +259,7 @@ def _wrong(table: Floats) -> float:
 
 
 def _entropy(table: Floats) -> float:
-    """Of what is told given the values, times the weight, in nats."""
+    """Of what is predicted, given the values, times the weight, in nats."""
     seen = table[table > 0]
     each = table.sum(axis=1)
     each = each[each > 0]

@@ -140,7 +140,7 @@ class Source(ABC):
     def map(
         self, columns: Sequence[str], work: Work[T], stage: str = "", watch: Watcher | None = None
     ) -> Iterator[T]:
-        """What ``work`` makes of each batch, in order; ``watch`` is told of each reading."""
+        """What ``work`` makes of each batch, in order; ``watch`` is called after each reading."""
 
     def total(
         self,
@@ -285,6 +285,12 @@ def is_source(table: Any) -> bool:
     if isinstance(table, str | os.PathLike | Source):
         return True
     return type(table).__name__ == "LazyFrame" and type(table).__module__.startswith("polars")
+
+
+def is_dask(table: Any) -> bool:
+    """Whether a table is a Dask frame; Dask is not imported for it."""
+    kind = type(table)
+    return kind.__name__ == "DataFrame" and kind.__module__.startswith("dask.dataframe")
 
 
 def open_source(table: Any) -> Source:

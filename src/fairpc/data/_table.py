@@ -1,7 +1,7 @@
 """Weighted rows of integer codes: what every learner and every plan takes, equal rows merged.
 
 Rows of a long table are merged as sorted keys with weights, which add up. A whole weight counts
-rows. Where weights are no whole numbers, rows are told apart by their weight too, and counted: how
+rows. Where weights are no whole numbers, rows differ by their weight too, and counted: how
 many rows there are is not lost, nor what each of them weighs.
 """
 

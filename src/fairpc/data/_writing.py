@@ -1,8 +1,8 @@
 """How numbers are written in text: decimal mark, thousands, currency or percent sign; and dates.
 
 A spreadsheet in German writes 1.234,56 €, one in English $1,234.56, a French one 1 234,56. All
-texts of a column are read in one way, which the column then keeps: what "1.234" means is not told
-by that text alone.
+texts of a column are read in one way, which the column then keeps: what "1.234" means does not
+follow from that text alone.
 """
 
 from __future__ import annotations

@@ -1,113 +1,118 @@
 """What data can decide and what they cannot: tests and intervals on plain arrays, for any model."""
 
-from fairpc.evidence._assumptions import test_assumptions
-from fairpc.evidence._bounds import (
-    LabelBounds,
-    SharedBounds,
-    WithinBounds,
-    label_bounds,
-    read_bounds,
-)
-from fairpc.evidence._candidate_strata import (
-    CandidateStrata,
-    StrataComparison,
-    compare_strata,
-    compared,
-)
-from fairpc.evidence._chosen_sets import MIN_ROWS, TopSets
-from fairpc.evidence._decision_rows import COPIES
-from fairpc.evidence._differences import NO_DELTA, LeastDifference
-from fairpc.evidence._drift import (
-    DRIFT_FOLDS,
-    DriftBounds,
-    GroupRates,
-    LabelFit,
-    LabelledRows,
-    classifier_scores,
-    dealt,
-    drift_bounds,
-    group_rates,
-    label_fit,
-)
-from fairpc.evidence._error_rates import error_rates
-from fairpc.evidence._error_records import (
-    ErrorRates,
-    GroupErrorRates,
-    PairErrorRates,
-    RateRange,
-    RecordedRates,
-    ScoreBin,
-)
-from fairpc.evidence._gaps import (
-    SMALL,
-    GroupMean,
-    PairGap,
-    PairWithin,
-    Parity,
-    ParityCurve,
-    ParityWithin,
-    StratumGap,
-    parity,
-    parity_curve,
-)
-from fairpc.evidence._group_range import GroupRange, MechanismRange
-from fairpc.evidence._identified import (
-    GroupWithin,
-    IdentifiedByStratum,
-    IdentifiedSet,
-    IdentifiedWithin,
-    StratumWithin,
-    class_bounds,
-    identified_set,
-)
-from fairpc.evidence._intervals import (
-    Interval,
-    Sample,
-    clopper_pearson,
-    mean_sample,
-    quantile,
-    rate_sample,
-    some_of,
-    wilson,
-)
-from fairpc.evidence._monitor import MonitorGap, ParityMonitor
-from fairpc.evidence._point import FairRatePoint, fair_rate_point
-from fairpc.evidence._review_design import (
-    ExpectedWidth,
-    ReviewDesign,
-    expected_widths,
-    review_design,
-)
-from fairpc.evidence._review_estimates import (
-    ReviewedDifference,
-    ReviewedRate,
-    ReviewEstimates,
-    review_estimates,
-)
-from fairpc.evidence._review_posterior import recalibrate_posterior
-from fairpc.evidence._review_tests import ReviewTest
-from fairpc.evidence._strata import LeftOut
-from fairpc.evidence._stratum_bounds import LEVEL, HeldOutRates, Known, StratumBounds
-from fairpc.evidence._test_records import (
-    AssumptionTest,
-    BentSet,
-    ClassBound,
-    GroupBounds,
-    GroupMechanism,
-    StrataTest,
-    StratumRates,
-    StratumTest,
-    TestsByStratum,
-)
-from fairpc.evidence._threshold_curves import (
-    GroupOperatingPoint,
-    ThresholdCurve,
-    ThresholdPoint,
-    equal_opportunity,
-    equalised_odds,
-)
-from fairpc.evidence._thresholds import EqualRates, GroupThreshold, equal_rates, thresholds_of
-from fairpc.evidence._top_sets import Watch
+from typing import TYPE_CHECKING
+
+from fairpc.core import on_first_use
+
+if TYPE_CHECKING:
+    from fairpc.evidence._assumptions import test_assumptions
+    from fairpc.evidence._bounds import (
+        LabelBounds,
+        SharedBounds,
+        WithinBounds,
+        label_bounds,
+        read_bounds,
+    )
+    from fairpc.evidence._candidate_strata import (
+        CandidateStrata,
+        StrataComparison,
+        compare_strata,
+        compared,
+    )
+    from fairpc.evidence._chosen_sets import MIN_ROWS, TopSets
+    from fairpc.evidence._decision_rows import COPIES
+    from fairpc.evidence._differences import NO_DELTA, LeastDifference
+    from fairpc.evidence._drift import (
+        DRIFT_FOLDS,
+        DriftBounds,
+        GroupRates,
+        LabelFit,
+        LabelledRows,
+        classifier_scores,
+        dealt,
+        drift_bounds,
+        group_rates,
+        label_fit,
+    )
+    from fairpc.evidence._error_rates import error_rates
+    from fairpc.evidence._error_records import (
+        ErrorRates,
+        GroupErrorRates,
+        PairErrorRates,
+        RateRange,
+        RecordedRates,
+        ScoreBin,
+    )
+    from fairpc.evidence._gaps import (
+        SMALL,
+        GroupMean,
+        PairGap,
+        PairWithin,
+        Parity,
+        ParityCurve,
+        ParityWithin,
+        StratumGap,
+        parity,
+        parity_curve,
+    )
+    from fairpc.evidence._group_range import GroupRange, MechanismRange
+    from fairpc.evidence._identified import (
+        GroupWithin,
+        IdentifiedByStratum,
+        IdentifiedSet,
+        IdentifiedWithin,
+        StratumWithin,
+        class_bounds,
+        identified_set,
+    )
+    from fairpc.evidence._intervals import (
+        Interval,
+        Sample,
+        clopper_pearson,
+        mean_sample,
+        quantile,
+        rate_sample,
+        some_of,
+        wilson,
+    )
+    from fairpc.evidence._monitor import MonitorGap, ParityMonitor
+    from fairpc.evidence._point import FairRatePoint, fair_rate_point
+    from fairpc.evidence._review_design import (
+        ExpectedWidth,
+        ReviewDesign,
+        expected_widths,
+        review_design,
+    )
+    from fairpc.evidence._review_estimates import (
+        ReviewedDifference,
+        ReviewedRate,
+        ReviewEstimates,
+        review_estimates,
+    )
+    from fairpc.evidence._review_posterior import recalibrate_posterior
+    from fairpc.evidence._review_tests import ReviewTest
+    from fairpc.evidence._strata import LeftOut
+    from fairpc.evidence._stratum_bounds import LEVEL, HeldOutRates, Known, StratumBounds
+    from fairpc.evidence._test_records import (
+        AssumptionTest,
+        BentSet,
+        ClassBound,
+        GroupBounds,
+        GroupMechanism,
+        StrataTest,
+        StratumRates,
+        StratumTest,
+        TestsByStratum,
+    )
+    from fairpc.evidence._threshold_curves import (
+        GroupOperatingPoint,
+        ThresholdCurve,
+        ThresholdPoint,
+        equal_opportunity,
+        equalised_odds,
+    )
+    from fairpc.evidence._thresholds import EqualRates, GroupThreshold, equal_rates, thresholds_of
+    from fairpc.evidence._top_sets import Watch
 
 __all__ = [
     "AssumptionTest",
@@ -173,3 +178,5 @@ __all__ = [
     "review_estimates",
     "test_assumptions",
 ]
+
+__getattr__, __dir__ = on_first_use(__name__)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SUFFIXES: Final = (".onnx", ".sql", ".py")
 TABLE: Final = "applicants"
-"""What a query calls the table, unless it is told."""
+"""What a query calls the table by default."""
 
 OUTPUT: Final = "probabilities"
 IR: Final = 8
@@ -41,8 +41,8 @@ _HEAD: Final = '''"""P(Df = class | row) of a {model} that fairpc {version} expo
     predict_proba({{{example}: ...}})  # a probability for each of CLASSES
 
 A row is a dict, from the names of columns to text, numbers, dates, True or False. What is None,
-NaN, empty text or not there is missing, and so is a level that was not there at fit: it is summed
-out. Needs Python 3.10 or newer, and nothing but its own library.
+NaN, empty text or not there is missing, and so is a level that was not there at fit: it is
+marginalised. Needs Python 3.10 or newer, and nothing but its own library.
 """
 '''
 _TAIL: Final = '''

@@ -48,7 +48,7 @@ class Input:
     Attributes:
         name: of the column.
         arity: number of codes.
-        kind: what is given; booleans are told by text, as names are, or by the numbers 0 and 1.
+        kind: what is given; booleans are text, as names are, or the numbers 0 and 1.
         texts: code of each text: levels, also of numbers that are written as text; labels of bins.
         numbers: code of each number, where the levels are numbers.
         marks: values that mean "missing": text and numbers; of dates text and microseconds.

@@ -6,13 +6,14 @@ table, 64 tables of a join, expressions 1,000 levels deep.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
 from fairpc.core import Floats, NotAnsweredError
-from fairpc.exporting._scorer import TINIEST, Densities, Leaf, Product, ScorerProgram
+from fairpc.exporting._scorer import TINIEST, Densities, Input, Leaf, Product, ScorerProgram
 from fairpc.exporting._sql_columns import (
     allows,
     coding_stages,
@@ -51,11 +52,20 @@ def sql_text(scorer: ScorerProgram, table: str) -> str:
     )
     return (
         f"-- P(Df = class | row) of a {scorer.model} that fairpc {__version__} exported.\n"
-        "-- For SQLite 3.38 or newer, and DuckDB. NULL is missing, and marginalised.\n"
-        "WITH " + ",\n".join(stages) + f"\nSELECT r.*,\n  {chances}\n"
+        "-- For SQLite 3.38 or newer, and DuckDB. NULL is missing, and marginalised. Columns:\n"
+        + "".join(map(_described, scorer.inputs))
+        + "WITH "
+        + ",\n".join(stages)
+        + f"\nSELECT r.*,\n  {chances}\n"
         f"FROM fairpc_rows AS r LEFT JOIN fairpc_joint AS j ON j.n = r.{row}\n"
         f"ORDER BY r.{row}\n"
     )
+
+
+def _described(given: Input) -> str:
+    """A comment that says what a column holds."""
+    like = f", not text like {given.written.example}" if given.written is not None else ""
+    return f"-- {json.dumps(given.name)}: {given.kind}{like}\n"
 
 
 def table_stage(name: str, columns: Mapping[str, Iterable[float]]) -> str:

@@ -1,26 +1,51 @@
 """How the columns of a table in a database become codes.
 
-A database holds what a reader of files made of a table: booleans of "yes" and "no", numbers of
-"007", text of numbers. Each value is compared under its own type. What was of another kind at fit,
-or cannot be told, ends the query with an error; it is never another value.
+Each column has a type, which the head of the query lists: text, numbers, booleans or dates. A
+value of another type, or one that cannot be read, ends the query with an error; it is never
+another value. Numbers and dates may be text, as a file that was loaded without types has them.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from fairpc.core import NotAnsweredError, OptionError
-from fairpc.data import Writing
-from fairpc.exporting._scorer import Input, ScorerProgram
+from fairpc.exporting._scorer import Input, InputKind, ScorerProgram
+
+LARGEST: Final = "1.7976931348623157e308"
+_EPOCH: Final = datetime(1970, 1, 1)
+_TEXT: Final = ("text", "VARCHAR", "ENUM")
+_WHOLE: Final = (
+    *("integer", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"),
+    *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"),
+)
+_NUMBERS: Final = (*_WHOLE, "real", "FLOAT", "DOUBLE", "DECIMAL")
+_TYPES: Final[Mapping[InputKind, tuple[str, ...]]] = {
+    "text": _TEXT,
+    "number": (*_NUMBERS, *_TEXT),
+    "boolean": ("BOOLEAN", *_WHOLE, *_TEXT),
+    "date": ("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", *_TEXT),
+}
+"""Types of each kind of column, as SQLite writes them (in small letters) and DuckDB."""
+_RULES: Final[Mapping[InputKind, str]] = {
+    "text": "it held text at fit, load it as text",
+    "number": "it held numbers at fit, give a number, or NULL if it is not known",
+    "boolean": "it held booleans at fit, give true, false or NULL",
+    "date": "it held dates at fit, give a date without a zone, as text like 2024-05-31",
+}
+_INSTANT: Final = "0000-00-00 00:00:00.000000"
+_LENGTHS: Final = "10, 16, 19, 21, 22, 23, 24, 25, 26"
+"""Of texts that are dates: those of ``_INSTANT``, cut where a part of it ends."""
+_SHAPE: Final = "[0-9][0-9][0-9][0-9]-[01][0-9]-[0-3][0-9] [0-2][0-9]:[0-5][0-9]:[0-5][0-9].*"
 
 
 def quoted(name: str) -> str:
     """The name of a column."""
-    if not name or "\x00" in name:
+    # SQLite forgets in a nested query that a column is called "true".
+    if not name or "\x00" in name or name.lower() in ("true", "false"):
         raise NotAnsweredError(
             f"a column is called {name!r}, which SQL has no way to write: rename it and fit again"
         )
@@ -38,21 +63,22 @@ def table_name(name: str) -> str:
 
 def literal(text: str) -> str:
     """A text."""
-    if "\x00" in text:
+    # Whoever reads the file as text, line by line, makes "\n" of "\r".
+    if "\x00" in text or "\r" in text:
         raise NotAnsweredError(
             f"a level is {text!r}, which SQL has no way to write: export to .onnx or .py"
         )
     doubled = text.replace("'", "''")
-    if "\r" not in doubled:
-        return f"'{doubled}'"
-    # Whoever reads the file as text, line by line, makes "\n" of this sign; of its name, nothing.
-    sign = """' || ('"\\r"' ->> '$') || '"""
-    return f"('{doubled.replace(chr(13), sign)}')"
+    return f"'{doubled}'"
 
 
 def listed(texts: Iterable[str]) -> str:
     """Texts, a comma between them."""
     return ", ".join(map(literal, texts))
+
+
+_BLANKS: Final = literal("".join(c for c in map(chr, range(0x3001)) if c.isspace() and c != "\r"))
+"""What Python strips from text, but for the sign that no literal holds."""
 
 
 def number(value: float) -> str:
@@ -87,26 +113,6 @@ def selected(columns: Sequence[str], source: str) -> str:
     return f"SELECT {listed}\nFROM {source}"
 
 
-LARGEST: Final = "1.7976931348623157e308"
-_EPOCH: Final = datetime(1970, 1, 1)
-_BLANKS: Final = literal("".join(filter(str.isspace, map(chr, range(0x3001)))))
-"""What Python strips from text."""
-_NUMBERS: Final = (
-    *("integer", "real", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT"),
-    *("USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT", "FLOAT", "DOUBLE"),
-)
-_DATES: Final = ("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
-"""Types, as SQLite writes them (in small letters) and DuckDB."""
-_INSTANT: Final = "0000-00-00 00:00:00.000000"
-_LENGTHS: Final = "10, 16, 19, 21, 22, 23, 24, 25, 26"
-"""Of texts that are dates: those of ``_INSTANT``, cut where a part of it ends."""
-_TRUTHS: Final = ("true", "false")
-"""How DuckDB writes booleans."""
-_GROUPS: Final = 6
-"""Groups of three digits that a number in text may have."""
-_LIKE_NUMBER: Final = re.compile(r"[+-]?\.?\d")
-
-
 def free_name(scorer: ScorerProgram, name: str) -> str:
     """A name that no column has, in capitals or not."""
     taken = {other.lower() for other in scorer.names}
@@ -121,18 +127,8 @@ def coding_stages(scorer: ScorerProgram, table: str) -> list[str]:
     columns = {f"x{j}": given for j, given in enumerate(scorer.features)}
     columns |= {f"c{j}": given for j, given in enumerate(scorer.sensitive)}
     row = free_name(scorer, "fairpc_row")
-    # SQLite forgets in a nested query that a column is called "true".
-    kept = {
-        given.name: free_name(scorer, f"fairpc_{given.name.lower()}")
-        for given in scorer.inputs
-        if given.name.lower() in _TRUTHS
-    }
     rows = [f"ROW_NUMBER() OVER () AS {row}", "t.*"]
-    rows += [f"t.{quoted(name)} AS {alias}" for name, alias in kept.items()]
-    known: list[str] = [f"{row} AS n"]
-    for x, given in columns.items():
-        known += _known(given, f"t.{kept.get(given.name) or quoted(given.name)}", x)
-    bare_values = [f"{_as_programs_write(given, x)} AS {x}" for x, given in columns.items()]
+    known = [f"{_known(given, f't.{quoted(given.name)}')} AS {x}" for x, given in columns.items()]
     values = [f"{_value(given, x)} AS {x}" for x, given in columns.items()]
     codes = [f"{_code(given, x)} AS {x}" for x, given in columns.items()]
     cells = " ".join(
@@ -142,9 +138,8 @@ def coding_stages(scorer: ScorerProgram, table: str) -> list[str]:
     grouped = ["n", f"CASE {cells} END AS s", *(x for x in columns if x.startswith("x"))]
     return [
         stage("fairpc_rows", selected(rows, f"{table_name(table)} AS t")),
-        stage("fairpc_known", selected(known, "fairpc_rows AS t")),
-        stage("fairpc_plain", selected(["n", *bare_values], "fairpc_known")),
-        stage("fairpc_values", selected(["n", *values], "fairpc_plain")),
+        stage("fairpc_known", selected([f"{row} AS n", *known], "fairpc_rows AS t")),
+        stage("fairpc_values", selected(["n", *values], "fairpc_known")),
         stage("fairpc_parts", selected(["n", *codes], "fairpc_values")),
         stage("fairpc_codes", selected(grouped, "fairpc_parts")),
     ]
@@ -167,194 +162,71 @@ def _text(x: str) -> str:
     return f'CAST({x} AS VARCHAR) COLLATE "binary"'
 
 
-def _is_text(x: str) -> str:
-    return f"(TYPEOF({x}) IN ('text', 'VARCHAR') OR TYPEOF({x}) LIKE 'ENUM(%')"
+def _of_type(x: str, types: Iterable[str]) -> str:
+    """Whether a value is of one of these types, of any width."""
+    bare = f"SUBSTR(TYPEOF({x}), 1, INSTR(TYPEOF({x}) || '(', '(') - 1)"
+    return f"{bare} IN ({listed(types)})"
 
 
-def _is_number(x: str) -> str:
-    return f"(TYPEOF({x}) IN ({listed(_NUMBERS)}) OR TYPEOF({x}) LIKE 'DECIMAL(%')"
-
-
-def _refused(given: Input, x: str, rule: str) -> str:
+def _refused(given: Input, x: str, rule: str, type_: str) -> str:
     """An expression that ends the query with a sentence: a path into JSON that is none."""
     start, end = literal(f"$column {given.name!r} has "), literal(f": {rule}")
     said = f"{start} || CAST({x} AS VARCHAR) || ' of type ' || TYPEOF({x}) || {end}"
-    return f"CAST(JSON_EXTRACT('{{}}', {said}) AS INTEGER)"
+    return f"CAST(JSON_EXTRACT('{{}}', {said}) AS {type_})"
 
 
-def _known(given: Input, column: str, x: str) -> list[str]:
-    """A value under its type, NULL where it is missing; beside it the text of a number or date."""
-    text = _text(column)
-    stripped = f"TRIM({text}, {_BLANKS})"
+def _known(given: Input, x: str) -> str:
+    """A value under its type; NULL where it is missing."""
     marks = [mark.strip() for mark in given.marks if isinstance(mark, str)]
-    tests = [f"{stripped} IN ({listed(marks)})"] if marks else []
-    tests += [f"{text} = ''"] if "" not in given.texts else []
-    missing = " OR ".join(tests) or "1 = 0"
-    known = f"CASE WHEN {missing} THEN NULL ELSE {column} END AS {x}"
-    if given.kind == "number":
-        return [known, f"{_without_unit(stripped, given.written)} AS {x}_t"]
-    if given.kind == "date":
-        rest = f"SUBSTR('{_INSTANT}', LENGTH({text}) + 1)"
-        iso = " || '-' || ".join(f"SUBSTR({text}, {at}, {n})" for at, n in ((7, 4), (4, 2), (1, 2)))
-        dated = f"CASE WHEN {text} LIKE '__.__.____%' THEN {iso} || SUBSTR({text}, 11) ELSE {text}"
-        return [known, f"SUBSTR(REPLACE({dated} END, 'T', ' ') || {rest}, 1, 26) AS {x}_t"]
-    return [known]
-
-
-def _without_unit(text: str, written: Writing | None) -> str:
-    """The text of a number without the sign of its currency, which may stand on either side."""
-    if written is None:
-        return text
-    text = f"REPLACE({text}, '\N{MINUS SIGN}', '-')"
-    unit, n = literal(written.unit), len(written.unit)
-    if not n:
-        return text
-    signed = f"LTRIM(SUBSTR({text}, 2), {_BLANKS})"
-    return (
-        f"CASE WHEN SUBSTR({text}, 1, 1) IN ('+', '-') AND SUBSTR({signed}, 1, {n}) = {unit} "
-        f"THEN SUBSTR({text}, 1, 1) || LTRIM(SUBSTR({signed}, {n + 1}), {_BLANKS}) "
-        f"WHEN SUBSTR({text}, 1, {n}) = {unit} THEN LTRIM(SUBSTR({text}, {n + 1}), {_BLANKS}) "
-        f"WHEN SUBSTR({text}, -{n}) = {unit} "
-        f"THEN RTRIM(SUBSTR({text}, 1, LENGTH({text}) - {n}), {_BLANKS}) ELSE {text} END"
-    )
-
-
-def _as_programs_write(given: Input, x: str) -> str:
-    """The code of a name; a number, or its text as programs write it; the text of a date."""
-    if given.kind == "number":
-        return _bare_number(given, x)
-    if given.kind == "date":
-        cut = f"{_is_text(x)} AND LENGTH({_text(x)}) IN ({_LENGTHS})"
-        typed = f"TYPEOF({x}) IN ({listed(_DATES)})"
-        refused = _refused(given, x, "it held dates at fit, give a date without a zone")
-        return (
-            f"CASE WHEN {x} IS NULL THEN NULL WHEN ({cut} OR {typed}) AND {_in_calendar(f'{x}_t')} "
-            f"THEN {x}_t ELSE CAST({refused} AS VARCHAR) END"
-        )
-    return _name_code(given, x)
-
-
-def _name_code(given: Input, x: str) -> str:
-    """The code of a value that is told by its text.
-
-    A CSV reader makes numbers of "007", and booleans of "yes" and "no"; only where these can mean
-    nothing else they are names.
-    """
-    text, other = _text(x), _other(given)
-    example = next(iter(given.texts))
-    refused = _refused(given, x, f"it held text such as {example!r} at fit, load it as text")
-    padded = _refused(given, x, "it held this text without the blanks at fit, take them away")
-    unseen = f"CASE WHEN TRIM({text}, {_BLANKS}) IN ({listed(given.texts)}) THEN {padded} "
-    short = f"CASE WHEN INSTR({text}, '.') > 0 THEN RTRIM(RTRIM({text}, '0'), '.') ELSE {text} END"
-    numbers = _numbers_among(given)
-    strange = f"CASE WHEN TRIM({text}, '-.0123456789') <> '' THEN {refused} ELSE {other} END"
-    truths = {(t.lower(), code) for t, code in given.texts.items() if t.lower() in _TRUTHS}
-    by_number = _looked_up(short, numbers, strange if numbers else refused)
-    both = len(truths) == len(dict(truths)) == len(_TRUTHS)
-    by_truth = _looked_up(text, dict(sorted(truths)), other) if both else refused
-    return (
-        f"CASE WHEN {x} IS NULL THEN NULL "
-        f"WHEN {_is_text(x)} THEN {_looked_up(text, given.texts, f'{unseen}ELSE {other} END')} "
-        f"WHEN {_is_number(x)} THEN {by_number} "
-        f"WHEN TYPEOF({x}) = 'BOOLEAN' THEN {by_truth} ELSE {refused} END"
-    )
-
-
-def _numbers_among(given: Input) -> dict[str, int | str]:
-    """Codes of names that are numbers; none where some are written as no program writes them."""
-    found: dict[str, int | str] = {t: c for t, c in given.texts.items() if _is_canonical(t)}
-    if not found or any(t not in found and _LIKE_NUMBER.match(t) for t in given.texts):
-        return {}
-    marks = {f"{mark:.15g}": "NULL" for mark in given.marks if not isinstance(mark, str)}
-    zero = {"-0": found["0"]} if "0" in found else {}
-    return found | zero | marks | {"nan": "NULL"}
-
-
-def _is_canonical(text: str) -> bool:
-    """Whether a number is written as both databases write it."""
-    if re.fullmatch(r"0|-?[1-9]\d*", text, re.ASCII):
-        return True
-    fraction = re.fullmatch(r"-?\d+\.\d+", text, re.ASCII)
-    return fraction is not None and f"{float(text):.15g}" == text
-
-
-def _looked_up(x: str, codes: Mapping[str, int | str], otherwise: str) -> str:
-    cases = " ".join(f"WHEN {literal(text)} THEN {code}" for text, code in codes.items())
-    return f"CASE {x} {cases} ELSE {otherwise} END" if cases else otherwise
-
-
-def _bare_number(given: Input, x: str) -> str:
-    """A number, or the text of one as programs write it."""
-    bare, typed, like = f"{x}_t", _is_number(x), ""
-    fits = f" AND TRIM({bare}, '0123456789.eE+-') = ''"
-    if given.written is not None:
-        fits, bare = _unwritten(bare, given.written)
-        like = f" like {given.written.example}"
-        if given.written.thousands == ".":
-            # A reader of files may have taken 1.234 for a fraction.
-            typed += f" AND TYPEOF({x}) NOT IN ('real', 'FLOAT', 'DOUBLE')"
-            like += " in text, or as DECIMAL"
-    rule = f"it held numbers at fit, give a number{like}, or NULL if it is not known"
-    # STRING is text to DuckDB, and to SQLite a number, which stays as exact as it is.
-    return (
-        f"CASE WHEN {x} IS NULL THEN NULL WHEN {typed} THEN CAST({x} AS STRING) "
-        f"WHEN {_is_text(x)}{fits} THEN {bare} "
-        f"ELSE CAST({_refused(given, x, rule)} AS VARCHAR) END"
-    )
-
-
-def _unwritten(text: str, written: Writing) -> tuple[str, str]:
-    """Whether a text is written as the numbers of the fit; and the number as programs write it.
-
-    It is if it is what the number would be written as, its thousands apart or not.
-    """
-    signed = f"SUBSTR({text}, 1, 1) IN ('+', '-')"
-    bare = f"CASE WHEN {signed} THEN SUBSTR({text}, 2) ELSE {text} END"
-    apart = written.separators[:1]
-    for sign in written.separators[1:]:
-        bare = f"REPLACE({bare}, {literal(sign)}, {literal(apart)})"
-    digits = f"REPLACE({bare}, {literal(apart)}, '')" if apart else f"({bare})"
-    digits = f"REPLACE({digits}, {literal(written.decimal)}, '.')"
-    point = f"INSTR({digits} || '.', '.')"
-    whole = f"SUBSTR({digits}, 1, {point} - 1)"
-    rest = f"REPLACE(SUBSTR({digits}, {point}), '.', {literal(written.decimal)})"
-    same = f"({bare}) = {whole} || {rest}"
-    if apart:
-        parts = (f"SUBSTR({whole}, {-3 * k}, 3)" for k in range(_GROUPS, 0, -1))
-        grouped = f"LTRIM({f' || {literal(apart)} || '.join(parts)}, {literal(apart)})"
-        same += f" OR (({bare}) = {grouped} || {rest} AND ({bare}) NOT LIKE '0%')"
-    fits = (
-        f" AND ({bare}) GLOB '[0-9]*' AND ({bare}) GLOB '*[0-9]' "
-        f"AND TRIM({digits}, '0123456789.') = '' AND ({same})"
-    )
-    return fits, f"CASE WHEN {text} LIKE '-%' THEN '-' ELSE '' END || {digits}"
-
-
-def _in_calendar(x: str) -> str:
-    """Whether the text of an instant is one."""
-    year = f"CAST(SUBSTR({x}, 1, 4) AS INTEGER)"
-    leap = f"({year} % 4 = 0 AND ({year} % 100 <> 0 OR {year} % 400 = 0))"
-    last = (
-        f"CASE WHEN SUBSTR({x}, 6, 2) IN ('04', '06', '09', '11') THEN '30' "
-        f"WHEN SUBSTR({x}, 6, 2) <> '02' THEN '31' WHEN {leap} THEN '29' ELSE '28' END"
-    )
-    shape = _INSTANT.replace("0", "[0-9]").replace(":[0-9]", ":[0-5]")
-    return (
-        f"CASE WHEN {x} GLOB '{shape}' THEN SUBSTR({x}, 6, 2) BETWEEN '01' AND '12' "
-        f"AND SUBSTR({x}, 9, 2) BETWEEN '01' AND {last} AND SUBSTR({x}, 12, 2) < '24' "
-        "ELSE 1 = 0 END"
-    )
+    tests = [f"TRIM({_text(x)}, {_BLANKS}) IN ({listed(marks)})"] if marks else []
+    tests += [f"{_text(x)} = ''"] if "" not in given.texts else []
+    return f"CASE WHEN {' OR '.join(tests) or '1 = 0'} THEN NULL ELSE {x} END"
 
 
 def _value(given: Input, x: str) -> str:
-    """A number as one of 64 bits; all else as it is."""
-    if given.kind != "number":
-        return x
-    refused = _refused(given, x, "it held numbers at fit, give a number")
+    """The code of a name, a number of 64 bits, the text of an instant; an error of other types."""
+    if given.kind == "number":
+        found, type_ = _number(given, x), "DOUBLE"
+    elif given.kind == "date":
+        found, type_ = _instant(given, x), "VARCHAR"
+    else:
+        found, type_ = _name_code(given, x), "INTEGER"
+    refused = _refused(given, x, _RULES[given.kind], type_)
+    typed = _of_type(x, _TYPES[given.kind])
+    return f"CASE WHEN {x} IS NULL THEN NULL WHEN {typed} THEN {found} ELSE {refused} END"
+
+
+def _name_code(given: Input, x: str) -> str:
+    """The code of a value by its text."""
+    text, other = _text(x), _other(given)
+    padded = "it held this text without the blanks at fit, take them away"
+    refused = _refused(given, x, padded, "INTEGER")
+    cases = " ".join(f"WHEN {literal(t)} THEN {code}" for t, code in given.texts.items())
+    blanks = f"TRIM({text}, {_BLANKS}) IN ({listed(given.texts)})"
+    return f"CASE {text} {cases} ELSE CASE WHEN {blanks} THEN {refused} ELSE {other} END END"
+
+
+def _number(given: Input, x: str) -> str:
+    """A number, or the text of one as programs write it."""
+    refused = _refused(given, x, _RULES["number"], "DOUBLE")
+    bare = f"TRIM({_text(x)}, {_BLANKS})"
     # SQLite takes "1-2" for 1. But text that is compared with a number is one only as a whole, and
-    # all other text is larger. DuckDB refuses such text by itself.
-    strange = f"TYPEOF({x}) = 'text' AND NOT ({x} <= CAST('9e999' AS STRING))"
-    return f"CASE WHEN {strange} THEN {refused} ELSE CAST({x} AS DOUBLE) END"
+    # all other text is larger. STRING is a number to SQLite, and text to DuckDB, which refuses such
+    # text by itself.
+    strange = f"TYPEOF({x}) = 'text' AND NOT ({bare} <= CAST('9e999' AS STRING))"
+    odd = f"TRIM({bare}, '0123456789.eE+-') <> '' OR {strange}"
+    text = f"CASE WHEN {odd} THEN {refused} ELSE CAST({bare} AS DOUBLE) END"
+    return f"CASE WHEN {_of_type(x, _TEXT)} THEN {text} ELSE CAST({x} AS DOUBLE) END"
+
+
+def _instant(given: Input, x: str) -> str:
+    """The text of an instant, which sorts as instants do."""
+    text = _text(x)
+    rest = f"SUBSTR('{_INSTANT}', LENGTH({text}) + 1)"
+    whole = f"SUBSTR(REPLACE({text}, 'T', ' ') || {rest}, 1, 26)"
+    refused = _refused(given, x, _RULES["date"], "VARCHAR")
+    sound = f"LENGTH({text}) IN ({_LENGTHS}) AND {whole} GLOB '{_SHAPE}'"
+    return f"CASE WHEN {sound} THEN {whole} ELSE {refused} END"
 
 
 def _code(given: Input, x: str) -> str:
@@ -366,7 +238,7 @@ def _code(given: Input, x: str) -> str:
         return x
     # DuckDB holds NaN to be larger than all numbers.
     beyond = f"NOT ({x} BETWEEN -{LARGEST} AND {LARGEST})"
-    infinite = _refused(given, x, "numbers must be finite, give NULL if it is not known")
+    infinite = _refused(given, x, "numbers must be finite, give NULL if it is not known", "INTEGER")
     start = (
         f"CASE WHEN {x} IS NULL{_marked(given, x)} THEN NULL "
         f"WHEN {beyond} THEN CASE CAST({x} AS VARCHAR) WHEN 'nan' THEN NULL ELSE {infinite} END "

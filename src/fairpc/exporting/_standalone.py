@@ -76,7 +76,7 @@ class Column:
         )
 
     def _named(self, value: Any) -> int:
-        """A number or a boolean where values are told by their text."""
+        """A number or a boolean where values are known by their text."""
         if isinstance(value, bool):
             names = {text.lower(): text for text in self.texts}
             return self.texts.get(names.get(str(value).lower(), ""), self.other)
@@ -288,7 +288,7 @@ class Scorer:
         self.densities = kind(data["densities"])
 
     def predict_proba(self, row: Mapping[str, Any]) -> list[float]:
-        """P(Df = class | row) of each class; what is missing is summed out."""
+        """P(Df = class | row) of each class; what is missing is marginalised."""
         codes = [column.code(row.get(column.name)) for column in self.features]
         cell = tuple(column.code(row.get(column.name)) for column in self.sensitive)
         rest = [codes[j] for j in self.rest]

@@ -1,62 +1,67 @@
 """FairPC, NLatPC, LatNB, TwoNB, LatentDecision: their fits, files, queries and refits."""
 
-from fairpc.models._bias_account import BiasAccount
-from fairpc.models._bootstrap import MechanismIntervals, bootstrap_mechanism, intervals
-from fairpc.models._circuit_queries import FittedQueries
-from fairpc.models._classifiers import TableClassifier
-from fairpc.models._decisions import FittedDecisions, GivenRows, check_not_dask
-from fairpc.models._distribution import FairDistribution, Outcome
-from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
-from fairpc.models._fair_layers import cells_of
-from fairpc.models._file import FittedModel
-from fairpc.models._fold_classifiers import SecondRound, series_of
-from fairpc.models._forest import BoxSets, Forest
-from fairpc.models._forest_decisions import ForestDistribution
-from fairpc.models._knowledge import Knowledge
-from fairpc.models._latent import LatentDecision
-from fairpc.models._loading import MODELS, load
-from fairpc.models._model import Contribution, FairModel
-from fairpc.models._patterns import (
-    MIN_SHARE,
-    SIZE,
-    THRESHOLD,
-    Pattern,
-    Patterns,
-    Question,
-    find_patterns,
-)
-from fairpc.models._plots import (
-    COLOURS,
-    EDGE,
-    LINES,
-    MARKERS,
-    ModelPlots,
-    draw,
-    joint_set,
-    trade_off,
-)
-from fairpc.models._query_language import PART, UNKNOWN, Answer, Query, Vocabulary, parse
-from fairpc.models._refit_draws import Draws, Progress, Report, progress
-from fairpc.models._refits import Subject
-from fairpc.models._review import Quantity, Reviewed, ReviewRows
-from fairpc.models._robustness import (
-    Refit,
-    Stability,
-    stability,
-)
-from fairpc.models._rows import ROWS, Rows, digest_name, rows_fingerprint
-from fairpc.models._score_mechanism import STRAIGHT_LEVEL
-from fairpc.models._scored import Distilled
-from fairpc.models._selection import fit_auto
-from fairpc.models._strata import Strata
-from fairpc.models._tables import (
-    ROW_BYTES,
-    FittedColumns,
-    GivenTable,
-    check_not_apart,
-    memory_bytes,
-    rows_in_order,
-)
+from typing import TYPE_CHECKING
+
+from fairpc.core import on_first_use
+
+if TYPE_CHECKING:
+    from fairpc.models._bias_account import BiasAccount
+    from fairpc.models._bootstrap import MechanismIntervals, bootstrap_mechanism, intervals
+    from fairpc.models._circuit_queries import FittedQueries
+    from fairpc.models._classifiers import TableClassifier
+    from fairpc.models._decisions import FittedDecisions, GivenRows, check_not_dask
+    from fairpc.models._distribution import FairDistribution, Outcome
+    from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
+    from fairpc.models._fair_layers import cells_of
+    from fairpc.models._file import FittedModel
+    from fairpc.models._fold_classifiers import SecondRound, series_of
+    from fairpc.models._forest import BoxSets, Forest
+    from fairpc.models._forest_decisions import ForestDistribution
+    from fairpc.models._knowledge import Knowledge
+    from fairpc.models._latent import LatentDecision
+    from fairpc.models._loading import MODELS, load
+    from fairpc.models._model import Contribution, FairModel
+    from fairpc.models._patterns import (
+        MIN_SHARE,
+        SIZE,
+        THRESHOLD,
+        Pattern,
+        Patterns,
+        Question,
+        find_patterns,
+    )
+    from fairpc.models._plots import (
+        COLOURS,
+        EDGE,
+        LINES,
+        MARKERS,
+        ModelPlots,
+        draw,
+        joint_set,
+        trade_off,
+    )
+    from fairpc.models._query_language import PART, UNKNOWN, Answer, Query, Vocabulary, parse
+    from fairpc.models._refit_draws import Draws, Progress, Report, progress
+    from fairpc.models._refits import Subject
+    from fairpc.models._review import Quantity, Reviewed, ReviewRows
+    from fairpc.models._robustness import (
+        Refit,
+        Stability,
+        stability,
+    )
+    from fairpc.models._rows import ROWS, Rows, digest_name, rows_fingerprint
+    from fairpc.models._score_mechanism import STRAIGHT_LEVEL
+    from fairpc.models._scored import Distilled
+    from fairpc.models._selection import fit_auto
+    from fairpc.models._strata import Strata
+    from fairpc.models._tables import (
+        ROW_BYTES,
+        FittedColumns,
+        GivenTable,
+        check_not_apart,
+        memory_bytes,
+        rows_in_order,
+    )
 
 __all__ = [
     "Distilled",
@@ -77,3 +82,5 @@ __all__ = [
     "load",
     "stability",
 ]
+
+__getattr__, __dir__ = on_first_use(__name__)

@@ -8,54 +8,46 @@ rate of circuits lies between the groups' recorded rates where the labels allow 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from fairpc.circuit import Circuit, EMStep
 from fairpc.core import LearningError, SameAsLabelWarning, Say, check_choice, warn_caller
-from fairpc.data import BINS, EncodingOptions, ReadingProgress, TableCoding, resolve, same_as_label
+from fairpc.data import ReadingProgress, TableCoding, same_as_label
 from fairpc.learners import WIDE
 from fairpc.models._bias_account import contradictions
 from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._distribution import FairDistribution, top_rates
-from fairpc.models._fair_layers import LATENT, Layout, Model, feature_circuits
+from fairpc.models._fair_layers import LATENT, Layout, feature_circuits
 from fairpc.models._fair_rates import Limits
 from fairpc.models._fit import (
     UNOBSERVED,
     VALIDATION,
     Fitted,
     Observer,
-    Options,
-    Structure,
     fit_parameters,
     fit_starts,
 )
 from fairpc.models._forest_fit import fit_forest
 from fairpc.models._guard import Checked, check_fit
-from fairpc.models._knowledge import limits_of_coding
 from fairpc.models._label_scores import DRAWS
-from fairpc.models._priors import MECHANISM, RECIPE_MECHANISM
 from fairpc.models._rows import Rows, hold_out, joined, some_rows
 from fairpc.models._score_map_fit import limits_between, within_limits
 from fairpc.models._score_mechanism import held_limits
 from fairpc.models._selection import LabelGain, compare_labels, fit_auto
-from fairpc.models._settings import Settings, generator, refuse_rate, strata_of
-from fairpc.models._strata import Strata
-from fairpc.models._tables import GivenTable, RowReader, Training, coded_rows, listed, warn_of_leaks
+from fairpc.models._tables import GivenTable, RowReader, Training, coded_rows, warn_of_leaks
 from fairpc.structure import HELD_OUT, MODEL_METHODS, ModelMethod
+
+if TYPE_CHECKING:
+    from fairpc.models._estimators import CircuitSettings
 
 LEARNED: Final = ("FairPC", "NLatPC")
 """Models whose P(x | f, s) are learned circuits."""
 
 FOREST: Final = "forest"
-FINE_BINS: Final = 32
-FINE_LEVELS: Final = 128
-FINER: Final = 5.0
-"""A forest is cut at the table's own values: bins and levels of a column, and by how much the
-share under which levels are merged is smaller."""
 COMPARED_ROWS: Final = 20_000
 """Rows on which forest and circuits are compared."""
 FOREST_ROWS: Final = 400_000
@@ -63,86 +55,6 @@ FOREST_ROWS: Final = 400_000
 
 Triple = Sequence[Any]
 """(X, y, sensitive features)."""
-
-
-class CircuitSettings(Settings):
-    """Settings of FairPC, NLatPC, LatNB and TwoNB, and what follows from them."""
-
-    _model: Model
-
-    def _is_auto(self) -> bool:
-        """Whether the model is selected automatically."""
-        named = isinstance(self.structure, str) and self.structure == "auto"
-        return named and self._model == "FairPC" and self.init == "prior"
-
-    def _may_be_forest(self) -> bool:
-        """Whether ``auto`` may take a forest: nothing is asked for that only circuits have."""
-        circuits = self.n_components is not None or self.equal_mass or self.hold_mechanism
-        return self._is_auto() and not circuits
-
-    def _given_coding(self) -> TableCoding | None:
-        """The coding of a model whose structure is kept; None to learn one."""
-        kept = self.structure
-        return kept._coding() if isinstance(kept, FittedQueries) else None
-
-    def _strata(self, coding: TableCoding) -> Strata:
-        """The strata within which Df is independent of S, or nearly so."""
-        return strata_of(self.given, self.mechanism, coding, self.delta)
-
-    def _rng(self) -> np.random.Generator:
-        return generator(self.random_state)
-
-    def _em_options(
-        self, limits: Limits | None = None, rng: np.random.Generator | None = None
-    ) -> Options:
-        """How EM is run; settings that have the name of an option are handed on."""
-        holds = self._is_auto() or self.structure == FOREST
-        prior = RECIPE_MECHANISM if holds else MECHANISM
-        shared = {f.name for f in fields(Options)} & {f.name for f in fields(Settings)}
-        given: dict[str, Any] = {name: getattr(self, name) for name in shared}
-        given["structure"] = Structure("strudel", self.max_splits, self.patience)
-        given["mechanism_prior"] = (
-            prior if self.mechanism_prior is None else float(self.mechanism_prior)
-        )
-        given["random_state"] = self._rng() if rng is None else rng
-        return Options(**given, limits=limits)
-
-    def _limits(self, coding: TableCoding, fair_labels: Any = None) -> Limits | None:
-        """What the stated knowledge says about the groups and classes of this coding."""
-        if not self.knowledge and fair_labels is None:
-            return None
-        if self._model not in LATENT:
-            given = "fair_labels were" if fair_labels is not None else "knowledge was"
-            raise LearningError(
-                f"{given} given to {type(self).__name__}, which has no latent decision: "
-                "use FairPC or LatNB"
-            )
-        refuse_rate(self.knowledge, self.given)
-        return limits_of_coding(self.knowledge, coding)
-
-    def _encoding_options(self, table: GivenTable, *, fine: bool) -> EncodingOptions:
-        """How columns are encoded: the boxes of a forest are cut at more values than bins are."""
-        names = table.roles.names
-        options = EncodingOptions(
-            n_bins=BINS if self.n_bins is None else self.n_bins,
-            rare=self.rare,
-            numeric=table.roles.numeric,
-            categorical=resolve(names, listed(self.categorical), "categorical"),
-            numbers=self.numbers,
-            monotone=resolve(names, listed(self.monotone), "monotone"),
-        )
-        if not fine:
-            return options
-        # Every stratum needs rows: its columns stay coarse.
-        strata = resolve(names, listed(self.given), "given")
-        return replace(
-            options,
-            n_bins=FINE_BINS if self.n_bins is None else self.n_bins,
-            rare=self.rare / FINER,
-            useful=self.rare,  # whether a column is of use is no matter of how finely it is cut
-            max_levels=FINE_LEVELS,
-            apart=(strata, options) if strata else None,
-        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from fairpc.cluster import by_partition, is_dask, need_dask
 from fairpc.core import (
     AnyPath,
     Array,
@@ -30,6 +29,7 @@ from fairpc.data import (
     Warned,
     check_rows,
     check_weights,
+    is_dask,
     is_source,
     open_source,
     read_frame,
@@ -37,7 +37,6 @@ from fairpc.data import (
 )
 from fairpc.evidence import LabelBounds
 from fairpc.models._bias_account import BiasAccount, contradictions, mechanism_ranges, rates_alike
-from fairpc.models._file import save
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._model import FairModel, Threshold, equalised, fixed, for_rate
 from fairpc.models._review import Reviewable
@@ -131,6 +130,8 @@ def _streamed(
 
 
 def _lazy(model: Any, method: str, frame: Any, given: Mapping[str, Any]) -> Any:
+    from fairpc.cluster import by_partition, need_dask
+
     need_dask()
     for name, value in given.items():
         if value is not None:
@@ -297,6 +298,8 @@ class FittedDecisions(Reviewable, ABC):
 
         Of classifiers those of fairpc can be written, as numbers; others are refused.
         """
+        from fairpc.models._file import save
+
         self._fair()
         save(self, path)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from operator import attrgetter
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,36 +15,37 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 
 from fairpc.circuit import EMStep
-from fairpc.cluster import is_dask
 from fairpc.core import (
     AnyPath,
     ContradictionWarning,
     DriftWarning,
     Floats,
+    LearningError,
     Say,
     TableWarning,
     ending_on_signals,
     showing_progress,
     warn_caller,
 )
-from fairpc.data import TableCoding, is_source
-from fairpc.models._checkpoint import Checkpoint
-from fairpc.models._circuit_fit import (
-    CircuitFit,
-    CircuitSettings,
-    Triple,
-    fit_rows,
-    reporter,
-)
+from fairpc.data import BINS, EncodingOptions, TableCoding, is_dask, is_source, resolve
 from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._distribution import FairDistribution
-from fairpc.models._fair_layers import Model
-from fairpc.models._fit import Fitted, Observer
-from fairpc.models._guard import Checked
-from fairpc.models._knowledge import Knowledge
+from fairpc.models._fair_layers import LATENT, Model
+from fairpc.models._knowledge import Knowledge, limits_of_coding
 from fairpc.models._model import fixed
+from fairpc.models._priors import MECHANISM, RECIPE_MECHANISM
 from fairpc.models._rows import Rows, TrainingRows
-from fairpc.models._settings import check_beside, check_settings, serialised, small_strata
+from fairpc.models._settings import (
+    Settings,
+    check_beside,
+    check_settings,
+    generator,
+    refuse_rate,
+    serialised,
+    small_strata,
+    strata_of,
+)
+from fairpc.models._strata import Strata
 from fairpc.models._tables import (
     GivenTable,
     RowReader,
@@ -54,6 +55,101 @@ from fairpc.models._tables import (
     memory_bytes,
     note_columns,
 )
+
+if TYPE_CHECKING:
+    from fairpc.models._checkpoint import Checkpoint
+    from fairpc.models._circuit_fit import Triple
+    from fairpc.models._fair_rates import Limits
+    from fairpc.models._fit import Fitted, Options
+    from fairpc.models._guard import Checked
+
+FINE_BINS: Final = 32
+FINE_LEVELS: Final = 128
+FINER: Final = 5.0
+"""A forest circuit is cut at the table's own values: bins and levels of a column, and by how much
+the share under which levels are merged is smaller."""
+
+
+class CircuitSettings(Settings):
+    """Settings of FairPC, NLatPC, LatNB and TwoNB, and what follows from them."""
+
+    _model: Model
+
+    def _is_auto(self) -> bool:
+        """Whether the model is selected automatically."""
+        named = isinstance(self.structure, str) and self.structure == "auto"
+        return named and self._model == "FairPC" and self.init == "prior"
+
+    def _may_be_forest(self) -> bool:
+        """Whether ``auto`` may take a forest: nothing is asked for that only circuits have."""
+        circuits = self.n_components is not None or self.equal_mass or self.hold_mechanism
+        return self._is_auto() and not circuits
+
+    def _given_coding(self) -> TableCoding | None:
+        """The coding of a model whose structure is kept; None to learn one."""
+        kept = self.structure
+        return kept._coding() if isinstance(kept, FittedQueries) else None
+
+    def _strata(self, coding: TableCoding) -> Strata:
+        """The strata within which Df is independent of S, or nearly so."""
+        return strata_of(self.given, self.mechanism, coding, self.delta)
+
+    def _rng(self) -> np.random.Generator:
+        return generator(self.random_state)
+
+    def _em_options(
+        self, limits: Limits | None = None, rng: np.random.Generator | None = None
+    ) -> Options:
+        """How EM is run; settings that have the name of an option are handed on."""
+        from fairpc.models._fit import Options, Structure
+
+        holds = self._is_auto() or self.structure == "forest"
+        prior = RECIPE_MECHANISM if holds else MECHANISM
+        shared = {f.name for f in fields(Options)} & {f.name for f in fields(Settings)}
+        given: dict[str, Any] = {name: getattr(self, name) for name in shared}
+        given["structure"] = Structure("strudel", self.max_splits, self.patience)
+        given["mechanism_prior"] = (
+            prior if self.mechanism_prior is None else float(self.mechanism_prior)
+        )
+        given["random_state"] = self._rng() if rng is None else rng
+        return Options(**given, limits=limits)
+
+    def _limits(self, coding: TableCoding, fair_labels: Any = None) -> Limits | None:
+        """What the stated knowledge says about the groups and classes of this coding."""
+        if not self.knowledge and fair_labels is None:
+            return None
+        if self._model not in LATENT:
+            given = "fair_labels were" if fair_labels is not None else "knowledge was"
+            raise LearningError(
+                f"{given} given to {type(self).__name__}, which has no latent decision: "
+                "use FairPC or LatNB"
+            )
+        refuse_rate(self.knowledge, self.given)
+        return limits_of_coding(self.knowledge, coding)
+
+    def _encoding_options(self, table: GivenTable, *, fine: bool) -> EncodingOptions:
+        """How columns are encoded: the boxes of a forest are cut at more values than bins are."""
+        names = table.roles.names
+        options = EncodingOptions(
+            n_bins=BINS if self.n_bins is None else self.n_bins,
+            rare=self.rare,
+            numeric=table.roles.numeric,
+            categorical=resolve(names, listed(self.categorical), "categorical"),
+            numbers=self.numbers,
+            monotone=resolve(names, listed(self.monotone), "monotone"),
+        )
+        if not fine:
+            return options
+        # Every stratum needs rows: its columns stay coarse.
+        strata = resolve(names, listed(self.given), "given")
+        return replace(
+            options,
+            n_bins=FINE_BINS if self.n_bins is None else self.n_bins,
+            rare=self.rare / FINER,
+            useful=self.rare,  # whether a column is of use is no matter of how finely it is cut
+            max_levels=FINE_LEVELS,
+            apart=(strata, options) if strata else None,
+        )
 
 
 class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -97,6 +193,9 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
                 more, they stay on disk, structure is learned on a sample, and EM reads them in
                 parts. Half of the machine's memory by default.
         """
+        from fairpc.models._circuit_fit import CircuitFit, reporter
+        from fairpc.models._fit import Observer
+
         check_settings(self.get_params(deep=False))
         check_beside(validation_data, eval_set, callback)
         threshold = fixed(self.threshold)
@@ -146,6 +245,8 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
 
     def _checkpoint(self, path: AnyPath, max_memory: int | str | None) -> Checkpoint:
         """The checkpoint of a fit with the settings of this estimator."""
+        from fairpc.models._checkpoint import Checkpoint
+
         settings = {name: serialised(value) for name, value in self.get_params(deep=False).items()}
         settings["max_memory"] = None if max_memory is None else memory_bytes(max_memory)
         return Checkpoint.open(path, settings)
@@ -190,6 +291,8 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
 
     def _fitted_again(self, rows: Rows) -> FairDistribution:
         """The whole fit again, structure and all, to other rows of the same coding."""
+        from fairpc.models._circuit_fit import fit_rows
+
         fitted, coding = self._distribution(), self._coding()
         limits = self._limits(coding)
         rows = rows.with_strata(fitted.strata)

@@ -15,7 +15,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from fairpc.cluster import is_dask
 from fairpc.core import (
     Codes,
     ColumnWarning,
@@ -40,6 +39,7 @@ from fairpc.data import (
     TableCoding,
     fit_coding,
     identifiers,
+    is_dask,
     is_source,
     leaving_out,
     read_frame,

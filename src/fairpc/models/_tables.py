@@ -17,7 +17,6 @@ import numpy.typing as npt
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
-from fairpc.cluster import frame_table, is_dask
 from fairpc.core import LearningError, TableError, warn_caller
 from fairpc.data import (
     UNBOUNDED,
@@ -38,6 +37,7 @@ from fairpc.data import (
     check_weights,
     exactly,
     fit_coding,
+    is_dask,
     is_source,
     merged_leaks,
     open_source,
@@ -91,6 +91,8 @@ class GivenTable:
         if is_source(X) or is_dask(X):
             check_not_apart(sensitive_features=sensitive_features)
             if is_dask(X):
+                from fairpc.cluster import frame_table
+
                 source: Source = (stack or ExitStack()).enter_context(frame_table(X))
             else:
                 source = open_source(X)

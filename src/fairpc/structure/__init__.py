@@ -7,41 +7,43 @@
 
 In the order of the work (paper, Section "Structure Learning"): ``_trees`` (Chow–Liu),
 ``_compile`` (a tree as the first circuit, and parameters), ``_search`` (Strudel, exact gain: which
-edge is split on what, and when to stop), ``_split`` (what a split does), ``_learn`` (``learn``,
-``learn_cells`` and ``learn_mixture``, which do all of it). ``_hidden`` and ``_ensemble`` are the
+edge is split on what, and when to stop), ``_split`` (what a split does), ``_learn`` (``learn``
+and ``learn_cells``, which do all of it). ``_hidden`` and ``_ensemble`` are the
 densities without determinism, whose states are latent and fitted by EM of their own. Compiled
 kernels are imported when something is learned.
 """
 
-from fairpc.structure._compile import (
-    Smoothing,
-    compile_tree,
-    graft,
-    tree_circuit,
-    vtree_of_tree,
-)
-from fairpc.structure._ensemble import Ensemble, HiddenTrees, component_weights, learn_ensemble
-from fairpc.structure._hidden import HiddenTree, soft_clusters
-from fairpc.structure._learn import (
-    CellCircuits,
-    CellSearch,
-    Mixture,
-    bootstrap_weights,
-    learn,
-    learn_cells,
-    learn_mixture,
-)
-from fairpc.structure._search import (
-    HELD_OUT,
-    METHODS,
-    MODEL_METHODS,
-    Gain,
-    ModelMethod,
-    Step,
-    Stop,
-    Strudel,
-)
-from fairpc.structure._trees import Tree, chow_liu
+from typing import TYPE_CHECKING
+
+from fairpc.core import on_first_use
+
+if TYPE_CHECKING:
+    from fairpc.structure._compile import (
+        Smoothing,
+        compile_tree,
+        graft,
+        vtree_of_tree,
+    )
+    from fairpc.structure._ensemble import Ensemble, HiddenTrees, component_weights, learn_ensemble
+    from fairpc.structure._hidden import HiddenTree, soft_clusters
+    from fairpc.structure._learn import (
+        CellCircuits,
+        CellSearch,
+        bootstrap_weights,
+        learn,
+        learn_cells,
+    )
+    from fairpc.structure._search import (
+        HELD_OUT,
+        METHODS,
+        MODEL_METHODS,
+        Gain,
+        ModelMethod,
+        Step,
+        Stop,
+        Strudel,
+    )
+    from fairpc.structure._trees import Tree, chow_liu
 
 __all__ = [
     "HELD_OUT",
@@ -53,7 +55,6 @@ __all__ = [
     "Gain",
     "HiddenTree",
     "HiddenTrees",
-    "Mixture",
     "Smoothing",
     "Step",
     "Stop",
@@ -67,8 +68,8 @@ __all__ = [
     "learn",
     "learn_cells",
     "learn_ensemble",
-    "learn_mixture",
     "soft_clusters",
-    "tree_circuit",
     "vtree_of_tree",
 ]
+
+__getattr__, __dir__ = on_first_use(__name__)

@@ -9,7 +9,7 @@ Laplace smoothing or shrinkage: a sum with counts c (Equation 1 of the paper) ge
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -20,8 +20,6 @@ from fairpc.circuit import INDICATOR, PRODUCT, Circuit, CircuitBuilder, Vtree
 from fairpc.core import Codes, Floats, Int32s, Ints, LearningError, check_choice, check_number
 from fairpc.structure._trees import Tree, offsets
 
-Shape = Literal["balanced", "right-linear"]
-SHAPES: Final = ("balanced", "right-linear")
 Base = Literal["uniform", "marginal"]
 BASES: Final = ("uniform", "marginal")
 
@@ -29,20 +27,18 @@ _Branch = int | tuple["_Branch", "_Branch"]
 """A vtree while it grows: a variable, or what is left and right of a node."""
 
 
-def vtree_of_tree(tree: Tree, shape: Shape = "balanced") -> Vtree:
+def vtree_of_tree(tree: Tree) -> Vtree:
     """A vtree along a tree: a variable with children is left of all that is below it.
 
-    Siblings (and the roots of a forest) are joined pairwise in halves ("balanced",
-    as in the reference), or one after the other ("right-linear"). Nodes are
-    numbered children first, left before right.
+    Siblings (and the roots of a forest) are joined pairwise in halves, as in the reference. Nodes
+    are numbered children first, left before right.
     """
-    check_choice("shape", shape, SHAPES)
     children = tree.children()
     top: dict[int, _Branch] = {}
     for v in tree.order[::-1].tolist():
         below = [top[c] for c in children[v]]
-        top[v] = (v, _join(below, shape)) if below else v
-    stack = [_join([top[r] for r in tree.roots], shape)]
+        top[v] = (v, _join(below)) if below else v
+    stack = [_join([top[r] for r in tree.roots])]
     branches: list[_Branch] = []
     while stack:
         branches.append(branch := stack.pop())
@@ -59,16 +55,11 @@ def vtree_of_tree(tree: Tree, shape: Shape = "balanced") -> Vtree:
     return Vtree(np.arange(len(branches)), left, right, variable)
 
 
-def _join(branches: list[_Branch], shape: Shape) -> _Branch:
+def _join(branches: list[_Branch]) -> _Branch:
     if len(branches) == 1:
         return branches[0]
-    if shape == "balanced":
-        half = len(branches) // 2
-        return _join(branches[:half], shape), _join(branches[half:], shape)
-    top = branches[-1]
-    for branch in branches[-2::-1]:
-        top = branch, top
-    return top
+    half = len(branches) // 2
+    return _join(branches[:half]), _join(branches[half:])
 
 
 def parents_and_depths(vtree: Vtree) -> tuple[Ints, Ints]:
@@ -165,16 +156,6 @@ def compile_tree(tree: Tree, vtree: Vtree, arities: npt.ArrayLike) -> Skeleton:
                 "and child nor siblings in the tree: make the vtree from this tree"
             )
     return nodes.skeleton()
-
-
-def tree_circuit(tree: Tree, vtree: Vtree, variables: Mapping[str, int]) -> Circuit:
-    """The circuit of :func:`compile_tree` with uniform parameters, to be learned.
-
-    ``variables`` maps names to numbers of values, in the order of the tree's variables.
-    """
-    skeleton = compile_tree(tree, vtree, list(variables.values()))
-    builder = CircuitBuilder(variables)
-    return builder.build(graft_skeleton(builder, skeleton, None, vtree, range(len(variables))))
 
 
 def _leaves(

@@ -73,55 +73,6 @@ def pair_information(counts, start, possible, free, pseudocount, result):
                 result[j, i] = result[i, j]
 
 
-@strict_inner_kernel
-def popcount(x):
-    """Number of bits set."""
-    x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return (x * np.uint64(0x0101010101010101)) >> np.uint64(56)
-
-
-@strict_kernel
-def bit_products(columns, w, start, plane, bits, gram):
-    """Weighted joint counts of planes by counting bits, 64 rows at a time; weights are whole.
-
-    A weight is the sum of its binary digits: each digit adds one count, over
-    the rows that have it. ``bits`` is room for a row of words per plane, and for two more; all
-    are zero.
-    """
-    m, n = columns.shape
-    n_planes, words = len(gram), bits.shape[1]
-    digit = bits[n_planes]
-    part = bits[n_planes + 1]
-    for j in range(m):
-        for r in range(n):
-            v = columns[j, r]
-            p = plane[start[j] + v] if v >= 0 else plane[start[m] + j]
-            if p >= 0:
-                bits[p, r >> 6] |= np.uint64(1) << np.uint64(r & 63)
-    most = 0.0
-    for r in range(n):
-        if w[r] > most:
-            most = w[r]
-    power = 1
-    while power <= most:
-        for k in range(words):
-            digit[k] = 0
-        for r in range(n):
-            if np.int64(w[r]) & power:
-                digit[r >> 6] |= np.uint64(1) << np.uint64(r & 63)
-        for p in range(n_planes):
-            for k in range(words):
-                part[k] = bits[p, k] & digit[k]
-            for q in range(p + 1):
-                count = np.uint64(0)
-                for k in range(words):
-                    count += popcount(part[k] & bits[q, k])
-                gram[p, q] += np.float64(count) * power
-        power *= 2
-
-
 @strict_kernel
 def row_products(columns, w, start, plane, held, gram):
     """Weighted joint counts of planes, row by row over those that are ``held``; any weights."""

@@ -3,10 +3,6 @@
 The sub-circuits P(x | cell) of a larger model are learned together (paper,
 Section "Structure Learning"): one queue of edges over all cells, so that splits
 go where most rows are, and one validation likelihood that says when to stop.
-
-A mixture Σ_k π_k P_k(x) has such circuits as components. Choosing one structure by validation is
-unstable on small data; a mixture of structures, each learned on its own reweighted rows, is not.
-The weights π are those under which held-out rows are likeliest.
 """
 
 from __future__ import annotations
@@ -19,20 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.circuit import Circuit, CircuitBuilder
-from fairpc.core import Codes, Floats, Ints, LearningError, check_choice, check_number
+from fairpc.core import Codes, Floats, Ints, LearningError, check_choice
 from fairpc.data import Table, distinct_rows
 from fairpc.structure._compile import (
     LearnedCell,
-    Shape,
     Smoothing,
     compile_tree,
-    graft,
     graft_skeleton,
     tree_counts,
     vtree_of_tree,
 )
-from fairpc.structure._ensemble import Ensemble, component_weights, learn_ensemble
-from fairpc.structure._hidden import soft_clusters
+from fairpc.structure._ensemble import Ensemble, learn_ensemble
 from fairpc.structure._search import METHODS, Method, MethodName, Step, Strudel
 from fairpc.structure._trees import (
     Criterion,
@@ -45,8 +38,6 @@ from fairpc.structure._trees import (
 
 TreeChoice = Literal["pooled", "cell"]
 TREE_CHOICES: Final = ("pooled", "cell")
-Diversity = Literal["bootstrap", "clusters"]
-DIVERSITIES: Final = ("bootstrap", "clusters")
 Seed = int | np.random.Generator | None
 
 
@@ -119,7 +110,6 @@ class CellSearch:
             "chow-liu" for trees without any split.
         trees: what each cell starts from: the Chow–Liu tree of all cells' rows together
             ("pooled", as in the paper), that of its own rows ("cell"), or given trees.
-        vtree: shape of the vtrees.
         prune: criterion by which tree edges are left out.
         smoothing: strength of Laplace smoothing, or a :class:`Smoothing`.
         structure_weights: per cell, weights of its rows for trees and splits where they differ
@@ -134,7 +124,6 @@ class CellSearch:
         validation: Sequence[Table] | None = None,
         method: Method | MethodName = "strudel",
         trees: TreeChoice | Tree | Sequence[Tree] = "pooled",
-        vtree: Shape = "balanced",
         prune: Criterion | None = None,
         smoothing: Smoothing | float = 1.0,
         structure_weights: Sequence[npt.ArrayLike] | None = None,
@@ -161,7 +150,7 @@ class CellSearch:
             held_out = None if validation is None else validation[i]
             codes, weights = _stacked(cells[i], choice[i], held_out)
             filled = completed(codes, tree, counts[i], cells[i].arities, rng)
-            shape = vtree_of_tree(tree, vtree)
+            shape = vtree_of_tree(tree)
             skeleton = compile_tree(tree, shape, cells[i].arities)
             rows.append(CellRows(*_merged(filled, weights, cells[i].arities), shape, skeleton))
         self._search = method.search(SplitState(rows, cells[0].arities, self._smoothing), rng)
@@ -212,7 +201,6 @@ def learn(
     validation: Table | None = None,
     validation_fraction: float = 0.1,
     tree: Tree | None = None,
-    vtree: Shape = "balanced",
     prune: Criterion | None = None,
     smoothing: Smoothing | float = 1.0,
     random_state: Seed = None,
@@ -235,16 +223,16 @@ def learn(
             Strudel or an ensemble. They do not enter the parameters. Gain needs none and takes
             none.
         tree: tree to start from; the Chow–Liu tree by default.
-        vtree, prune, smoothing, callback: as in :func:`learn_cells`. An ensemble has no use
-            for these, nor for a tree.
+        prune, smoothing, callback: as in :func:`learn_cells`. An ensemble has no use for these,
+            nor for a tree.
         random_state: seed of what is random: the held-out rows, completions of rows
             with missing values, Strudel's random heuristics, starts of an ensemble.
     """
     rng = np.random.default_rng(random_state)
     if method == "ensemble" or isinstance(method, Ensemble):
-        if (tree, vtree, prune, smoothing, callback) != (None, "balanced", None, 1.0, None):
+        if (tree, prune, smoothing, callback) != (None, None, 1.0, None):
             raise LearningError(
-                "method 'ensemble' has no use for tree, vtree, prune, smoothing and callback: "
+                "method 'ensemble' has no use for tree, prune, smoothing and callback: "
                 "leave them out, or take a method that searches"
             )
         check_table(table, lenient=True)
@@ -264,104 +252,12 @@ def learn(
         validation=None if validation is None else [validation],
         method=method,
         trees="pooled" if tree is None else tree,
-        vtree=vtree,
         prune=prune,
         smoothing=smoothing,
         random_state=rng,
         callback=callback,
     )
     return learned.circuit(0)
-
-
-@dataclass(frozen=True, eq=False)
-class Mixture:
-    """Circuits over the same variables, and their weights."""
-
-    components: tuple[Circuit, ...]
-    weights: Floats
-
-    def circuit(self, variable: str | None = None) -> Circuit:
-        """The mixture as one circuit.
-
-        ``variable`` names a component variable, which becomes the last one: the
-        circuit is then deterministic in it. Without, the components are marginalised at
-        the root; each of them stays deterministic below it.
-        """
-        names = dict(
-            zip(self.components[0].names, self.components[0].arities.tolist(), strict=True)
-        )
-        if variable in names:
-            raise LearningError(f"there is a variable {variable!r} already: choose another name")
-        if variable is not None:
-            names[variable] = len(self.components)
-        builder = CircuitBuilder(names)
-        roots = []
-        for k, component in enumerate(self.components):
-            root = graft(builder, component, range(len(component.names)), key=k)
-            if variable is not None:
-                root = builder.product(root, builder.indicator(variable, k))
-            roots.append(root)
-        return builder.build(builder.sum(roots, self.weights.tolist()))
-
-
-def learn_mixture(
-    table: Table,
-    n_components: int = 4,
-    *,
-    diversity: Diversity = "bootstrap",
-    methods: Sequence[Method | MethodName] = ("gain",),
-    validation: Table | None = None,
-    validation_fraction: float = 0.1,
-    smoothing: Smoothing | float = 1.0,
-    random_state: Seed = None,
-    callback: Callable[[Step], None] | None = None,
-) -> Mixture:
-    """Learn a mixture of circuits.
-
-    Args:
-        table: weighted rows.
-        n_components: number of circuits.
-        diversity: "bootstrap": each structure is learned on Bayesian-bootstrap weights
-            (Exponential(1) a row, a row of whole weight n counting as n), its parameters on
-            all rows. "clusters": each circuit is learned on the rows' posteriors of one
-            class of a latent class model.
-        methods: methods of the components, in turn.
-        validation: held-out rows for the weights of components, and for Strudel's stop.
-        validation_fraction: share of the rows held out where there are none.
-        smoothing: as in :func:`learn`.
-        random_state: seed.
-        callback: called with each step of each component's search.
-    """
-    check_table(table)
-    check_choice("diversity", diversity, DIVERSITIES)
-    check_number("n_components", n_components, 1)
-    if not methods:
-        raise LearningError("methods is empty: name at least one")
-    rng = np.random.default_rng(random_state)
-    train, held_out = table, validation
-    if held_out is None:
-        train, held_out = hold_out(table, validation_fraction, rng)
-    shares = soft_clusters(train, n_components, rng) if diversity == "clusters" else None
-    components = []
-    for k in range(n_components):
-        rows = train
-        if shares is None:
-            structure = bootstrap_weights(train, rng)
-        else:
-            structure = train.weights * shares[:, k]
-            rows = Table.of(train.codes, structure, arities=train.arities, names=train.names)
-        learned = learn_cells(
-            [rows],
-            validation=[held_out],
-            method=methods[k % len(methods)],
-            smoothing=smoothing,
-            structure_weights=[structure],
-            random_state=rng,
-            callback=callback,
-        )
-        components.append(learned.circuit(0))
-    scores = np.stack([c.log_marginal(held_out.codes) for c in components], axis=1)
-    return Mixture(tuple(components), component_weights(scores, held_out.weights))
 
 
 def bootstrap_weights(table: Table, rng: np.random.Generator) -> Floats:

@@ -156,7 +156,7 @@ class Search(Iterator[Step]):
     best_split: int = 0  #: number of splits of the best iterate
     history: list[Step] = field(default_factory=list)
     _done: bool = False
-    _queued: int = 0  #: edges that the queue has been told of, when it was asked last
+    _queued: int = 0  #: edges that the queue knew when it was asked last
     _interrupts: _Interrupts | None = None
 
     def __post_init__(self) -> None:

@@ -35,9 +35,6 @@ CRITERIA: Final = ("aic", "bic")
 PSEUDOCOUNT: Final = 1.0
 """Prior rows per cell of a 2×2 table, the reference's choice; see :func:`mutual_information`."""
 
-_MOST: Final = 1 << 20
-"""Weights above have too many binary digits to be counted digit by digit."""
-
 
 def check_table(table: Table, *, lenient: bool = False) -> None:
     """Raise a LearningError for a table that no structure can be learned from.
@@ -79,26 +76,19 @@ def pair_counts(columns: Codes, weights: Floats, sizes: Integers) -> Floats:
 
     ``columns`` holds one row per variable (-1 = missing). Values are stacked:
     value v of variable j is row ``offsets(sizes)[j] + v`` of the result, so that a
-    diagonal block holds the counts of one variable. The Gram matrix of the planes is
-    taken on packed bits, 64 rows at a time, where weights are whole numbers, and
-    over the planes that hold in each row otherwise.
+    diagonal block holds the counts of one variable.
     """
     from fairpc.structure import _kernels
 
     columns, weights = readonly(np.ascontiguousarray(columns)), readonly(weights)
     start = offsets(sizes)
-    n_variables, n_rows = columns.shape
-    n_values = int(start[-1])
+    n_variables, n_values = len(columns), int(start[-1])
     single = np.zeros(n_values + n_variables)
     plane = np.empty(n_values + n_variables, np.int64)
     n_planes = _kernels.number_planes(columns, weights, start, single, plane)
     gram = np.zeros((n_planes, n_planes))
-    if n_rows and weights.max() < _MOST and (weights == np.floor(weights)).all():
-        bits = np.zeros((n_planes + 2, (n_rows + 63) // 64), np.uint64)
-        _kernels.bit_products(columns, weights, start, plane, bits, gram)
-    else:
-        held = np.empty(n_variables, np.int64)
-        _kernels.row_products(columns, weights, start, plane, held, gram)
+    held = np.empty(n_variables, np.int64)
+    _kernels.row_products(columns, weights, start, plane, held, gram)
     counts = np.zeros((n_values, n_values))
     _kernels.expand(gram, plane, single, start, np.empty(len(single)), counts)
     return counts

@@ -1,0 +1,41 @@
+"""Rooms whose names are loaded when they are first used.
+
+A room imports its names for type checkers alone, and this reads them from there::
+
+    if TYPE_CHECKING:
+        from fairpc.evidence._gaps import parity
+
+    __getattr__, __dir__ = on_first_use(__name__)
+
+So a name is listed once, editors and type checkers see where it comes from, and whoever asks for
+one name does not load the modules of all others.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+
+def on_first_use(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` (PEP 562) of what imports names under ``TYPE_CHECKING``."""
+    room: Any = sys.modules[module]
+    source = room.__spec__.loader.get_source(module)
+    blocks = (node for node in ast.parse(source).body if isinstance(node, ast.If))
+    imports = (node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom))
+    homes = {a.asname or a.name: (node.module, a.name) for node in imports for a in node.names}
+
+    def load(name: str) -> Any:
+        home, known = homes.get(name, (None, name))
+        if home is None:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        if home == module:  # a room of the package
+            return import_module(f"{module}.{name}")
+        value = getattr(import_module(home), known)
+        setattr(room, name, value)
+        return value
+
+    return load, lambda: sorted(set(room.__all__ if hasattr(room, "__all__") else homes))
