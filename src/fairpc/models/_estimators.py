@@ -33,13 +33,15 @@ from fairpc.models._circuit_fit import (
     CircuitFit,
     CircuitSettings,
     Triple,
-    fit_rows,
+    fit_circuits,
+    forest_start,
     reporter,
 )
 from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fair_layers import Model
 from fairpc.models._fit import Fitted, Observer
+from fairpc.models._forest_fit import fit_forest
 from fairpc.models._guard import Checked
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._model import fixed
@@ -187,7 +189,10 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         fitted, coding = self._distribution(), self._coding()
         limits = self._limits(coding)
         rows = rows.with_strata(fitted.strata)
-        return fit_rows(self, rows, coding, limits, forest=fitted.is_forest).distribution
+        if fitted.is_forest:
+            start = forest_start(self, rows, coding, limits)
+            return fit_forest(start, self._em_options(limits)).distribution
+        return fit_circuits(self, rows, coding, limits).distribution
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
