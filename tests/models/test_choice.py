@@ -39,7 +39,7 @@ def drifting(seed: int, n: int) -> Rows:
 
 def compared(rows: Rows, seed: int = 0, options: Options = AUTO) -> LabelGain:
     rng = np.random.default_rng(seed)
-    return compare_labels(rows, label_scores(rows, None, rng), None, options, rng)
+    return compare_labels(rows, label_scores(rows, None, rng), options, rng)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -342,7 +342,10 @@ def round_number(below: float, above: float) -> float:
         step = 10.0**exponent
         if step == 0:
             continue
-        candidate = float(f"{math.floor(above / step)}e{exponent}")
+        multiple = math.floor(above / step)
+        if multiple * step < below - 1e-9 * largest:
+            continue  # a rounded product tells most of them apart, and faster than text
+        candidate = float(f"{multiple}e{exponent}")
         if below < candidate <= above:
             return candidate
     return above

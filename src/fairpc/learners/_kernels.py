@@ -13,7 +13,7 @@ import numpy as np
 
 from fairpc.core._compiling import inner_kernel, kernel, strict_inner_kernel, strict_kernel
 
-BLOCK = 256  # rows that stay near the processor while all saved trees are asked
+BLOCK = 256  # rows that stay near the processor while all trees are asked
 
 
 @strict_inner_kernel
@@ -204,15 +204,26 @@ def grow(cells, rows, gradient, hessian, drawn, limits, work, divided, stays, va
 
 @kernel
 def add_trees(x, divided, stays, values, odds):
-    """Add what trees (``Divisions``) say of the places ``x`` of rows to their odds."""
+    """Add what trees (``Divisions``) of at most 256 leaves say of the places ``x`` of rows."""
     n_trees, n_divisions = divided.shape[:2]
-    for t in range(n_trees):
-        for r in range(len(odds)):
-            leaf = 0
+    n_rows = len(odds)
+    leaf = np.empty(BLOCK, np.uint8)
+    for first in range(0, n_rows, BLOCK):
+        n_block = min(BLOCK, n_rows - first)
+        for t in range(n_trees):
+            for i in range(n_block):
+                leaf[i] = 0
             for k in range(n_divisions):
-                if divided[t, k, 0] == leaf and not stays[t, k, x[divided[t, k, 1], r]]:
-                    leaf = k + 1
-            odds[r] += values[t, leaf]
+                if divided[t, k, 0] < 0:
+                    break
+                column, keeps = x[divided[t, k, 1]], stays[t, k]
+                divides, new = np.uint8(divided[t, k, 0]), np.uint8(k + 1)
+                # All rows are looked at, without a branch: guessing wrongly takes longer.
+                for i in range(n_block):
+                    goes = (leaf[i] == divides) & (not keeps[column[np.uint32(first + i)]])
+                    leaf[i] = new if goes else leaf[i]
+            for i in range(n_block):
+                odds[first + i] += values[t, leaf[i]]
 
 
 @inner_kernel

@@ -236,7 +236,7 @@ class CircuitFit:
         self.say("which tells held-out labels better, circuits or a forest")
         bins = BINS if self.settings.n_bins is None else self.settings.n_bins
         rows = coarser(start.rows, training.coding.features.ordered, bins, self.settings.rare)
-        return compare_labels(rows, start.scores, start.rates, options, rng)
+        return compare_labels(rows, start.scores, options, rng)
 
     def _checked(self, training: Training, fitted: Fitted, limits: Limits | None) -> Checked:
         """What held-out labels say of a fit; the check draws random numbers of its own.

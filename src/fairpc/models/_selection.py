@@ -418,16 +418,14 @@ def coarser(rows: Rows, ordered: Sequence[bool], n_bins: int, rare: float) -> Ro
 
 
 def compare_labels(
-    rows: Rows, scores: Scores, rates: TopRates | None, options: Options, rng: np.random.Generator
+    rows: Rows, scores: Scores, options: Options, rng: np.random.Generator
 ) -> LabelGain:
     """The score against trees and, where these are behind but not clearly, a round of the recipe.
 
-    Folds are compared one after the other, and no more than it takes. ``rates`` are those of the
-    score, if they are known already.
+    Folds are compared one after the other, and no more than it takes.
     """
-    if rates is None:
-        quiet = replace(options, random_state=rng)
-        rates = fit_mechanism(score_bins(rows, scores), quiet).distribution.top_rates
+    quiet = replace(options, random_state=rng)
+    rates = fit_mechanism(score_bins(rows, scores), quiet).distribution.top_rates
     # Both are held to the model: where its assumptions fail, no model tells labels as well as a
     # classifier that is free of them.
     scores = held_to_model(rows, scores, rates)
