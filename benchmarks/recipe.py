@@ -25,7 +25,7 @@ from fairpc.models import FairDistribution, Rows
 from fairpc.models._components import TREES, assemble, learn_component
 from fairpc.models._fair_rates import TopRates
 from fairpc.models._fit import Structure, fit, label_cells, learn_structure
-from fairpc.models._forest_fit import fit_forest
+from fairpc.models._forest_fit import ForestStart, fit_forest
 from fairpc.models._rows import joined
 from fairpc.models._selection import AUTO, Stage, fit_auto
 from reproduction.distributions import (
@@ -76,7 +76,7 @@ def paper_refitted(fold: FoldRows, seed: int) -> FairDistribution:
 
 def forest(fold: FoldRows, seed: int) -> FairDistribution:
     options = replace(AUTO, random_state=seed)
-    return fit_forest(joined(fold.train, fold.valid), options=options).distribution
+    return fit_forest(ForestStart.of(joined(fold.train, fold.valid)), options).distribution
 
 
 METHODS: dict[str, Callable[[FoldRows, int], FairDistribution]] = {

@@ -15,7 +15,7 @@ from fairpc.models._components import DistinctRows, cell_posterior
 from fairpc.models._fair_layers import DF, Layout, S
 from fairpc.models._fair_rates import BalancedPlan, Places
 from fairpc.models._fit import Options, Structure, fit
-from fairpc.models._forest_fit import fit_forest
+from fairpc.models._forest_fit import ForestStart, fit_forest
 from fairpc.models._selection import fit_auto
 from fairpc.models._strata import MAX_STRATA, UNDIVIDED
 from models.tables import SHORT, random_rows
@@ -98,7 +98,7 @@ def test_both_independencies_hold_in_a_forest_whose_queries_are_those_of_its_cir
     within: bool,
 ) -> None:
     rows = strata_rows(5, 500, 3, 0.15, within=within)
-    m = fit_forest(rows, options=replace(SHORT, max_iter=40)).distribution
+    m = fit_forest(ForestStart.of(rows), replace(SHORT, max_iter=40)).distribution
     assert largest_dependence(m) < 1e-9
     plain = FairDistribution("FairPC", m.layout, m.circuit)
     assert m.n_edges == plain.n_edges

@@ -16,7 +16,7 @@ from fairpc.models import _forest_fit as forest_fit
 from fairpc.models import _label_scores as label_scores
 from fairpc.models import _score_mechanism as score_mechanism
 from fairpc.models._fair_rates import Limits
-from fairpc.models._forest_fit import fit_forest
+from fairpc.models._forest_fit import ForestStart, fit_forest
 from fairpc.models._label_scores import dealt
 from fairpc.models._score_map_fit import LEAST_ALTERED
 from fairpc.models._selection import AUTO
@@ -60,7 +60,9 @@ def with_range(
     rows: Rows, *, between: bool = True, **changed: Any
 ) -> tuple[ForestDistribution, Array]:
     """The same, and the range of P(D = 1 | Df = f, s) that its held-out labels leave."""
-    done = fit_forest(rows, options=replace(OPTIONS, **changed), between=between)
+    options = replace(OPTIONS, **changed)
+    start = ForestStart.of(rows, limits=options.limits, between=between)
+    done = fit_forest(start, options)
     m, bounds = done.distribution, done.label_bounds
     assert isinstance(m, ForestDistribution)
     assert np.isfinite(m.circuit.parameters).all()
@@ -260,7 +262,7 @@ def test_labels_that_nobody_altered_are_altered_by_chance_alone() -> None:
 def test_a_known_mechanism_is_found(seed: int) -> None:
     """Within .06 of 6,000 rows: .03 was seen, bins of 300 rows leave an error of .03 each."""
     rows, f = logistic(seed, 6000)
-    m = fit_forest(rows, ordered=[True] * 5, options=replace(OPTIONS, random_state=seed))
+    m = fit_forest(ForestStart.of(rows, [True] * 5), replace(OPTIONS, random_state=seed))
     found = m.distribution
     np.testing.assert_allclose(found.mechanism[:, :, 1], STRONG, atol=0.06)
     assert found.decision_rate[0, 1] == pytest.approx(f.mean(), abs=0.04)
@@ -279,11 +281,11 @@ def test_bent_labels_are_seen_to_be_bent() -> None:
 @pytest.mark.slow
 def test_a_mechanism_is_found_in_rows_drawn_from_a_forest() -> None:
     """The forest's own family: its rows, bent by its own mechanism, give both back."""
-    first = fit_forest(logistic(4, 6000)[0], options=OPTIONS).distribution
+    first = fit_forest(ForestStart.of(logistic(4, 6000)[0]), OPTIONS).distribution
     drawn = first.circuit.sample(8000, np.random.default_rng(0))
     layout = first.layout
     rows = Rows.of(drawn[:, 0], drawn[:, layout.d], drawn[:, list(layout.x)])
-    again = fit_forest(rows, options=OPTIONS).distribution
+    again = fit_forest(ForestStart.of(rows), OPTIONS).distribution
     np.testing.assert_allclose(again.mechanism, first.mechanism, atol=0.08)
     one, two = (m.decision(rows.s, rows.x)[:, 1] for m in (first, again))
     assert np.corrcoef(one, two)[0, 1] > 0.95
@@ -329,7 +331,7 @@ def test_rows_without_both_group_and_label_are_refused() -> None:
     s, d = [0, 1, -1, -1], [-1, -1, 0, 1]
     rows = Rows.of(s, d, [[0], [1], [0], [1]])
     with pytest.raises(LearningError, match="no row has both a group and a label"):
-        fit_forest(rows, options=OPTIONS)
+        fit_forest(ForestStart.of(rows), OPTIONS)
 
 
 def test_three_classes_and_three_groups() -> None:
@@ -382,7 +384,7 @@ def test_known_decisions_move_the_mechanism() -> None:
 def test_equal_mass_is_refused() -> None:
     rows, _ = logistic(12, 50)
     with pytest.raises(LearningError, match="equal_mass and structure='forest' cannot be"):
-        fit_forest(rows, options=replace(OPTIONS, equal_mass=True))
+        fit_forest(ForestStart.of(rows), replace(OPTIONS, equal_mass=True))
 
 
 # --- tables of every kind ---------------------------------------------------------------------
@@ -425,7 +427,7 @@ def test_a_group_whose_labels_are_all_alike() -> None:
 def test_evaluation_rows_are_scored_at_the_end() -> None:
     rows, _ = logistic(16, 300)
     test = logistic(17, 100)[0]
-    done = fit_forest(rows, evaluation={"test": test}, options=OPTIONS)
+    done = fit_forest(ForestStart.of(rows), OPTIONS, {"test": test})
     logs = done.distribution.log_likelihood(test.s, test.d, test.x)
     assert done.history["test"][-1] == pytest.approx(logs.mean())
     assert len(done.history["test"]) == len(done.history["objective"])

@@ -1,5 +1,6 @@
 """Tables of integer codes: the form in which data reach circuits and learners."""
 
+from fairpc.data._binning import merged_bins
 from fairpc.data._coding import (
     CODING_FIELDS,
     Encoding,
@@ -39,7 +40,14 @@ from fairpc.data._files import (
     reason_of,
     write_table,
 )
-from fairpc.data._fit_column import BINS, IDENTIFIES, EncodingOptions, NumberModel, identifies
+from fairpc.data._fit_column import (
+    BINS,
+    IDENTIFIES,
+    EncodingOptions,
+    NumberModel,
+    identifies,
+    merge_rare,
+)
 from fairpc.data._frame import (
     Frame,
     check_rows,

@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.core import Bools, Codes, Floats
+from fairpc.core import Bools, Codes, Floats, Ints
 from fairpc.data._column_summary import run_starts
 
 FINE: Final = 64
@@ -114,6 +114,14 @@ def distinct_edges(atoms: Atoms, rare: float) -> tuple[float, ...]:
     bins = _runs(atoms, np.zeros(len(atoms.values), np.bool_), len(atoms.values))
     _merge_small(bins, rare * float(atoms.weights.sum()))
     return _edges(atoms, bins)
+
+
+def merged_bins(classes: Floats, n_bins: int) -> Ints:
+    """Of bins, with a weight per class, which of about ``n_bins`` each joins; as by edges."""
+    n = len(classes)
+    bins = _Bins(list(range(n)), classes.sum(axis=1).tolist(), [False] * n, list(classes))
+    _merge_by_class(bins, n_bins)
+    return np.searchsorted(bins.start, np.arange(n), side="right") - 1
 
 
 def bin_codes(edges: tuple[float, ...], data: npt.NDArray[np.generic]) -> Codes:
@@ -334,7 +342,10 @@ def round_number(below: float, above: float) -> float:
         step = 10.0**exponent
         if step == 0:
             continue
-        candidate = float(f"{math.floor(above / step)}e{exponent}")
+        multiple = math.floor(above / step)
+        if multiple * step < below - 1e-9 * largest:
+            continue  # a rounded product tells most of them apart, and faster than text
+        candidate = float(f"{multiple}e{exponent}")
         if below < candidate <= above:
             return candidate
     return above

@@ -35,6 +35,7 @@ from fairpc.learners._design import (
     INFORMATIVE,
     WIDE,
     ClassifierKind,
+    EncodedTable,
     coded_columns,
     design,
     distinct,

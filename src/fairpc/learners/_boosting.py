@@ -167,34 +167,40 @@ class Grower:
             np.empty(n_leaves),
         )
         at = np.empty(cells.x.shape[1], np.int64)
-        return cls(cells, rows.astype(np.uint32), limits, work, at)
+        # Limits of one type, so that one kernel is compiled for all.
+        return cls(cells, rows.astype(np.uint32), TreeLimits(*map(float, limits)), work, at)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Leaves of a tree, and columns."""
         return len(self.work[-1]), len(self.cells.named)
 
-    def grow(self, gradient: Floats, hessian: Floats, drawn: Floats) -> Divisions:
+    def room(self, n_trees: int) -> Divisions:
+        """Where so many trees are written."""
+        n, n_places = self.shape[0], int(self.cells.start[-1])
+        return Divisions(
+            np.full((n_trees, n - 1, 2), -1, np.int64),
+            np.zeros((n_trees, n - 1, n_places), np.bool_),
+            np.zeros((n_trees, n)),
+        )
+
+    def grow(
+        self, gradient: Floats, hessian: Floats, drawn: Floats, made: Divisions | None = None
+    ) -> Divisions:
         """A tree of a step up the gradient.
 
         Args:
             gradient, hessian: of what is to be raised, of each row.
             drawn: leaf × column; a leaf may be divided by columns with a number below one half, and
                 by the one with the least.
+            made: where the tree is written, of a room.
         """
         from fairpc.learners._kernels import grow
 
-        n = self.shape[0]
-        made = Divisions(
-            np.full((n - 1, 2), -1, np.int64),
-            np.zeros((n - 1, int(self.cells.start[-1])), np.bool_),
-            np.zeros(n),
-        )
-        # Limits of one type, so that one kernel is compiled for all.
-        limits = tuple(map(float, self.limits))
-        given = tuple(self.cells), self.rows, gradient, hessian, drawn, limits, self.work
-        grow(*given, *made, self.at)
-        return made
+        tree = Divisions(*(part[0] for part in self.room(1))) if made is None else made
+        given = self.rows, gradient, hessian, drawn, tuple(self.limits), self.work
+        grow(tuple(self.cells), *given, *tree, self.at)
+        return tree
 
 
 def binned(rows: Floats) -> Bins:
@@ -228,22 +234,32 @@ def boosted_probabilities(rows: Cells, counts: Floats) -> Floats:
     start = np.log(share / (1 - share) if n_odds == 1 else share)
     odds = np.repeat(start[:, None], len(counts), axis=1)
     limits = TreeLimits(1.0, LEAST_HESSIAN, SHRINKING, COUNT_RATE)
-    grower = Grower.of(rows, np.flatnonzero(total), COUNT_LEAVES, limits)
+    seen, unseen = np.flatnonzero(total), np.flatnonzero(total == 0)
+    grower = Grower.of(rows, seen, COUNT_LEAVES, limits)
     every_column = np.zeros(grower.shape)
-    for _ in range(COUNT_ROUNDS):
+    trees = [grower.room(COUNT_ROUNDS) for _ in odds]
+    for t in range(COUNT_ROUNDS):
         p = _by_class(odds)
         gradients, hessians = hits - total * p, total * p * (1 - p)
-        for own, gradient, hessian in zip(odds, gradients, hessians, strict=True):
-            stacked([grower.grow(gradient, hessian, every_column)]).add_to(own, rows.x)
+        for own, room, gradient, hessian in zip(odds, trees, gradients, hessians, strict=True):
+            tree = Divisions(*(part[t] for part in room))
+            grower.grow(gradient, hessian, every_column, tree)
+            own[seen] += tree.values[grower.at[seen]]
+    x = np.ascontiguousarray(rows.x[:, unseen])
+    for k, grown in enumerate(trees):
+        rest = odds[k, unseen]
+        grown.add_to(rest, x)
+        odds[k, unseen] = rest
     p = _by_class(odds)
     return np.concatenate([1 - p, p]).T if n_odds == 1 else p.T
 
 
 def _by_class(odds: Floats) -> Floats:
     """Probabilities, [class, row]: of the second class of two, or of each."""
+    from scipy.special import expit
+
     if len(odds) == 1:
-        small = np.exp(-np.abs(odds))
-        return np.asarray(np.where(odds >= 0, 1.0, small) / (1 + small), np.float64)
+        return np.asarray(expit(odds), np.float64)
     likely = np.exp(odds - odds.max(axis=0, keepdims=True))
     return np.asarray(likely / likely.sum(axis=0, keepdims=True), np.float64)
 

@@ -7,8 +7,9 @@ each coefficient: numbers standardised, and an indicator for each level and, mos
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Self, get_args
 
 import numpy as np
@@ -291,6 +292,65 @@ def encoded_matrix(encoding: Encoding, table: Frame) -> Floats:
         elif not values.missing().all():
             matrix[:, j] = np.clip(numbers_of(column, values), -LARGEST, LARGEST)
     return matrix
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedTable:
+    """A table as classifiers take it, read once for all that learn from some of its rows.
+
+    Labels are not looked at, so this is for kinds of classifiers whose levels need none.
+
+    Attributes:
+        frame, weights: the rows.
+        missing_values: that mean "missing".
+        identifiers: columns that tell rows apart, and why they are left out.
+    """
+
+    frame: Frame
+    weights: Floats
+    missing_values: tuple[Sentinel, ...]
+    identifiers: Mapping[str, str] | None
+    _read: dict[ClassifierKind, tuple[Encoding, Floats]] = field(default_factory=dict)
+
+    def _whole(self, kind: ClassifierKind) -> tuple[Encoding, Floats]:
+        if kind not in self._read:
+            codes = np.zeros(len(self.weights), np.int64)
+            given = self.weights, kind, self.missing_values, self.identifiers
+            encoding = fit_encoding(self.frame, codes, *given)
+            self._read[kind] = encoding, encoded_matrix(encoding, self.frame)
+        return self._read[kind]
+
+    def encoding(self, kind: ClassifierKind, rows: Ints) -> Encoding:
+        """That of some rows alone, which know no levels but their own."""
+        encoding, matrix = self._whole(kind)
+        columns = []
+        for column, values in zip(encoding.columns, matrix.T, strict=True):
+            own = values[rows]
+            known = own[~np.isnan(own)]
+            if not len(known):  # a column that is of no use to these rows
+                some, codes = self.frame.taken(rows), np.zeros(len(rows), np.int64)
+                given = self.weights[rows], kind, self.missing_values, self.identifiers
+                return fit_encoding(some, codes, *given)
+            if column.kind == "category":
+                seen = np.bincount(known.astype(np.int64), minlength=len(column.levels)) > 0
+                if not seen.all():
+                    levels = tuple(itertools.compress(column.levels, seen))
+                    column = replace(column, levels=levels)
+            columns.append(column)
+        return replace(encoding, columns=tuple(columns))
+
+    def matrix(self, kind: ClassifierKind, encoding: Encoding, rows: Ints) -> Floats:
+        """Some rows under the encoding of others."""
+        whole, matrix = self._whole(kind)
+        if len(encoding.columns) < len(whole.columns):
+            return encoded_matrix(encoding, self.frame.taken(rows))
+        some = matrix[rows]
+        for j, (own, all_of_it) in enumerate(zip(encoding.columns, whole.columns, strict=True)):
+            if own is not all_of_it:
+                number = {level: float(code) for code, level in enumerate(own.levels)}
+                codes = np.array([*(number.get(v, np.nan) for v in all_of_it.levels), np.nan])
+                some[:, j] = codes[np.nan_to_num(some[:, j], nan=-1.0).astype(np.int64)]
+        return some
 
 
 def encoded_sizes(encoding: Encoding) -> Ints:

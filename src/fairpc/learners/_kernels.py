@@ -13,17 +13,18 @@ import numpy as np
 
 from fairpc.core._compiling import inner_kernel, kernel, strict_inner_kernel, strict_kernel
 
-BLOCK = 256  # rows that stay near the processor while all saved trees are asked
+BLOCK = 256  # rows that stay near the processor while all trees are asked
 
 
 @strict_inner_kernel
-def _add_up(listed, head, start, commonest, order, first, last, gradient, hessian, leaf, sums):
+def _add_up(listed, head, start, commonest, order, first, last, gradient, hessian, leaf, sums, of):
     """Derivatives and numbers of the rows of a leaf, by place; the last sums are of all rows.
 
+    ``of`` is the first place that is summed: the last sums alone will do for what is not divided.
     Where the commonest place of a column is not listed, its sums are what the others leave.
     """
     every = sums.shape[1] - 1
-    for p in range(every + 1):
+    for p in range(of, every + 1):
         for k in range(3):
             sums[leaf, p, k] = 0.0
     for i in range(first, last):
@@ -31,13 +32,13 @@ def _add_up(listed, head, start, commonest, order, first, last, gradient, hessia
         g, h = gradient[r], hessian[r]
         sums[leaf, every, 0] += g
         sums[leaf, every, 1] += h
-        for e in range(head[r], head[np.uint32(r + 1)]):
+        for e in range(head[r], head[np.uint32(r + 1)] if of == 0 else head[r]):
             p = listed[e]
             sums[leaf, p, 0] += g
             sums[leaf, p, 1] += h
             sums[leaf, p, 2] += 1.0
     sums[leaf, every, 2] = last - first
-    for j in range(len(commonest)):
+    for j in range(len(commonest) if of == 0 else 0):
         for k in range(3 if commonest[j] >= 0 else 0):
             left = sums[leaf, every, k]
             for p in range(start[j], start[j + 1]):
@@ -100,8 +101,9 @@ def _best_division(sums, leaf, start, named, drawn, least, least_h, shrinking, k
                     continue
                 if n - c < least or h - b < least_h:
                     break
-                gain = a * a / (b + shrinking) - whole
-                gain += (g - a) * (g - a) / (h - b + shrinking)
+                # One fraction: dividing takes longer than all else here.
+                stay, go = b + shrinking, h - b + shrinking
+                gain = (a * a * go + (g - a) * (g - a) * stay) / (stay * go) - whole
                 if gain > best:
                     best, column = gain, j
                     # Of places that no row has here, those in an order follow it, others the
@@ -161,24 +163,28 @@ def grow(cells, rows, gradient, hessian, drawn, limits, work, divided, stays, va
     # Each helper is called in one place: code that is inlined twice is compiled twice.
     while True:
         # The smaller part is summed, the other is what it leaves.
+        n += 1
+        of = every if n == n_leaves else 0
         first, last = leaves[small, 0], leaves[small, 1]
-        _add_up(listed, head, start, commonest, order, first, last, gradient, hessian, small, sums)
+        given = order, first, last, gradient, hessian, small, sums, of
+        _add_up(listed, head, start, commonest, *given)
         if large >= 0:
-            for p in range(every + 1):
+            for p in range(of, every + 1):
                 for k in range(3):
                     sums[large, p, k] -= sums[small, p, k]
+        if n == n_leaves:
+            break
         for part in (small, large):
             if part >= 0:
                 leaves[part, 2], gains[part] = _best_division(
                     sums, part, start, named, drawn, least, least_h, shrinking, keeps, rank, ratio
                 )
-        n += 1
         leaf = 0
         for k in range(1, n):
             if gains[k] > gains[leaf]:
                 leaf = k
         j = leaves[leaf, 2]
-        if j < 0 or n == n_leaves:
+        if j < 0:
             break
         divided[n - 1, 0], divided[n - 1, 1] = leaf, j
         for p in range(start[j], start[j + 1]):
@@ -204,15 +210,26 @@ def grow(cells, rows, gradient, hessian, drawn, limits, work, divided, stays, va
 
 @kernel
 def add_trees(x, divided, stays, values, odds):
-    """Add what trees (``Divisions``) say of the places ``x`` of rows to their odds."""
+    """Add what trees (``Divisions``) of at most 256 leaves say of the places ``x`` of rows."""
     n_trees, n_divisions = divided.shape[:2]
-    for t in range(n_trees):
-        for r in range(len(odds)):
-            leaf = 0
+    n_rows = len(odds)
+    leaf = np.empty(BLOCK, np.uint8)
+    for first in range(0, n_rows, BLOCK):
+        n_block = min(BLOCK, n_rows - first)
+        for t in range(n_trees):
+            for i in range(n_block):
+                leaf[i] = 0
             for k in range(n_divisions):
-                if divided[t, k, 0] == leaf and not stays[t, k, x[divided[t, k, 1], r]]:
-                    leaf = k + 1
-            odds[r] += values[t, leaf]
+                if divided[t, k, 0] < 0:
+                    break
+                column, keeps = x[divided[t, k, 1]], stays[t, k]
+                divides, new = np.uint8(divided[t, k, 0]), np.uint8(k + 1)
+                # All rows are looked at, without a branch: guessing wrongly takes longer.
+                for i in range(n_block):
+                    goes = (leaf[i] == divides) & (not keeps[column[np.uint32(first + i)]])
+                    leaf[i] = new if goes else leaf[i]
+            for i in range(n_block):
+                odds[first + i] += values[t, leaf[i]]
 
 
 @inner_kernel

@@ -286,47 +286,64 @@ def additive_scores(
         The numbers g_j of each column, values × classes.
     """
     n_classes = offset.shape[1]
-    # All classes move at once, and each moves the others: Friedman et al. 2000, LogitBoost.
-    alone = (n_classes - 1) / n_classes
-    found = tuple(np.zeros((size, n_classes)) for size in sizes)
+    two = n_classes == 2
+    # All classes move at once, and each moves the others: Friedman et al. 2000, LogitBoost. Two
+    # move against each other, so that numbers of one of them are enough.
+    alone, both = (n_classes - 1) / n_classes, 2.0 if two else 1.0
+    odds = np.ascontiguousarray((offset[:, 1:] - offset[:, :1]).T if two else offset.T.copy())
+    found = [np.zeros((len(odds), size)) for size in sizes]
     columns = [np.ascontiguousarray(column, np.int64) for column in codes.T]
-    odds = offset.copy()
+    of_class = np.ascontiguousarray(labels.T)
     for _ in range(n_rounds):
-        gradient, hessian = _derivatives(odds, labels, mechanism)
-        gradient, hessian = gradient * weights[:, None], hessian * weights[:, None]
+        gradient, hessian = _derivatives(odds, of_class, mechanism)
+        gradient *= weights
+        hessian *= weights
         moved = 0.0
         for column, numbers in zip(columns, found, strict=True):
-            up, down = (_sums(column, part, len(numbers)) for part in (gradient, hessian))
+            up, down = (_sums(column, part, numbers.shape[1]) for part in (gradient, hessian))
             step = alone * (up - prior_rows * numbers) / (down + prior_rows)
             step = np.clip(step, -MOST_STEP, MOST_STEP)
             numbers += step
-            each = step[column]
-            odds += each
+            each = step.take(column, axis=1)
+            odds += both * each
             # What the other columns then see, to first order.
-            gradient -= hessian * each / alone
+            each *= hessian
+            each /= alone
+            gradient -= each
             moved = max(moved, float(np.abs(step).max(initial=0.0)))
         if moved < SETTLED:
             break
-    return found
+    return tuple(np.concatenate([-each, each] if two else [each]).T for each in found)
 
 
 def _sums(column: Ints, parts: Floats, n_values: int) -> Floats:
-    """Sums over the rows of each value, values × classes."""
-    return np.stack([np.bincount(column, part, n_values) for part in parts.T], axis=1)
+    """Sums over the rows of each value, classes × values."""
+    return np.stack([np.bincount(column, part, n_values) for part in parts])
 
 
 def _derivatives(odds: Floats, labels: Floats, mechanism: Floats) -> tuple[Floats, Floats]:
     """Gradient and expected Hessian of the log-likelihood of each row's label, by its odds.
 
-    A block of rows at a time, because numbers for each pair of classes would fill the memory.
+    All are classes × rows, and of two classes the odds of the second. A block of rows at a time,
+    because numbers for each pair of classes would fill the memory.
     """
-    q = softmax(odds)
+    if len(odds) == 1:
+        q = class_shares(odds.T)[:, 1]
+        p = [
+            np.maximum(mechanism[0, d] + q * (mechanism[1, d] - mechanism[0, d]), 1e-12)
+            for d in (0, 1)
+        ]
+        apart = mechanism[1] - mechanism[0]
+        slope = q * (1 - q)
+        gradient = slope * (labels[0] / p[0] * apart[0] + labels[1] / p[1] * apart[1])
+        return gradient[None], (slope**2 * (apart[0] ** 2 / p[0] + apart[1] ** 2 / p[1]))[None]
+    q = softmax(odds.T)
     p_label = np.maximum(q @ mechanism, 1e-12)
-    share = labels / p_label
+    share = labels.T / p_label
     gradient, hessian = np.empty_like(q), np.empty_like(q)
     n = max(BLOCK // mechanism.size, 1)
     for some in (slice(k, k + n) for k in range(0, len(q), n)):
         apart = q[some, :, None] * (mechanism - p_label[some, None])  # of P(d), by the odds of f
         gradient[some] = (share[some, None] * apart).sum(axis=2)
         hessian[some] = (apart**2 / p_label[some, None]).sum(axis=2)
-    return gradient, hessian
+    return np.ascontiguousarray(gradient.T), np.ascontiguousarray(hessian.T)

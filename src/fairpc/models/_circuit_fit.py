@@ -1,8 +1,11 @@
 """How circuits and forest circuits are fitted to a table: rows, structure, EM, the fit check.
 
 ``FairPC(structure="auto")`` takes a forest circuit where the table is wide, where it predicts
-held-out labels better than circuits do, or where circuits have drifted from the label. The fair
-rate of circuits lies between the groups' recorded rates where the labels allow such a rate.
+held-out labels better than circuits do, or where circuits have drifted from the label. So it reads
+the table as a forest circuit needs it, cut finely, and learns what that would start from: held-out
+scores of the label. Circuits are compared with these, on the same codes, merged; where they are
+taken, the table is read once more, into their own bins. Their fair rate lies between the groups'
+recorded rates where the labels allow such a rate.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import numpy as np
 
 from fairpc.circuit import Circuit, EMStep
 from fairpc.core import LearningError, SameAsLabelWarning, Say, check_choice, warn_caller
-from fairpc.data import ReadingProgress, TableCoding, same_as_label
+from fairpc.data import BINS, ReadingProgress, TableCoding, same_as_label
 from fairpc.learners import WIDE
 from fairpc.models._bias_account import contradictions
 from fairpc.models._circuit_queries import FittedQueries
@@ -31,13 +34,13 @@ from fairpc.models._fit import (
     fit_parameters,
     fit_starts,
 )
-from fairpc.models._forest_fit import fit_forest
+from fairpc.models._forest_fit import ForestStart, fit_forest
 from fairpc.models._guard import Checked, check_fit
 from fairpc.models._label_scores import DRAWS
 from fairpc.models._rows import Rows, hold_out, joined, some_rows
 from fairpc.models._score_map_fit import limits_between, within_limits
 from fairpc.models._score_mechanism import held_limits
-from fairpc.models._selection import LabelGain, compare_labels, fit_auto
+from fairpc.models._selection import LabelGain, coarser, compare_labels, fit_auto
 from fairpc.models._tables import GivenTable, RowReader, Training, coded_rows, warn_of_leaks
 from fairpc.structure import HELD_OUT, MODEL_METHODS, ModelMethod
 
@@ -48,8 +51,8 @@ LEARNED: Final = ("FairPC", "NLatPC")
 """Models whose P(x | f, s) are learned circuits."""
 
 FOREST: Final = "forest"
-COMPARED_ROWS: Final = 20_000
-"""Rows on which forest and circuits are compared."""
+LEAK_ROWS: Final = 20_000
+"""Rows among which columns are looked for that give group or label away."""
 FOREST_ROWS: Final = 400_000
 """Rows to which a forest is fitted where not all are in memory."""
 
@@ -79,35 +82,54 @@ class CircuitFit:
     eval_set: Mapping[str, Triple] = field(default_factory=dict)
 
     def training(self) -> Training:
-        """The coding of the table and its rows, equal ones merged; of a wide one for a forest."""
+        """The coding of the table and its rows, equal ones merged; fine where a forest may be."""
         own = self.settings
-        wide = own._may_be_forest() and len(self.table.roles.features) > WIDE
-        self.say("reading the table")
+        maybe = own._may_be_forest()
+        wide = maybe and len(self.table.roles.features) > WIDE
+        training = self._read("reading the table", fine=own.structure == FOREST or maybe)
+        return replace(training, forest=wide, wide=wide)
+
+    def _read(self, saying: str, *, fine: bool, again: bool = False) -> Training:
+        own = self.settings
+        self.say(saying)
         training = self.reader.training(
             self.table,
             coding=own._given_coding(),
             positive=own.positive,
-            options=own._encoding_options(self.table, fine=own.structure == FOREST or wide),
+            options=own._encoding_options(self.table, fine=fine),
             watch=lambda progress: self.say(_reading_line(progress)),
+            again=again,
         )
-        return replace(self._stratified(training), forest=wide, wide=wide)
+        strata = own._strata(training.coding)
+        return replace(training, rows=training.rows.with_strata(strata))
 
     def warn_of_leaks(self, training: Training) -> None:
         """Say which columns give group or label away, where the coding is new."""
         if self.settings._given_coding() is None:
             rng = np.random.default_rng(DRAWS)
             looked = training.rows.sample(self.reader.sample_rows, rng)
-            warn_of_leaks(self.table, some_rows(looked, COMPARED_ROWS, rng), training.coding)
+            warn_of_leaks(self.table, some_rows(looked, LEAK_ROWS, rng), training.coding)
 
     def run(self, training: Training, limits: Limits | None) -> tuple[Training, Fitted, Checked]:
         """A fit, the rows it was made to, and what held-out labels say of it."""
-        training, gain = self._chosen_by_label(training, limits)
-        fitted = self._fit(training, limits)
+        fine, start, gain = training, None, None
+        selecting = self.settings._may_be_forest() and not training.wide
+        if selecting:
+            if max(training.coding.features.arities, default=0) > 2:
+                start = self._forest_start(training, limits)
+                gain = self._compared(training, start, limits)
+            if gain is not None and gain.better:
+                training = replace(fine, forest=True)
+            else:
+                training = self._read(
+                    "reading the table again, for circuits", fine=False, again=True
+                )
+        fitted = self._fit(training, limits, start)
         checked = self._checked(training, fitted, limits)
-        if checked.sentences and self.settings._may_be_forest() and not training.forest:
+        if checked.sentences and selecting and not training.forest:
             # The circuits of ``auto`` have drifted: a forest does not.
-            training = self._forest_training()
-            fitted = self._fit(training, limits)
+            training = replace(fine, forest=True)
+            fitted = self._fit(training, limits, start)
             checked = self._checked(training, fitted, limits)
         ruled = self._ruled(training, fitted, checked)
         if ruled is not None:
@@ -128,32 +150,24 @@ class CircuitFit:
         f = training.coding.labels.positive
         return limits_between(checked.label_bounds, float(model.decision_rate[0, f]), f)
 
-    def _stratified(self, training: Training) -> Training:
-        strata = self.settings._strata(training.coding)
-        return replace(training, rows=training.rows.with_strata(strata))
+    def _forest_start(self, training: Training, limits: Limits | None) -> ForestStart:
+        """What a forest of these rows starts from."""
+        own = self.settings
+        self.say("what tells the label of held-out rows")
+        rows = training.rows.sample(min(self.reader.sample_rows, FOREST_ROWS), own._rng())
+        if self.validation_data is not None:
+            # A forest holds out rows by itself: validation rows are rows like others.
+            rows = joined(rows, self._beside(training.coding, self.validation_data))
+        return forest_start(own, rows, training.coding, limits)
 
-    def _forest_training(self) -> Training:
-        """The rows under the coding of a forest."""
-        options = self.settings._encoding_options(self.table, fine=True)
-        self.say("reading the table again, for a forest")
-        training = self.reader.training(
-            self.table, positive=self.settings.positive, options=options, again=True
-        )
-        return replace(self._stratified(training), forest=True)
-
-    def _chosen_by_label(
-        self, training: Training, limits: Limits | None
-    ) -> tuple[Training, LabelGain | None]:
-        """Rows for a forest where ``auto`` finds that it tells labels better than circuits do."""
-        binary = max(training.coding.features.arities, default=0) <= 2
-        if training.forest or binary or not self.settings._may_be_forest():
-            return training, None
+    def _compared(self, training: Training, start: ForestStart, limits: Limits | None) -> LabelGain:
+        """Whether a forest tells labels better than circuits do, on rows that neither has seen."""
         rng = np.random.default_rng(DRAWS)
-        rows = training.rows.sample(min(self.reader.sample_rows, COMPARED_ROWS), rng)
         options = self.settings._em_options(limits, rng)
         self.say("which tells held-out labels better, circuits or a forest")
-        gain = compare_labels(some_rows(rows, COMPARED_ROWS, rng), options, rng)
-        return (self._forest_training() if gain.better else training), gain
+        bins = BINS if self.settings.n_bins is None else self.settings.n_bins
+        rows = coarser(start.rows, training.coding.features.ordered, bins, self.settings.rare)
+        return compare_labels(rows, start.scores, options, rng)
 
     def _checked(self, training: Training, fitted: Fitted, limits: Limits | None) -> Checked:
         """What held-out labels say of a fit; the check draws random numbers of its own.
@@ -177,30 +191,36 @@ class CircuitFit:
         clashes = contradictions(checked.label_bounds, coding, fitted.distribution.strata)
         return replace(checked, contradictions=tuple(clashes))
 
-    def _fit(self, training: Training, limits: Limits | None) -> Fitted:
-        """Fit to all rows; where they are not in memory, with the structure of a sample of them."""
+    def _fit(
+        self, training: Training, limits: Limits | None, start: ForestStart | None = None
+    ) -> Fitted:
+        """Fit to all rows; where they are not in memory, with the structure of a sample of them.
+
+        The labels in the leaves of a forest are counted on rows that did not grow it: its sample is
+        as large as it needs.
+        """
         own, rows, coding = self.settings, training.rows, training.coding
-        given = self.validation_data
-        validation = None if given is None else self._beside(coding, given)
         evaluation = {name: self._beside(coding, some) for name, some in self.eval_set.items()}
-        most = self.reader.sample_rows
-        self.say("a forest" if training.forest else "structure")
-        sample = rows.sample(min(most, FOREST_ROWS) if training.forest else most, own._rng())
+        forest = training.forest or own.structure == FOREST
+        self.say("a forest" if forest else "structure")
+        if forest:
+            start = start or self._forest_start(training, limits)
+        sample = (
+            start.rows if forest and start else rows.sample(self.reader.sample_rows, own._rng())
+        )
         same = same_as_label(coding.groups, coding.labels, sample.s, sample.d)
         if same is not None:
             # No error: scikit-learn's checks take a column of X for the label.
             warn_caller(same, SameAsLabelWarning)
-        forest = training.forest or own.structure == FOREST
-        # The labels in the leaves of a forest are counted on rows that did not grow it: its
-        # sample is as large as it needs.
-        whole = forest or sample is rows
-        found = fit_rows(
+        if forest and start:
+            return fit_forest(start, own._em_options(limits), evaluation, self.observer)
+        given, whole = self.validation_data, sample is rows
+        found = fit_circuits(
             own,
             sample,
             coding,
             limits,
-            forest=forest,
-            validation=validation,
+            validation=None if given is None else self._beside(coding, given),
             evaluation=evaluation if whole else {},
             observer=self.observer,
         )
@@ -225,26 +245,23 @@ class CircuitFit:
         return coded_rows(table, coding).with_strata(self.settings._strata(coding))
 
 
-def fit_rows(
+def fit_circuits(
     own: CircuitSettings,
     rows: Rows,
     coding: TableCoding,
     limits: Limits | None,
     *,
-    forest: bool = False,
     validation: Rows | None = None,
     evaluation: Mapping[str, Rows] | None = None,
     observer: Observer = UNOBSERVED,
 ) -> Fitted:
-    """Fit a model to rows of codes."""
+    """Fit a model of circuits to rows of codes."""
     structure: Any = own.structure
     watched = dict(evaluation or {})
-    if isinstance(structure, FittedQueries | Circuit) and not forest:
+    if isinstance(structure, FittedQueries | Circuit):
         watched |= {} if validation is None else {VALIDATION: validation}
         options = own._em_options(limits)
         return fit_parameters(_kept(own, rows), rows, watched, options, observer)
-    if forest:
-        return _fit_forest(own, rows, coding, limits, validation, watched, observer)
     check_choice("structure", structure, ("auto", FOREST, *MODEL_METHODS))
     if own.hold_mechanism and own._model in LATENT:
         options = own._em_options(limits, np.random.default_rng(DRAWS))
@@ -281,32 +298,22 @@ def fit_rows(
     )
 
 
-def _fit_forest(
-    own: CircuitSettings,
-    rows: Rows,
-    coding: TableCoding,
-    limits: Limits | None,
-    validation: Rows | None,
-    evaluation: Mapping[str, Rows],
-    observer: Observer,
-) -> Fitted:
-    """A forest; it holds out rows by itself, so validation rows are rows like others."""
+def forest_start(
+    own: CircuitSettings, rows: Rows, coding: TableCoding, limits: Limits | None
+) -> ForestStart:
+    """What a forest of rows of codes starts from, or why there is none."""
     if own._model != "FairPC" or own.init != "prior" or (own.n_components or 1) != 1:
         raise LearningError(
             "structure='forest' is for FairPC with init='prior' and without n_components "
             "(--components): use these, or another structure"
         )
-    if validation is not None:
-        rows = joined(rows, validation)
-    return fit_forest(
+    return ForestStart.of(
         rows,
-        ordered=coding.features.ordered,
-        evaluation=evaluation,
-        options=own._em_options(limits),
+        coding.features.ordered,
+        limits,
         between=own.mechanism_prior is None,  # a prior that was asked for decides instead
         positive=coding.labels.positive,
         names=coding.group_names,
-        observer=observer,
     )
 
 

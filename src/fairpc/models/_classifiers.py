@@ -124,9 +124,14 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         used = np.flatnonzero(weights > 0)
         if len(used) < frame.n_rows:
             frame, codes, weights = frame.taken(used), codes[used], weights[used]
-        sentinels = _sentinels(self.missing_values)
-        encoding = fit_encoding(frame, codes, weights, self.kind, sentinels, identifiers)
-        known = encoded_matrix(encoding, frame), encoded_sizes(encoding), codes, weights
+        missing = sentinels(self.missing_values)
+        encoding = fit_encoding(frame, codes, weights, self.kind, missing, identifiers)
+        return self._learn(classes, encoding, encoded_matrix(encoding, frame), codes, weights)
+
+    def _learn(
+        self, classes: Array, encoding: Encoding, matrix: Floats, codes: Ints, weights: Floats
+    ) -> Self:
+        known = matrix, encoded_sizes(encoding), codes, weights
         if self.kind == "logistic":
             self._store(classes, encoding, learn_linear(*known))
         else:
@@ -135,22 +140,24 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._store(classes, encoding, learn(*known, seed))
         return self
 
+    def fit_encoded(
+        self, encoding: Encoding, matrix: Floats, labels: Ints, weights: Floats
+    ) -> Self:
+        """Learn labels 0 and 1 from rows that are encoded already."""
+        return self._learn(np.array([0, 1]), encoding, matrix, labels, weights)
+
     @classmethod
     def behind(
         cls,
         kind: Literal["hgb", "logistic"],
-        X: Any,
+        encoding: Encoding,
+        matrix: Floats,
         labels: AlteredLabels,
-        missing_values: tuple[Sentinel, ...] = (),
-        identifiers: Mapping[str, str] | None = None,
         random_state: int = 0,
     ) -> Self:
         """P(Df = k | x), learned from labels 0 and 1 that known mechanisms have altered."""
-        frame, sentinels = read_frame(X), _sentinels(missing_values)
-        given = labels.d, labels.weights, kind, sentinels, identifiers
-        encoding = fit_encoding(frame, *given)
-        known = encoded_matrix(encoding, frame), encoded_sizes(encoding), labels
-        model = cls(kind, missing_values=sentinels, random_state=random_state)
+        known = matrix, encoded_sizes(encoding), labels
+        model = cls(kind, missing_values=encoding.missing_values, random_state=random_state)
         linear = kind == "logistic"
         learned = corrected_linear(*known) if linear else corrected_boosting(*known, random_state)
         model._store(np.array([0, 1]), encoding, learned)
@@ -224,7 +231,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _sentinels(missing_values: tuple[Sentinel, ...]) -> tuple[Sentinel, ...]:
+def sentinels(missing_values: tuple[Sentinel, ...]) -> tuple[Sentinel, ...]:
     """Values that mean "missing", as a file can hold them; NaN means it anyway."""
     values = tuple(serialised(value) for value in missing_values)
     if any(value in (math.inf, -math.inf) for value in values):

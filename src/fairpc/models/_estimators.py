@@ -291,12 +291,16 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
 
     def _fitted_again(self, rows: Rows) -> FairDistribution:
         """The whole fit again, structure and all, to other rows of the same coding."""
-        from fairpc.models._circuit_fit import fit_rows
+        from fairpc.models._circuit_fit import fit_circuits, forest_start
+        from fairpc.models._forest_fit import fit_forest
 
         fitted, coding = self._distribution(), self._coding()
         limits = self._limits(coding)
         rows = rows.with_strata(fitted.strata)
-        return fit_rows(self, rows, coding, limits, forest=fitted.is_forest).distribution
+        if fitted.is_forest:
+            start = forest_start(self, rows, coding, limits)
+            return fit_forest(start, self._em_options(limits)).distribution
+        return fit_circuits(self, rows, coding, limits).distribution
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

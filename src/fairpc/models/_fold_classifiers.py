@@ -7,9 +7,9 @@ fold have not seen its rows.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -39,8 +39,8 @@ from fairpc.data import (
     read_values,
     take_rows,
 )
-from fairpc.learners import AlteredLabels, deal
-from fairpc.models._classifiers import TableClassifier
+from fairpc.learners import AlteredLabels, ClassifierKind, EncodedTable, deal
+from fairpc.models._classifiers import TableClassifier, sentinels
 from fairpc.models._label_scores import FLOOR, SHARE_TOLERANCE
 from fairpc.models._rows import Rows
 from fairpc.models._score_map import ScoreMap
@@ -169,7 +169,10 @@ def series_of(frame: nw.DataFrame[Any], name: str, values: Array) -> nw.Series[A
     if name in frame.columns and frame.schema[name] in (nw.Categorical, nw.Enum):
         series = series.cast(frame.schema[name])
     index = nw.maybe_get_index(frame)
-    return series if index is None else nw.maybe_set_index(series, index=index)
+    if index is None:
+        return series
+    # narwhals would look at each value of an index.
+    return nw.from_native(series.to_native().set_axis(index), series_only=True)
 
 
 def in_order(table: Any, names: Sequence[str]) -> Any:
@@ -209,12 +212,16 @@ def scores_by(classifiers: tuple[Any, ...], table: Any, s: Codes) -> Floats:
     for g, classifier in enumerate(classifiers):
         here = np.flatnonzero(s == g)
         if len(here):
-            found[here] = positive_scores(classifier, take_rows(table, here))
+            encoded = isinstance(table, EncodedRows)
+            some = EncodedRows(table[0], table[1][here]) if encoded else take_rows(table, here)
+            found[here] = positive_scores(classifier, some)
     return found
 
 
 def positive_scores(classifier: Any, table: Any) -> Floats:
     """P(1) of a classifier of 0 and 1."""
+    if isinstance(table, EncodedRows):
+        return np.asarray(classifier.learned_.probability(table.under(classifier)), np.float64)
     with warnings.catch_warnings():
         # A level that one fold lacks is known to others.
         warnings.simplefilter("ignore", TableWarning)
@@ -281,6 +288,43 @@ def weight_name(classifier: Any) -> str:
     return "sample_weight" if has_fit_parameter(classifier, "sample_weight") else ""
 
 
+class EncodedRows(NamedTuple):
+    """Some rows of a table that is encoded already."""
+
+    table: EncodedTable
+    rows: Ints
+
+    def learned_from(self, kind: ClassifierKind) -> tuple[Encoding, Floats]:
+        """What a classifier that learns from these rows knows of the table, and its matrix."""
+        encoding = self.table.encoding(kind, self.rows)
+        return encoding, self.table.matrix(kind, encoding, self.rows)
+
+    def under(self, classifier: TableClassifier) -> Floats:
+        """The matrix that a classifier of other rows is asked about."""
+        return self.table.matrix(classifier.kind, classifier.encoding_, self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class FoldTable:
+    """The rows of a fit as classifiers take them, with their groups.
+
+    Attributes:
+        whole: the table.
+        rows: its rows.
+        encoded: the table as classifiers of ours take it; None for others.
+    """
+
+    whole: Any
+    rows: Rows
+    encoded: EncodedTable | None = None
+
+    def part(self, here: Ints) -> Any:
+        """Some of the rows."""
+        if self.encoded is not None:
+            return EncodedRows(self.encoded, here)
+        return take_rows(self.whole, here)
+
+
 @dataclass(frozen=True, eq=False)
 class FoldClassifiers:
     """How classifiers are fitted to the rows of a table.
@@ -325,42 +369,53 @@ class FoldClassifiers:
                 )
         return folds
 
+    def table(self, given: Any, table: Any, rows: Rows) -> FoldTable:
+        """The rows of a fit, for the classifier of labels that was given."""
+        whole = self.view.table(table, rows.s)
+        return FoldTable(whole, rows, self.encoded(given, whole, rows.weights))
+
+    def encoded(self, given: Any, table: Any, weights: Floats) -> EncodedTable | None:
+        """A table as ours take it, read once; None for a classifier that reads its rows by itself.
+
+        Ours is told what tells rows apart in the whole table: a fold may look otherwise.
+        """
+        if isinstance(given, TableClassifier):
+            missing, ours = given.missing_values, given.kind != "forest"
+        else:
+            missing, ours = self.missing_values, given is None
+        if not ours:
+            return None
+        return EncodedTable(read_frame(table), weights, sentinels(missing), self.identifiers)
+
     def of_labels(
-        self, given: Any, table: Any, rows: Rows, folds: Positions, positive: int, weighted: bool
+        self, given: Any, table: FoldTable, folds: Positions, positive: int, weighted: bool
     ) -> list[tuple[Any, ...]]:
         """Per fold a classifier of the other folds, or one for each group."""
+        rows = table.rows
         labels = (rows.d == positive).astype(np.int64)
-        whole = self.view.table(table, rows.s)
         parts = [folds != k for k in range(self.n_folds)]
         if self.per_group:
             parts = [part & (rows.s == g) for part in parts for g in range(rows.n_groups)]
         seeds = self.rng.integers(1 << 31, size=len(parts))
+        weights = rows.weights if weighted else None
         return self._by_fold(
-            self._fit(
-                given,
-                int(seed),
-                take_rows(whole, at),
-                labels[at],
-                rows.weights[at] if weighted else None,
-            )
+            self._fit(given, int(seed), table.whole, table.encoded, at, labels, weights)
             for seed, at in zip(seeds, map(np.flatnonzero, parts), strict=True)
         )
 
     def of_decisions(
-        self, table: Any, scored: ScoredRows, score_map: ScoreMap
+        self, table: FoldTable, scored: ScoredRows, score_map: ScoreMap
     ) -> list[tuple[Any, ...]]:
         """Per fold our classifiers of Df, learned from labels that the mechanism has altered."""
         rows, b = scored.rows, score_map.by_stratum.mechanism
         altered_by = scored.groups * b.shape[1] + scored.strata
         mechanisms = np.stack([1 - b, b], axis=-1).reshape(-1, 2, 2)
         every = AlteredLabels.of(scored.labels, rows.weights, altered_by, mechanisms)
-        whole = self.view.table(table, rows.s)
         parts = [np.flatnonzero(scored.folds != k) for k in range(self.n_folds)]
         seeds = self.rng.integers(1 << 31, size=self.n_folds)
-        how = self.missing_values, self.identifiers
         behind = delayed(TableClassifier.behind)
         return self._by_fold(
-            behind(kind, take_rows(whole, at), every.take(at), *how, int(seed))
+            behind(kind, *table.part(at).learned_from(kind), every.take(at), int(seed))
             for seed, at in zip(seeds, parts, strict=True)
             for kind in SECOND
         )
@@ -368,25 +423,39 @@ class FoldClassifiers:
     def of_groups(self, given: Any, table: Any, rows: Rows) -> tuple[Any, ...]:
         """Classifiers of S from X: of each group against the others, one where there are two."""
         without = self.view.features(table)
+        encoded, every = self.encoded(given, without, rows.weights), np.arange(rows.n_rows)
         seeds = self.rng.integers(1 << 31, size=rows.n_groups)
         wanted = range(rows.n_groups) if rows.n_groups > 2 else range(1, 2)
         fits = (
-            self._fit(given, int(seeds[g]), without, (rows.s == g).astype(np.int64), None)
+            self._fit(
+                given, int(seeds[g]), without, encoded, every, (rows.s == g).astype(np.int64), None
+            )
             for g in wanted
         )
         return tuple(Parallel(n_jobs=self.n_jobs)(fits))
 
-    def _fit(self, given: Any, seed: int, *rows: Any) -> Any:
-        """The fit of a copy of a classifier that was given, or of ours, to be done.
-
-        Ours is told what tells rows apart in the whole table: a fold may look otherwise.
-        """
-        fit = delayed(fitted_classifier)
+    def _fit(
+        self,
+        given: Any,
+        seed: int,
+        table: Any,
+        encoded: EncodedTable | None,
+        at: Ints,
+        labels: Ints,
+        weights: Floats | None,
+    ) -> Any:
+        """The fit of a copy of what was given, or of ours, to some rows, to be done."""
+        model = given
         if given is None:
-            given = TableClassifier(missing_values=self.missing_values, random_state=seed)
-        if isinstance(given, TableClassifier):
-            return fit(clone(given), *rows, identifiers=self.identifiers)
-        return fit(clone(given), *rows)
+            model = TableClassifier(missing_values=self.missing_values, random_state=seed)
+        weights = None if weights is None else weights[at]
+        if encoded is not None:
+            own = np.ones(len(at)) if weights is None else weights
+            known = *EncodedRows(encoded, at).learned_from(model.kind), labels[at], own
+            return delayed(clone(model).fit_encoded)(*known)
+        more = {"identifiers": self.identifiers} if isinstance(model, TableClassifier) else {}
+        some = take_rows(table, at)
+        return delayed(fitted_classifier)(clone(model), some, labels[at], weights, **more)
 
     def _by_fold(self, fits: Iterable[Any]) -> list[tuple[Any, ...]]:
         fitted = Parallel(n_jobs=self.n_jobs)(fits)
@@ -408,11 +477,11 @@ class SecondRound:
 
     @classmethod
     def learned(
-        cls, cross: FoldClassifiers, table: Any, scored: ScoredRows, score_map: ScoreMap
+        cls, cross: FoldClassifiers, table: FoldTable, scored: ScoredRows, score_map: ScoreMap
     ) -> tuple[SecondRound, ScoredRows]:
         """Classifiers of Df, with the shares under which held-out labels are likeliest; scores."""
         estimators = cross.of_decisions(table, scored, score_map)
-        said = _held_out(estimators, scored, table, cross.view, score_map)
+        said = _held_out(estimators, scored, table, score_map)
         r = np.clip(said, FLOOR, 1 - FLOOR)
         likely = np.log(np.where(scored.labels == 1, r, 1 - r)).T
         weights = scored.rows.weights
@@ -427,11 +496,9 @@ class SecondRound:
         """
         return self._together(_each(first, self.estimators[k], table, b))
 
-    def held_out(
-        self, scored: ScoredRows, table: Any, view: GroupView, score_map: ScoreMap
-    ) -> ScoredRows:
+    def held_out(self, scored: ScoredRows, table: FoldTable, score_map: ScoreMap) -> ScoredRows:
         """The rows with scores by the classifiers that had not seen them."""
-        said = _held_out(self.estimators, scored, table, view, score_map)
+        said = _held_out(self.estimators, scored, table, score_map)
         return replace(scored, second=self._together(said))
 
     def _together(self, said: Floats) -> Floats:
@@ -452,34 +519,23 @@ def _each(first: Floats, of_df: tuple[Any, ...], table: Any, b: Floats) -> Float
 
 
 def _held_out(
-    estimators: list[tuple[Any, ...]],
-    scored: ScoredRows,
-    table: Any,
-    view: GroupView,
-    score_map: ScoreMap,
+    estimators: list[tuple[Any, ...]], scored: ScoredRows, table: FoldTable, score_map: ScoreMap
 ) -> Floats:
     """The same of all rows, by the classifiers that had not seen them."""
     b = score_map.mechanism_of(scored.groups, scored.strata)
     said = np.empty((1 + len(SECOND), len(b)))
-    for of_df, here, part in _unseen(estimators, table, scored.rows, scored.folds, view):
-        said[:, here] = _each(scored.scores[here], of_df, part, b[here])
+    for k, of_df in enumerate(estimators):
+        here = np.flatnonzero(scored.folds == k)
+        said[:, here] = _each(scored.scores[here], of_df, table.part(here), b[here])
     return said
 
 
 def held_out_scores(
-    table: Any, rows: Rows, folds: Positions, estimators: list[tuple[Any, ...]], view: GroupView
+    table: FoldTable, folds: Positions, estimators: list[tuple[Any, ...]]
 ) -> Floats:
     """P(D = positive | x, s) of each row, by the classifier that had not seen it."""
-    scores = np.empty(rows.n_rows)
-    for classifiers, here, part in _unseen(estimators, table, rows, folds, view):
-        scores[here] = scores_by(classifiers, part, rows.s[here])
-    return scores
-
-
-def _unseen(
-    estimators: list[tuple[Any, ...]], table: Any, rows: Rows, folds: Positions, view: GroupView
-) -> Iterator[tuple[tuple[Any, ...], Ints, Any]]:
-    """The classifiers of each fold, and the rows that they have not seen, as they take them."""
+    scores = np.empty(table.rows.n_rows)
     for k, classifiers in enumerate(estimators):
         here = np.flatnonzero(folds == k)
-        yield classifiers, here, view.table(take_rows(table, here), rows.s[here])
+        scores[here] = scores_by(classifiers, table.part(here), table.rows.s[here])
+    return scores

@@ -24,15 +24,18 @@ from scipy.special import ndtr
 
 from fairpc.core import Bools, Codes, Floats, Ints, LearningError, map_in_order
 from fairpc.data import Table
+from fairpc.evidence import LabelBounds
 from fairpc.learners import additive_scores, one_thread, softmax
 from fairpc.models._choices import Choices
 from fairpc.models._fair_layers import Layout
+from fairpc.models._fair_rates import Limits, TopRates
 from fairpc.models._fit import UNOBSERVED, Fitted, Observer, Options
 from fairpc.models._forest import BoxSets, Forest, box_masses
 from fairpc.models._forest_decisions import ForestDistribution
 from fairpc.models._label_scores import (
     DRAWS,
     N_FOLDS,
+    LearnerScores,
     ScoreLearning,
     Scores,
     value_orders,
@@ -87,51 +90,83 @@ FLIPPED_ROWS: Final = 2000
 """Rows on which the spread of the trees is looked at."""
 
 
+@dataclass(frozen=True, eq=False)
+class ForestStart:
+    """What a forest is grown from: rows, and what learners say of the labels that they held out.
+
+    Attributes:
+        rows: the table.
+        learning: its folds.
+        growing: what trees are grown on.
+        by_learner, scores: of learners that know nothing of the mechanism, and of all together.
+        rates: P(Df) and mechanism between the groups' recorded rates (:func:`rates_between`); None
+            where there is no such rule, and ``mechanism_prior`` decides: if it was asked to, with
+            more than two classes, and where strata share a mechanism.
+        bounds: what the labels leave possible; None with more than two classes.
+        rng: of what is drawn from here on.
+    """
+
+    rows: Rows
+    learning: ScoreLearning
+    growing: Growing
+    by_learner: LearnerScores
+    scores: Scores
+    rates: TopRates | None
+    bounds: LabelBounds | None
+    rng: np.random.Generator
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        ordered: Sequence[bool] | None = None,
+        limits: Limits | None = None,
+        *,
+        between: bool = True,
+        positive: int = 1,
+        names: tuple[str, ...] | None = None,
+    ) -> ForestStart:
+        """Scores of rows; ``ordered`` says which features are numbers, ``positive`` and ``names``
+        which class and groups the bounds are about."""
+        rng = np.random.default_rng(DRAWS)
+        learning, growing = _learning(rows, rows.by_subgroup(), ordered, rng)
+        by_learner = learning.by_learner()
+        scores = learning.mixed(by_learner)
+        rates = bounds = None
+        if between and rows.n_classes == 2:
+            named = names or tuple(map(str, range(rows.n_groups)))
+            rates, bounds = rates_between(rows, scores, limits, positive, named)
+        return cls(rows, learning, growing, by_learner, scores, rates, bounds, rng)
+
+
 def fit_forest(
-    rows: Rows,
-    *,
-    ordered: Sequence[bool] | None = None,
-    evaluation: Mapping[str, Rows] | None = None,
+    start: ForestStart,
     options: Options,
-    between: bool = True,
-    positive: int = 1,
-    names: tuple[str, ...] | None = None,
+    evaluation: Mapping[str, Rows] | None = None,
     observer: Observer = UNOBSERVED,
 ) -> Fitted:
     """FairPC with a forest in place of each P(x | f, s).
 
-    ``ordered`` says which features are numbers; the values of the others are put into the order
-    of their label rates. Where the data leave several mechanisms possible, the one between the
-    groups' recorded rates is taken (:func:`rates_between`), or ``options.mechanism_prior`` decides:
-    if ``between`` is not asked for, with more than two classes, and where strata share a mechanism.
-    ``positive`` and ``names`` say which class and groups the bounds of the labels are about.
+    The values of features that are no numbers are put into the order of their label rates.
     """
     if options.equal_mass:
         raise LearningError(
             "equal_mass and structure='forest' cannot be combined: the leaves of a forest have "
             "equal mass of Df in all groups already; leave out equal_mass"
         )
-    rng = np.random.default_rng(DRAWS)
+    rows, scores, rng = start.rows, start.scores, start.rng
     own = rows.by_subgroup()
-    learning, growing = _learning(rows, own, ordered, rng)
-    by_learner = learning.by_learner()
-    scores = learning.mixed(by_learner)
-    bins = score_bins(rows, scores)
-    ruled = bounds = None
-    if between and rows.n_classes == 2:
-        named = names or tuple(map(str, range(rows.n_groups)))
-        ruled, bounds = rates_between(rows, scores, options.limits, positive, named)
-    fitted = fit_mechanism(bins, options, observer, ruled)
+    fitted = fit_mechanism(score_bins(rows, scores), options, observer, start.rates)
     rates = fitted.distribution.top_rates
     if not fitted.straight:
         # Learners that know how labels were altered tell more of them.
-        scores = learning.mixed(by_learner, learning.by_learner(rates))
+        scores = start.learning.mixed(start.by_learner, start.learning.by_learner(rates))
     each = [rates.of_subgroup(g, rows.strata) for g in range(own.n_groups)]
     # Groups and trees have the cores: threads of linear algebra would wait for each other, and
     # last bits would depend on their number.
     with one_thread():
         scores = sharpened(rows, scores, rates)
-        forest = _grown(own, growing, scores, each, rng)
+        forest = _grown(own, start.growing, scores, each, rng)
     distribution = ForestDistribution(Layout.of("FairPC", rows), forest, rates)
     history = dict(fitted.history)
     for name, some in (evaluation or {}).items():
@@ -139,10 +174,10 @@ def fit_forest(
         logs = distribution.log_likelihood(some.s, some.d, some.x)
         last[-1] = float(np.average(logs, weights=some.weights))
         history[name] = last
-    n_rows = round(float(rows.each.sum()))
-    turned = flipped_share(distribution, own, growing.codes, rng)
-    choices = Choices(n_rows, 0, forest=True, turned=turned)
-    return Fitted(distribution, history, fitted.converged, choices=choices, label_bounds=bounds)
+    turned = flipped_share(distribution, own, start.growing.codes, rng)
+    choices = Choices(round(float(rows.each.sum())), 0, forest=True, turned=turned)
+    found = distribution, history, fitted.converged
+    return Fitted(*found, choices=choices, label_bounds=start.bounds)
 
 
 def flipped_share(

@@ -34,7 +34,7 @@ from fairpc.evidence import (
 from fairpc.learners import design, indicators, kish
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fit import Options, fit_parameters
-from fairpc.models._forest_fit import fit_forest
+from fairpc.models._forest_fit import ForestStart, fit_forest
 from fairpc.models._rows import Rows, TrainingRows, hold_out, joined, some_rows
 from fairpc.models._strata import UNDIVIDED, Strata
 
@@ -122,7 +122,8 @@ def _refitted(
     """
     if fitted.is_forest:
         some = some_rows(rows, FOREST_ROWS, np.random.default_rng(0))
-        return fit_forest(some, ordered=coding.features.ordered, options=options).distribution
+        start = ForestStart.of(some, coding.features.ordered, options.limits)
+        return fit_forest(start, options).distribution
     few = replace(options, max_iter=min(options.max_iter, UPDATES))
     return fit_parameters(fitted, rows, {}, few, keep_interrupted=False).distribution
 

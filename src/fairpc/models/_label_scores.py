@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -140,6 +141,12 @@ class ScoreLearning:
         rest = np.array(self.rows.strata.rest(len(self.rows.names)))
         return tuple(np.flatnonzero(np.isin(rest, some)) for some in self.kept)
 
+    @cached_property
+    def _whole(self) -> CodedRows:
+        """What folds that learn from all columns have in common."""
+        every = np.arange(len(self.rows.names))
+        return CodedRows.of(self, every, np.arange(self.drawn.shape[1]))
+
     def by_learner(self, rates: TopRates | None = None) -> LearnerScores:
         """Learners of D, or, where the mechanism is known, of Df."""
         rows = self.rows
@@ -168,20 +175,16 @@ class ScoreLearning:
         self, k: int, learn: Callable[..., Decided], mechanism: Floats
     ) -> tuple[Floats, Floats]:
         """P(D | x, s) by a learner of the other folds: of the rows of a fold, and of drawn rows."""
-        rows, strata = _narrowed(self.rows, self.kept[k]), self.rows.strata
-        drawn = self.drawn[:, self.columns[k]]
+        every = len(self.kept[k]) == len(self.rows.names)
+        coded = self._whole if every else CodedRows.of(self, self.kept[k], self.columns[k])
+        rows, strata = coded.rows, self.rows.strata
         used, seed = self.draws[k]
         kinds = rows.subgroups if len(mechanism) > 1 else np.zeros_like(rows.d)
         weights = _other_folds(self.held, k)[used]
         labels = AlteredLabels.of(rows.d[used], weights, kinds[used], mechanism)
-        # Categories have no order here: one that is found with the labels to be learned shows more
-        # of them than new rows have.
-        named = ~self.numbers[self.kept[k]] & (rows.arities > 2)
-        wide = rows.strata.widened(drawn, len(rows.names))
-        x = np.concatenate([rows.x, *(rows.strata.placed(wide, a) for a in range(strata.n))])
-        decided = learn(rows, x, named, used, labels, seed)
+        decided = learn(coded, used, labels, seed)
 
-        here, n = np.flatnonzero(self.held[:, k] > 0), len(drawn)
+        here, n = np.flatnonzero(self.held[:, k] > 0), len(self.drawn)
         own = np.zeros((rows.n_rows, rows.n_classes))
         said = np.zeros((n, rows.n_subgroups, rows.n_classes))
         q = decided(here, rows.s[here])
@@ -276,32 +279,58 @@ def _rate_order(rows: Rows, weights: Floats, j: int) -> Ints:
     return np.argsort(np.argsort(rate, kind="stable"), kind="stable")
 
 
-def _linear(
-    rows: Rows, x: Codes, named: Bools, used: Ints, labels: AlteredLabels, _: int
-) -> Decided:
-    """Linear log odds of a fold's labels, numbers of each group with slopes of their own."""
-    table = coded_columns(x, rows.x, rows.arities, named)
-    n_numbers = np.count_nonzero(~named)
+@dataclass(frozen=True, eq=False)
+class CodedRows:
+    """Rows as learners take them: those of the table, then the drawn ones in each stratum.
 
-    def crossed(some: Ints, groups: Codes) -> Floats:
-        dummies = [(groups == g).astype(np.float64)[:, None] for g in range(1, rows.n_groups)]
-        scaled = table[some, :n_numbers]
-        return np.column_stack([table[some], *dummies, *(d * scaled for d in dummies)])
+    Attributes:
+        rows: of the table, with the columns that are learned from.
+        x: codes of all.
+        named: whether the values of a column have no order: one that is found with the labels to be
+            learned shows more of them than new rows have.
+    """
 
-    linear = LinearOdds.learned(crossed(used, rows.s[used]), labels)
-    return lambda some, groups: linear.decided(crossed(some, groups))
+    rows: Rows
+    x: Codes
+    named: Bools
+
+    @classmethod
+    def of(cls, learning: ScoreLearning, kept: Ints, columns: Ints) -> CodedRows:
+        """Of some columns; ``columns`` are those among the ones that make no strata."""
+        rows = _narrowed(learning.rows, kept)
+        wide = rows.strata.widened(learning.drawn[:, columns], len(rows.names))
+        x = [rows.x, *(rows.strata.placed(wide, a) for a in range(rows.strata.n))]
+        named = ~learning.numbers[kept] & (rows.arities > 2)
+        return cls(rows, np.concatenate(x), named)
+
+    @cached_property
+    def table(self) -> Floats:
+        """Columns that coefficients go with."""
+        return coded_columns(self.x, self.rows.x, self.rows.arities, self.named)
+
+    def crossed(self, some: Ints, groups: Codes) -> Floats:
+        """The columns, and numbers of each group with slopes of their own."""
+        n_groups, n_numbers = self.rows.n_groups, np.count_nonzero(~self.named)
+        dummies = [(groups == g).astype(np.float64)[:, None] for g in range(1, n_groups)]
+        own = self.table[some]
+        return np.column_stack([own, *dummies, *(d * own[:, :n_numbers] for d in dummies)])
+
+    def beside(self, some: Ints, groups: Codes) -> Codes:
+        """The codes, and the groups as one more column."""
+        return np.column_stack([self.x[some], groups])
 
 
-def _boosted(
-    rows: Rows, x: Codes, named: Bools, used: Ints, labels: AlteredLabels, seed: int
-) -> Decided:
+def _linear(coded: CodedRows, used: Ints, labels: AlteredLabels, _: int) -> Decided:
+    """Linear log odds of a fold's labels."""
+    linear = LinearOdds.learned(coded.crossed(used, coded.rows.s[used]), labels)
+    return lambda some, groups: linear.decided(coded.crossed(some, groups))
+
+
+def _boosted(coded: CodedRows, used: Ints, labels: AlteredLabels, seed: int) -> Decided:
     """Boosted trees of a fold's labels."""
-
-    def beside(some: Ints, groups: Codes) -> Codes:
-        return np.column_stack([x[some], groups])
-
-    sizes = np.append(rows.arities, rows.n_groups)
-    unordered = np.append(named, rows.n_groups > 2)
-    rng = np.random.default_rng(seed)
-    boosted = BoostedOdds.learned(beside(used, rows.s[used]), labels, sizes, unordered, rng)
-    return lambda some, groups: boosted.decided(beside(some, groups))
+    n_groups = coded.rows.n_groups
+    sizes = np.append(coded.rows.arities, n_groups)
+    unordered = np.append(coded.named, n_groups > 2)
+    learned_from = coded.beside(used, coded.rows.s[used]), labels, sizes, unordered
+    boosted = BoostedOdds.learned(*learned_from, np.random.default_rng(seed))
+    return lambda some, groups: boosted.decided(coded.beside(some, groups))

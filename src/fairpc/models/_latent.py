@@ -51,6 +51,7 @@ from fairpc.models._classifiers import TableClassifier
 from fairpc.models._decisions import FittedDecisions, GivenRows
 from fairpc.models._fold_classifiers import (
     FoldClassifiers,
+    FoldTable,
     GroupView,
     SecondRound,
     check_classifier,
@@ -213,9 +214,10 @@ class LatentDecision(  # type: ignore[misc]
         folds, positive = cross.folds(rows, who, coding), coding.labels.positive
         self._say("classifiers of the label, fold by fold")
         weighted = sample_weight is not None
-        estimators = cross.of_labels(self.estimator, table, rows, folds, positive, weighted)
+        whole = cross.table(self.estimator, table, rows)
+        estimators = cross.of_labels(self.estimator, whole, folds, positive, weighted)
         _warn_of_identifiers(coding.features, estimators[0][0])
-        scores = held_out_scores(table, rows, folds, estimators, view)
+        scores = held_out_scores(whole, folds, estimators)
         scored = ScoredRows(rows, scores, folds, positive, who)
         score_map = fit_score_map(
             scored,
@@ -228,7 +230,7 @@ class LatentDecision(  # type: ignore[misc]
         if self.estimator is None and not (self.per_group or score_map.straight):
             # Classifiers that know how labels were altered tell more of Df.
             self._say("classifiers of the decision behind the labels, fold by fold")
-            second, scored = SecondRound.learned(cross, table, scored, score_map)
+            second, scored = SecondRound.learned(cross, whole, scored, score_map)
             score_map = calibrated(score_map, scored, self.calibration)
         groups: tuple[Any, ...] = ()
         if self.sensitive_estimator is not False:
@@ -316,12 +318,12 @@ class LatentDecision(  # type: ignore[misc]
                 "these are not the rows of the fit in their order: only of those it is known which "
                 "classifier has not seen them; give X, y and groups as they were given to fit"
             )
-        view = self.group_view_
-        scores = held_out_scores(table, rows, self.folds_, self.estimators_, view)
+        whole = FoldTable(self.group_view_.table(table, rows.s), rows)
+        scores = held_out_scores(whole, self.folds_, self.estimators_)
         scored = ScoredRows(rows, scores, self.folds_, coding.labels.positive, who)
         if self.second_round_ is None:
             return scored
-        return self.second_round_.held_out(scored, table, view, self.score_map_)
+        return self.second_round_.held_out(scored, whole, self.score_map_)
 
     @property
     def label_ends_(self) -> LabelBounds:  # type: ignore[override]

@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.core import Floats, InterruptedWarning, LearningError, warn_caller
-from fairpc.data import Table
+from fairpc.data import Table, merge_rare, merged_bins
 from fairpc.models._choices import Choices, paired_gain
 from fairpc.models._components import (
     MIXED,
@@ -56,7 +56,7 @@ from fairpc.models._fit import (
     initial_model,
     label_cells,
 )
-from fairpc.models._label_scores import Scores, label_scores
+from fairpc.models._label_scores import Scores
 from fairpc.models._priors import RECIPE_MECHANISM, strengths
 from fairpc.models._rows import Rows, hold_out, joined
 from fairpc.models._score_mechanism import fit_mechanism, held_to_model, score_bins
@@ -358,6 +358,8 @@ def _cells(distribution: FairDistribution, part: DistinctRows) -> list[Table]:
     return soft_cells(part.rows, part.places, posterior)
 
 
+MAX_LEVELS: Final = 16
+"""Levels of a feature that circuits are compared with."""
 START_STEPS: Final = 60
 """Updates of EM of the trees that are compared first."""
 CLEARLY: Final = 4.0
@@ -392,12 +394,36 @@ class LabelGain:
         return self.standard_errors > MORE_LIKELY and self.gain > NOT_EQUAL
 
 
-def compare_labels(rows: Rows, options: Options, rng: np.random.Generator) -> LabelGain:
+def coarser(rows: Rows, ordered: Sequence[bool], n_bins: int, rare: float) -> Rows:
+    """Rows of fine codes under about the codes that circuits would have.
+
+    Neighbouring bins that differ least in the label are merged, and rare levels.
+    """
+    x, sizes = rows.x.copy(order="F"), rows.arities.copy()
+    for j, number in enumerate(ordered):
+        if j in rows.strata.columns:
+            continue
+        counts = np.zeros((int(sizes[j]), rows.n_classes))
+        known = (rows.x[:, j] >= 0) & (rows.d >= 0)
+        np.add.at(counts, (rows.x[known, j], rows.d[known]), rows.weights[known])
+        if number:
+            place = merged_bins(counts, n_bins)
+        else:
+            kept, _ = merge_rare(counts.sum(axis=1), rare, MAX_LEVELS)
+            place = np.full(len(counts), len(kept))
+            place[kept] = np.arange(len(kept))
+        x[:, j] = np.append(place, -1)[rows.x[:, j]]
+        sizes[j] = max(int(place.max()) + 1, 2)
+    return replace(rows, x=x, arities=sizes)
+
+
+def compare_labels(
+    rows: Rows, scores: Scores, options: Options, rng: np.random.Generator
+) -> LabelGain:
     """The score against trees and, where these are behind but not clearly, a round of the recipe.
 
     Folds are compared one after the other, and no more than it takes.
     """
-    scores = label_scores(rows, None, rng)
     quiet = replace(options, random_state=rng)
     rates = fit_mechanism(score_bins(rows, scores), quiet).distribution.top_rates
     # Both are held to the model: where its assumptions fail, no model tells labels as well as a

@@ -1,0 +1,190 @@
+"""Where the time of a default fit goes: CPU seconds of each phase, on one thread, and peak memory.
+
+    FAIRPC_BIAS_DATA=… python benchmarks/phases.py            all fits below
+    FAIRPC_BIAS_DATA=… python benchmarks/phases.py credit     those whose name has the word
+
+Each fit is a process of its own, in which a first fit compiles and a second one is measured, also
+in fits of scikit-learn's gradient boosting to the same rows. Time goes to the innermost phase.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import resource
+import subprocess
+import sys
+import warnings
+from collections import defaultdict
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+PHASES: dict[str, tuple[str, ...]] = {
+    "reading and encoding": (
+        "models._tables:RowReader.training",
+        "models._latent:fit_coding",
+        "models._latent:rows_in_order",
+    ),
+    "columns that give group or label away": (
+        "models._circuit_fit:CircuitFit.warn_of_leaks",
+        "models._latent:warn_of_leaks",
+    ),
+    "density of the groups": ("models._forest_fit:_learning",),
+    "learners of the label and of the decision": ("models._label_scores:ScoreLearning.by_learner",),
+    "identified set": ("models._forest_fit:rates_between", "models._latent:fit_score_map"),
+    "mechanism": ("models._forest_fit:fit_mechanism",),
+    "circuits to compare with": (
+        "models._circuit_fit:coarser",
+        "models._circuit_fit:compare_labels",
+    ),
+    "scores stretched": ("models._forest_fit:sharpened",),
+    "sums over features": ("models._forest_fit:_additive",),
+    "trees and their leaves": ("models._forest_fit:_grown",),
+    "spread of the trees": ("models._forest_fit:flipped_share",),
+    "circuits": ("models._circuit_fit:fit_auto",),
+    "fit check": ("models._circuit_fit:check_fit",),
+    "labels counted": ("models._estimators:label_counts",),
+    "classifiers of the label": ("models._fold_classifiers:FoldClassifiers.of_labels",),
+    "classifiers of the decision": ("models._fold_classifiers:FoldClassifiers.of_decisions",),
+    "classifiers of the group": ("models._fold_classifiers:FoldClassifiers.of_groups",),
+    "held-out rows scored": (
+        "models._latent:held_out_scores",
+        "models._fold_classifiers:_held_out",
+    ),
+    "calibration": ("models._latent:calibrated",),
+    "boosting, for the test": ("learners._cross_fit:boosted_probabilities",),
+    "logistic regression, for the test": ("learners._cross_fit:logistic_probabilities",),
+    "cut-offs": ("evidence._top_sets:_cut_offs",),
+}
+WORK = (
+    "FairPC credit",
+    "FairPC adult",
+    "LatentDecision credit",
+    "LatentDecision adult",
+    "test_assumptions credit",
+)
+ROWS = {"FairPC credit": 12_800, "LatentDecision credit": 12_800, "test_assumptions credit": 16_000}
+
+
+class Clock:
+    """Seconds of each phase, without those of phases inside it."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.running: list[float] = []
+
+    def watched(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.running.append(0.0)
+            begun = process_time()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                spent = process_time() - begun
+                self.seconds[name] += spent - self.running.pop()
+                if self.running:
+                    self.running[-1] += spent
+
+        return call
+
+    def watch(self) -> None:
+        for name, places in PHASES.items():
+            for place in places:
+                module, path = place.split(":")
+                *owners, last = path.split(".")
+                owner: Any = importlib.import_module(f"fairpc.{module}")
+                for part in owners:
+                    owner = getattr(owner, part)
+                if hasattr(owner, last):
+                    setattr(owner, last, self.watched(name, getattr(owner, last)))
+
+
+def table(name: str) -> tuple[Any, Any, Any]:
+    """Features, labels and groups."""
+    if name.endswith("adult"):
+        from fairpc.datasets import load_adult
+
+        data = load_adult()
+        return data.X[:32_561], data.y[:32_561], data.sensitive[:32_561]
+    import pandas as pd
+
+    rows = pd.read_csv(Path(os.environ["FAIRPC_BIAS_DATA"]) / "credit_card.csv")
+    rows = rows.sample(ROWS[name], random_state=0).reset_index(drop=True)
+    label = next(column for column in rows.columns if "default" in column.lower())
+    features = rows.drop(columns=[label, "SEX"])
+    return features, 1 - rows[label].to_numpy(), rows["SEX"].to_numpy()
+
+
+def boosting(features: Any, labels: Any, groups: Any) -> float:
+    """Seconds of one fit of scikit-learn's gradient boosting, the least of three."""
+    import numpy as np
+    import pandas as pd
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    frame = pd.DataFrame({str(c): np.asarray(features[c]) for c in features.columns})
+    frame["group"] = np.asarray(groups)
+    for column in frame.columns[[not pd.api.types.is_numeric_dtype(t) for t in frame.dtypes]]:
+        frame[column] = frame[column].astype("category")
+    seconds = []
+    for _ in range(3):
+        begun = process_time()
+        model = HistGradientBoostingClassifier(categorical_features="from_dtype", random_state=0)
+        model.fit(frame, np.asarray(labels))
+        seconds.append(process_time() - begun)
+    return min(seconds)
+
+
+def measure(name: str) -> None:
+    warnings.simplefilter("ignore")
+    import fairpc
+    from fairpc.evidence import test_assumptions
+
+    X, y, s = table(name)
+    model = name.split()[0]
+
+    def fit() -> Any:
+        if model == "test_assumptions":
+            return test_assumptions(X, y, s)
+        return getattr(fairpc, model)(random_state=0).fit(X, y, sensitive_features=s)
+
+    fit()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    clock = Clock()
+    clock.watch()
+    run = clock.watched("everything else", fit)
+    begun = process_time()
+    run()
+    total = process_time() - begun
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    one = boosting(X, y, s)
+    print(f"{name}, {len(y):,} rows x {len(X.columns)}: {total:.2f} s, {total / one:.1f} x boosting")
+    for phase, seconds in sorted(clock.seconds.items(), key=lambda item: -item[1]):
+        if seconds >= 0.005:
+            print(f"    {phase:44s} {seconds:6.2f} {seconds / total:6.0%}")
+    print(f"    peak memory of the process {max(before, peak) / 1024:.0f} MB", flush=True)
+
+
+def processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if os.path.exists("/proc/cpuinfo") else []
+    return next((line.split(":")[1].strip() for line in lines if "model name" in line), "unknown")
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--measure"]:
+        measure(sys.argv[2])
+        return
+    load = os.getloadavg()[0]
+    print(f"{processor()}, {os.cpu_count()} cores, load {load:.1f}; CPU seconds, one thread")
+    one = {f"{name}_THREADS": "1" for name in ("OMP_NUM", "OPENBLAS_NUM", "FAIRPC")}
+    for name in WORK:
+        if all(word in name for word in sys.argv[1:]):
+            command = [sys.executable, __file__, "--measure", name]
+            subprocess.run(command, env=os.environ | one, check=True)
+
+
+if __name__ == "__main__":
+    main()
