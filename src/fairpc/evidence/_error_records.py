@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from fairpc.core import Record
@@ -20,6 +20,7 @@ RATE_NAMES: Final[dict[Rate, str]] = {
     "selection": "selection rate",
 }
 _MOST_PAIRS: Final = 3
+_DETECTABLE: Final = 0.05
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,13 @@ class PairErrorRates(Record):
     precision: RateRange
     selection: RateRange
     recorded: RecordedRates  #: the same of the rates against the recorded label
+    #: by rate, where labels leave open which group is higher: reviews that would decide it
+    reviews: dict[str, int] = field(default_factory=dict)
+
+    def detectable(self, rate: str) -> float:
+        """The difference that these reviews would show: 5 points, or the middle of its range."""
+        found: RateRange = getattr(self, rate)
+        return max(_DETECTABLE, abs(sum(found.identified)) / 2)
 
     def sign(self, rate: Rate) -> Sign:
         """Whether a difference is below or above 0 whatever the labels hide."""
@@ -135,6 +143,8 @@ class ErrorRates(Record):
     delta: float  #: by how much fair rates of groups may differ; 1 assumes nothing
     rejected: bool  #: the labels contradict fair rates so near to each other; ranges are NaN
     positive: Any  #: the class that counts as positive
+    #: the same in each stratum, where labels are altered in each in its own way; else empty
+    strata: dict[Any, ErrorRates] = field(default_factory=dict)
 
     _computed = ("sentences", "summary")
 
@@ -159,14 +169,15 @@ class ErrorRates(Record):
         if small:
             shown.append(f"Few rows, read with care: {', '.join(small)}.")
         each = "All ranges together hold" if self.simultaneous else "Each range holds"
+        where = "a group and stratum" if self.strata else "a group"
+        rates = (
+            "fair rates of groups may differ."
+            if self.delta >= 1
+            else f"fair rates of groups are taken to differ by at most {self.delta:g}."
+        )
         shown.append(
             f"{each} at {self.level:.0%} if the decisions did not look at these labels and, within "
-            "a group, labels depend on features only through the fair decision; "
-            + (
-                "fair rates of groups may differ."
-                if self.delta >= 1
-                else f"fair rates of groups are taken to differ by at most {self.delta:g}."
-            )
+            f"{where}, labels depend on features only through the fair decision; {rates}"
         )
         return " ".join(shown)
 
@@ -181,9 +192,15 @@ def _sentence(pair: PairErrorRates, rate: Rate) -> str:
         ends = " to ".join(
             f"{_points(abs(end))} points {'lower' if end < 0 else 'higher'}" for end in found
         )
+        review = "reviewing some rows would narrow it"
+        if rate in pair.reviews:
+            apart = _points(pair.detectable(rate))
+            review = (
+                f"about {pair.reviews[rate]:,} reviews would decide a difference of {apart} points"
+            )
         return (
             f"Whether the {name} of {pair.last!r} differs from that of {pair.first!r} is not "
-            f"decidable from these labels: it may be {ends}; reviewing some rows would narrow it."
+            f"decidable from these labels: it may be {ends}; {review}."
         )
     low, high = sorted(abs(end) for end in found)
     return (
