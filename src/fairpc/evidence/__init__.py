@@ -99,14 +99,19 @@ from fairpc.evidence._test_records import (
     StratumTest,
     TestsByStratum,
 )
-from fairpc.evidence._threshold_curves import (
+from fairpc.evidence._thresholds import (
+    EqualRates,
     GroupOperatingPoint,
+    GroupThreshold,
+    Notion,
     ThresholdCurve,
     ThresholdPoint,
     equal_opportunity,
+    equal_rates,
     equalised_odds,
+    threshold_curve,
+    thresholds_of,
 )
-from fairpc.evidence._thresholds import EqualRates, GroupThreshold, equal_rates, thresholds_of
 from fairpc.evidence._top_sets import Watch
 
 __all__ = [

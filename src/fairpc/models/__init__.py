@@ -5,6 +5,7 @@ from fairpc.models._bootstrap import MechanismIntervals, bootstrap_mechanism, in
 from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._decisions import FittedDecisions, GivenRows, check_not_dask
+from fairpc.models._distilled import SCORER_FORMAT, Distilled, DistilPrice
 from fairpc.models._distribution import FairDistribution, Outcome
 from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
 from fairpc.models._fair_layers import cells_of
@@ -49,7 +50,6 @@ from fairpc.models._robustness import (
 )
 from fairpc.models._rows import ROWS, Rows, digest_name, rows_fingerprint
 from fairpc.models._score_mechanism import STRAIGHT_LEVEL
-from fairpc.models._scored import Distilled
 from fairpc.models._selection import fit_auto
 from fairpc.models._strata import Strata
 from fairpc.models._tables import (
@@ -63,6 +63,7 @@ from fairpc.models._tables import (
 
 __all__ = [
     "Bent",
+    "DistilPrice",
     "Distilled",
     "FairPC",
     "LatNB",

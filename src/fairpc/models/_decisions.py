@@ -35,11 +35,19 @@ from fairpc.data import (
     read_frame,
     take_rows,
 )
-from fairpc.evidence import LabelBounds
+from fairpc.evidence import (
+    LabelBounds,
+    Notion,
+    ThresholdCurve,
+    ThresholdPoint,
+    threshold_curve,
+)
 from fairpc.models._bias_account import BiasAccount, contradictions, mechanism_ranges, rates_alike
+from fairpc.models._classifiers import TableClassifier
+from fairpc.models._distilled import Distilled, ImitatedRows, distilled, without_groups
 from fairpc.models._file import save
 from fairpc.models._knowledge import Knowledge
-from fairpc.models._model import FairModel, Threshold, equalised, fixed, for_rate
+from fairpc.models._model import FairModel, Threshold, equalised, fixed, for_rate, of_point
 from fairpc.models._review import Reviewable
 from fairpc.models._rows import Rows
 from fairpc.models._settings import stratum_names
@@ -421,16 +429,21 @@ class FittedDecisions(Reviewable, ABC):
         value: float | None = None,
         selection_rate: float | None = None,
         equalise: bool = False,
+        point: ThresholdPoint | None = None,
         sensitive_features: Any = None,
     ) -> Self:
         """Choose what ``predict`` uses from now on.
 
-        A number (``value``); a ``selection_rate`` reached on the given rows; or, with
-        ``equalise``, a threshold per group so that each group's rate on these rows
-        is the same. That is a step of its own: equal mean scores are not equal rates.
+        A number (``value``); a ``selection_rate`` reached on the given rows; with ``equalise``, a
+        threshold per group so that each group's rate on these rows is the same; or a ``point`` of
+        a curve of :meth:`threshold_curve`. That is a step of its own: equal mean scores are not
+        equal rates.
         """
         if len(self.classes_) > 2:
             raise LearningError("the label has more than two classes: thresholds need two")
+        if point is not None:
+            self.threshold_ = of_point(point, self._coding().group_names)
+            return self
         if value is not None:
             if selection_rate is not None or equalise:
                 raise LearningError("a threshold and a selection rate were given: give one")
@@ -448,6 +461,30 @@ class FittedDecisions(Reviewable, ABC):
             raise LearningError("the groups of the rows are not known: equalising needs them")
         self.threshold_ = equalised(scores, groups, len(self.groups_), selection_rate)
         return self
+
+    def threshold_curve(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        notion: Notion = "equal opportunity",
+        sensitive_features: Any = None,
+        n_points: int = 21,
+    ) -> ThresholdCurve:
+        """Accuracy against the gap of error rates, for thresholds per group, at the point.
+
+        The sibling of ``choose_threshold(equalise=True)`` for "equal opportunity" and "equalised
+        odds": rates are those against P(Df | x, s, d) of this model. Take ``curve.at(gap)`` and
+        hand it to :meth:`choose_threshold`; choose on rows that the model was not fitted to.
+        """
+        positive = self._coding().labels.positive
+        scores, groups = self._scores(X, sensitive_features=sensitive_features)
+        if len(self.classes_) > 2 or groups is None or (groups < 0).any():
+            raise LearningError("a curve needs two classes, and rows whose groups are known")
+        soft = self.posterior(X, y, sensitive_features=sensitive_features)[:, positive]
+        names = np.array(self._coding().group_names)[groups]
+        common = self.threshold if not self.threshold_.by_group else self.threshold_.unknown
+        return threshold_curve(notion, scores, names, soft, threshold=common, n_points=n_points)
 
     def parity_gap(self, X: Any = None, *, sensitive_features: Any = None) -> dict[str, float]:
         """Gap between groups in P(decision = positive): under the model and, apart, on rows.
@@ -469,6 +506,50 @@ class FittedDecisions(Reviewable, ABC):
             means = [scores[groups == s].mean() for s in np.unique(groups[groups >= 0])]
             gaps["rows"] = float(max(means) - min(means))
         return gaps
+
+    def distil(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        level: float = 0.95,
+    ) -> Distilled:
+        """A scorer of X alone that imitates this model, for places where S must not be used.
+
+        It is trained on each row once per class with P(Df = class | x, s) as its weight. What
+        differs between groups in X it may still tell: its price says how much is lost, on rows
+        that were held out.
+
+        Args:
+            estimator: a classifier that takes ``sample_weight``; not fitted, it is cloned. None
+                takes gradient boosting on tables as they are, which ``save`` can write.
+            X: rows, with columns that ``sensitive`` names, which are left out for the scorer.
+            y: recorded labels, for its accuracy against the fair decision at the point.
+            sensitive_features: groups of the rows, if given apart.
+            level: of the interval of its gap.
+        """
+        if len(self.classes_) > 2:
+            raise LearningError("the label has more than two classes: a scorer needs two")
+        positive = self._coding().labels.positive
+        groups, features = self._evidence(X, sensitive_features)
+        if groups is None or (groups < 0).any():
+            raise LearningError("the groups of the rows are not known: a gap needs them")
+        scores = self._fair().decision(groups, features)[:, positive]
+        nobody = np.full_like(groups, -1)
+        try:
+            without = self._fair().decision(nobody, features)[:, positive]
+            hidden = self.threshold_.decide(without, nobody)
+        except LearningError:  # a LatentDecision that was fitted without a classifier of the group
+            hidden = None
+        soft = None
+        if y is not None:
+            soft = self.posterior(X, y, sensitive_features=sensitive_features)[:, positive]
+        decided = self.threshold_.decide(scores, groups)
+        rows = ImitatedRows(scores, decided, groups, hidden, soft)
+        own = TableClassifier(random_state=0) if estimator is None else estimator
+        return distilled(own, without_groups(X, self._coding()), rows, self._coding(), level)
 
     @property
     def mechanism_range_(self) -> Floats:
