@@ -17,7 +17,13 @@ from fairpc.auditing import _formats as text
 from fairpc.auditing._drawing import Mark, Plane, Row, Series, curves, estimates
 from fairpc.auditing._job import Job
 from fairpc.core import AuditError, Record
-from fairpc.evidence import ErrorRates, PairErrorRates, error_rates, some_of
+from fairpc.evidence import (
+    ErrorRates,
+    PairErrorRates,
+    error_rates,
+    held_out_scores,
+    some_of,
+)
 
 ASSUMED: Final = (
     "The decisions were made by something that did not look at these labels: rows that trained it "
@@ -104,19 +110,22 @@ def error_facts(job: Job) -> ErrorFacts:
         raise AuditError("the label has more than two classes: error rates need two")
     if tested is None or tested.fit is None:
         raise AuditError(job.left_out["decidable.test"])
-    rows, kept, (_, labels, groups) = tested.rows, tested.kept, tested.given
+    rows, kept, (features, labels, groups) = tested.rows, tested.kept, tested.given
+    persons, weights = some_of(rows.persons, kept), some_of(rows.weights, kept)
+    hits, ids = labels == rows.positive, np.unique(groups, return_inverse=True)[1]
     found = error_rates(
         rows.decided[kept],
         labels,
         groups,
         X=tested.fit,
+        label_scores=held_out_scores(features, hits.astype(np.intp), ids, weights, persons),
         scores=rows.scores[kept, rows.positive] if rows.scored else None,
         level=job.settings.level,
         # Of many pairs the one that is farthest apart is quoted.
         simultaneous=len(np.unique(groups)) > 2,
         positive=rows.positive,
-        clusters=some_of(rows.persons, kept),
-        sample_weight=some_of(rows.weights, kept),
+        clusters=persons,
+        sample_weight=weights,
     )
     return ErrorFacts(rows.named(found), int(kept.sum()))
 
@@ -136,7 +145,8 @@ def show_error_rates(audit: blocks.Audit, facts: ErrorFacts) -> Iterator[blocks.
         "possible, whatever the labels hide, with sampling error.",
         "lead",
     )
-    yield blocks.Points([*facts.conclusions, *((REVIEW,) if facts.open else ())])
+    doubt = (facts.rates.doubt,) if facts.rates.doubt else ()
+    yield blocks.Points([*doubt, *facts.conclusions, *((REVIEW,) if facts.open else ())])
     yield blocks.Side([_by_group(audit, facts, rate) for rate in ("tpr", "fpr")])
     yield _groups_table(facts)
     yield _differences(facts)

@@ -27,6 +27,7 @@ from fairpc.evidence._drift import (
     dealt,
     drift_bounds,
     group_rates,
+    held_out_scores,
     label_fit,
 )
 from fairpc.evidence._error_rates import error_rates

@@ -65,6 +65,9 @@ _MOST_BINS: Final = 1000
 _MOST_PAIRS: Final = 6
 _SAMPLE: Final = 5000
 """Pairs of groups up to which reviews are counted, and rows from which they are."""
+_TRIED: Final = 200
+_GAIN: Final = 3.0
+"""Reviews at which widths are looked at, and how many times fewer a posterior saves at most."""
 _UNDEFINED: Final = RateRange(math.nan, math.nan, (math.nan, math.nan))
 
 
@@ -92,9 +95,10 @@ def error_rates(
     """TPR, FPR, accuracy, precision and selection rate against Df, as ranges, for any decisions.
 
     The decisions must come from a rule of features and group that was made on other rows. What
-    shows that it was not is refused: decisions that repeat the labels, or that predict them better
-    than any held-out set of rows does, as those of a strongly overfitted model on its training rows
-    do. Equal fair rates are assumed only if ``delta`` says so.
+    shows that it was not is refused: decisions that repeat the labels, or follow them more closely
+    than held-out scores explain, as those of an overfitted model on its training rows do. A model
+    that hardly overfits cannot be told from one of other rows. Equal fair rates are assumed only if
+    ``delta`` says so.
 
     Args:
         decisions: 0 or 1 per row, or classes of ``y``.
@@ -116,20 +120,20 @@ def error_rates(
         sample_weight: how many people a row stands for in the population.
     """
     check_level(level)
-    about = {"clusters": clusters, "sample_weight": sample_weight, "positive": positive}
-    strata = {"given": given, "mechanism": mechanism}
-    rows = DecisionRows.of(decisions, y, sensitive_features, **about, **strata)
+    about: Any = {"clusters": clusters, "sample_weight": sample_weight, "positive": positive}
+    about |= {"given": given, "mechanism": mechanism}
+    rows = DecisionRows.of(decisions, y, sensitive_features, **about)
     known = _knowledge(knowledge, rows.names)
     assumed = _Assumed(_check_delta(delta, rows), known, level, simultaneous)
     n_seeds = (_SEEDS if X is None else 1) if n_seeds is None else n_seeds
     rows.refuse_copies()
     bins = _bins(rows, scores, whole_number("n_bins", n_bins, 1, _MOST_BINS))
     whole_number("n_seeds", n_seeds, 1, _MOST_SEEDS)
-    held = rows.ends(label_scores, X, classifier, n_seeds)
+    held, predicted = rows.ends(label_scores, X, classifier, n_seeds)
     for here, own in zip(rows.parts, held, strict=True):
         rows.of_part(here).refuse_training_rows(own)
-    predicted = None if label_scores is None else check_scores(label_scores)
-    return _found(rows, held, assumed, bins, predicted)
+    doubt = rows.doubt(predicted)
+    return replace(_found(rows, held, assumed, bins, predicted), doubt=doubt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +149,7 @@ def _found(
     held: list[HeldOut],
     assumed: _Assumed,
     bins: list[Bin],
-    predicted: Floats | None,
+    predicted: Floats,
 ) -> ErrorRates:
     pairs = list(combinations(range(len(rows.names)), 2))
     level, delta = assumed.level, assumed.delta
@@ -156,15 +160,15 @@ def _found(
     each_pair = [(tuple(groups.values())[a], tuple(groups.values())[b], (a, b)) for a, b in pairs]
     differences = [_pair(sets, *pair, ratio=False) for pair in each_pair]
     if len(pairs) <= _MOST_PAIRS and not sets.rejected:
-        fair = _posterior(rows, sets, bins, predicted)
+        fair = _posterior(rows, sets, predicted)
         differences = [
-            replace(pair, reviews=_reviews(rows, fair, pair, at, level))
+            replace(pair, **_reviews(rows, fair, pair, at, level))
             for pair, at in zip(differences, pairs, strict=True)
         ]
     inside = {}
     if rows.within:
         for name, here, own in zip(rows.strata, rows.parts, held, strict=True):
-            inside[name] = _found(rows.of_part(here), [own], assumed, [], some_of(predicted, here))
+            inside[name] = _found(rows.of_part(here), [own], assumed, [], predicted[here])
     return ErrorRates(
         groups=groups,
         differences=tuple(differences),
@@ -265,7 +269,7 @@ def _pair(
     ratio: bool,
 ) -> PairErrorRates:
     """Two groups, and the places of their sets."""
-    ranges: dict[str, RateRange] = {}
+    ranges: dict[str, Any] = {}
     for rate in RATES:
         x, y = getattr(first, rate), getattr(last, rate)
         if math.isnan(x.low + y.low):
@@ -349,27 +353,13 @@ def _score_bin(
     return ScoreBin(rows.names[g], *ends, int(inside.sum()), mean, _recorded(cells).precision, fair)
 
 
-def _posterior(
-    rows: DecisionRows, sets: PossibleSets, bins: list[Bin], predicted: Floats | None
-) -> Floats:
-    """P(Df = 1 | s, d, score) of each row, at the middle of what is possible.
-
-    The score is the held-out one, or the rate of labels in the row's bin or decision.
-    """
+def _posterior(rows: DecisionRows, sets: PossibleSets, predicted: Floats) -> Floats:
+    """P(Df = 1 | x, s, d) of each row, at the middle of what is possible."""
     fair = np.empty(len(rows.ids))
     for g, own in enumerate(sets.estimated):
         here = rows.ids == g
-        if predicted is not None:
-            r = predicted[here]
-        else:
-            cuts = [inside for at, _, inside, _ in bins if at == g]
-            cuts = cuts or [here & (rows.decided == side) for side in (False, True)]
-            r = np.empty(len(rows.ids))
-            for inside in cuts:
-                r[inside] = (rows.labelled[inside].sum() + 0.5) / (inside.sum() + 1)
-            r = r[here]
         b0, b1 = sum(own.b0) / 2, sum(own.b1) / 2
-        q = np.clip((r - b0) / max(b1 - b0, 1e-6), 0.0, 1.0)
+        q = np.clip((predicted[here] - b0) / max(b1 - b0, 1e-6), 0.0, 1.0)
         said = rows.labelled[here]
         yes, no = q * np.where(said, b1, 1 - b1), (1 - q) * np.where(said, b0, 1 - b0)
         fair[here] = np.where(yes + no > 0, yes / np.maximum(yes + no, 1e-300), q)
@@ -378,25 +368,27 @@ def _posterior(
 
 def _reviews(
     rows: DecisionRows, fair: Floats, pair: PairErrorRates, at: tuple[int, int], level: float
-) -> dict[str, int]:
+) -> dict[str, Any]:
     """Rows of both groups to review, so that a difference that labels leave open is decided."""
     wanted = [rate for rate in ("tpr", "fpr") if pair.sign(rate) == "undecided"]
     both = np.flatnonzero(np.isin(rows.ids, at))
     some = both[:: -(-len(both) // _SAMPLE)]
-    found: dict[str, int] = {}
+    found: dict[str, Any] = {}
     for rate in wanted:
         if math.isnan(getattr(pair, rate).low):
             continue
+        aim = pair.detectable(rate) / math.sqrt(2)
         widths = expected_widths(
             fair[some],
-            1,
+            n := min(_TRIED, len(some)),
             sensitive_features=rows.ids[some],
             decisions=rows.decided[some].astype(np.float64),
             quantity="errors",
-            aim=pair.detectable(rate) / math.sqrt(2),
+            aim=aim,
             level=level,
         )
-        needed = max((w.n_needed for w in widths if w.name == rate), default=len(some))
+        each = (max(w.n_needed, n * (w.alone / aim) ** 2 / _GAIN) for w in widths if w.name == rate)
+        needed = min(max(each, default=len(some)), len(some))
         # What some rows would need, of all: variances go with 1/n less 1/rows.
-        found[rate] = math.ceil(1 / (1 / needed - 1 / len(some) + 1 / len(both)))
+        found[f"{rate}_reviews"] = math.ceil(1 / (1 / needed - 1 / len(some) + 1 / len(both)))
     return found

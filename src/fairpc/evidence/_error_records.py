@@ -101,8 +101,9 @@ class PairErrorRates(Record):
     precision: RateRange
     selection: RateRange
     recorded: RecordedRates  #: the same of the rates against the recorded label
-    #: by rate, where labels leave open which group is higher: reviews that would decide it
-    reviews: dict[str, int] = field(default_factory=dict)
+    #: reviews that would decide which group is higher, where labels leave it open
+    tpr_reviews: int | None = None
+    fpr_reviews: int | None = None
 
     def detectable(self, rate: str) -> float:
         """The difference that these reviews would show: 5 points, or the middle of its range."""
@@ -145,6 +146,7 @@ class ErrorRates(Record):
     positive: Any  #: the class that counts as positive
     #: the same in each stratum, where labels are altered in each in its own way; else empty
     strata: dict[Any, ErrorRates] = field(default_factory=dict)
+    doubt: str = ""  #: what to check first, if decisions follow the labels suspiciously closely
 
     _computed = ("sentences", "summary")
 
@@ -162,7 +164,9 @@ class ErrorRates(Record):
     def summary(self) -> str:
         """The sentences of the first pairs, and what they rest on."""
         shown = list(self.sentences[: 2 * _MOST_PAIRS])
-        if len(self.sentences) > len(shown):
+        if self.doubt:
+            shown.insert(0, self.doubt)
+        if len(self.differences) > _MOST_PAIRS:
             more = len(self.differences) - _MOST_PAIRS
             shown.append(f"{more} more pairs of groups are in differences.")
         small = [repr(g.group) for g in self.groups.values() if g.small]
@@ -193,11 +197,10 @@ def _sentence(pair: PairErrorRates, rate: Rate) -> str:
             f"{_points(abs(end))} points {'lower' if end < 0 else 'higher'}" for end in found
         )
         review = "reviewing some rows would narrow it"
-        if rate in pair.reviews:
+        n = pair.tpr_reviews if rate == "tpr" else pair.fpr_reviews
+        if n is not None:
             apart = _points(pair.detectable(rate))
-            review = (
-                f"about {pair.reviews[rate]:,} reviews would decide a difference of {apart} points"
-            )
+            review = f"about {n:,} reviews would decide a difference of {apart} points"
         return (
             f"Whether the {name} of {pair.last!r} differs from that of {pair.first!r} is not "
             f"decidable from these labels: it may be {ends}; {review}."

@@ -243,10 +243,10 @@ class StrataSet:
 
 def _most(rate: Rate, sign: int, t: Floats) -> Floats:
     """The largest sign (u − t v) of a row in each cell over all fair decisions, [t, cell]."""
+    whole = np.ones(4)
     if sign > 0:
-        return (1 - t)[:, None] * (np.ones(4) if rate in ("accuracy", "selection") else _H)
-    against = {"tpr": 1 - _H, "fpr": 1 - _H, "precision": _H}.get(rate, np.ones(4))
-    return t[:, None] * against
+        return np.outer(1 - t, whole if rate in ("accuracy", "selection") else _H)
+    return np.outer(t, {"tpr": 1 - _H, "fpr": 1 - _H, "precision": _H}.get(rate, whole))
 
 
 def _cut(

@@ -133,8 +133,8 @@ class PossibleSets:
         for g, own in enumerate(cells):
             b0, b1 = most[g] if here is None else here[g]
             rho = own.labelled
-            box = {"b0": (b0[0], min(b0[1], rho)), "b1": (max(b1[0], rho), b1[1])}
-            estimated.append(replace(free[g], **box))
+            low, high = (b0[0], min(b0[1], rho)), (max(b1[0], rho), b1[1])
+            estimated.append(replace(free[g], b0=low, b1=high))
             limited.append(GroupSet(own.smoothed(z[g]), *most[g], (0.0, 1.0), z=z[g]))
         return cls(estimated, limited, False)
 

@@ -177,22 +177,29 @@ class ImitatedRows:
 
     def price(self, decided: Array, held: Array) -> DistilPrice:
         """Of decisions of some rows."""
-        each = [self.decided[held], None if self.hidden is None else self.hidden[held], decided]
-        groups = self.groups[held]
-        gaps, right = [], []
-        for own in each:
-            if own is None:
-                gaps.append(None)
-                right.append(None)
-                continue
-            rates = [own[groups == g].mean() for g in np.unique(groups)]
-            gaps.append(float(max(rates) - min(rates)))
-            if self.posterior is not None:
-                m = self.posterior[held]
-                right.append(float(np.where(own, m, 1 - m).mean()))
-        agreement = float((each[0] == decided).mean())
-        accuracies: Any = None if self.posterior is None else tuple(right)
-        return DistilPrice(len(held), agreement, tuple(gaps), accuracies)  # type: ignore[arg-type]
+        with_group, groups = self.decided[held], self.groups[held]
+        hidden = None if self.hidden is None else self.hidden[held]
+        soft = None if self.posterior is None else self.posterior[held]
+
+        def gap(own: Array) -> float:
+            rates = [float(own[groups == g].mean()) for g in np.unique(groups)]
+            return max(rates) - min(rates)
+
+        def right(own: Array, fair: Floats) -> float:
+            return float(np.where(own, fair, 1 - fair).mean())
+
+        return DistilPrice(
+            n_rows=len(held),
+            agreement=float(np.mean(with_group == decided)),
+            gaps=(gap(with_group), None if hidden is None else gap(hidden), gap(decided)),
+            accuracies=None
+            if soft is None
+            else (
+                right(with_group, soft),
+                None if hidden is None else right(hidden, soft),
+                right(decided, soft),
+            ),
+        )
 
 
 def without_groups(X: Any, coding: TableCoding) -> Any:
