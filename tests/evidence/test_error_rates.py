@@ -17,7 +17,13 @@ from scipy.optimize import minimize_scalar
 
 from fairpc.core import parse_json
 from fairpc.errors import MetricError
-from fairpc.evidence import error_rates
+from fairpc.evidence import (
+    ErrorRates,
+    PairErrorRates,
+    RateRange,
+    RecordedRates,
+    error_rates,
+)
 from fairpc.evidence._error_pairs import gap_range, ratio_range
 from fairpc.evidence._error_sets import RATES, DecisionCells, GroupSet, Rate, StrataSet, coupled
 
@@ -314,6 +320,19 @@ def test_words() -> None:
     assert "not decidable from these labels" in narrow.summary()
 
 
+def test_a_difference_that_is_small_for_sure() -> None:
+    small = RateRange(-0.004, 0.011, (0.0, 0.005))
+    rates = RecordedRates(0.5, 0.5, 0.5, 0.5, 0.5)
+    pair = PairErrorRates("m", "w", small, small, small, small, small, recorded=rates)
+    assert not pair.is_open("tpr")
+    level: Any = {"level": 0.95, "simultaneous": False, "delta": 1.0, "rejected": False}
+    found = ErrorRates({}, (pair,), (), (), **level, positive=1)
+    assert found.sentences[0] == (
+        "The true positive rate of 'w' differs from that of 'm' by at most 1 point whatever the "
+        "labels hide."
+    )
+
+
 def test_decisions_that_saw_the_labels_are_refused() -> None:
     r, h, d, s, _ = drawn(4_000, 9)
     few = np.random.default_rng(0).random(4_000) < 0.005
@@ -475,7 +494,7 @@ def test_reviews_that_would_decide() -> None:
     r, h, d, s, _ = drawn(8_000, 8)
     found = error_rates(h, d, s, label_scores=r)
     pair = found.differences[0]
-    assert (pair.fpr_reviews is None) == (pair.sign("fpr") != "undecided")
+    assert (pair.fpr_reviews is None) == (not pair.is_open("fpr"))
     n = pair.tpr_reviews
     assert n is not None
     assert 50 < n < 8_000

@@ -70,7 +70,6 @@ def trade_off(job: Job) -> TradeOff:
             cv=settings.cv,
             groups=rows.persons,
             positive=model.positive_class_,
-            against_fair=False,
             random_state=settings.random_state,
             progress=job.within("trade_off"),
         )

@@ -370,12 +370,12 @@ def _reviews(
     rows: DecisionRows, fair: Floats, pair: PairErrorRates, at: tuple[int, int], level: float
 ) -> dict[str, Any]:
     """Rows of both groups to review, so that a difference that labels leave open is decided."""
-    wanted = [rate for rate in ("tpr", "fpr") if pair.sign(rate) == "undecided"]
     both = np.flatnonzero(np.isin(rows.ids, at))
     some = both[:: -(-len(both) // _SAMPLE)]
     found: dict[str, Any] = {}
-    for rate in wanted:
-        if math.isnan(getattr(pair, rate).low):
+    rates: tuple[Rate, ...] = ("tpr", "fpr")
+    for rate in rates:
+        if not pair.is_open(rate) or math.isnan(getattr(pair, rate).low):
             continue
         aim = pair.detectable(rate) / math.sqrt(2)
         widths = expected_widths(

@@ -117,6 +117,11 @@ class PairErrorRates(Record):
             return "lower"
         return "higher" if found.low > 0 else "undecided"
 
+    def is_open(self, rate: Rate) -> bool:
+        """Whether it may be 0 and may be more than 5 points: then reviews would decide."""
+        most = max(map(abs, getattr(self, rate)))
+        return self.sign(rate) == "undecided" and not most <= _DETECTABLE
+
 
 @dataclass(frozen=True)
 class ScoreBin(Record):
@@ -192,25 +197,30 @@ def _sentence(pair: PairErrorRates, rate: Rate) -> str:
     name, sign = RATE_NAMES[rate], pair.sign(rate)
     if math.isnan(found.low):
         return f"The {name} of {pair.first!r} or {pair.last!r} is not defined."
-    if sign == "undecided":
-        ends = " to ".join(
-            f"{_points(abs(end))} points {'lower' if end < 0 else 'higher'}" for end in found
+    if sign == "undecided" and not pair.is_open(rate):
+        return (
+            f"The {name} of {pair.last!r} differs from that of {pair.first!r} by at most "
+            f"{_points(max(map(abs, found)))} whatever the labels hide."
         )
+    if sign == "undecided":
+        ends = " to ".join(f"{_points(abs(e))} {'lower' if e < 0 else 'higher'}" for e in found)
         review = "reviewing some rows would narrow it"
         n = pair.tpr_reviews if rate == "tpr" else pair.fpr_reviews
         if n is not None:
             apart = _points(pair.detectable(rate))
-            review = f"about {n:,} reviews would decide a difference of {apart} points"
+            review = f"about {n:,} reviews would decide a difference of {apart}"
         return (
             f"Whether the {name} of {pair.last!r} differs from that of {pair.first!r} is not "
             f"decidable from these labels: it may be {ends}; {review}."
         )
     low, high = sorted(abs(end) for end in found)
     return (
-        f"The {name} of {pair.last!r} is {sign} than that of {pair.first!r} by {_points(low)} to "
-        f"{_points(high)} points whatever the labels hide."
+        f"The {name} of {pair.last!r} is {sign} than that of {pair.first!r} by "
+        f"{_points(low).split()[0]} to {_points(high)} whatever the labels hide."
     )
 
 
 def _points(share: float) -> str:
-    return f"{100 * share:.0f}" if share >= 0.01 or share == 0 else f"{100 * share:.1f}"
+    """Points, whole ones from one on: 0.4 points, 1 point, 12 points."""
+    number = f"{100 * share:.0f}" if share >= 0.0095 or share == 0 else f"{100 * share:.1f}"
+    return f"{number} point" if number == "1" else f"{number} points"
