@@ -122,7 +122,8 @@ def error_facts(job: Job) -> ErrorFacts:
     hits, ids = labels == rows.positive, np.unique(groups, return_inverse=True)[1]
     given: dict[str, Any] = {"X": tested.fit}
     if job.strata.within:  # held-out sets of the whole table say nothing of a stratum
-        given = {"given": job.strata.codes(rows.x)[kept], "mechanism": "within"}
+        names = np.array(job.model.strata_)
+        given = {"given": names[job.strata.codes(rows.x)[kept]], "mechanism": "within"}
     found = error_rates(
         rows.decided[kept],
         labels,

@@ -38,6 +38,7 @@ from fairpc.evidence._error_records import (
     RateRange,
     RecordedRates,
     ScoreBin,
+    StratumErrorRates,
 )
 from fairpc.evidence._gaps import (
     SMALL,
@@ -156,6 +157,7 @@ __all__ = [
     "ScoreBin",
     "StrataComparison",
     "StrataTest",
+    "StratumErrorRates",
     "StratumGap",
     "StratumRates",
     "StratumTest",

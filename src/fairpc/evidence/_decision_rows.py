@@ -241,7 +241,7 @@ class DecisionRows:
         D of the rows with h = 0 is positive at least as often as b0, so that fewer positive labels
         than in held-out sets imply a true positive rate above 1; likewise for h = 1.
         """
-        for g, (name, splits) in enumerate(zip(self.names, held, strict=True)):
+        for g, splits in enumerate(held):
             here, weights, who = self.of_group(g)
             for side in (False, True):
                 rows = self.decided[here] == side
@@ -258,10 +258,10 @@ class DecisionRows:
                 least = clopper_pearson(pure.mean * pure.size, pure.size, tail)[0]
                 if least > np.median(most):
                     raise MetricError(
-                        f"decisions {int(side)} of group {name!r} repeat the label in "
-                        f"{pure.mean:.1%} of the rows, held-out sets at most in "
-                        f"{np.median(most):.1%}: the decisions looked at these labels, or these "
-                        "rows trained the model; give rows that it had not seen"
+                        f"decisions repeat the label in {pure.mean:.1%} of the rows of a group "
+                        f"that are decided alike, held-out sets at most in {np.median(most):.1%}: "
+                        "the decisions looked at these labels, or these rows trained the model; "
+                        "give rows that it had not seen"
                     )
 
     def doubt(self, scores: Floats) -> str:

@@ -49,6 +49,7 @@ from fairpc.evidence._error_records import (
     RateRange,
     RecordedRates,
     ScoreBin,
+    StratumErrorRates,
 )
 from fairpc.evidence._error_sets import RATES, DecisionCells, GroupSet, Rate
 from fairpc.evidence._gaps import SMALL
@@ -165,10 +166,11 @@ def _found(
             replace(pair, **_reviews(rows, fair, pair, at, level))
             for pair, at in zip(differences, pairs, strict=True)
         ]
-    inside = {}
+    inside = []
     if rows.within:
         for name, here, own in zip(rows.strata, rows.parts, held, strict=True):
-            inside[name] = _found(rows.of_part(here), [own], assumed, [], predicted[here])
+            found = _found(rows.of_part(here), [own], assumed, [], predicted[here])
+            inside.append(StratumErrorRates(name, found))
     return ErrorRates(
         groups=groups,
         differences=tuple(differences),
@@ -179,7 +181,7 @@ def _found(
         delta=delta,
         rejected=sets.rejected,
         positive=rows.positive,
-        strata=inside,
+        strata=tuple(inside),
     )
 
 

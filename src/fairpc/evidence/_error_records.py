@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from fairpc.core import Record
@@ -150,7 +150,7 @@ class ErrorRates(Record):
     rejected: bool  #: the labels contradict fair rates so near to each other; ranges are NaN
     positive: Any  #: the class that counts as positive
     #: the same in each stratum, where labels are altered in each in its own way; else empty
-    strata: dict[Any, ErrorRates] = field(default_factory=dict)
+    strata: tuple[StratumErrorRates, ...] = ()
     doubt: str = ""  #: what to check first, if decisions follow the labels suspiciously closely
 
     _computed = ("sentences", "summary")
@@ -189,6 +189,14 @@ class ErrorRates(Record):
             f"{where}, labels depend on features only through the fair decision; {rates}"
         )
         return " ".join(shown)
+
+
+@dataclass(frozen=True)
+class StratumErrorRates(Record):
+    """The rates in one stratum."""
+
+    stratum: Any  #: its name
+    rates: ErrorRates
 
 
 def _sentence(pair: PairErrorRates, rate: Rate) -> str:
