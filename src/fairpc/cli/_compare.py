@@ -86,10 +86,8 @@ def compare(
     if output is not None:
         format_of(output)
         check_output(output, table)
-    names, learner = (
-        methods or DEFAULT,
-        ModelOptions(structure=structure, n_bins=bins, random_state=seed),
-    )
+    names = methods or DEFAULT
+    learner = ModelOptions(structure=structure, n_bins=bins, random_state=seed)
     _estimators(names, learner, roles)  # a wrong name is refused before the table is read
     with opened(table, text) as files, about(files.source):
         rows = labelled(files, roles)
@@ -114,11 +112,15 @@ def compare(
     if screen.json:
         print_json(scores.to_dict() | {"table": rows.source, "output": output})
     elif screen.prints_text:
-        size = f"{counted(scores.n_rows, 'row')}, {counted(scores.n_folds, 'fold')}"
-        say(f"{rows.source}: {size}", "bold")
-        show(scores)
-        if output is not None:
-            say(f"The numbers are in {output}.")
+        _show(scores, rows.source, output)
+
+
+def _show(scores: Comparison, source: str, output: str | None) -> None:
+    size = f"{counted(scores.n_rows, 'row')}, {counted(scores.n_folds, 'fold')}"
+    say(f"{source}: {size}", "bold")
+    show(scores)
+    if output is not None:
+        say(f"The numbers are in {output}.")
 
 
 def _estimators(

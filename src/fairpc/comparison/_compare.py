@@ -101,6 +101,13 @@ def compare(
     if work.judged and work.judge not in methods:
         names.append(_JUDGE)
     jobs = [(name, i) for name in names for i in range(len(folds))]
+    return work.comparison(jobs, _run(work, jobs, n_jobs, client, progress))
+
+
+def _run(
+    work: _Work, jobs: Sequence[Job], n_jobs: int | None, client: Any, progress: Report | None
+) -> Sequence[Outcome]:
+    """What comes of each job: here, in threads, or on the workers of a client."""
     begun, lock = count(), Lock()
 
     def report(job: Job) -> None:
@@ -114,10 +121,8 @@ def compare(
         return work(job)
 
     if client is None:
-        outcomes = run_jobs(reported, jobs, spread=in_threads(_n_threads(n_jobs)))
-    else:
-        outcomes = run_jobs(work, jobs, spread=partial(_on_cluster, client), done=report)
-    return work.comparison(jobs, outcomes)
+        return run_jobs(reported, jobs, spread=in_threads(_n_threads(n_jobs)))
+    return run_jobs(work, jobs, spread=partial(_on_cluster, client), done=report)
 
 
 def _decided(table: MethodTable, name: Any, given: npt.ArrayLike) -> Array:

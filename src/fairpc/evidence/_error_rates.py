@@ -95,11 +95,9 @@ def error_rates(
 ) -> ErrorRates:
     """TPR, FPR, accuracy, precision and selection rate against Df, as ranges, for any decisions.
 
-    The decisions must come from a rule of features and group that was made on other rows. What
-    shows that it was not is refused: decisions that repeat the labels, or follow them more closely
-    than held-out scores explain, as those of an overfitted model on its training rows do. A model
-    that hardly overfits cannot be told from one of other rows. Equal fair rates are assumed only if
-    ``delta`` says so.
+    The decisions must come from a rule of features and group that was made on other rows: those
+    that repeat the labels, or follow them more closely than held-out scores explain, are refused. A
+    model that hardly overfits its training rows cannot be told from one of other rows.
 
     Args:
         decisions: 0 or 1 per row, or classes of ``y``.
@@ -133,8 +131,7 @@ def error_rates(
     held, predicted = rows.ends(label_scores, X, classifier, n_seeds)
     for here, own in zip(rows.parts, held, strict=True):
         rows.of_part(here).refuse_training_rows(own)
-    doubt = rows.doubt(predicted)
-    return replace(_found(rows, held, assumed, bins, predicted), doubt=doubt)
+    return replace(_found(rows, held, assumed, bins, predicted), doubt=rows.doubt(predicted))
 
 
 @dataclass(frozen=True, eq=False)
