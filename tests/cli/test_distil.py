@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from cli.calls import answer, called
+from cli.calls import FIT, answer, called
 
 
 def test_distil_and_predict(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -23,6 +23,13 @@ def test_distil_and_predict(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert set(scored["decision"]) <= {"no", "yes"}
     price = answer(capsys, "distil", "m.fairpc", "t.csv", "-o", "s.fairpc", "-q")["price"]
     assert 0 <= price["agreement"] <= 1
+
+
+def test_a_fit_says_that_the_group_is_an_input(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = called(capsys, "fit", "t.csv", *FIT, "-o", "n.fairpc")
+    assert "Decisions use 'sex'. Where the law forbids that, `fairpc distil` makes" in ended.out
 
 
 def test_what_a_scorer_cannot(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ from fairpc.models._bootstrap import MechanismIntervals, bootstrap_mechanism, in
 from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._decisions import FittedDecisions, GivenRows
-from fairpc.models._distilled import SCORER_FORMAT, Distilled, DistilPrice
+from fairpc.models._distilled import SCORER_FORMAT, Distilled, DistilPrice, group_is_input
 from fairpc.models._distribution import FairDistribution, Outcome
 from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
 from fairpc.models._fair_layers import cells_of

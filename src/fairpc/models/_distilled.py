@@ -202,6 +202,15 @@ class ImitatedRows:
         )
 
 
+def group_is_input(coding: TableCoding) -> str:
+    """A sentence for the first page of a fit: who uses the model must know what it uses."""
+    names = " and ".join(map(repr, coding.groups.column_names))
+    return (
+        f"Decisions use {names}. Where the law forbids that, `fairpc distil` makes a scorer "
+        "without it and says what that costs."
+    )
+
+
 def without_groups(X: Any, coding: TableCoding) -> Any:
     """Features that the model was fitted to, without the columns of the group."""
     names, inside = group_columns(coding)
