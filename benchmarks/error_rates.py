@@ -5,7 +5,7 @@
     python benchmarks/error_rates.py adult         boosting of the label: what is sure, and seconds
 
 Draws: a rule of features and group that was learned on other rows decides, and the truth is that of
-400,000 rows. Where strata have mechanisms of their own, each stratum is a table. Tables:
+400,000 rows. Strata are given, and share a mechanism or have one each. Tables:
 ``FAIRPC_DUAL_DATA`` names their folder (hypertension.csv, diabetes.csv, referees.csv); a model
 learns the recorded label on one half, and its decisions of the other half are judged.
 """
@@ -13,11 +13,13 @@ learns the recorded label on one half, and its decisions of the other half are j
 from __future__ import annotations
 
 import argparse
+import os
+import platform
 import sys
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -66,17 +68,18 @@ class Process:
     shares: tuple[float, ...]
     pi: Any  # [s, a] or [s]
     mechanism: Any  # [s, f] or [s, a, f]
-    parity: bool
-    within: bool = False
+    parity: bool  # whether fair rates are equal, within strata where these are given
+    strata: str | None = None  # "shared" or "within", where they are given
 
     def draw(self, n: int, rng: np.random.Generator) -> Rows:
         k = len(self.shares)
         pi, mechanism = np.array(self.pi), np.array(self.mechanism)
         pi = pi[:, None] + np.zeros((k, 2)) if pi.ndim == 1 else pi
         if mechanism.ndim == 2:
-            mechanism = mechanism[:, None] + np.zeros((k, 2, 2))
+            mechanism = mechanism[:, None] + np.zeros((k, pi.shape[1], 2))
         s = rng.choice(k, n, p=self.shares)
-        a = (rng.random(n) < np.linspace(0.35, 0.65, k)[s]).astype(np.int64)
+        # Groups have strata unequally often.
+        a = rng.binomial(pi.shape[1] - 1, np.linspace(0.35, 0.65, k)[s])
         fair = rng.random(n) < pi[s, a]
         label = rng.random(n) < mechanism[s, a, fair.astype(int)]
         x = rng.normal(size=(n, 4)) + (fair - 0.5)[:, None] * np.array([1.8, 1.4, 1.0, 0.0])
@@ -86,21 +89,23 @@ class Process:
 
 TWO: Final = ((0.05, 0.9), (0.15, 0.7))
 PROCESSES: Final = (
-    Process("parity true", 4000, (0.5, 0.5), (0.45, 0.45), TWO, parity=True),
-    Process("parity off by .2", 4000, (0.5, 0.5), (0.55, 0.35), TWO, parity=False),
-    Process("one-sided", 4000, (0.5, 0.5), (0.45, 0.45), ((0.0, 1.0), (0.0, 0.6)), parity=True),
-    Process("rare", 12000, (0.5, 0.5), (0.06, 0.06), ((0.005, 0.9), (0.01, 0.6)), parity=True),
-    Process("9:1 groups", 6000, (0.9, 0.1), (0.45, 0.45), TWO, parity=True),
-    Process("three groups", 6000, (0.4, 0.3, 0.3), (0.4,) * 3, (*TWO, (0.02, 0.8)), parity=True),
-    Process("strata, shared", 4000, (0.5, 0.5), ((0.3, 0.6),) * 2, TWO, parity=False),
+    Process("parity true", 4000, (0.5, 0.5), (0.45, 0.45), TWO, True),
+    Process("parity off by .2", 4000, (0.5, 0.5), (0.55, 0.35), TWO, False),
+    Process("one-sided", 4000, (0.5, 0.5), (0.45, 0.45), ((0.0, 1.0), (0.0, 0.6)), True),
+    Process("rare", 12000, (0.5, 0.5), (0.06, 0.06), ((0.005, 0.9), (0.01, 0.6)), True),
+    Process("9:1 groups", 6000, (0.9, 0.1), (0.45, 0.45), TWO, True),
+    Process("three groups", 6000, (0.4, 0.3, 0.3), (0.4,) * 3, (*TWO, (0.02, 0.8)), True),
+    Process(
+        "strata, shared", 8000, (0.5, 0.5), ((0.25, 0.45, 0.65),) * 2, TWO, True, strata="shared"
+    ),
     Process(
         "strata, within",
         8000,
         (0.5, 0.5),
         ((0.3, 0.6),) * 2,
         (((0.05, 0.9), (0.02, 0.8)), ((0.15, 0.7), (0.05, 0.95))),
-        parity=True,
-        within=True,
+        True,
+        strata="within",
     ),
 )
 
@@ -139,14 +144,6 @@ def judge(found: ErrorRates, true: dict[Any, dict[str, float]], into: Counts, ki
             into[f"{kind} gap width {rate}", ""].append(own.width)
 
 
-def parts(process: Process, rows: Rows) -> Iterator[Rows]:
-    if not process.within:
-        yield rows
-    else:
-        for a in (0, 1):
-            yield rows.where(rows.a == a)
-
-
 def simulate(process: Process, n_draws: int) -> Counts:
     counts: Counts = defaultdict(list)
     rng = np.random.default_rng(1)
@@ -158,37 +155,39 @@ def simulate(process: Process, n_draws: int) -> Counts:
     def decided(rows: Rows) -> Bools:
         return np.asarray(rule.predict_proba(features(rows))[:, 1] >= threshold)
 
-    true = []
-    for part in parts(process, whole):
-        h = decided(part)
-        each = (part.s == g for g in range(len(process.shares)))
-        true.append({g: truth(h[own], part.fair[own]) for g, own in enumerate(each)})
+    h = decided(whole)
+    each = (whole.s == g for g in range(len(process.shares)))
+    true = {g: truth(h[own], whole.fair[own]) for g, own in enumerate(each)}
     for seed in range(n_draws):
         rows = process.draw(process.n, np.random.default_rng(1000 + seed))
-        for k, part in enumerate(parts(process, rows)):
-            model = LogisticRegression()
-            seen = np.column_stack([features(part), part.s[:, None] * part.x])
-            scores = cross_val_predict(model, seen, part.label, cv=folds, method="predict_proba")[
-                :, 1
-            ]
-            for kind, delta in (("free", 1.0), ("parity", 0.0)):
-                if kind == "parity" and not process.parity:
-                    continue
-                given = decided(part).astype(int), part.label.astype(int), part.s
-                try:
-                    found = error_rates(*given, label_scores=scores, delta=delta)
-                except MetricError:
-                    counts[f"{kind} refused", ""].append(1)
-                    continue
-                counts[f"{kind} rejected", ""].append(found.rejected)
-                judge(found, true[k], counts, kind)
+        model = LogisticRegression(solver="newton-cholesky")
+        seen = np.column_stack([features(rows), rows.s[:, None] * rows.x, rows.x * rows.a[:, None]])
+        found = cross_val_predict(model, seen, rows.label, cv=folds, method="predict_proba")
+        for kind, delta in (("free", 1.0), ("parity", 0.0)):
+            if kind == "parity" and not process.parity:
+                continue
+            options: dict[str, Any] = {"label_scores": found[:, 1], "delta": delta}
+            if process.strata is not None:
+                options |= {"given": rows.a, "mechanism": process.strata}
+            given = decided(rows).astype(int), rows.label.astype(int), rows.s
+            try:
+                rates = error_rates(*given, **options)
+            except MetricError:
+                counts[f"{kind} refused", ""].append(1)
+                continue
+            counts[f"{kind} rejected", ""].append(rates.rejected)
+            judge(rates, true, counts, kind)
     return counts
 
 
 def draws(n_draws: int, names: list[str] | None) -> None:
-    print(f"{n_draws} draws; the least coverage over groups (pairs), and mean widths")
+    least = 0.95 - 2 * (0.95 * 0.05 / n_draws) ** 0.5
+    print(
+        f"{n_draws} draws; the least coverage over groups (pairs), wanted {least:.3f}, and mean "
+        "widths"
+    )
     heads = [*RATES, *(f"Δ {rate}" for rate in RATES), "width TPR, FPR", "Δ TPR, Δ FPR"]
-    print(f"| process | | {' | '.join([*heads, 'hidden share', 'refused'])} |")
+    print(f"| process | delta | {' | '.join([*heads, 'share of labels', 'refused, rejected'])} |")
     print("|---" * (len(heads) + 4) + "|")
     for process in PROCESSES:
         if names and process.name not in names:
@@ -211,7 +210,9 @@ def draws(n_draws: int, names: list[str] | None) -> None:
             still = [np.nanmean(counts[f"{kind} open {r}", ""]) for r in ("tpr", "fpr")]
             cells.append(f"{np.mean(still) / np.mean(widths[0]):.2f}")
             refused = len(counts.get((f"{kind} refused", ""), []))
-            print(f"| {process.name} | {kind} | {' | '.join(cells)} | {refused} |", flush=True)
+            cells.append(f"{refused}, {int(np.sum(counts[f'{kind} rejected', '']))}")
+            delta = {"free": 1, "parity": 0}[kind]
+            print(f"| {process.name} | {delta} | {' | '.join(cells)} |", flush=True)
 
 
 MODELS: Final[dict[str, Callable[[], Any]]] = {
@@ -279,6 +280,9 @@ def main() -> None:
     parser.add_argument("--processes", nargs="*")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    machine = platform.processor() or platform.machine()
+    print(f"python {' '.join(sys.argv)}; {machine}, {os.cpu_count()} cores", flush=True)
+    began = time.process_time()
     if options.what == "draws":
         draws(options.n, options.processes)
     elif options.what == "adult":
@@ -287,6 +291,7 @@ def main() -> None:
         sys.exit("FAIRPC_DUAL_DATA is not set: it names the folder of tables with a known truth")
     else:
         tables(folder)
+    print(f"{time.process_time() - began:.0f} s of the processor")
 
 
 if __name__ == "__main__":

@@ -15,8 +15,9 @@ from sklearn.preprocessing import StandardScaler
 
 import fairpc
 from auditing.tables import fitted, table
-from fairpc.baselines import LR, FairLR, Rand
+from fairpc.baselines import LR, Boosting, FairLR, Rand, ReweighedBoosting
 from fairpc.comparison import Comparison, compare, default_models
+from fairpc.comparison._baseline_surface import _split
 from fairpc.comparison._runner import in_threads, one_by_one, run_jobs
 from fairpc.core import _running as running
 from fairpc.errors import ComparisonError, LeakWarning, MetricError, SameAsLabelWarning, TableError
@@ -227,9 +228,11 @@ def test_what_is_being_fitted_is_told_with_how_many_there_are() -> None:
     X, y, s = table()
     lines: list[str] = []
     methods = {"Rand": Rand(random_state=0)}
-    told: Any = {"progress": lambda now: lines.append(now.line), "n_jobs": 1}
-    compare(methods, X, y, sensitive_features=s, cv=3, **told)
-    assert lines == [f"fit {k} of 3, Rand, fold {k}" for k in (1, 2, 3)]
+    options: Any = {"progress": lambda now: lines.append(now.line), "n_jobs": 1}
+    compare(methods, X, y, sensitive_features=s, cv=3, **options)
+    assert lines[:3] == [f"fit {k} of 6, Rand, fold {k}" for k in (1, 2, 3)]
+    # Boosting of the label bounds the mechanism, for the ranges against the fair decision.
+    assert lines[3] == "fit 4 of 6, scores of the label, fold 1"
 
 
 def test_a_person_stays_in_one_fold() -> None:
@@ -264,6 +267,7 @@ def test_threads_change_no_score(found: Comparison) -> None:
     X, y, s = table()
     steps: list[int] = []
     options: dict[str, Any] = {"n_jobs": 2, "progress": lambda now: steps.append(now.done)}
+    options["against_fair"] = False  # which needs fits of its own
     again = compare(three_methods(), X, y, sensitive_features=s, cv=3, **options)
     keep = [c for c in found.per_fold.columns if c != "fit_seconds"]
     assert again.per_fold.select(keep).equals(found.per_fold.select(keep))
@@ -313,3 +317,69 @@ def test_pairs_of_rows_are_folds() -> None:
     a, b = (compare([LR()], X, y, sensitive_features=s, cv=cv) for cv in (pairs, [fold]))
     assert a.scores[0].accuracy == b.scores[0].accuracy
     assert a.means()[0]["accuracy_sd"] is None
+
+
+def biased(n: int = 1500) -> tuple[pl.DataFrame, Any, Any, Any]:
+    """A table whose labels are biased against one group, and its fair decisions."""
+    rng = np.random.default_rng(0)
+    s = rng.choice(["f", "m"], n)
+    fair = rng.random(n) < 0.5
+    y = rng.random(n) < np.where(fair, np.where(s == "f", 0.6, 0.95), 0.05)
+    X = pl.DataFrame({"a": rng.normal(size=n) + 2 * fair, "b": rng.normal(size=n) + fair})
+    return X, np.array(["no", "yes"])[y.astype(int)], s, fair
+
+
+def test_decisions_beside_methods_and_ranges_against_the_fair_decision() -> None:
+    X, y, s, fair = biased()
+    strict = (X["a"].to_numpy() > np.where(s == "f", 2.0, 0.5)).astype(int)
+    made = {"strict": strict, "labels": y}
+    record = compare({"LR": LR()}, X, y, sensitive_features=s, cv=3, decisions=made)
+    assert record.methods == ("LR", "strict", "labels")
+    row = record.frame.row(by_predicate=pl.col("method") == "strict", named=True)
+    folds = [score for score in record.scores if score.method == "strict"]
+    right = (np.where(strict == 1, "yes", "no") == y).mean()
+    assert np.average([f.accuracy for f in folds], weights=[f.n_test for f in folds]) == (
+        pytest.approx(right)
+    )
+    assert row["auc"] is None
+    assert row["fair_accuracy_low"] <= (strict == fair).mean() <= row["fair_accuracy_high"]
+    rates = [strict[fair & (s == g)].mean() for g in ("f", "m")]
+    low, high = record.fair["strict"].tpr_gap
+    assert 0 < low <= abs(rates[1] - rates[0]) <= high
+    # Decisions that are the labels cannot be judged by them.
+    assert "repeat the label" in record.no_fair["labels"]
+    assert set(record.fair) == {"LR", "strict"}
+    assert record.to_dict()["fair"]["LR"]["accuracy"][0] < 1
+
+
+def test_decisions_alone_and_such_as_cannot_be() -> None:
+    X, y, s, _ = biased(300)
+    alone = compare({}, X, y, sensitive_features=s, cv=2, decisions={"one": np.arange(300) % 2})
+    assert alone.methods == ("one",)
+    for given, message in (
+        ({"one": ["maybe"] * 300}, "have the value 'maybe'"),
+        ({"one": [1, 0]}, "give one per row"),
+        ({"LR": np.ones(300)}, "names a method and decisions"),
+    ):
+        with pytest.raises(ComparisonError, match=message):
+            compare([LR()], X, y, sensitive_features=s, cv=2, decisions=given)
+
+
+def test_reweighed_boosting_makes_label_and_group_independent() -> None:
+    X, y, s, _ = biased(600)
+    codes, groups = (y == "yes").astype(int), (s == "m").astype(int)
+    model = ReweighedBoosting(n_fits=2).fit(X, y, sensitive_features=s)
+    weights = model._weights(codes, groups)
+    rates = [np.average(codes[groups == g], weights=weights[groups == g]) for g in (0, 1)]
+    assert rates[0] == pytest.approx(rates[1])
+    assert rates[0] == pytest.approx(codes.mean())
+    each = [m.predict_proba(model._numbers(*_split(X, None, s))[0])[:, 1] for m in model.models_]
+    assert len(each) == 2
+    found = model.predict_proba(X, sensitive_features=s)[:, 1]
+    assert found == pytest.approx(np.mean(each, axis=0))
+    other = Boosting().fit(X, y, sensitive_features=s)
+    gaps = []
+    for one in (model, other):
+        scores = one.predict_proba(X, sensitive_features=s)[:, 1]
+        gaps.append(scores[s == "m"].mean() - scores[s == "f"].mean())
+    assert gaps[0] < gaps[1] - 0.03

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,15 @@ from scipy.optimize import minimize_scalar
 
 from fairpc.core import parse_json
 from fairpc.errors import MetricError
-from fairpc.evidence import error_rates
+from fairpc.evidence import (
+    ErrorRates,
+    PairErrorRates,
+    RateRange,
+    RecordedRates,
+    error_rates,
+)
 from fairpc.evidence._error_pairs import gap_range, ratio_range
-from fairpc.evidence._error_sets import RATES, DecisionCells, GroupSet, Rate, coupled
+from fairpc.evidence._error_sets import RATES, DecisionCells, GroupSet, Rate, StrataSet, coupled
 
 Floats = npt.NDArray[np.float64]
 
@@ -312,6 +320,19 @@ def test_words() -> None:
     assert "not decidable from these labels" in narrow.summary()
 
 
+def test_a_difference_that_is_small_for_sure() -> None:
+    small = RateRange(-0.004, 0.011, (0.0, 0.005))
+    rates = RecordedRates(0.5, 0.5, 0.5, 0.5, 0.5)
+    pair = PairErrorRates("m", "w", small, small, small, small, small, recorded=rates)
+    assert not pair.is_open("tpr")
+    level: Any = {"level": 0.95, "simultaneous": False, "delta": 1.0, "rejected": False}
+    found = ErrorRates({}, (pair,), (), (), **level, positive=1)
+    assert found.sentences[0] == (
+        "The true positive rate of 'w' differs from that of 'm' by at most 1 point whatever the "
+        "labels hide."
+    )
+
+
 def test_decisions_that_saw_the_labels_are_refused() -> None:
     r, h, d, s, _ = drawn(4_000, 9)
     few = np.random.default_rng(0).random(4_000) < 0.005
@@ -353,3 +374,147 @@ def test_bad_rows() -> None:
         error_rates(np.full(400, 0.5), d, s, label_scores=r)
     with pytest.raises(MetricError, match="has the same label"):
         error_rates(h, np.where(s == "w", 1, d), s, label_scores=r)
+
+
+def drawn_in_strata(
+    n: int, seed: int, *, within: bool
+) -> tuple[Floats, npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], Any]:
+    """Fair rates differ by stratum and groups have other mixes of them; mechanisms may, too."""
+    rng = np.random.default_rng(seed)
+    s = rng.integers(0, 2, n)
+    a = (rng.random(n) < np.array([0.3, 0.7])[s]).astype(int)
+    pi = np.array([0.3, 0.6])
+    f = rng.random(n) < pi[a]
+    x = rng.normal(np.where(f, 1.5, -1.5), 1.0)
+    mechanism = np.array([[[0.05, 0.9], [0.05, 0.9]], [[0.15, 0.7], [0.15, 0.7]]])
+    if within:
+        mechanism[:, 1] = [[0.02, 0.75], [0.05, 0.95]]
+    own = mechanism[s, a]
+    d = rng.random(n) < own[np.arange(n), f.astype(int)]
+    q = 1 / (1 + np.exp(-(3 * x + np.log(pi / (1 - pi))[a])))
+    r = own[:, 0] + (own[:, 1] - own[:, 0]) * q
+    h = x > np.where(s == 1, 0.6, -0.4)
+    return r, h.astype(int), d.astype(int), np.array(["m", "w"])[s], f, np.array(["a", "b"])[a]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "delta"), [("shared", 0.0), ("within", 1.0), ("within", 0.0)]
+)
+def test_ranges_within_strata_hold_the_truth(mechanism: Any, delta: float) -> None:
+    r, h, d, s, f, a = drawn_in_strata(12_000, 1, within=mechanism == "within")
+    found = error_rates(
+        h, d, s, label_scores=r, given=a, mechanism=mechanism, delta=delta, scores=r
+    )
+    assert not found.rejected
+    for rate in RATES:
+        value = {}
+        for name, group in found.groups.items():
+            own = getattr(group, rate)
+            value[name] = truth(rate, h[s == name], f[s == name])
+            assert value[name] in own
+            assert own.low <= own.identified[0] <= own.identified[1] <= own.high
+        assert value["w"] - value["m"] in getattr(found.differences[0], rate)
+    assert all(
+        f[(s == b.group) & (r >= b.low) & (r < b.high)].mean() in b.fair for b in found.calibration
+    )
+    names = [own.stratum for own in found.strata]
+    assert names == (["a", "b"] if mechanism == "within" else [])
+    for own in found.strata:
+        here = (a == own.stratum) & (s == "w")
+        assert truth("tpr", h[here], f[here]) in own.rates.groups["w"].tpr
+    free = error_rates(h, d, s, label_scores=r, given=a, mechanism=mechanism)
+    if delta == 0:
+        assert found.groups["w"].tpr.width < free.groups["w"].tpr.width
+
+
+def test_strata_with_equal_mechanisms_are_one_table_at_the_estimates() -> None:
+    """Two halves of a table, each with the box of the whole, leave what the whole leaves."""
+    rng = np.random.default_rng(0)
+    h, d = rng.random(600) < 0.4, rng.random(600) < 0.5
+    half = (np.arange(600) % 2).astype(np.intp)
+    whole = DecisionCells.of(h, d, None, None)
+    parts = DecisionCells.of(h, d, None, None, half)
+    one = GroupSet(whole, (0.1, 0.1), (0.95, 0.95), (0.5, 0.5))
+    two = StrataSet(parts, (one, one))
+    z = 2.0
+    wide = StrataSet(parts.smoothed(z), (one, one), z), replace(one, cells=whole.smoothed(z), z=z)
+    for rate in RATES:
+        assert two.range(rate) == pytest.approx(one.range(rate), abs=1e-8)
+        assert wide[0].range(rate) == pytest.approx(wide[1].range(rate), abs=1e-3)
+
+
+@given(populations(), populations(), st.floats(0.2, 0.8))
+def test_a_rate_over_strata_is_extreme_at_corners_of_each(
+    first: GroupSet, last: GroupSet, share: float
+) -> None:
+    shares = np.concatenate([share * first.cells.shares, (1 - share) * last.cells.shares])
+    found = StrataSet(DecisionCells(shares, np.zeros((8, 8)), 1e9, math.inf), (first, last))
+    grids = [
+        [(b0, b1) for b0 in np.linspace(*g.b0, 5) for b1 in np.linspace(*g.b1, 5)]
+        for g in (first, last)
+    ]
+    for rate in RATES[:4]:
+        seen = [pooled(rate, (first, last), (share, 1 - share), m) for m in product(*grids)]
+        low, high = found.range(rate)
+        assert low == pytest.approx(min(seen), abs=1e-8)
+        assert high == pytest.approx(max(seen), abs=1e-8)
+
+
+def pooled(rate: Rate, groups: Any, weights: Any, mechanisms: Any) -> float:
+    """A rate of both strata together: fair positives and negatives of each, added up."""
+    cells = np.zeros((2, 2))
+    for group, weight, (b0, b1) in zip(groups, weights, mechanisms, strict=True):
+        for h, (no, yes) in enumerate(group.cells.shares.reshape(2, 2)):
+            fair = (yes - b0 * (no + yes)) / (b1 - b0)
+            cells[h] += weight * np.array([no + yes - fair, fair])
+    (tn, fn), (fp, tp) = cells
+    return float(
+        {
+            "tpr": tp / (tp + fn),
+            "fpr": fp / (fp + tn),
+            "accuracy": tp + tn,
+            "precision": tp / (tp + fp),
+        }[rate]
+    )
+
+
+def test_strata_that_cannot_be() -> None:
+    r, h, d, s, _, a = drawn_in_strata(400, 2, within=False)
+    few = np.where(np.arange(400) < 3, "c", a)
+    for change, message in (
+        ({"given": few, "mechanism": "within"}, "has . rows in stratum 'c'"),
+        ({"given": a, "delta": 0.1}, "delta"),
+        ({"mechanism": "within"}, "given is None"),
+    ):
+        options: Any = {"label_scores": r} | change
+        with pytest.raises(MetricError, match=message):
+            error_rates(h, d, s, **options)
+
+
+def test_reviews_that_would_decide() -> None:
+    r, h, d, s, _ = drawn(8_000, 8)
+    found = error_rates(h, d, s, label_scores=r)
+    pair = found.differences[0]
+    assert (pair.fpr_reviews is None) == (not pair.is_open("fpr"))
+    n = pair.tpr_reviews
+    assert n is not None
+    assert 50 < n < 8_000
+    assert f"about {n:,} reviews would decide a difference of" in found.sentences[0]
+    # Held-out scores that a classifier learns from the features say about the same.
+    learned = error_rates(h, d, s, X=r[:, None], classifier="logistic")
+    assert learned.differences[0].tpr_reviews == pytest.approx(n, rel=0.3)
+
+
+def test_decisions_that_follow_labels_among_rows_that_are_alike() -> None:
+    r, h, d, s, _ = drawn(6_000, 12)
+    assert error_rates(h, d, s, label_scores=r).doubt == ""
+    rng = np.random.default_rng(0)
+    # A part of the decisions is the label: as of a tree that has learned some rows by heart.
+    for share, refused in ((0.15, False), (0.5, True)):
+        seen = np.where(rng.random(6_000) < share, d, h)
+        if refused:
+            with pytest.raises(MetricError, match="either these rows trained the model, or it"):
+                error_rates(seen, d, s, label_scores=r)
+        else:
+            found = error_rates(seen, d, s, label_scores=r)
+            assert found.summary().startswith("Check first: among rows that")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -17,7 +17,13 @@ from fairpc.auditing import _formats as text
 from fairpc.auditing._drawing import Mark, Plane, Row, Series, curves, estimates
 from fairpc.auditing._job import Job
 from fairpc.core import AuditError, Record
-from fairpc.evidence import ErrorRates, PairErrorRates, error_rates, some_of
+from fairpc.evidence import (
+    ErrorRates,
+    PairErrorRates,
+    error_rates,
+    held_out_scores,
+    some_of,
+)
 
 ASSUMED: Final = (
     "The decisions were made by something that did not look at these labels: rows that trained it "
@@ -28,8 +34,8 @@ ASSUMED: Final = (
 )
 REVIEW: Final = (
     "Have some rows reviewed by somebody who does not see the label: a few hundred checked "
-    "decisions give these rates as estimates instead of ranges (fairpc.evidence.review_design says "
-    "which rows, review_estimates what follows)."
+    "decisions give these rates as estimates instead of ranges (`fairpc review` draws the rows and "
+    "says what follows)."
 )
 _RATES: Final = {
     "tpr": ("True positive rate", "of those whose fair decision is positive, the share selected"),
@@ -54,17 +60,24 @@ class ErrorFacts(Record):
     @property
     def open(self) -> bool:
         """Whether a difference of true or false positive rates is not decidable."""
-        pairs = self.rates.differences
-        return any(p.sign(rate) == "undecided" for p in pairs for rate in ("tpr", "fpr"))
+        return any(self._open("tpr")) or any(self._open("fpr"))
+
+    def _open(self, rate: Literal["tpr", "fpr"]) -> list[bool]:
+        return [pair.is_open(rate) for pair in self.rates.differences]
 
     @property
     def conclusions(self) -> tuple[str, str]:
         """What can be concluded about equal opportunity and about equalised odds."""
         (tpr, unequal), (fpr, apart) = self._said(0), self._said(1)
-        first = "Equal opportunity does not hold." if unequal else "Equal opportunity is open."
-        odds = "Equalised odds are open, too."
-        if unequal or apart:
-            odds = "So equalised odds do not hold." if unequal else "Equalised odds do not hold."
+        unsure, unsure_too = any(self._open("tpr")), any(self._open("fpr"))
+        first = "Equal opportunity is open." if unsure else "Equal opportunity nearly holds."
+        odds = "Equalised odds are open" + (", too." if unsure else ".")
+        if unequal:
+            first, odds = "Equal opportunity does not hold.", "So equalised odds do not hold."
+        elif apart:
+            odds = "Equalised odds do not hold."
+        elif not (unsure or unsure_too):
+            odds = "Equalised odds nearly hold, too."
         return f"{first} {tpr}", f"{odds} {fpr}"
 
     @property
@@ -104,19 +117,26 @@ def error_facts(job: Job) -> ErrorFacts:
         raise AuditError("the label has more than two classes: error rates need two")
     if tested is None or tested.fit is None:
         raise AuditError(job.left_out["decidable.test"])
-    rows, kept, (_, labels, groups) = tested.rows, tested.kept, tested.given
+    rows, kept, (features, labels, groups) = tested.rows, tested.kept, tested.given
+    persons, weights = some_of(rows.persons, kept), some_of(rows.weights, kept)
+    hits, ids = labels == rows.positive, np.unique(groups, return_inverse=True)[1]
+    given: dict[str, Any] = {"X": tested.fit}
+    if job.strata.within:  # held-out sets of the whole table say nothing of a stratum
+        names = np.array(job.model.strata_)
+        given = {"given": names[job.strata.codes(rows.x)[kept]], "mechanism": "within"}
     found = error_rates(
         rows.decided[kept],
         labels,
         groups,
-        X=tested.fit,
+        **given,
+        label_scores=held_out_scores(features, hits.astype(np.intp), ids, weights, persons),
         scores=rows.scores[kept, rows.positive] if rows.scored else None,
         level=job.settings.level,
         # Of many pairs the one that is farthest apart is quoted.
         simultaneous=len(np.unique(groups)) > 2,
         positive=rows.positive,
-        clusters=some_of(rows.persons, kept),
-        sample_weight=some_of(rows.weights, kept),
+        clusters=persons,
+        sample_weight=weights,
     )
     return ErrorFacts(rows.named(found), int(kept.sum()))
 
@@ -136,7 +156,8 @@ def show_error_rates(audit: blocks.Audit, facts: ErrorFacts) -> Iterator[blocks.
         "possible, whatever the labels hide, with sampling error.",
         "lead",
     )
-    yield blocks.Points([*facts.conclusions, *((REVIEW,) if facts.open else ())])
+    doubt = (facts.rates.doubt,) if facts.rates.doubt else ()
+    yield blocks.Points([*doubt, *facts.conclusions, *((REVIEW,) if facts.open else ())])
     yield blocks.Side([_by_group(audit, facts, rate) for rate in ("tpr", "fpr")])
     yield _groups_table(facts)
     yield _differences(facts)

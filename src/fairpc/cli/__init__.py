@@ -43,6 +43,7 @@ COMMANDS: Final = {
     "explain": "_predict.explain",
     "file": "_audit.file",
     "export": "_predict.export",
+    "distil": "_distil.distil",
     "compare": "_compare.compare",
     "data": "_bundled.data",
 }

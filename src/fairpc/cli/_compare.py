@@ -12,15 +12,28 @@ from fairpc.cli._labelled import labelled
 from fairpc.cli._learned import FROM_SCORES
 from fairpc.cli._options import LATENT, ColumnOptions, ModelOptions
 from fairpc.cli._screen import Screen, grid, print_json, say
-from fairpc.cli._tables import about, check_output, client_of, opened
+from fairpc.cli._tables import about, check_output, client_of, column, opened
 from fairpc.core import FairpcError, counted
-from fairpc.data import format_of, write_table
+from fairpc.data import exactly, format_of, write_table
 
 if TYPE_CHECKING:
     from fairpc.comparison import Comparison
 
 CIRCUITS: Final = ("FairPC", "NLatPC", "LatNB", "TwoNB")
-DEFAULT: Final = ("FairPC", "TwoNB", "LR", "FairLR", "Reweight")
+DEFAULT: Final = (
+    "FairPC",
+    "TwoNB",
+    "LR",
+    "FairLR",
+    "Reweight",
+    "Boosting",
+    "ReweighedBoosting",
+)
+_FAIR: Final = {
+    "accuracy": "accuracy",
+    "tpr_gap": "gap of true positive rates",
+    "fpr_gap": "gap of false positive rates",
+}
 _SHOWN: Final = {
     "accuracy": "accuracy",
     "f1": "F1",
@@ -39,9 +52,18 @@ def compare(
         list[str] | None,
         opt.option(
             "NAME",
-            "FairPC, NLatPC, LatNB, TwoNB, LatentDecision, LR, FairLR, Reweight, Reduction, Rand; "
-            "may be repeated. Default: FairPC, TwoNB, LR, FairLR, Reweight.",
+            "FairPC, NLatPC, LatNB, TwoNB, LatentDecision, LR, FairLR, Reweight, Boosting, "
+            "ReweighedBoosting, Reduction, ThresholdOptimizer, Rand; may be repeated. Default: "
+            "FairPC, TwoNB, LR, FairLR, Reweight, Boosting, ReweighedBoosting.",
             "--method",
+        ),
+    ] = None,
+    decision: Annotated[
+        list[str] | None,
+        opt.option(
+            "COL",
+            "A column of decisions that were made already, to compare with; may be repeated. It is "
+            "not used as a feature.",
         ),
     ] = None,
     output: Annotated[str | None, opt.output("The numbers as a table file.")] = None,
@@ -64,20 +86,21 @@ def compare(
     if output is not None:
         format_of(output)
         check_output(output, table)
-    names, learner = (
-        methods or DEFAULT,
-        ModelOptions(structure=structure, n_bins=bins, random_state=seed),
-    )
+    names = methods or DEFAULT
+    learner = ModelOptions(structure=structure, n_bins=bins, random_state=seed)
     _estimators(names, learner, roles)  # a wrong name is refused before the table is read
     with opened(table, text) as files, about(files.source):
         rows = labelled(files, roles)
+        made = [column(rows.X.columns, n, "--decision", rows.source) for n in decision or ()]
+        features = rows.X.drop(exactly(made))
         models = _estimators(names, learner, rows.roles)
         shown = screen.shows_progress
         with refusing_copies(), client_of(engine) as client, progress(shown, None) as step:
             scores = comparison.compare(
                 models,
-                rows.X,
+                features,
                 rows.y,
+                decisions={name: rows.X[name].to_numpy() for name in made},
                 cv=cv,
                 positive=roles.positive,
                 random_state=seed,
@@ -89,25 +112,29 @@ def compare(
     if screen.json:
         print_json(scores.to_dict() | {"table": rows.source, "output": output})
     elif screen.prints_text:
-        size = f"{counted(scores.n_rows, 'row')}, {counted(scores.n_folds, 'fold')}"
-        say(f"{rows.source}: {size}", "bold")
-        show(scores)
-        if output is not None:
-            say(f"The numbers are in {output}.")
+        _show(scores, rows.source, output)
+
+
+def _show(scores: Comparison, source: str, output: str | None) -> None:
+    size = f"{counted(scores.n_rows, 'row')}, {counted(scores.n_folds, 'fold')}"
+    say(f"{source}: {size}", "bold")
+    show(scores)
+    if output is not None:
+        say(f"The numbers are in {output}.")
 
 
 def _estimators(
     methods: Sequence[str], learner: ModelOptions, roles: ColumnOptions
 ) -> dict[str, Any]:
     """The methods by name, not yet fitted."""
-    from fairpc.comparison import default_baselines
+    from fairpc.comparison import every_baseline
 
-    baselines = default_baselines(learner.random_state)
+    baselines = every_baseline(learner.random_state)
     known = (*CIRCUITS, FROM_SCORES, *baselines)
     made: dict[str, Any] = {}
     for name in dict.fromkeys(methods):
-        if name == "Reduction" and name not in known:
-            raise FairpcError("Reduction needs fairlearn: pip install 'fairpc[baselines]'")
+        if name in ("Reduction", "ThresholdOptimizer") and name not in known:
+            raise FairpcError(f"{name} needs fairlearn: pip install 'fairpc[baselines]'")
         if name not in known:
             raise FairpcError(f"there is no method {name!r}: choose among {', '.join(known)}")
         if name in ("FairPC", "NLatPC"):
@@ -134,6 +161,7 @@ def show(comparison: Comparison) -> None:
         "Gaps are the largest differences between groups, of mean scores and of the share of "
         f"positive decisions{spread}."
     )
+    _show_fair(comparison)
     if comparison.filled:
         say(
             f"For {', '.join(comparison.filled)} missing cells were filled: text with a level of "
@@ -144,6 +172,27 @@ def show(comparison: Comparison) -> None:
         say(f"No method was given what has a different value in every row, or nearly: {columns}.")
     for name, reason in comparison.failures.items():
         say(f"{name} could not be run: {reason}")
+
+
+def _show_fair(comparison: Comparison) -> None:
+    """Print the ranges against the latent fair decision, and which methods have none."""
+    from fairpc.comparison import AGAINST_FAIR
+
+    if comparison.fair:
+        say("\nAgainst the fair decision, in percent and points", "bold")
+        lines = [
+            [name, *(_span(getattr(found, key)) for key in _FAIR)]
+            for name, found in comparison.fair.items()
+        ]
+        grid(("method", *_FAIR.values()), lines)
+        say(AGAINST_FAIR)
+    for name, reason in comparison.no_fair.items():
+        say(f"{name} has no ranges against the fair decision: {reason}.")
+
+
+def _span(ends: tuple[float, float]) -> str:
+    low, high = (f"{100 * end:.1f}" for end in ends)
+    return f"{low} to {high}"
 
 
 def _cell(row: dict[str, Any], name: str) -> str:

@@ -53,6 +53,8 @@ def fit(
 
     Example: fairpc fit loans.csv --label approved --sensitive sex -o loans.fairpc
     """
+    from fairpc.models import group_is_input
+
     check_output(output, table)
     estimator(learner, roles)  # a wrong name is refused before the table is read
     in_memory = learner.model == LATENT
@@ -95,6 +97,7 @@ def fit(
         show_learned(learned)
         if any(shown["columns"] != learned["columns"] for shown in read):
             say("The forest cuts numbers more finely than the table of columns says.")
+        say(group_is_input(model.coding_))
         say(f"The model is in {output}.")
         say(f"Next: fairpc audit {quote(output)} {quote(table)} -o report.html")
     screen.notes(warned)

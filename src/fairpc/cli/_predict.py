@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import numpy as np
 
 import fairpc.cli._options as opt
+from fairpc.cli._distil import is_scorer, score_table
 from fairpc.cli._screen import Screen, grid, print_json, say
 from fairpc.cli._tables import (
     STDOUT,
@@ -106,6 +107,16 @@ def predict(
     target = target_of(output, screen, model_file, table)
     if safe_csv and isinstance(target, str) and format_of(target) != "text":
         raise OptionError(f"--safe-csv and -o {output}: only text has formulas, leave one out")
+    if is_scorer(model_file):
+        if bounds or safe_csv or allow_unseen:
+            raise OptionError(
+                f"{model_file} is a scorer that distil made: it has no --bounds, and takes neither "
+                "--safe-csv nor --allow-unseen"
+            )
+        facts = score_table(model_file, table, target, decision, text, screen)
+        if screen.json:
+            print_json(facts | {"output": output})
+        return
     model = loaded(model_file)
     began, warned = perf_counter(), Warned()
     with opened(table, text, model.table_options_) as files:

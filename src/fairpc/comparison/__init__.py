@@ -3,12 +3,15 @@
 from fairpc.comparison._baseline_surface import Baseline
 from fairpc.comparison._baselines import (
     LR,
+    Boosting,
     FairLR,
     Rand,
     Reduction,
+    ReweighedBoosting,
     Reweight,
     ThresholdOptimizer,
     default_baselines,
+    every_baseline,
 )
 from fairpc.comparison._by_group import (
     FairnessGaps,
@@ -19,7 +22,8 @@ from fairpc.comparison._by_group import (
     by_group,
     fairness_gaps,
 )
-from fairpc.comparison._compare import Comparison, FoldScore, compare, default_models
+from fairpc.comparison._compare import compare, default_models
+from fairpc.comparison._compared import AGAINST_FAIR, Comparison, FairRanges, FoldScore
 from fairpc.comparison._runner import typed_columns
 from fairpc.comparison._scores import (
     CalibrationBin,
@@ -43,9 +47,11 @@ from fairpc.learners import Fold, folds_of, read_folds, stratified_folds
 __all__ = [
     "LR",
     "Baseline",
+    "Boosting",
     "CalibrationBin",
     "Comparison",
     "FairLR",
+    "FairRanges",
     "FairnessGaps",
     "Fold",
     "FoldScore",
@@ -55,6 +61,7 @@ __all__ = [
     "PairMetrics",
     "Rand",
     "Reduction",
+    "ReweighedBoosting",
     "Reweight",
     "TestResult",
     "ThresholdOptimizer",
@@ -67,6 +74,7 @@ __all__ = [
     "default_baselines",
     "default_models",
     "discrimination",
+    "every_baseline",
     "f1",
     "fairness_gaps",
     "folds_of",

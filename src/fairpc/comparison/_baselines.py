@@ -1,4 +1,4 @@
-"""The methods to compare with: logistic regression, plain and constrained, and chance.
+"""The methods to compare with: logistic regression and boosting, plain and constrained; chance.
 
 Parameters are the fields of each class, after those of all baselines. To add a method, write its
 class here and name it in ``fairpc.baselines``.
@@ -46,6 +46,65 @@ class LR(Baseline):
 
     def _fit(self, matrix: Floats, codes: Ints, groups: Ints) -> None:
         self.model_ = LogisticRegression(C=self.C, max_iter=self.max_iter).fit(matrix, codes)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Boosting(Baseline):
+    """Gradient boosting of the recorded label, S being a feature (scikit-learn's, by histograms).
+
+    Scores are probabilities of the recorded label, biased where the labels are.
+
+    Args:
+        n_fits: the mean of so many fits, each without its share of the rows; 1 uses all rows.
+        random_state: seed.
+    """
+
+    n_fits: int = 1
+    random_state: int | None = 0
+
+    _groups_required: ClassVar[bool] = False
+    _any_classes: ClassVar[bool] = True
+
+    def _fit(self, matrix: Floats, codes: Ints, groups: Ints) -> None:
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        if self.n_fits < 1:
+            raise LearningError(f"n_fits is {self.n_fits}: at least one fit is needed")
+        weights = self._weights(codes, groups)
+        folds = np.random.default_rng(self.random_state).permutation(len(codes)) % self.n_fits
+        self.models_ = []
+        for k in range(self.n_fits):
+            some = (folds != k) | (self.n_fits == 1)
+            if len(np.unique(codes[some])) < len(self.classes_):
+                some = np.ones(len(codes), np.bool_)  # a class in one fold alone
+            model = HistGradientBoostingClassifier(random_state=self.random_state)
+            self.models_.append(model.fit(matrix[some], codes[some], weights[some]))
+
+    def _weights(self, codes: Ints, groups: Ints) -> Floats:
+        return np.ones(len(codes))
+
+    def _scores(self, matrix: Floats, groups: Ints) -> Floats:
+        each = [model.predict_proba(matrix) for model in self.models_]
+        return np.asarray(np.mean(each, axis=0), np.float64)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ReweighedBoosting(Boosting):
+    """Boosting on reweighed rows (Kamiran & Calders 2012), the mean of five fits.
+
+    A row of group s with label d weighs P(s) P(d) / P(s, d), so that label and group are
+    independent in the weighted table. Scores are probabilities under those weights.
+    """
+
+    n_fits: int = 5
+
+    _groups_required: ClassVar[bool] = True
+
+    def _weights(self, codes: Ints, groups: Ints) -> Floats:
+        counts = np.zeros((int(groups.max()) + 1, len(self.classes_)))
+        np.add.at(counts, (groups, codes), 1.0)
+        expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
+        return np.asarray((expected / np.maximum(counts, 1.0))[groups, codes], np.float64)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -324,8 +383,17 @@ def _both(positive: Floats) -> Floats:
 
 
 def default_baselines(random_state: int = 0) -> dict[str, Baseline]:
-    """LR, Rand, FairLR, Reweight; Reduction where fairlearn is installed."""
+    """Those of the paper: LR, Rand, FairLR, Reweight; Reduction where fairlearn is installed."""
     found = [LR(), Rand(random_state=random_state), FairLR(), Reweight()]
     if find_spec("fairlearn") is not None:
         found.append(Reduction())
     return {type(model).__name__: model for model in found}
+
+
+def every_baseline(random_state: int = 0) -> dict[str, Baseline]:
+    """The same, boosting, reweighed boosting, and ThresholdOptimizer of fairlearn."""
+    found: list[Baseline] = [Boosting(random_state=random_state)]
+    found.append(ReweighedBoosting(random_state=random_state))
+    if find_spec("fairlearn") is not None:
+        found.append(ThresholdOptimizer())
+    return default_baselines(random_state) | {type(model).__name__: model for model in found}

@@ -6,150 +6,45 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from threading import Lock
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from fairpc.cluster import spread
 from fairpc.comparison import _scores as metrics
-from fairpc.comparison._baselines import default_baselines
-from fairpc.comparison._runner import MethodTable, in_threads, run_jobs, run_method
+from fairpc.comparison._baselines import Boosting, every_baseline
+from fairpc.comparison._compared import Comparison, FairRanges, FoldScore
+from fairpc.comparison._runner import Decided, MethodTable, in_threads, run_jobs, run_method
 from fairpc.core import (
+    Array,
     ComparisonError,
     FairpcError,
+    Ints,
     MetricError,
-    MissingExtraError,
-    Record,
-    check_choice,
-    serialise,
 )
+from fairpc.evidence import ErrorRates, error_rates
 from fairpc.learners import Fold, stratified_folds
-from fairpc.models import FairPC, LatNB, NLatPC, Progress, Report, TwoNB, trade_off
+from fairpc.models import FairPC, LatNB, NLatPC, Progress, Report, TwoNB
 
-CAPTION: Final = (
-    "Every number is of rows that the method was not fitted to. Accuracy, F1 and AUC are measured "
-    "against the observed label, which may be biased: more agreement is not simply better."
-)
+_JUDGE: Final = "scores of the label"
+"""A method that is fitted for its scores alone, which bound the mechanism."""
 Job = tuple[str, int]
 """A method by name, and the number of a fold."""
-
-
-@dataclass(frozen=True)
-class FoldScore:
-    """One method on the test rows of one fold; None where a number is not defined.
-
-    Attributes:
-        n_test: test rows with a known label and group.
-        accuracy, f1, auc: against the observed label; F1 and AUC of the positive class.
-        log_likelihood: mean log P(x, s, d) of the test rows, in nats; of distributions only.
-        discrimination: largest difference between groups of the mean score of the positive class.
-        selection_gap: the same of positive decisions.
-        fit_seconds: time of the fit.
-    """
-
-    method: str
-    fold: int
-    n_test: int
-    accuracy: float
-    f1: float | None
-    auc: float | None
-    log_likelihood: float | None
-    discrimination: float | None
-    selection_gap: float | None
-    fit_seconds: float
-
-
-_SCORES: Final = tuple(f.name for f in fields(FoldScore))[3:]
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison(Record):
-    """What a comparison found.
-
-    Attributes:
-        scores: per method and fold.
-        failures: method -> why it could not be run; such a method has no scores.
-        filled: methods that take no missing cells; theirs were filled (a level of its own, or
-            the mean of the training rows).
-        identifiers: columns that ordinary classifiers were not given, because every row has its
-            own value, or nearly; our models drop them by themselves, by the same rule.
-        positive: the class that F1, AUC and gaps are of.
-        n_rows, n_folds: what was compared on.
-        caption: what the numbers mean.
-    """
-
-    scores: tuple[FoldScore, ...]
-    failures: Mapping[str, str]
-    filled: tuple[str, ...]
-    identifiers: tuple[str, ...]
-    positive: str
-    n_rows: int
-    n_folds: int
-    caption: str = CAPTION
-
-    _computed: ClassVar[tuple[str, ...]] = ("means",)
-
-    @cached_property
-    def methods(self) -> tuple[str, ...]:
-        """Methods that could be run, in the order in which they were given."""
-        return tuple(dict.fromkeys(score.method for score in self.scores))
-
-    def means(self) -> tuple[dict[str, Any], ...]:
-        """Per method the mean over folds of each score, and its standard deviation (``…_sd``)."""
-        result = []
-        for method in self.methods:
-            mine = [score for score in self.scores if score.method == method]
-            row: dict[str, Any] = {"method": method, "folds": len(mine)}
-            for name in _SCORES:
-                known = [getattr(s, name) for s in mine if getattr(s, name) is not None]
-                row[name] = float(np.mean(known)) if known else None
-                row[f"{name}_sd"] = float(np.std(known, ddof=1)) if len(known) > 1 else None
-            result.append(row)
-        return tuple(result)
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        """:meth:`means` as a polars frame, a row per method."""
-        return pl.DataFrame(self.means(), infer_schema_length=None)
-
-    @property
-    def per_fold(self) -> pl.DataFrame:
-        """The scores as a polars frame, a row per method and fold."""
-        rows = [serialise(score) for score in self.scores]
-        return pl.DataFrame(rows, infer_schema_length=None)
-
-    def to_frame(self, library: Literal["polars", "pandas", "pyarrow"] = "polars") -> Any:
-        """:attr:`frame` in a library of choice."""
-        check_choice("library", library, ("polars", "pandas", "pyarrow"), ComparisonError)
-        if library == "polars":
-            return self.frame
-        try:
-            return self.frame.to_pandas() if library == "pandas" else self.frame.to_arrow()
-        except ImportError as error:
-            raise MissingExtraError(
-                f"{library} is not installed: pip install 'fairpc[frames]'"
-            ) from error
-
-    def plot(self, ax: Any = None) -> Any:
-        """Accuracy against discrimination, a mark per method (matplotlib); the axes."""
-        return trade_off(self.means(), caption=self.caption, ax=ax)
-
-    def _repr_html_(self) -> str:
-        return str(self.frame._repr_html_())
+Outcome = tuple[FoldScore, Decided] | str
+"""The score of a method on a fold and what it decided, or why there is none."""
 
 
 def default_models(random_state: int = 0) -> dict[str, Any]:
-    """The paper's four distributions and the baselines; fairlearn's where it is installed."""
+    """The paper's four distributions and every baseline; fairlearn's where it is installed."""
     circuits = {
         kind.__name__: kind(random_state=random_state) for kind in (FairPC, NLatPC, LatNB, TwoNB)
     }
-    return circuits | default_baselines(random_state)
+    return circuits | every_baseline(random_state)
 
 
 def compare(
@@ -161,6 +56,8 @@ def compare(
     cv: int | Iterable[Fold | tuple[npt.ArrayLike, npt.ArrayLike]] = 5,
     groups: npt.ArrayLike | None = None,
     positive: Any = None,
+    decisions: Mapping[str, npt.ArrayLike] | None = None,
+    against_fair: bool = True,
     random_state: int = 0,
     n_jobs: int | None = None,
     client: Any = None,
@@ -168,7 +65,9 @@ def compare(
 ) -> Comparison:
     """Fit each method on the training part of each fold and score it on the test part.
 
-    Columns that give the label away are warned of, as in a fit.
+    All are judged against the recorded label and, for two classes, as ranges against the latent
+    fair decision, see :func:`fairpc.evidence.error_rates`. Columns that give the label away are
+    warned of, as in a fit.
 
     Args:
         models: name -> estimator, or estimators, which are cloned; None for the paper's four
@@ -179,6 +78,9 @@ def compare(
         cv: number of folds, stratified by label and group, or the folds themselves.
         groups: who each row is about, where persons repeat; a person stays in one fold.
         positive: the class that F1, AUC and gaps are of; None: that of the models, or the last.
+        decisions: name -> decisions that were made already, by a rule that did not look at these
+            labels, one per row: classes of ``y``, or 1 and 0. They must not be columns of X.
+        against_fair: whether to give ranges against the latent fair decision; they need boosting.
         random_state: of the folds, and of the default methods.
         n_jobs: threads; times of fits are then not comparable.
         client: a Dask client, over whose workers the fits are spread; their own fits then use
@@ -187,12 +89,25 @@ def compare(
     """
     if client is not None and n_jobs is not None:
         raise ComparisonError("n_jobs and a client were given: a client has its own workers")
-    methods = _named_methods(models, random_state)
+    methods = {} if decisions and models == {} else _named_methods(models, random_state)
     table = MethodTable.of(X, y, sensitive_features, list(methods.values()), positive)
     folds = _folds(cv, table, groups, random_state)
     table.warn_of_leaks()
-    work = _Work(methods, table, folds)
-    jobs = [(name, i) for name in methods for i in range(len(folds))]
+    made = {str(name): _decided(table, name, own) for name, own in (decisions or {}).items()}
+    if both := set(made) & set(methods):
+        raise ComparisonError(f"{both.pop()!r} names a method and decisions: rename one of them")
+    work = _Work(methods, table, folds, made, against_fair and len(table.classes) == 2)
+    names = [*methods, *made]
+    if work.judged and work.judge not in methods:
+        names.append(_JUDGE)
+    jobs = [(name, i) for name in names for i in range(len(folds))]
+    return work.comparison(jobs, _run(work, jobs, n_jobs, client, progress))
+
+
+def _run(
+    work: _Work, jobs: Sequence[Job], n_jobs: int | None, client: Any, progress: Report | None
+) -> Sequence[Outcome]:
+    """What comes of each job: here, in threads, or on the workers of a client."""
     begun, lock = count(), Lock()
 
     def report(job: Job) -> None:
@@ -201,15 +116,39 @@ def compare(
                 what = f"{job[0]}, fold {job[1] + 1}"
                 progress(Progress(what, next(begun), len(jobs), "fit"))
 
-    def reported(job: Job) -> FoldScore | str:
+    def reported(job: Job) -> Outcome:
         report(job)
         return work(job)
 
     if client is None:
-        outcomes = run_jobs(reported, jobs, spread=in_threads(_n_threads(n_jobs)))
-    else:
-        outcomes = run_jobs(work, jobs, spread=partial(_on_cluster, client), done=report)
-    return work.comparison(jobs, outcomes)
+        return run_jobs(reported, jobs, spread=in_threads(_n_threads(n_jobs)))
+    return run_jobs(work, jobs, spread=partial(_on_cluster, client), done=report)
+
+
+def _decided(table: MethodTable, name: Any, given: npt.ArrayLike) -> Array:
+    """Decisions as classes of the label, in text."""
+    values = np.array(
+        [
+            f"{v:g}" if isinstance(v, bool | int | float) else str(v).strip()
+            for v in np.asarray(given).tolist()
+        ]
+    )
+    if values.shape != (table.n_rows,):
+        raise ComparisonError(
+            f"decisions {name!r} have shape {values.shape} and the table {table.n_rows} rows: give "
+            "one per row"
+        )
+    there, classes = set(values.tolist()), table.classes
+    if there <= set(classes):
+        return values
+    if there <= {"0", "1"} and len(classes) == 2:
+        ordered = np.array([classes[1 - table.positive], classes[table.positive]])
+        return np.asarray(ordered[values.astype(np.intp)])
+    odd = sorted(there - set(classes))[0]
+    raise ComparisonError(
+        f"decisions {name!r} have the value {odd!r}: give classes of the label, "
+        f"{', '.join(map(repr, classes[:5]))}, or 1 and 0"
+    )
 
 
 def _named_methods(
@@ -258,69 +197,139 @@ class _Work:
     methods: Mapping[str, Any]
     table: MethodTable
     folds: Sequence[Fold]
+    made: Mapping[str, Array]  #: decisions that were made already
+    judged: bool  #: whether methods are judged against the latent fair decision, too
 
-    def __call__(self, job: Job) -> FoldScore | str:
-        """The score of one method on one fold, or why there is none."""
+    @property
+    def judge(self) -> str:
+        """The method whose scores bound the mechanism."""
+        known = (name for name, model in self.methods.items() if type(model) is Boosting)
+        return next(known, _JUDGE)
+
+    def __call__(self, job: Job) -> Outcome:
+        """The score of one method on one fold and what it decided, or why there is none."""
         try:
             return self.score(*job)
         except FairpcError as error:
             return str(error)
 
-    def score(self, name: str, number: int) -> FoldScore:
+    def score(self, name: str, number: int) -> tuple[FoldScore, Decided]:
         """Fit to the rows outside the test part, and score the test rows that can be scored."""
         table, fold = self.table, self.folds[number]
-        train, test = fold.fit, fold.test[table.known[fold.test]]
+        train, test = fold.fit, self._tested(number)
         if not len(test):
             raise ComparisonError(f"fold {number + 1} has no test row with a label and a group")
-        with warnings.catch_warnings():
-            # A rare level that only the test rows have is read as missing; that is no news here.
-            warnings.simplefilter("ignore", UserWarning)
-            run = run_method(table.method(self.methods[name]), train, test)
-        decided, wanted = run.decided, table.classes[table.positive]
-        if decided.scores is None:
-            raise ComparisonError(
-                f"class {wanted!r} is absent from the training rows of fold {number + 1}: give "
-                "fewer folds or more rows"
-            )
+        wanted, seconds = table.classes[table.positive], 0.0
+        if name in self.made:
+            decided = Decided(None, self.made[name][test])
+        else:
+            with warnings.catch_warnings():
+                # A rare level that only the test rows have is read as missing; no news here.
+                warnings.simplefilter("ignore", UserWarning)
+                model = Boosting() if name == _JUDGE else self.methods[name]
+                run = run_method(table.method(model), train, test)
+            decided, seconds = run.decided, run.seconds
+            if decided.scores is None:
+                raise ComparisonError(
+                    f"class {wanted!r} is absent from the training rows of fold {number + 1}: give "
+                    "fewer folds or more rows"
+                )
         s, chosen, labels = table.s[test], decided.decisions == wanted, table.labels[test]
-        likelihood = math.nan if decided.log_likelihood is None else decided.log_likelihood.mean()
-        return FoldScore(
+        scores, logs = decided.scores, decided.log_likelihood
+        likelihood = math.nan if logs is None else logs.mean()
+        found = FoldScore(
             method=name,
             fold=number,
             n_test=len(test),
             accuracy=float(np.mean(decided.decisions == labels)),
             f1=_or_none(metrics.f1, labels == wanted, chosen, positive=True),
-            auc=_or_none(metrics.auc, labels == wanted, decided.scores, positive=True),
+            auc=_or_none(metrics.auc, labels == wanted, scores, positive=True),
             log_likelihood=float(likelihood) if math.isfinite(likelihood) else None,
-            discrimination=_or_none(metrics.largest_gap, decided.scores, s),
+            discrimination=_or_none(metrics.largest_gap, scores, s),
             selection_gap=_or_none(metrics.largest_gap, chosen.astype(float), s),
-            fit_seconds=run.seconds,
+            fit_seconds=seconds,
         )
+        return found, decided
 
-    def comparison(self, jobs: Sequence[Job], outcomes: Sequence[FoldScore | str]) -> Comparison:
+    def _tested(self, number: int) -> Ints:
+        test = self.folds[number].test
+        return test[self.table.known[test]]
+
+    def comparison(self, jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> Comparison:
         """Scores of the methods that ran on every fold; of the others the first reason."""
         failures: dict[str, str] = {}
+        found: dict[str, list[tuple[FoldScore, Decided]]] = {}
         for (name, _), outcome in zip(jobs, outcomes, strict=True):
             if isinstance(outcome, str):
                 failures.setdefault(name, outcome)
-        if len(failures) == len(self.methods):
+            else:
+                found.setdefault(name, []).append(outcome)
+        ran = {name: own for name, own in found.items() if name not in failures}
+        fair, no_fair = self._against_fair(ran, failures)
+        ran.pop(_JUDGE, None)
+        failures.pop(_JUDGE, None)
+        if not ran:
             name, reason = next(iter(failures.items()))
             raise ComparisonError(f"no method could be run; {name}: {reason}")
-        ran = {name: model for name, model in self.methods.items() if name not in failures}
-        scores = (s for s in outcomes if not isinstance(s, str) and s.method in ran)
+        filled = (name for name in ran if name in self.methods)
         return Comparison(
-            scores=tuple(scores),
+            scores=tuple(score for own in ran.values() for score, _ in own),
             failures=failures,
-            filled=tuple(name for name, model in ran.items() if self.table.filled_for(model)),
+            filled=tuple(n for n in filled if self.table.filled_for(self.methods[n])),
             identifiers=self.table.identifiers,
             positive=self.table.classes[self.table.positive],
             n_rows=self.table.n_rows,
             n_folds=len(self.folds),
+            fair=fair,
+            no_fair=no_fair,
         )
+
+    def _against_fair(
+        self, ran: Mapping[str, list[tuple[FoldScore, Decided]]], failures: Mapping[str, str]
+    ) -> tuple[dict[str, FairRanges], dict[str, str]]:
+        """Ranges of every method, from what it decided about rows that it was not fitted to."""
+        fair: dict[str, FairRanges] = {}
+        why: dict[str, str] = {}
+        names = [name for name in ran if name != _JUDGE]
+        if not self.judged:
+            return fair, why
+        if self.judge not in ran:
+            return fair, dict.fromkeys(names, failures[self.judge])
+        table, wanted = self.table, self.table.classes[self.table.positive]
+        rows = np.concatenate([self._tested(i) for i in range(len(self.folds))])
+        rows, first = np.unique(rows, return_index=True)
+        scores = np.concatenate([d.scores for _, d in ran[self.judge]])[first]
+        y, s = (table.labels[rows] == wanted).astype(int), table.s[rows]
+        for name in names:
+            decided = np.concatenate([d.decisions == wanted for _, d in ran[name]])[first]
+            try:
+                found = error_rates(
+                    decided.astype(int), y, s, label_scores=scores, simultaneous=True
+                )
+            except MetricError as error:
+                why[name] = str(error)
+            else:
+                fair[name] = _ranges(found)
+        return fair, why
+
+
+def _ranges(found: ErrorRates) -> FairRanges:
+    """Accuracy over all groups, and the largest gaps between two."""
+    sizes = np.array([g.effective_n for g in found.groups.values()])
+    ends = np.array([tuple(g.accuracy) for g in found.groups.values()])
+    low, high = (sizes @ ends / sizes.sum()).tolist()
+    gaps = []
+    for rate in ("tpr", "fpr"):
+        each = np.array([tuple(getattr(pair, rate)) for pair in found.differences])
+        least = np.maximum(np.maximum(each[:, 0], -each[:, 1]), 0.0).max()
+        gaps.append((float(least), float(np.abs(each).max())))
+    return FairRanges((low, high), *gaps)
 
 
 def _or_none(metric: Callable[..., float], *values: Any, **options: Any) -> float | None:
     """A metric, or None where these rows do not define it."""
+    if any(value is None for value in values):
+        return None
     try:
         return metric(*values, **options)
     except MetricError:

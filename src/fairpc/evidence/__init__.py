@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         dealt,
         drift_bounds,
         group_rates,
+        held_out_scores,
         label_fit,
     )
     from fairpc.evidence._error_rates import error_rates
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         RateRange,
         RecordedRates,
         ScoreBin,
+        StratumErrorRates,
     )
     from fairpc.evidence._gaps import (
         SMALL,
@@ -104,14 +106,19 @@ if TYPE_CHECKING:
         StratumTest,
         TestsByStratum,
     )
-    from fairpc.evidence._threshold_curves import (
+    from fairpc.evidence._thresholds import (
+        EqualRates,
         GroupOperatingPoint,
+        GroupThreshold,
+        Notion,
         ThresholdCurve,
         ThresholdPoint,
         equal_opportunity,
+        equal_rates,
         equalised_odds,
+        threshold_curve,
+        thresholds_of,
     )
-    from fairpc.evidence._thresholds import EqualRates, GroupThreshold, equal_rates, thresholds_of
     from fairpc.evidence._top_sets import Watch
 
 __all__ = [
@@ -155,6 +162,7 @@ __all__ = [
     "ScoreBin",
     "StrataComparison",
     "StrataTest",
+    "StratumErrorRates",
     "StratumGap",
     "StratumRates",
     "StratumTest",

@@ -16,11 +16,22 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from fairpc.core import Bools, Floats, Positions
 from fairpc.evidence._intervals import clopper_pearson, clustered_variance, rate_sample, some_of
 from fairpc.evidence._top_sets import class_counts, held_out_rates, joint_bound, top_rate
-from fairpc.learners import Features, chosen, deal, learners, one_thread, others
+from fairpc.learners import (
+    Features,
+    chosen,
+    deal,
+    design,
+    distinct,
+    indicators,
+    learners,
+    one_thread,
+    others,
+)
 
 DRIFT_FOLDS: Final = 5
 _LEAST: Final = 1e-6
@@ -75,6 +86,22 @@ def classifier_scores(rows: LabelledRows, rng: np.random.Generator) -> Floats:
         here = rows.folds == k
         scores[here] = found[rows.index[here]]
     return scores
+
+
+def held_out_scores(
+    x: npt.ArrayLike,
+    labels: Positions,
+    groups: Positions,
+    weights: Floats | None = None,
+    persons: Positions | None = None,
+) -> Floats:
+    """P(label = 1 | x, s) of each row of a table, by a plain classifier that had not seen it."""
+    n_groups, rng = int(groups.max()) + 1, np.random.default_rng(0)
+    columns = [design(x), indicators(groups, np.arange(1, n_groups))]
+    rows, index = distinct(np.column_stack(columns))
+    folds = deal(2 * groups + labels, persons, DRIFT_FOLDS, rng)
+    given = LabelledRows(rows, index, labels, groups, weights, folds, 2, n_groups)
+    return classifier_scores(given, rng)[:, 1]
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,9 @@ follows π, which makes TPR linear in 1/π, FPR linear in 1/(1 − π), accuracy
 π, piece by piece. So a difference is extreme where a piece of either group ends, where the strip
 |π − π'| ≤ delta cuts such a line, or, along the edges of the strip, at one stationary point per
 piece.
+
+Limits of both groups, at corners, are joined by MOVER (Zou and Donner 2008, Donner and Zou 2012).
+Where groups depend on each other, that is done in parts of P(Df=1) which are near to each other.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ _SLACK: Final = 1e-12
 _SHORT: Final = 1e-9
 """Pieces of P(Df=1) shorter than this are points, but for rounding."""
 _STEPS: Final = 60
+N_SLABS: Final = 32
+"""Parts of P(Df=1) in which two groups that depend on each other are compared."""
 
 
 def gap_range(first: GroupSet, last: GroupSet, rate: Rate, delta: float) -> Interval:
@@ -152,3 +157,68 @@ class _Pair:
 def _within(range_: Interval, values: Sequence[float]) -> list[float]:
     """Different values in a range, in order."""
     return sorted({v for v in values if range_[0] - _SLACK <= v <= range_[1] + _SLACK})
+
+
+def gap_limits(first: GroupSet, last: GroupSet, rate: Rate, delta: float) -> Interval:
+    """Limits of last − first where P(Df=1) of both differ by delta at most.
+
+    Both lie in parts of its range that are so near to each other.
+    """
+    low, high = math.inf, -math.inf
+    for x, y in _facing(first, last, rate, delta):
+        gaps = joined_gap(x[None, :, :], y[:, None, :])
+        low, high = min(low, float(gaps[0].min())), max(high, float(gaps[1].max()))
+    return (max(low, -1.0), min(high, 1.0)) if low <= high else (math.nan, math.nan)
+
+
+def ratio_limits(first: GroupSet, last: GroupSet, rate: Rate, delta: float) -> Interval:
+    """Limits of last / first, likewise."""
+    low, high = math.inf, 0.0
+    for x, y in _facing(first, last, rate, delta):
+        a, b = y[:, None, :], x[None, :, :]
+        low = min(low, float(joined_ratio(b, a, 0).min()))
+        high = max(high, float(joined_ratio(b, a, 2).max()))
+    return (low, high) if low <= high else (math.nan, math.nan)
+
+
+def joined_gap(first: Floats, last: Floats) -> tuple[Floats, Floats]:
+    """Limits of last − first from those of both, each [.., (lower, value, upper)]."""
+    middle = last[..., 1] - first[..., 1]
+    down = np.hypot(last[..., 1] - last[..., 0], first[..., 2] - first[..., 1])
+    up = np.hypot(last[..., 2] - last[..., 1], first[..., 1] - first[..., 0])
+    return middle - down, middle + up
+
+
+def joined_ratio(first: Floats, last: Floats, side: int) -> Floats:
+    """A limit of last / first from those of both: ``side`` 0 the lower, 2 the upper."""
+    x, y = last[..., 1], first[..., 1]
+    end, other = last[..., side], first[..., 2 - side]
+    scale = other * (2 * y - other)
+    root = np.sqrt(np.maximum((x * y) ** 2 - end * (2 * x - end) * scale, 0.0))
+    top = x * y + (root if side else -root)
+    fine = scale > 1e-15
+    lost = math.inf if side else 0.0
+    return np.asarray(np.where(fine, np.maximum(top, 0.0) / np.where(fine, scale, 1.0), lost))
+
+
+def _facing(
+    first: GroupSet, last: GroupSet, rate: Rate, delta: float
+) -> list[tuple[Floats, Floats]]:
+    """Limits of both groups at corners of parts of P(Df=1) in which both can be at once."""
+    edges = np.linspace(
+        min(first.pi[0], last.pi[0]), max(first.pi[1], last.pi[1]), N_SLABS + 1
+    ).tolist()
+    parts = list(pairwise(edges))
+    each = [[_ends_in(group, rate, part) for part in parts] for group in (first, last)]
+    found = []
+    for (i, x), (j, y) in product(enumerate(each[0]), enumerate(each[1])):
+        apart = max(parts[i][0] - parts[j][1], parts[j][0] - parts[i][1], 0.0)
+        near = i == j if delta == 0 else apart <= delta
+        if near and len(x) and len(y):
+            found.append((x, y))
+    return found
+
+
+def _ends_in(group: GroupSet, rate: Rate, part: Interval) -> Floats:
+    low, high = max(part[0], group.pi[0]), min(part[1], group.pi[1])
+    return group.ends(rate, (low, high)) if low <= high else np.empty((0, 3))

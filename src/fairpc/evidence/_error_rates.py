@@ -12,16 +12,17 @@ by delta at most, the mechanisms of groups depend on each other.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from fairpc.core import (
     Bools,
+    Floats,
     MetricError,
     check_level,
     check_scores,
@@ -31,8 +32,16 @@ from fairpc.core import (
     whole_number,
 )
 from fairpc.evidence._chosen_sets import TopSets
-from fairpc.evidence._decision_rows import DecisionRows
-from fairpc.evidence._error_pairs import gap_range, ratio_range
+from fairpc.evidence._decision_rows import DecisionRows, HeldOut
+from fairpc.evidence._differences import NO_DELTA
+from fairpc.evidence._error_pairs import (
+    gap_limits,
+    gap_range,
+    joined_gap,
+    joined_ratio,
+    ratio_limits,
+    ratio_range,
+)
 from fairpc.evidence._error_records import (
     ErrorRates,
     GroupErrorRates,
@@ -40,34 +49,26 @@ from fairpc.evidence._error_records import (
     RateRange,
     RecordedRates,
     ScoreBin,
+    StratumErrorRates,
 )
-from fairpc.evidence._error_sets import (
-    RATES,
-    DecisionCells,
-    GroupSet,
-    Rate,
-    coupled,
-    gap_limits,
-    joined_gap,
-    joined_ratio,
-    ratio_limits,
-)
+from fairpc.evidence._error_sets import RATES, DecisionCells, GroupSet, Rate
 from fairpc.evidence._gaps import SMALL
-from fairpc.evidence._intervals import (
-    Interval,
-    quantile,
-    some_of,
-)
-from fairpc.evidence._strata import level_of_each
-from fairpc.evidence._stratum_bounds import HeldOutRates, Known
-from fairpc.evidence._top_sets import joint_bound
+from fairpc.evidence._intervals import Interval, some_of
+from fairpc.evidence._possible_sets import PossibleSets
+from fairpc.evidence._review_design import expected_widths
+from fairpc.evidence._strata import Mechanism, level_of_each
+from fairpc.evidence._stratum_bounds import Known
 
-_TIED: Final = 0.2
-"""Share of the error that is spent on what ties groups to each other, where delta is below 1."""
 _FEW: Final = 5
 _SEEDS: Final = 5
 _MOST_SEEDS: Final = 1000
 _MOST_BINS: Final = 1000
+_MOST_PAIRS: Final = 6
+_SAMPLE: Final = 5000
+"""Pairs of groups up to which reviews are counted, and rows from which they are."""
+_TRIED: Final = 200
+_GAIN: Final = 3.0
+"""Reviews at which widths are looked at, and how many times fewer a posterior saves at most."""
 _UNDEFINED: Final = RateRange(math.nan, math.nan, (math.nan, math.nan))
 
 
@@ -84,6 +85,8 @@ def error_rates(
     simultaneous: bool = False,
     delta: float = 1.0,
     knowledge: Mapping[Any, Known | Mapping[str, Any]] | None = None,
+    given: npt.ArrayLike | None = None,
+    mechanism: Mechanism = "shared",
     positive: Any = None,
     classifier: Any = None,
     n_seeds: int | None = None,
@@ -92,63 +95,99 @@ def error_rates(
 ) -> ErrorRates:
     """TPR, FPR, accuracy, precision and selection rate against Df, as ranges, for any decisions.
 
-    The decisions must not have looked at these labels: a rule of features and group that was made
-    on other rows. Rows that trained the model must not be given, nor decisions that follow the
-    recorded ones. Both are refused where they show: decisions that repeat the labels, and decisions
-    that tell the labels better than any held-out set of rows does. Equal fair rates are not assumed
-    unless ``delta`` says so; that labels depend on features only through Df within a group is.
+    The decisions must come from a rule of features and group that was made on other rows: those
+    that repeat the labels, or follow them more closely than held-out scores explain, are refused. A
+    model that hardly overfits its training rows cannot be told from one of other rows.
 
     Args:
         decisions: 0 or 1 per row, or classes of ``y``.
         y: recorded label, two classes.
         sensitive_features: group per row; several columns are crossed.
         label_scores: P(y = positive | x, s) of each row, by a model that had not seen its label.
-        X: features; a classifier then makes held-out scores within each group, as in
-            :func:`test_assumptions`. Give one of the two. An audit gives the sets that its test of
-            the same rows has chosen.
-        scores: of the model that decides, from 0 to 1: adds its calibration against Df.
-        n_bins: of those scores.
+        X: features, in place of ``label_scores``: a classifier then finds held-out sets within each
+            group, as in :func:`test_assumptions`, whose sets of the same rows may be given, too.
+        scores: of the model that decides, from 0 to 1: adds its calibration in ``n_bins`` bins.
         level: of each range, or of all together if ``simultaneous``.
-        simultaneous: whether groups, differences, ratios and bins hold all at once.
         delta: by how much P(Df = 1) of two groups may differ; 0 assumes equal fair rates.
-        knowledge: a mapping from groups to a range of ``b0`` = P(D=1 | Df=0, s) and of ``b1`` =
-            P(D=1 | Df=1, s), such as ``{"w": {"b0": (0, 0)}}`` if no label of w was ever raised.
+        knowledge: per group a range of ``b0`` = P(D=1 | Df=0, s) and of ``b1`` = P(D=1 | Df=1, s),
+            such as ``{"w": {"b0": (0, 0)}}`` if no label of w was ever raised.
+        given: legitimate factors, whose values are strata: ``delta`` then holds within each.
+        mechanism: "shared" if labels are altered alike in all strata, else "within".
         positive: class that counts as positive; the last of two if None.
-        classifier: with ``X``, as in :func:`test_assumptions`.
-        n_seeds: ways of splitting rows into folds, of whose limits the median is taken; 5 with
-            ``label_scores`` if None, 1 with ``X``, where each takes fits of classifiers.
+        classifier, n_seeds: with ``X``, as in :func:`test_assumptions`.
         clusters: who each row is about, where persons repeat.
         sample_weight: how many people a row stands for in the population.
     """
     check_level(level)
-    rows = DecisionRows.of(decisions, y, sensitive_features, positive, clusters, sample_weight)
-    if not 0 <= one_number("delta", delta) <= 1:
-        raise MetricError(f"delta is {delta}: give a difference of fair rates from 0 to 1")
+    about: Any = {"clusters": clusters, "sample_weight": sample_weight, "positive": positive}
+    about |= {"given": given, "mechanism": mechanism}
+    rows = DecisionRows.of(decisions, y, sensitive_features, **about)
     known = _knowledge(knowledge, rows.names)
-    if n_seeds is None:
-        n_seeds = _SEEDS if X is None else 1
-    n_seeds = whole_number("n_seeds", n_seeds, 1, _MOST_SEEDS)
+    assumed = _Assumed(_check_delta(delta, rows), known, level, simultaneous)
+    n_seeds = (_SEEDS if X is None else 1) if n_seeds is None else n_seeds
     rows.refuse_copies()
-    held = rows.ends(label_scores, X, classifier, n_seeds)
-    rows.refuse_training_rows(held)
     bins = _bins(rows, scores, whole_number("n_bins", n_bins, 1, _MOST_BINS))
+    whole_number("n_seeds", n_seeds, 1, _MOST_SEEDS)
+    held, predicted = rows.ends(label_scores, X, classifier, n_seeds)
+    for here, own in zip(rows.parts, held, strict=True):
+        rows.of_part(here).refuse_training_rows(own)
+    return replace(_found(rows, held, assumed, bins, predicted), doubt=rows.doubt(predicted))
+
+
+@dataclass(frozen=True, eq=False)
+class _Assumed:
+    delta: float
+    known: list[Known]
+    level: float
+    simultaneous: bool
+
+
+def _found(
+    rows: DecisionRows,
+    held: list[HeldOut],
+    assumed: _Assumed,
+    bins: list[Bin],
+    predicted: Floats,
+) -> ErrorRates:
     pairs = list(combinations(range(len(rows.names)), 2))
+    level, delta = assumed.level, assumed.delta
     n_ranges = len(RATES) * (len(rows.names) + 2 * len(pairs)) + len(bins)
-    each = level_of_each(level, n_ranges) if simultaneous else level
-    sets = _Sets.of(rows, held, known, float(delta), 1 - each)
+    each = level_of_each(level, n_ranges) if assumed.simultaneous else level
+    sets = PossibleSets.of(rows, held, assumed.known, delta, 1 - each)
     groups = {name: _group(rows, sets, g) for g, name in enumerate(rows.names)}
     each_pair = [(tuple(groups.values())[a], tuple(groups.values())[b], (a, b)) for a, b in pairs]
+    differences = [_pair(sets, *pair, ratio=False) for pair in each_pair]
+    if len(pairs) <= _MOST_PAIRS and not sets.rejected:
+        fair = _posterior(rows, sets, predicted)
+        differences = [
+            replace(pair, **_reviews(rows, fair, pair, at, level))
+            for pair, at in zip(differences, pairs, strict=True)
+        ]
+    inside = []
+    if rows.within:
+        for name, here, own in zip(rows.strata, rows.parts, held, strict=True):
+            found = _found(rows.of_part(here), [own], assumed, [], predicted[here])
+            inside.append(StratumErrorRates(name, found))
     return ErrorRates(
         groups=groups,
-        differences=tuple(_pair(sets, *pair, ratio=False) for pair in each_pair),
+        differences=tuple(differences),
         ratios=tuple(_pair(sets, *pair, ratio=True) for pair in each_pair),
         calibration=tuple(_score_bin(rows, sets, *one) for one in bins),
         level=level,
-        simultaneous=simultaneous,
-        delta=float(delta),
+        simultaneous=assumed.simultaneous,
+        delta=delta,
         rejected=sets.rejected,
         positive=rows.positive,
+        strata=tuple(inside),
     )
+
+
+def _check_delta(delta: float, rows: DecisionRows) -> float:
+    if not 0 <= one_number("delta", delta) <= 1:
+        raise MetricError(f"delta is {delta}: give a difference of fair rates from 0 to 1")
+    if len(rows.strata) > 1 and not rows.within and 0 < delta < 1:
+        raise MetricError(NO_DELTA)
+    return float(delta)
 
 
 def _knowledge(given: Any, names: tuple[Any, ...]) -> list[Known]:
@@ -176,91 +215,9 @@ def _range(name: str, value: Any) -> Interval:
     return low, high
 
 
-@dataclass(frozen=True, eq=False)
-class _Sets:
-    """What is possible for each group: at the estimates, and at the level."""
-
-    estimated: list[GroupSet]
-    limited: list[GroupSet]
-    free: list[tuple[GroupSet, GroupSet]]  #: both, as if fair rates could differ by anything
-    delta: float
-    estimated_delta: float  #: the least that estimates leave, where chance leaves no smaller one
-    rejected: bool
-
-    @classmethod
-    def of(
-        cls,
-        rows: DecisionRows,
-        held: list[list[HeldOutRates]],
-        known: list[Known],
-        delta: float,
-        alpha: float,
-    ) -> _Sets:
-        # m, M and both ends of a rate; with delta also ρ, and P(Df) of every group, at both ends.
-        tied = alpha * _TIED if delta < 1 else 0.0
-        tail, tied = (alpha - tied) / 4, tied / (2 + 2 * len(held))
-        each = list(zip(rows.cells, held, known, strict=True))
-        estimated = [_estimated(*one) for one in each]
-        limited = [_limited(*one, tail, tied) for one in each]
-        for name, own in zip(rows.names, limited, strict=True):
-            if own.b0[0] > own.b0[1] or own.b1[0] > own.b1[1]:
-                raise MetricError(
-                    f"knowledge of group {name!r} contradicts its labels: it leaves b0 from "
-                    f"{own.b0[0]:.3f} to {own.b0[1]:.3f} and b1 from {own.b1[0]:.3f} to "
-                    f"{own.b1[1]:.3f}; widen it"
-                )
-        ranges = [(own.possible.lower, own.possible.upper) for own in estimated]
-        least = max(low for low, _ in ranges) - min(high for _, high in ranges)
-        own_delta = max(delta, least)
-        free = list(zip(estimated, limited, strict=True))
-        estimated, _ = coupled(estimated, ranges, own_delta)
-        possible = [_possible(*one, tied) for one in each] if delta < 1 else ranges
-        limited, left = coupled(limited, possible, delta)
-        return cls(estimated, limited, free, delta, own_delta, not left)
-
-
-def _median(values: Iterator[float] | Sequence[float]) -> float:
-    return float(np.median(list(values)))
-
-
-def _estimated(cells: DecisionCells, held: list[HeldOutRates], known: Known) -> GroupSet:
-    """A group at the estimates; what is known counts for more than an end."""
-    rho = cells.labelled
-    m, top = (_median(h.scores(None)[end] for h in held) for end in (0, 1))
-    b0 = known.b0[0], max(known.b0[0], min(m, rho, known.b0[1]))
-    b1 = min(known.b1[1], max(top, rho, known.b1[0])), known.b1[1]
-    return GroupSet(cells, b0, b1, (rho, rho))
-
-
-def _limited(
-    cells: DecisionCells, held: list[HeldOutRates], known: Known, tail: float, tied: float
-) -> GroupSet:
-    """A group at limits, each wrong with probability at most ``tail``; of ρ at most ``tied``."""
-    m, top = (_median(h.scores(tail)[end] for h in held) for end in (0, 1))
-    z = quantile(1 - tail, cells.freedom)
-    b0 = known.b0[0], min(m, known.b0[1])
-    b1 = max(top, known.b1[0]), known.b1[1]
-    rho = held[0].rate_limits(tied) if tied else (0.0, 1.0)
-    return GroupSet(cells.smoothed(z), b0, b1, rho, z=z)
-
-
-def _possible(
-    cells: DecisionCells, held: list[HeldOutRates], known: Known, tail: float
-) -> Interval:
-    """Confidence limits of the P(Df=1) that one group leaves possible."""
-    low = 1 - _median(joint_bound(h.negative, tail) for h in held)
-    high = _median(joint_bound(h.positive, tail) for h in held)
-    scores = [_median(h.scores(tail)[end] for h in held) for end in (0, 1)]
-    inside = [
-        known.range(held[0], rate, (scores[0], scores[1])) for rate in held[0].rate_limits(tail)
-    ]
-    # Of both limits of ρ the one that leaves more counts.
-    return max(low, min(r.lower for r in inside)), min(high, max(r.upper for r in inside))
-
-
 def _recorded(cells: DecisionCells) -> RecordedRates:
     """Rates of decisions against the recorded label."""
-    p00, p01, p10, p11 = cells.shares.tolist()
+    p00, p01, p10, p11 = cells.shares.reshape(-1, 4).sum(axis=0).tolist()
     selected = p10 + p11
     return RecordedRates(
         tpr=p11 / (p01 + p11),
@@ -278,7 +235,7 @@ def _joined(identified: Interval, limits: Interval) -> RateRange:
     return RateRange(min(limits[0], identified[0]), max(limits[1], identified[1]), identified)
 
 
-def _group(rows: DecisionRows, sets: _Sets, g: int) -> GroupErrorRates:
+def _group(rows: DecisionRows, sets: PossibleSets, g: int) -> GroupErrorRates:
     point, limited = sets.estimated[g], sets.limited[g]
     cells = point.cells
     ranges = {
@@ -287,7 +244,7 @@ def _group(rows: DecisionRows, sets: _Sets, g: int) -> GroupErrorRates:
         else _joined(point.range(rate), limited.range(rate))
         for rate in RATES
     }
-    p00, p01, p10, p11 = (cells.size * cells.shares).tolist()
+    p00, p01, p10, p11 = (cells.size * cells.shares.reshape(-1, 4).sum(axis=0)).tolist()
     few = min(p00 + p01, p10 + p11, p00 + p10, p01 + p11) < _FEW
     n = int((rows.ids == g).sum())
     return GroupErrorRates(
@@ -303,15 +260,20 @@ def _group(rows: DecisionRows, sets: _Sets, g: int) -> GroupErrorRates:
 
 
 def _pair(
-    sets: _Sets, first: GroupErrorRates, last: GroupErrorRates, at: tuple[int, int], *, ratio: bool
+    sets: PossibleSets,
+    first: GroupErrorRates,
+    last: GroupErrorRates,
+    at: tuple[int, int],
+    *,
+    ratio: bool,
 ) -> PairErrorRates:
     """Two groups, and the places of their sets."""
-    ranges: dict[str, RateRange] = {}
+    ranges: dict[str, Any] = {}
     for rate in RATES:
         x, y = getattr(first, rate), getattr(last, rate)
         if math.isnan(x.low + y.low):
             ranges[rate] = _UNDEFINED
-        elif rate == "selection" or sets.delta >= 1:
+        elif rate == "selection" or not sets.free or sets.delta >= 1:
             ranges[rate] = _apart(x, y, ratio=ratio)
         else:
             ranges[rate] = _tied(sets, rate, at, ratio=ratio)
@@ -322,13 +284,13 @@ def _pair(
     return PairErrorRates(first.group, last.group, **ranges, recorded=RecordedRates(**said))
 
 
-def _tied(sets: _Sets, rate: Rate, at: tuple[int, int], *, ratio: bool) -> RateRange:
+def _tied(sets: PossibleSets, rate: Rate, at: tuple[int, int], *, ratio: bool) -> RateRange:
     """Difference or ratio of two groups whose fair rates are near to each other.
 
     It lies within that of groups whose fair rates may differ by anything, too.
     """
     inside, limits = (ratio_range, ratio_limits) if ratio else (gap_range, gap_limits)
-    points, ends = ([own[g] for g in at] for own in (sets.estimated, sets.limited))
+    points, ends = ([cast(GroupSet, own[g]) for g in at] for own in (sets.estimated, sets.limited))
     identified = inside(points[0], points[1], rate, sets.estimated_delta)
     first, last = (_joined(*(own.range(rate) for own in sets.free[g])) for g in at)
     free = _apart(first, last, ratio=ratio)
@@ -376,11 +338,10 @@ def _bins(rows: DecisionRows, scores: npt.ArrayLike | None, n_bins: int) -> list
 
 
 def _score_bin(
-    rows: DecisionRows, sets: _Sets, g: int, ends: Interval, inside: Bools, mean: float
+    rows: DecisionRows, sets: PossibleSets, g: int, ends: Interval, inside: Bools, mean: float
 ) -> ScoreBin:
     """A bin is a decision too: its precision is the share of fair positives in it."""
-    here, weights, who = rows.of_group(g)
-    cells = DecisionCells.of(inside[here], rows.labelled[here], weights, who)
+    cells = replace(rows, decided=inside).cells(g)
     point, limited = sets.estimated[g], sets.limited[g]
     fair = _UNDEFINED
     if not sets.rejected:
@@ -388,5 +349,45 @@ def _score_bin(
             replace(point, cells=cells).range("precision"),
             replace(limited, cells=cells.smoothed(limited.z)).range("precision"),
         )
-    recorded = float(cells.shares[3] / cells.selected)
-    return ScoreBin(rows.names[g], *ends, int(inside.sum()), mean, recorded, fair)
+    return ScoreBin(rows.names[g], *ends, int(inside.sum()), mean, _recorded(cells).precision, fair)
+
+
+def _posterior(rows: DecisionRows, sets: PossibleSets, predicted: Floats) -> Floats:
+    """P(Df = 1 | x, s, d) of each row, at the middle of what is possible."""
+    fair = np.empty(len(rows.ids))
+    for g, own in enumerate(sets.estimated):
+        here = rows.ids == g
+        b0, b1 = sum(own.b0) / 2, sum(own.b1) / 2
+        q = np.clip((predicted[here] - b0) / max(b1 - b0, 1e-6), 0.0, 1.0)
+        said = rows.labelled[here]
+        yes, no = q * np.where(said, b1, 1 - b1), (1 - q) * np.where(said, b0, 1 - b0)
+        fair[here] = np.where(yes + no > 0, yes / np.maximum(yes + no, 1e-300), q)
+    return fair
+
+
+def _reviews(
+    rows: DecisionRows, fair: Floats, pair: PairErrorRates, at: tuple[int, int], level: float
+) -> dict[str, Any]:
+    """Rows of both groups to review, so that a difference that labels leave open is decided."""
+    both = np.flatnonzero(np.isin(rows.ids, at))
+    some = both[:: -(-len(both) // _SAMPLE)]
+    found: dict[str, Any] = {}
+    rates: tuple[Rate, ...] = ("tpr", "fpr")
+    for rate in rates:
+        if not pair.is_open(rate) or math.isnan(getattr(pair, rate).low):
+            continue
+        aim = pair.detectable(rate) / math.sqrt(2)
+        widths = expected_widths(
+            fair[some],
+            n := min(_TRIED, len(some)),
+            sensitive_features=rows.ids[some],
+            decisions=rows.decided[some].astype(np.float64),
+            quantity="errors",
+            aim=aim,
+            level=level,
+        )
+        each = (max(w.n_needed, n * (w.alone / aim) ** 2 / _GAIN) for w in widths if w.name == rate)
+        needed = min(max(each, default=len(some)), len(some))
+        # What some rows would need, of all: variances go with 1/n less 1/rows.
+        found[f"{rate}_reviews"] = math.ceil(1 / (1 / needed - 1 / len(some) + 1 / len(both)))
+    return found

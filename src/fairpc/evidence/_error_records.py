@@ -20,6 +20,7 @@ RATE_NAMES: Final[dict[Rate, str]] = {
     "selection": "selection rate",
 }
 _MOST_PAIRS: Final = 3
+_DETECTABLE: Final = 0.05
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,14 @@ class PairErrorRates(Record):
     precision: RateRange
     selection: RateRange
     recorded: RecordedRates  #: the same of the rates against the recorded label
+    #: reviews that would decide which group is higher, where labels leave it open
+    tpr_reviews: int | None = None
+    fpr_reviews: int | None = None
+
+    def detectable(self, rate: str) -> float:
+        """The difference that these reviews would show: 5 points, or the middle of its range."""
+        found: RateRange = getattr(self, rate)
+        return max(_DETECTABLE, abs(sum(found.identified)) / 2)
 
     def sign(self, rate: Rate) -> Sign:
         """Whether a difference is below or above 0 whatever the labels hide."""
@@ -107,6 +116,11 @@ class PairErrorRates(Record):
         if found.high < 0:
             return "lower"
         return "higher" if found.low > 0 else "undecided"
+
+    def is_open(self, rate: Rate) -> bool:
+        """Whether it may be 0 and may be more than 5 points: then reviews would decide."""
+        most = max(map(abs, getattr(self, rate)))
+        return self.sign(rate) == "undecided" and not most <= _DETECTABLE
 
 
 @dataclass(frozen=True)
@@ -135,6 +149,9 @@ class ErrorRates(Record):
     delta: float  #: by how much fair rates of groups may differ; 1 assumes nothing
     rejected: bool  #: the labels contradict fair rates so near to each other; ranges are NaN
     positive: Any  #: the class that counts as positive
+    #: the same in each stratum, where labels are altered in each in its own way; else empty
+    strata: tuple[StratumErrorRates, ...] = ()
+    doubt: str = ""  #: what to check first, if decisions follow the labels suspiciously closely
 
     _computed = ("sentences", "summary")
 
@@ -152,23 +169,34 @@ class ErrorRates(Record):
     def summary(self) -> str:
         """The sentences of the first pairs, and what they rest on."""
         shown = list(self.sentences[: 2 * _MOST_PAIRS])
-        if len(self.sentences) > len(shown):
+        if self.doubt:
+            shown.insert(0, self.doubt)
+        if len(self.differences) > _MOST_PAIRS:
             more = len(self.differences) - _MOST_PAIRS
             shown.append(f"{more} more pairs of groups are in differences.")
         small = [repr(g.group) for g in self.groups.values() if g.small]
         if small:
             shown.append(f"Few rows, read with care: {', '.join(small)}.")
         each = "All ranges together hold" if self.simultaneous else "Each range holds"
+        where = "a group and stratum" if self.strata else "a group"
+        rates = (
+            "fair rates of groups may differ."
+            if self.delta >= 1
+            else f"fair rates of groups are taken to differ by at most {self.delta:g}."
+        )
         shown.append(
             f"{each} at {self.level:.0%} if the decisions did not look at these labels and, within "
-            "a group, labels depend on features only through the fair decision; "
-            + (
-                "fair rates of groups may differ."
-                if self.delta >= 1
-                else f"fair rates of groups are taken to differ by at most {self.delta:g}."
-            )
+            f"{where}, labels depend on features only through the fair decision; {rates}"
         )
         return " ".join(shown)
+
+
+@dataclass(frozen=True)
+class StratumErrorRates(Record):
+    """The rates in one stratum."""
+
+    stratum: Any  #: its name
+    rates: ErrorRates
 
 
 def _sentence(pair: PairErrorRates, rate: Rate) -> str:
@@ -177,20 +205,30 @@ def _sentence(pair: PairErrorRates, rate: Rate) -> str:
     name, sign = RATE_NAMES[rate], pair.sign(rate)
     if math.isnan(found.low):
         return f"The {name} of {pair.first!r} or {pair.last!r} is not defined."
-    if sign == "undecided":
-        ends = " to ".join(
-            f"{_points(abs(end))} points {'lower' if end < 0 else 'higher'}" for end in found
+    if sign == "undecided" and not pair.is_open(rate):
+        return (
+            f"The {name} of {pair.last!r} differs from that of {pair.first!r} by at most "
+            f"{_points(max(map(abs, found)))} whatever the labels hide."
         )
+    if sign == "undecided":
+        ends = " to ".join(f"{_points(abs(e))} {'lower' if e < 0 else 'higher'}" for e in found)
+        review = "reviewing some rows would narrow it"
+        n = pair.tpr_reviews if rate == "tpr" else pair.fpr_reviews
+        if n is not None:
+            apart = _points(pair.detectable(rate))
+            review = f"about {n:,} reviews would decide a difference of {apart}"
         return (
             f"Whether the {name} of {pair.last!r} differs from that of {pair.first!r} is not "
-            f"decidable from these labels: it may be {ends}; reviewing some rows would narrow it."
+            f"decidable from these labels: it may be {ends}; {review}."
         )
     low, high = sorted(abs(end) for end in found)
     return (
-        f"The {name} of {pair.last!r} is {sign} than that of {pair.first!r} by {_points(low)} to "
-        f"{_points(high)} points whatever the labels hide."
+        f"The {name} of {pair.last!r} is {sign} than that of {pair.first!r} by "
+        f"{_points(low).split()[0]} to {_points(high)} whatever the labels hide."
     )
 
 
 def _points(share: float) -> str:
-    return f"{100 * share:.0f}" if share >= 0.01 or share == 0 else f"{100 * share:.1f}"
+    """Points, whole ones from one on: 0.4 points, 1 point, 12 points."""
+    number = f"{100 * share:.0f}" if share >= 0.0095 or share == 0 else f"{100 * share:.1f}"
+    return f"{number} point" if number == "1" else f"{number} points"

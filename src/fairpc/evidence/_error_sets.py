@@ -11,13 +11,16 @@ two means over rows that are linear in (b0, b1):
 Over a polygon of (b0, b1) such a ratio is largest and least at corners, and so are the limits of
 Fieller: the points whose upper limit is below a number are those at which the norm of something
 linear is below something linear, a convex set. P(Df=1 | s) from l to u is a polygon too.
+
+Where strata have mechanisms of their own, a rate of the group is Σ_a u_a / Σ_a v_a, both divided by
+b1 − b0 of the stratum. It is at most t if Σ_a (u_a − t v_a) is at most 0, and each stratum is
+largest at a corner of its own: one equation in t.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from itertools import pairwise, product
 from typing import Final, Literal
 
 import numpy as np
@@ -29,11 +32,14 @@ from fairpc.learners import kish
 
 Rate = Literal["tpr", "fpr", "accuracy", "precision", "selection"]
 RATES: Final[tuple[Rate, ...]] = ("tpr", "fpr", "accuracy", "precision", "selection")
-N_SLABS: Final = 32
-"""Parts of P(Df=1) in which two groups that depend on each other are compared."""
 _SLACK: Final = 1e-12
 _H: Final = np.array([0.0, 0.0, 1.0, 1.0])
 _D: Final = np.array([0.0, 1.0, 0.0, 1.0])
+_GRID: Final = np.linspace(0.0, 1.0, 33)
+_LOOKS: Final = 6
+"""A rate is searched among 33 values, then among 33 between two of these, and so on: to 1e-9."""
+_LEAST: Final = 1e-6
+"""b1 − b0 of a stratum is not taken to be below this."""
 
 
 def terms(rate: Rate, b0: Floats, b1: Floats) -> tuple[Floats, Floats]:
@@ -52,7 +58,7 @@ def terms(rate: Rate, b0: Floats, b1: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class DecisionCells:
-    """One group: shares of the cells (h, D), and how well they are known."""
+    """One group: shares of the cells (h, D), stratum by stratum, and how well they are known."""
 
     shares: Floats
     covariance: Floats
@@ -61,11 +67,19 @@ class DecisionCells:
 
     @classmethod
     def of(
-        cls, decided: Bools, positive: Bools, weights: Floats | None, persons: Positions | None
+        cls,
+        decided: Bools,
+        positive: Bools,
+        weights: Floats | None,
+        persons: Positions | None,
+        strata: Positions | None = None,
     ) -> DecisionCells:
         cell = 2 * decided.astype(np.intp) + positive
+        k = 4
+        if strata is not None:
+            cell, k = 4 * strata + cell, 4 * (int(strata.max()) + 1)
         w = np.ones(len(cell)) if weights is None else weights
-        shares = np.bincount(cell, w, 4) / w.sum()
+        shares = np.bincount(cell, w, k) / w.sum()
         if weights is None and persons is None:
             spread = np.diag(shares) - np.outer(shares, shares)
             return cls(shares, spread / len(cell), float(len(cell)), math.inf)
@@ -73,7 +87,7 @@ class DecisionCells:
             np.arange(len(cell)) if persons is None else np.unique(persons, return_inverse=True)[1]
         )
         n = int(who.max()) + 1
-        sums = np.bincount(who * 4 + cell, w, 4 * n).reshape(n, 4)
+        sums = np.bincount(who * k + cell, w, k * n).reshape(n, k)
         totals = sums.sum(axis=1)
         gaps = sums - totals[:, None] * shares
         covariance = gaps.T @ gaps / totals.sum() ** 2 * n / max(n - 1, 1)
@@ -81,22 +95,22 @@ class DecisionCells:
 
     def smoothed(self, z: float) -> DecisionCells:
         """With z²/2 rows more in each cell, as Agresti and Coull have them for one rate: a rate
-        that is 0 or 1 in these rows is not certain."""
-        extra = z * z / 2
-        n = self.size + 4 * extra
+        that is 0 or 1 in these rows is not certain. Strata share them by their rows."""
+        extra = z * z / 2 * np.repeat(self.shares.reshape(-1, 4).sum(axis=1), 4)
+        n = self.size + extra.sum()
         shares = (self.size * self.shares + extra) / n
-        off = np.eye(4) - shares
-        covariance = self.covariance * (self.size / n) ** 2 + extra * off.T @ off / n**2
+        off = np.eye(len(shares)) - shares
+        covariance = self.covariance * (self.size / n) ** 2 + (off.T * extra) @ off / n**2
         return replace(self, shares=shares, covariance=covariance, size=n)
 
     @property
     def selected(self) -> float:
-        return float(self.shares[2] + self.shares[3])
+        return float(np.tile(_H, len(self.shares) // 4) @ self.shares)
 
     @property
     def labelled(self) -> float:
         """ρ = P(D=1 | s)."""
-        return float(self.shares[1] + self.shares[3])
+        return float(np.tile(_D, len(self.shares) // 4) @ self.shares)
 
     def values(self, rate: Rate, corners: Floats) -> Floats:
         """A rate at each (b0, b1), not kept within 0 and 1; NaN where its denominator is 0."""
@@ -168,6 +182,73 @@ class GroupSet:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class StrataSet:
+    """One group whose strata have mechanisms of their own: its cells, and what each leaves."""
+
+    cells: DecisionCells
+    parts: tuple[GroupSet, ...]
+    z: float = 0.0
+
+    @property
+    def b0(self) -> Interval:
+        return min(p.b0[0] for p in self.parts), max(p.b0[1] for p in self.parts)
+
+    @property
+    def b1(self) -> Interval:
+        return min(p.b1[0] for p in self.parts), max(p.b1[1] for p in self.parts)
+
+    def range(self, rate: Rate) -> Interval:
+        corners = [part.corners() for part in self.parts]
+        if not all(map(len, corners)) or (rate == "precision" and self.cells.selected <= 0):
+            return math.nan, math.nan
+        each = []
+        for own in corners:
+            u, v = terms(rate, own[:, 0], own[:, 1])
+            apart = np.maximum(own[:, 1] - own[:, 0], _LEAST)[:, None]
+            each.append((u, v) if rate == "selection" else (u / apart, v / apart))
+        return self._end(rate, each, -1), self._end(rate, each, 1)
+
+    def _end(self, rate: Rate, each: list[tuple[Floats, Floats]], sign: int) -> float:
+        """The least (-1) or largest (1) rate that is possible: past it the excess is negative."""
+        low, high = 0.0, 1.0
+        for _ in range(_LOOKS):
+            t = low + _GRID * (high - low)
+            possible = self._excess(rate, each, sign, t) >= 0
+            if not possible.any():
+                return high if sign < 0 else low
+            at = int(np.flatnonzero(possible)[0 if sign < 0 else -1])
+            beside = min(max(at + sign, 0), len(t) - 1)
+            low, high = sorted((float(t[at]), float(t[beside])))
+        return high if sign > 0 else low
+
+    def _excess(
+        self, rate: Rate, each: list[tuple[Floats, Floats]], sign: int, t: Floats
+    ) -> Floats:
+        """The largest mean of sign (u − t v) over all strata, and its error, at each t."""
+        p, s, chosen = self.cells.shares, self.cells.covariance, []
+        for a, (u, v) in enumerate(each):
+            here = slice(4 * a, 4 * a + 4)
+            g = sign * (u - t[:, None, None] * v)
+            spread = np.sqrt(np.maximum(((g @ s[here, here]) * g).sum(axis=2), 0.0))
+            best = np.take_along_axis(
+                g, np.argmax(g @ p[here] + self.z * spread, axis=1)[:, None, None], axis=1
+            )[:, 0]
+            # No fair decisions whatever give more than these do.
+            most = _most(rate, sign, t)
+            chosen.append(np.where((best @ p[here] > most @ p[here])[:, None], most, best))
+        g = np.concatenate(chosen, axis=1)
+        return np.asarray(g @ p + self.z * np.sqrt(np.maximum(((g @ s) * g).sum(axis=1), 0.0)))
+
+
+def _most(rate: Rate, sign: int, t: Floats) -> Floats:
+    """The largest sign (u − t v) of a row in each cell over all fair decisions, [t, cell]."""
+    whole = np.ones(4)
+    if sign > 0:
+        return np.outer(1 - t, whole if rate in ("accuracy", "selection") else _H)
+    return np.outer(t, {"tpr": 1 - _H, "fpr": 1 - _H, "precision": _H}.get(rate, whole))
+
+
 def _cut(
     corners: list[tuple[float, float]], slope: Interval, least: float
 ) -> list[tuple[float, float]]:
@@ -201,69 +282,3 @@ def coupled(
         return sets, False
     ranges = [(max(low, least, 0.0), min(high, most, 1.0)) for low, high in possible]
     return [replace(s, pi=pi) for s, pi in zip(sets, ranges, strict=True)], True
-
-
-def gap_limits(first: GroupSet, last: GroupSet, rate: Rate, delta: float) -> Interval:
-    """Limits of last − first where P(Df=1) of both differ by delta at most.
-
-    Both lie in parts of its range that are so near to each other; in every such pair of parts the
-    limits of the groups, at corners, are joined (MOVER: Zou and Donner 2008).
-    """
-    low, high = math.inf, -math.inf
-    for x, y in _facing(first, last, rate, delta):
-        gaps = joined_gap(x[None, :, :], y[:, None, :])
-        low, high = min(low, float(gaps[0].min())), max(high, float(gaps[1].max()))
-    return (max(low, -1.0), min(high, 1.0)) if low <= high else (math.nan, math.nan)
-
-
-def ratio_limits(first: GroupSet, last: GroupSet, rate: Rate, delta: float) -> Interval:
-    """Limits of last / first, likewise (MOVER: Donner and Zou 2012)."""
-    low, high = math.inf, 0.0
-    for x, y in _facing(first, last, rate, delta):
-        a, b = y[:, None, :], x[None, :, :]
-        low = min(low, float(joined_ratio(b, a, 0).min()))
-        high = max(high, float(joined_ratio(b, a, 2).max()))
-    return (low, high) if low <= high else (math.nan, math.nan)
-
-
-def joined_gap(first: Floats, last: Floats) -> tuple[Floats, Floats]:
-    """Limits of last − first from those of both, each [.., (lower, value, upper)]."""
-    middle = last[..., 1] - first[..., 1]
-    down = np.hypot(last[..., 1] - last[..., 0], first[..., 2] - first[..., 1])
-    up = np.hypot(last[..., 2] - last[..., 1], first[..., 1] - first[..., 0])
-    return middle - down, middle + up
-
-
-def joined_ratio(first: Floats, last: Floats, side: int) -> Floats:
-    """A limit of last / first from those of both: ``side`` 0 the lower, 2 the upper."""
-    x, y = last[..., 1], first[..., 1]
-    end, other = last[..., side], first[..., 2 - side]
-    scale = other * (2 * y - other)
-    root = np.sqrt(np.maximum((x * y) ** 2 - end * (2 * x - end) * scale, 0.0))
-    top = x * y + (root if side else -root)
-    fine = scale > 1e-15
-    lost = math.inf if side else 0.0
-    return np.asarray(np.where(fine, np.maximum(top, 0.0) / np.where(fine, scale, 1.0), lost))
-
-
-def _facing(
-    first: GroupSet, last: GroupSet, rate: Rate, delta: float
-) -> list[tuple[Floats, Floats]]:
-    """Limits of both groups at corners of parts of P(Df=1) in which both can be at once."""
-    edges = np.linspace(
-        min(first.pi[0], last.pi[0]), max(first.pi[1], last.pi[1]), N_SLABS + 1
-    ).tolist()
-    parts = list(pairwise(edges))
-    each = [[_ends_in(group, rate, part) for part in parts] for group in (first, last)]
-    found = []
-    for (i, x), (j, y) in product(enumerate(each[0]), enumerate(each[1])):
-        apart = max(parts[i][0] - parts[j][1], parts[j][0] - parts[i][1], 0.0)
-        near = i == j if delta == 0 else apart <= delta
-        if near and len(x) and len(y):
-            found.append((x, y))
-    return found
-
-
-def _ends_in(group: GroupSet, rate: Rate, part: Interval) -> Floats:
-    low, high = max(part[0], group.pi[0]), min(part[1], group.pi[1])
-    return group.ends(rate, (low, high)) if low <= high else np.empty((0, 3))

@@ -10,7 +10,6 @@ level of confidence, or at the estimates themselves.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -129,50 +128,15 @@ def _narrowed(box: Interval, hits: float, n: float, tail: float) -> Interval:
 
 
 @dataclass(frozen=True)
-class Bounds(Record, ABC):
+class Bounds(Record):
     """What held-out labels, and what is known beforehand, leave possible.
 
-    Arrays by group and stratum have one stratum where there are none.
+    Arrays by group and stratum have one stratum where there are none. What bounds of every kind
+    answer is said by :class:`StratumBounds`.
     """
 
     groups: tuple[HeldOutRates, ...]  #: over all rows, in the order of their codes
 
-    @abstractmethod
-    def with_known(self, known: tuple[Known, ...], pi: Interval = ANYTHING) -> Bounds:
-        """The same within what is known of each group's mechanism and, without strata, P(Df)."""
-
-    @abstractmethod
-    def anchored(self, hits: Floats, totals: Floats, level: float) -> Bounds:
-        """The same, cut by rows whose fair decision is known.
-
-        Args:
-            hits: how many of them have D = 1, by group, stratum and fair decision, [s, a, f].
-            totals: how many there are.
-            level: of the set that they cut; each of their limits has half of its tail.
-        """
-
-    @abstractmethod
-    def rate_set(self, level: float, share: Floats | None = None) -> Interval:
-        """Confidence set of P(Df = 1); lower > upper where the assumptions are rejected.
-
-        ``share`` is P(S, A), [s, a]; without strata it is not needed.
-        """
-
-    @abstractmethod
-    def with_delta(self, delta: float) -> Bounds:
-        """The same where P(Df = 1 | s) of two groups may differ by delta."""
-
-    @abstractmethod
-    def rejected(self, level: float = LEVEL) -> bool | list[int]:
-        """Whether labels contradict the assumptions; the strata in which they do, if each has a
-        mechanism of its own."""
-
-    @abstractmethod
-    def mechanism_range(self, level: float = LEVEL) -> Floats:
-        """Least and largest P(D = 1 | Df = f, s), [s, f, end], or [s, a, f, end] where each stratum
-        has its own mechanism; NaN where rejected."""
-
-    @abstractmethod
     def score_bounds(
         self,
         low: Floats,
@@ -186,6 +150,7 @@ class Bounds(Record, ABC):
         Without a level at the estimates. ``strata`` are numbers of the rows' strata, -1 where one
         is not known. NaN where the assumptions are rejected, at ``LEVEL`` if none is given.
         """
+        raise NotImplementedError
 
     def around(
         self,
@@ -225,12 +190,18 @@ class StratumBounds(Bounds):
             raise MetricError("each group needs its rates and what is known of it")
 
     def with_known(self, known: tuple[Known, ...], pi: Interval = ANYTHING) -> StratumBounds:
+        """The same within what is known of each group's mechanism and, without strata, P(Df)."""
         return replace(self, known=known, pi=pi)
 
     def with_delta(self, delta: float) -> StratumBounds:
+        """The same where P(Df = 1 | s) of two groups may differ by delta."""
         return replace(self, delta=check_difference("delta", delta))
 
     def anchored(self, hits: Floats, totals: Floats, level: float) -> StratumBounds:
+        """The same, cut by rows whose fair decision is known: [s, a, f], those with D = 1 and all.
+
+        Each of their limits has half of the tail of the level.
+        """
         return replace(self, known=anchored_known(self.known, hits, totals, self.tail(level) / 2))
 
     def ranges(self) -> tuple[GroupRange, ...]:
@@ -271,8 +242,9 @@ class StratumBounds(Bounds):
         return bool(possible[:, 0].max() > self.pi[1] or possible[:, 1].min() < self.pi[0])
 
     def rate_set(self, level: float, share: Floats | None = None) -> Interval:
-        """That of the separate intervals of the groups: it may be just not empty where they are
-        rejected. Where rates may differ, of the whole table, or of any group without its shares."""
+        """Confidence set of P(Df = 1), by separate intervals of the groups; lower > upper where
+        rejected, but it may be just not empty there. Where rates may differ, of the whole table by
+        P(S, A), its ``share``, [s, a], or of any group without it."""
         tail = self.tail(level)
         if not all(known.fits(g, tail) for g, known in self._each()):
             return 1.0, 0.0

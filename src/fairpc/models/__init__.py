@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 from fairpc.core import on_first_use
 
 if TYPE_CHECKING:
+    from fairpc.models._batches import check_not_dask
     from fairpc.models._bias_account import BiasAccount
     from fairpc.models._bootstrap import MechanismIntervals, bootstrap_mechanism, intervals
     from fairpc.models._circuit_queries import FittedQueries
     from fairpc.models._classifiers import TableClassifier
-    from fairpc.models._decisions import FittedDecisions, GivenRows, check_not_dask
+    from fairpc.models._decisions import FittedDecisions, GivenRows
+    from fairpc.models._distilled import SCORER_FORMAT, Distilled, DistilPrice, group_is_input
     from fairpc.models._distribution import FairDistribution, Outcome
     from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
     from fairpc.models._fair_layers import cells_of
@@ -51,7 +53,6 @@ if TYPE_CHECKING:
     )
     from fairpc.models._rows import ROWS, Rows, digest_name, rows_fingerprint
     from fairpc.models._score_mechanism import STRAIGHT_LEVEL
-    from fairpc.models._scored import Distilled
     from fairpc.models._selection import fit_auto
     from fairpc.models._strata import Strata
     from fairpc.models._tables import (
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "DistilPrice",
     "Distilled",
     "FairPC",
     "LatNB",

@@ -5,9 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import wraps
-from inspect import signature
-from typing import Any, ClassVar, Final, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,35 +24,28 @@ from fairpc.core import (
 )
 from fairpc.data import (
     TableCoding,
-    Warned,
     check_rows,
     check_weights,
-    is_dask,
-    is_source,
-    open_source,
     read_frame,
     take_rows,
 )
-from fairpc.evidence import LabelBounds
+from fairpc.evidence import (
+    LabelBounds,
+    Notion,
+    ThresholdCurve,
+    ThresholdPoint,
+    threshold_curve,
+)
+from fairpc.models._batches import in_batches
 from fairpc.models._bias_account import BiasAccount, contradictions, mechanism_ranges, rates_alike
 from fairpc.models._knowledge import Knowledge
-from fairpc.models._model import FairModel, Threshold, equalised, fixed, for_rate
+from fairpc.models._model import FairModel, Threshold, equalised, fixed, for_rate, of_point
 from fairpc.models._review import Reviewable
 from fairpc.models._rows import Rows
 from fairpc.models._settings import stratum_names
-from fairpc.models._tables import FittedColumns, check_not_apart
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-PREFIXES: Final = {"predict_proba": "p_df_", "predict_observed_proba": "p_d_"}
-"""Of the columns of lazy predictions, before the name of each class."""
-
-LAZY: Final = ("predict", *PREFIXES)
-"""Methods that are lazy for a Dask frame."""
-
-SETTINGS: Final = ("level", "decisions")
-"""Arguments of methods that say something of all rows alike."""
+if TYPE_CHECKING:
+    from fairpc.models._distilled import Distilled
 
 YES, NO, OPEN = "yes", "no", "open"
 """Decisions that every possible mechanism agrees about, and those that depend on it."""
@@ -67,85 +58,6 @@ _NO_BOUNDS: Final = (
     "bounds of scores need labels that were held out at fit: fit with guard=True to at least 300 "
     "rows with groups and labels"
 )
-
-
-def in_batches(method: Callable[P, R]) -> Callable[P, R]:
-    """A method of a classifier that gives something per row, and takes tables in parts too.
-
-    Of a file, a folder, a glob or a polars lazy frame it gives what it gives of the table in
-    memory, while a few batches of rows are there at a time; ``y`` then names a column. Of a Dask
-    frame, decisions become a lazy series, probabilities a lazy frame with a column per class.
-    """
-    names = tuple(signature(method).parameters)
-
-    @wraps(method)
-    def either(*args: P.args, **kwargs: P.kwargs) -> R:
-        given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
-        model, table = given.pop("self"), given.pop("X", None)
-        if is_dask(table):
-            return _lazy(model, method.__name__, table, given)  # type: ignore[no-any-return]
-        if is_source(table):
-            return _streamed(model, method, names, table, given)  # type: ignore[no-any-return]
-        return method(*args, **kwargs)
-
-    return either
-
-
-def check_not_dask(table: Any) -> None:
-    """A TableError where a table is a Dask frame."""
-    if is_dask(table):
-        raise TableError(
-            f"a Dask frame was given: fit, {', '.join(LAZY)} take one, this takes its rows, "
-            "frame.compute(), or the files that it was read from"
-        )
-
-
-def _streamed(
-    model: Any,
-    method: Callable[..., Any],
-    names: tuple[str, ...],
-    table: Any,
-    given: Mapping[str, Any],
-) -> Any:
-    """What the method gives of each batch, one after the other; warnings are given once."""
-    apart = dict(given)
-    label = apart.pop("y", None)
-    settings = {name: apart.pop(name) for name in SETTINGS if name in apart}
-    check_not_apart(**apart)
-    source = open_source(table)
-    columns = FittedColumns.of(source, model._coding(), unused=model._needs_table, label=label)
-    warned = Warned()
-    with warned.watching():
-        parts = [
-            method(model, **{name: rows[name] for name in names if name in rows}, **settings)
-            for rows in source.map(columns.columns, columns.given)
-        ]
-    if not parts:
-        raise TableError("the table is empty: it has no rows, give at least one")
-    warned.warn()
-    if not isinstance(parts[0], tuple):
-        return np.concatenate(parts)
-    columns_of = zip(*parts, strict=True)
-    return tuple(None if some[0] is None else np.concatenate(some) for some in columns_of)
-
-
-def _lazy(model: Any, method: str, frame: Any, given: Mapping[str, Any]) -> Any:
-    from fairpc.cluster import by_partition, need_dask
-
-    need_dask()
-    for name, value in given.items():
-        if value is not None:
-            raise TableError(
-                f"{name} were given separately from a Dask frame: make them columns of it, "
-                "because its partitions are read one by one"
-            )
-    classes = model.classes_  # says so where the model is not fitted
-    if method not in LAZY:
-        check_not_dask(frame)
-    call = getattr(model, method)
-    if method not in PREFIXES:
-        return by_partition(frame, call, ["decision"], classes.dtype)
-    return by_partition(frame, call, [f"{PREFIXES[method]}{c}" for c in classes], np.float64)
 
 
 def _over_strata(ranges: Floats) -> Floats:
@@ -424,16 +336,21 @@ class FittedDecisions(Reviewable, ABC):
         value: float | None = None,
         selection_rate: float | None = None,
         equalise: bool = False,
+        point: ThresholdPoint | None = None,
         sensitive_features: Any = None,
     ) -> Self:
         """Choose what ``predict`` uses from now on.
 
-        A number (``value``); a ``selection_rate`` reached on the given rows; or, with
-        ``equalise``, a threshold per group so that each group's rate on these rows
-        is the same. That is a step of its own: equal mean scores are not equal rates.
+        A number (``value``); a ``selection_rate`` reached on the given rows; with ``equalise``, a
+        threshold per group so that each group's rate on these rows is the same; or a ``point`` of
+        a curve of :meth:`threshold_curve`. That is a step of its own: equal mean scores are not
+        equal rates.
         """
         if len(self.classes_) > 2:
             raise LearningError("the label has more than two classes: thresholds need two")
+        if point is not None:
+            self.threshold_ = of_point(point, self._coding().group_names)
+            return self
         if value is not None:
             if selection_rate is not None or equalise:
                 raise LearningError("a threshold and a selection rate were given: give one")
@@ -451,6 +368,30 @@ class FittedDecisions(Reviewable, ABC):
             raise LearningError("the groups of the rows are not known: equalising needs them")
         self.threshold_ = equalised(scores, groups, len(self.groups_), selection_rate)
         return self
+
+    def threshold_curve(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        notion: Notion = "equal opportunity",
+        sensitive_features: Any = None,
+        n_points: int = 21,
+    ) -> ThresholdCurve:
+        """Accuracy against the gap of error rates, for thresholds per group, at the point.
+
+        The sibling of ``choose_threshold(equalise=True)`` for "equal opportunity" and "equalised
+        odds": rates are those against P(Df | x, s, d) of this model. Take ``curve.at(gap)`` and
+        hand it to :meth:`choose_threshold`; choose on rows that the model was not fitted to.
+        """
+        positive = self._coding().labels.positive
+        scores, groups = self._scores(X, sensitive_features=sensitive_features)
+        if len(self.classes_) > 2 or groups is None or (groups < 0).any():
+            raise LearningError("a curve needs two classes, and rows whose groups are known")
+        soft = self.posterior(X, y, sensitive_features=sensitive_features)[:, positive]
+        names = np.array(self._coding().group_names)[groups]
+        common = self.threshold if not self.threshold_.by_group else self.threshold_.unknown
+        return threshold_curve(notion, scores, names, soft, threshold=common, n_points=n_points)
 
     def parity_gap(self, X: Any = None, *, sensitive_features: Any = None) -> dict[str, float]:
         """Gap between groups in P(decision = positive): under the model and, apart, on rows.
@@ -472,6 +413,53 @@ class FittedDecisions(Reviewable, ABC):
             means = [scores[groups == s].mean() for s in np.unique(groups[groups >= 0])]
             gaps["rows"] = float(max(means) - min(means))
         return gaps
+
+    def distil(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        level: float = 0.95,
+    ) -> Distilled:
+        """A scorer of X alone that imitates this model, for places where S must not be used.
+
+        It is trained on each row once per class with P(Df = class | x, s) as its weight. What
+        differs between groups in X it may still tell: its price says how much is lost, on rows
+        that were held out.
+
+        Args:
+            estimator: a classifier that takes ``sample_weight``; not fitted, it is cloned. None
+                takes gradient boosting on tables as they are, which ``save`` can write.
+            X: rows, with columns that ``sensitive`` names, which are left out for the scorer.
+            y: recorded labels, for its accuracy against the fair decision at the point.
+            sensitive_features: groups of the rows, if given apart.
+            level: of the interval of its gap.
+        """
+        if len(self.classes_) > 2:
+            raise LearningError("the label has more than two classes: a scorer needs two")
+        positive = self._coding().labels.positive
+        groups, features = self._evidence(X, sensitive_features)
+        if groups is None or (groups < 0).any():
+            raise LearningError("the groups of the rows are not known: a gap needs them")
+        scores = self._fair().decision(groups, features)[:, positive]
+        nobody = np.full_like(groups, -1)
+        try:
+            without = self._fair().decision(nobody, features)[:, positive]
+            hidden = self.threshold_.decide(without, nobody)
+        except LearningError:  # a LatentDecision that was fitted without a classifier of the group
+            hidden = None
+        soft = None
+        if y is not None:
+            soft = self.posterior(X, y, sensitive_features=sensitive_features)[:, positive]
+        decided = self.threshold_.decide(scores, groups)
+        from fairpc.models._classifiers import TableClassifier
+        from fairpc.models._distilled import ImitatedRows, distilled, without_groups
+
+        rows = ImitatedRows(scores, decided, groups, hidden, soft)
+        own = TableClassifier(random_state=0) if estimator is None else estimator
+        return distilled(own, without_groups(X, self._coding()), rows, self._coding(), level)
 
     @property
     def mechanism_range_(self) -> Floats:

@@ -64,7 +64,7 @@ from fairpc.models._model import fixed
 from fairpc.models._rows import Rows, rows_fingerprint
 from fairpc.models._score_map import ScoreMap
 from fairpc.models._score_map_fit import ScoredRows, calibrated, findings, fit_score_map
-from fairpc.models._scored import Distilled, ScoredModel, TableRows
+from fairpc.models._scored import ScoredModel, TableRows
 from fairpc.models._settings import (
     ScoreSettings,
     check_settings,
@@ -395,34 +395,6 @@ class LatentDecision(  # type: ignore[misc]
                 f"column {lacking[0]!r} is not in the table: a classifier needs every column of "
                 "the fit; give it, or use FairPC, which sums it out"
             )
-
-    def distil(
-        self,
-        estimator: Any,
-        X: Any,
-        *,
-        sensitive_features: Any = None,
-        level: float = 0.95,
-    ) -> Distilled:
-        """A model of X alone that imitates the scores, for places where S must not be used.
-
-        It is trained on each row once per class with P(Df = class | x, s) as its weight. What
-        differs between groups in X it may still tell: the gap between the groups' mean scores on
-        these rows is given with its interval.
-
-        Args:
-            estimator: a classifier that takes ``sample_weight``; not fitted, it is cloned.
-            X: rows, with columns that ``sensitive`` names, which are left out for the model.
-            sensitive_features: their groups, if given apart.
-            level: of the interval.
-        """
-        scores, groups = self._scores(X, sensitive_features=sensitive_features)
-        if groups is None or (groups < 0).any():
-            raise LearningError("the groups of the rows are not known: a gap needs them")
-        labels, names = self._coding().labels, np.array(self._coding().group_names)[groups]
-        classes = self.classes_[[1 - labels.positive, labels.positive]]
-        features = self.group_view_.features(X)
-        return Distilled.of(estimator, features, scores, classes, names, level)
 
     def __getattr__(self, name: str) -> Any:
         if hasattr(type(self), name):

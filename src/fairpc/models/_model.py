@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fairpc.core import Bools, Codes, Floats, Ints, LearningError
-from fairpc.evidence import LabelBounds
+from fairpc.evidence import LabelBounds, ThresholdPoint
 from fairpc.models._rows import Rows
 from fairpc.models._strata import Strata
 
@@ -171,6 +171,18 @@ class Threshold:
 def fixed(value: Any) -> Threshold:
     """The same threshold for everyone."""
     return Threshold((value,), value)
+
+
+def of_point(point: ThresholdPoint, groups: tuple[str, ...]) -> Threshold:
+    """The thresholds of a point of a curve, from which on scores are selected."""
+    own = {str(g.group): g.threshold for g in point.groups}
+    if set(own) != set(groups):
+        raise LearningError(
+            f"the point has thresholds of {', '.join(own)}: give one of the groups of the model, "
+            f"{', '.join(groups)}"
+        )
+    values = tuple(float(np.clip(np.nextafter(own[g], -1.0), 0.0, 1.0)) for g in groups)
+    return Threshold(values, float(np.mean(values)))
 
 
 def for_rate(scores: Floats, rate: float) -> Threshold:

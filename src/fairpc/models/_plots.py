@@ -154,7 +154,8 @@ class ModelPlots:
         methods = {name: model} | baselines.default_baselines()
         if drawn and model.sensitive is not None:
             methods[name] = type(model)(**model.get_params() | {"sensitive": None})
-        found = compare(methods, X, y, sensitive_features=sensitive_features, **options)
+        given = {"against_fair": False} | options
+        found = compare(methods, X, y, sensitive_features=sensitive_features, **given)
         rows = "Rows drawn from the model itself. " if drawn else ""
         return trade_off(found.means(), caption=rows + found.caption, marked=name, ax=ax)
 

@@ -13,19 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
-from fairpc.core import Array, Codes, Floats, Ints, LearningError, Positions, counted
+from fairpc.core import Codes, Floats, Ints, LearningError, Positions, counted
 from fairpc.data import Frame, take_rows
-from fairpc.evidence import LabelBounds, Parity, parity
+from fairpc.evidence import LabelBounds
 from fairpc.models._fold_classifiers import (
     GroupView,
     SecondRound,
-    fitted_classifier,
     in_order,
     positive_scores,
     scores_by,
-    weight_name,
 )
 from fairpc.models._model import over_groups
 from fairpc.models._rows import Rows
@@ -265,48 +262,3 @@ class ScoredModel:
             shares[:, g] *= np.where(labels < 0, 1.0, np.where(labels == 1, r, 1 - r))
         total = np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
         return np.asarray(shares / total, np.float64)
-
-
-@dataclass(frozen=True, eq=False)
-class Distilled:
-    """A model of X alone that imitates P(Df | x, s).
-
-    Attributes:
-        estimator: the fitted model.
-        gap: mean scores of the groups in the rows it was trained on, with intervals.
-        difference: mean absolute difference between its scores and those it imitates.
-    """
-
-    estimator: Any
-    gap: Parity
-    difference: float
-
-    @classmethod
-    def of(
-        cls,
-        estimator: Any,
-        features: Any,
-        scores: Floats,
-        classes: Array,
-        groups: Array,
-        level: float,
-    ) -> Distilled:
-        """A copy of a classifier, fitted to each row once per class, with its score as a weight.
-
-        ``classes`` are the negative and the positive one.
-        """
-        if not weight_name(estimator):
-            raise LearningError(
-                f"{type(estimator).__name__}.fit takes no sample_weight: scores are learned as "
-                "weights; give a classifier that does"
-            )
-        n = len(scores)
-        twice = take_rows(features, np.tile(np.arange(n), 2))
-        labels = np.repeat(classes[::-1], n)
-        weights = np.concatenate([scores, 1 - scores])
-        model = fitted_classifier(clone(estimator), twice, labels, weights)
-        own = model.predict_proba(features)[:, list(model.classes_).index(classes[1])]
-        return cls(model, parity(own, groups, level=level), float(np.abs(own - scores).mean()))
-
-    def __str__(self) -> str:
-        return f"{self.gap.summary()} Its scores differ by {self.difference:.3f} on average."

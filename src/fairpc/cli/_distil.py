@@ -1,0 +1,128 @@
+"""``fairpc distil``: a scorer that does without the group, and what it costs.
+
+``fairpc predict`` takes its file in place of a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import fairpc.cli._options as opt
+from fairpc.cli._screen import Screen, print_json, say
+from fairpc.cli._tables import about, check_output, evidence, loaded, note_absent, opened, ready
+from fairpc.core import TableError, counted
+from fairpc.data import write_table
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from fairpc.models import Distilled
+
+PREFIX: Final = "p_df_"
+
+
+def distil(
+    model_file: opt.ModelFile,
+    table: opt.Table,
+    output: Annotated[str, opt.output("The scorer file to write.")],
+    classifier: Annotated[
+        Literal["hgb", "logistic", "forest"],
+        opt.option("NAME", "What learns the scores: hgb (boosting), logistic or forest."),
+    ] = "hgb",
+    seed: opt.Seed = 0,
+    *,
+    text: opt.TextFormat,
+    screen: Screen,
+) -> None:
+    """Make a scorer that does not need the group, and say what that costs.
+
+    A classifier of the other columns learns what the model scores with the group. It is for places
+    where the group must not be used at decision time. The price is measured on rows of the table
+    that were held out: how often it decides as the model, gaps between groups, and, if the table
+    has the label, how often it decides as the fair decision.
+
+    Example: fairpc distil loans.fairpc loans.csv -o scorer.fairpc
+
+    Then: fairpc predict scorer.fairpc new.csv --decide -o decided.csv
+    """
+    from fairpc.models import TableClassifier
+
+    check_output(output, model_file, table)
+    model = loaded(model_file)
+    with opened(table, text, model.table_options_) as files, about(files.source):
+        note_absent(model, files, screen)
+        cells, label = ready(files.read(), files), model.coding_.labels.name
+        given = evidence(model, cells)
+        missing = model.coding_.features.missing_values
+        learner = TableClassifier(classifier, missing_values=missing, random_state=seed)
+        labels = cells[label] if label in cells.columns else None
+        features = given.pop("X")
+        if labels is not None:
+            features = features.drop(label)
+        scorer = model.distil(learner, features, labels, **given)
+    scorer.save(output)
+    price = scorer.price
+    if screen.json:
+        facts = {"model_file": model_file, "table": files.source, "output": output}
+        print_json(facts | {"price": None if price is None else price.to_dict()})
+    elif screen.prints_text:
+        groups = ", ".join(map(repr, model.coding_.groups.column_names))
+        say(f"A scorer without {groups}, learned from {counted(cells.height, 'row')}.", "bold")
+        for sentence in () if price is None else price.sentences:
+            say(sentence)
+        say(f"The scorer is in {output}.")
+        say(f"Next: fairpc predict {quote(output)} {quote(table)} --decide -o decided.csv")
+
+
+def is_scorer(path: str) -> bool:
+    """Whether a file was written by ``distil``; what else is wrong with it is said by others."""
+    from fairpc.models import SCORER_FORMAT
+
+    if not Path(path).is_file():
+        return False
+    with Path(path).open("rb") as file:
+        return f'"format":"{SCORER_FORMAT}"'.encode() in file.read()
+
+
+def score_table(
+    path: str, table: str, target: Any, decision: str | None, text: opt.TextFormat, screen: Screen
+) -> dict[str, Any]:
+    """Append the scores of a scorer to a table, and its decisions if a name for them is given."""
+    import polars as pl
+
+    from fairpc.models import Distilled
+
+    scorer = Distilled.load(path)
+    added: dict[str, Any] = {f"{PREFIX}{c}": pl.Float64 for c in scorer.classes_}
+    if decision is not None:
+        added[decision] = pl.String
+    with opened(table, text) as files, about(files.source):
+        for name in added:
+            if name in files.names():
+                raise TableError(
+                    f"{files.source} has a column {name!r} already, which predict would write: "
+                    "rename or drop it"
+                )
+        lacking = [n for n in scorer.estimator.feature_names_in_ if n not in files.names()]
+        if lacking:
+            raise TableError(
+                f"{files.source} has no column {lacking[0]!r}, which the scorer needs: give it"
+            )
+        cells = ready(files.read(), files)
+        frames = [cells.with_columns(_columns(scorer, cells, added))]
+        write_table(frames, frames[0].schema, target, delimiter=files.delimiter)
+    screen.note(f"{counted(cells.height, 'row')} written with {', '.join(added)}")
+    return {"model_file": path, "table": files.source, "rows": cells.height, "added": list(added)}
+
+
+def _columns(scorer: Distilled, cells: pl.DataFrame, added: dict[str, Any]) -> Iterator[pl.Series]:
+    import polars as pl
+
+    scores = scorer.predict_proba(cells)
+    for name, score in zip(added, scores.T, strict=False):
+        yield pl.Series(name, score)
+    if len(added) > scores.shape[1]:
+        yield pl.Series(list(added)[-1], [str(d) for d in scorer.predict(cells)], dtype=pl.String)

@@ -1,0 +1,59 @@
+"""``fairpc distil``, and a table that its scorer decides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from cli.calls import FIT, answer, called
+
+
+def test_distil_and_predict(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ended = called(capsys, "distil", "m.fairpc", "t.csv", "-o", "s.fairpc")
+    assert ended.code == 0, ended.err
+    assert "A scorer without 'sex', learned from 120 rows." in ended.out
+    assert "Decided as the fair decision, at the point of the model" in ended.out
+    pl.read_csv("t.csv").drop("sex", "hired").write_csv("new.csv")
+    found = answer(capsys, "predict", "s.fairpc", "new.csv", "--decide", "-o", "out.csv", "-q")
+    assert found["added"] == ["p_df_no", "p_df_yes", "decision"]
+    scored = pl.read_csv("out.csv")
+    assert scored.height == 120
+    assert set(scored["decision"]) <= {"no", "yes"}
+    price = answer(capsys, "distil", "m.fairpc", "t.csv", "-o", "s.fairpc", "-q")["price"]
+    assert 0 <= price["agreement"] <= 1
+
+
+def test_a_fit_says_that_the_group_is_an_input(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = called(capsys, "fit", "t.csv", *FIT, "-o", "n.fairpc")
+    assert "Decisions use 'sex'. Where the law forbids that, `fairpc distil` makes" in ended.out
+
+
+def test_what_a_scorer_cannot(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert called(capsys, "distil", "m.fairpc", "t.csv", "-o", "s.fairpc", "-q").code == 0
+    bounds = called(capsys, "predict", "s.fairpc", "t.csv", "-o", "o.csv", "--bounds")
+    assert bounds.code == 2
+    assert "it has no --bounds" in bounds.err
+    pl.read_csv("t.csv").drop("age").write_csv("less.csv")
+    less = called(capsys, "predict", "s.fairpc", "less.csv", "-o", "o.csv")
+    assert less.code == 2
+    assert "has no column 'age', which the scorer needs" in less.err
+    assert called(capsys, "audit", "s.fairpc", "t.csv").code == 2
+
+
+def test_compare_takes_a_column_of_decisions(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pl.read_csv("t.csv")
+    table.with_columns(old=pl.Series(["yes", "no"] * 60)).write_csv("d.csv")
+    roles = ("--label", "hired", "--sensitive", "sex", "--cv", "2", "--method", "LR")
+    call = ("compare", "d.csv", *roles, "--decision", "old")
+    assert [row["method"] for row in answer(capsys, *call)["means"]] == ["LR", "old"]
+    shown = called(capsys, *call).out
+    assert "Against the fair decision, in percent and points" in shown
+    wrong = called(capsys, *call[:-1], "olt")
+    assert wrong.code == 2
+    assert "did you mean 'old'?" in wrong.err

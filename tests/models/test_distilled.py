@@ -1,0 +1,99 @@
+"""A scorer without the group, its price and its file; thresholds of a model by notion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairpc import FairPC, LatentDecision
+from fairpc.errors import FileFormatError, LearningError
+from fairpc.evidence import ThresholdPoint
+from fairpc.models import Distilled, TableClassifier
+
+
+def people(n: int = 900) -> tuple[pd.DataFrame, Any]:
+    """A table with a proxy of the group, and its labels."""
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["f", "m"], n)
+    fair = rng.random(n) < 0.5
+    label = rng.random(n) < np.where(fair, np.where(sex == "f", 0.6, 0.95), 0.05)
+    proxy = rng.normal(size=n) + 1.5 * (sex == "f")
+    table = pd.DataFrame({"age": rng.normal(40, 8, n) + 15 * fair, "proxy": proxy, "sex": sex})
+    return table, np.array(["no", "yes"])[label.astype(int)]
+
+
+X, Y = people()
+LATENT = LatentDecision(TableClassifier("logistic"), sensitive="sex", random_state=0).fit(X, Y)
+CIRCUIT = FairPC(structure="chow-liu", sensitive="sex", random_state=0, guard=False).fit(X, Y)
+
+
+@pytest.mark.parametrize("model", [LATENT, CIRCUIT], ids=["LatentDecision", "FairPC"])
+def test_a_scorer_without_the_group(model: Any, tmp_path: Path) -> None:
+    scorer = model.distil(TableClassifier("logistic"), X, Y)
+    assert "sex" not in scorer.estimator.feature_names_in_
+    price = scorer.price
+    assert price.n_rows == 270
+    # The same share is selected, mostly of the same people.
+    chosen = scorer.predict(X) == "yes"
+    assert chosen.mean() == pytest.approx((model.predict(X) == "yes").mean(), abs=0.02)
+    assert price.agreement > 0.7
+    own = model.posterior(X, Y)[:, 1]
+    right = np.where(model.predict(X) == "yes", own, 1 - own).mean()
+    assert price.accuracies[0] == pytest.approx(right, abs=0.05)
+    assert price.accuracies[2] <= price.accuracies[0] + 0.03
+    assert f"for {price.agreement:.1%} of 270 rows" in price.sentences[0]
+    path = tmp_path / "scorer.fairpc"
+    scorer.save(path)
+    again = Distilled.load(path)
+    # Columns that it does not use, the group among them, may be there or not.
+    assert np.array_equal(again.predict_proba(X.drop(columns="sex")), scorer.predict_proba(X))
+    assert np.array_equal(again.predict(X), scorer.predict(X))
+    assert again.price == price
+
+
+def test_a_price_without_labels_and_without_a_classifier_of_the_group() -> None:
+    settings: Any = {"sensitive": "sex", "random_state": 0, "sensitive_estimator": False}
+    model = LatentDecision(TableClassifier("logistic"), **settings).fit(X, Y)
+    price = model.distil(None, X).price
+    assert price is not None
+    assert price.accuracies is None
+    assert price.gaps[1] is None
+    assert "guess" not in " ".join(price.sentences)
+
+
+def test_files_that_are_no_scorers(tmp_path: Path) -> None:
+    path = tmp_path / "m.fairpc"
+    LATENT.save(path)
+    with pytest.raises(FileFormatError, match="is no scorer: give a file that `fairpc distil`"):
+        Distilled.load(path)
+    scorer = LATENT.distil(None, X)
+    scorer.save(path)
+    path.write_bytes(path.read_bytes().replace(b'"threshold":0.', b'"threshold":0.1'))
+    with pytest.raises(FileFormatError, match="unaltered"):
+        Distilled.load(path)
+
+
+@pytest.mark.parametrize("notion", ["equal opportunity", "equalised odds"])
+def test_a_curve_of_the_model_and_a_point_of_it(notion: Any) -> None:
+    curve = LATENT.threshold_curve(X, Y, notion=notion)
+    soft = LATENT.posterior(X, Y)[:, 1]
+    chosen: ThresholdPoint = curve.points[0]
+    old = LATENT.threshold_
+    try:
+        decided = LATENT.choose_threshold(point=chosen).predict(X) == "yes"
+    finally:
+        LATENT.threshold_ = old
+    assert np.where(decided, soft, 1 - soft).mean() == pytest.approx(chosen.accuracy)
+    for group in chosen.groups:
+        here = (X["sex"] == group.group).to_numpy()
+        assert np.average(decided[here], weights=soft[here]) == pytest.approx(group.tpr)
+    assert curve.points[0].gap <= curve.points[-1].gap
+    other = FairPC(structure="chow-liu", guard=False).fit(
+        X[["age"]], Y, sensitive_features=X["age"] > 45
+    )
+    with pytest.raises(LearningError, match="thresholds of f, m"):
+        other.choose_threshold(point=chosen)
