@@ -72,7 +72,8 @@ def test_the_page_and_the_exit_code(
         capsys, "audit", *files, "-o", str(page), "--no-trade-off", "--fail-over", "0.001"
     )
     assert ended.code == 1
-    assert f"The report is in {page}." in ended.out
+    assert f"Report: {page}\n" in ended.out
+    assert ended.out.count("\n") <= 12
     assert "The table has 600 rows" in page.read_text("utf-8")
 
 

@@ -56,7 +56,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(*_: object, **__: object) -> None:
         raise FairpcError("column 'sex' has 1 value: give a column with two")
 
-    monkeypatch.setattr("fairpc.cli._bundled.demonstrate", run)
+    monkeypatch.setattr("fairpc.cli._demo.demonstrate", run)
 
 
 @pytest.mark.usefixtures("broken")
@@ -81,7 +81,7 @@ def test_debug_shows_the_traceback(
 def test_without_words_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert ended_with([]) == 2
     shown = capsys.readouterr()
-    assert all(f"\n  {name} " in shown.out + shown.err for name in COMMANDS)
+    assert all(f"│ {name} " in shown.out for name in COMMANDS)
 
 
 @pytest.mark.parametrize(

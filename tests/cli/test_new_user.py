@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -110,5 +111,14 @@ def test_equal_rates_refuses_what_it_cannot_do(
 def test_every_command_that_writes_takes_the_same_option(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for command in ("demo", "fit", "predict", "audit", "explain", "file", "export"):
-        assert "-o, --output" in called(capsys, command, "--help").out
+    for command in ("demo", "fit", "predict", "audit", "explain", "document", "export"):
+        assert re.search(r"--output +-o ", called(capsys, command, "--help").out)
+
+
+def test_help_shows_first_what_matters(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = called(capsys, "fit", "--help").out
+    heads = re.findall(r"─ (\w+) ─", shown)
+    assert heads == ["Arguments", "Options", "Columns", "Model", "Decisions", "Resources", "Output"]
+    first = shown.partition("─ Options ─")[2].partition("─ Columns ─")[0]
+    options = re.findall(r"(--[a-z]+)  ", first)
+    assert options == ["--label", "--sensitive", "--output", "--positive", "--given", "--help"]

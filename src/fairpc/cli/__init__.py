@@ -34,19 +34,25 @@ POLARS: Final = {
 }
 
 COMMANDS: Final = {
-    "demo": "_bundled.demo",
+    "demo": "_demo.demo",
     "fit": "_fit.fit",
     "predict": "_predict.predict",
     "audit": "_audit.audit",
     "review": "_review.review",
     "query": "_predict.query",
     "explain": "_predict.explain",
-    "file": "_audit.file",
+    "document": "_audit.document",
     "export": "_predict.export",
     "compare": "_compare.compare",
     "data": "_bundled.data",
 }
 """Module and function of each command."""
+PANELS: Final = {
+    "Start here": ("demo", "fit", "audit"),
+    "Use a model": ("predict", "query", "explain", "review", "export", "document"),
+}
+OLD_NAMES: Final = {"file": "document"}
+"""Commands that have another name today."""
 
 
 def app(names: Iterable[str] = COMMANDS) -> typer.Typer:
@@ -61,13 +67,14 @@ def app(names: Iterable[str] = COMMANDS) -> typer.Typer:
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
-        rich_markup_mode=None,
+        rich_markup_mode="rich",
     )
     made.callback()(_of_every_command)
     for name in names:
         module, function = COMMANDS[name].split(".")
         run = getattr(import_module(f"fairpc.cli.{module}"), function)
-        made.command(name)(declared(run))
+        panel = next((panel for panel, some in PANELS.items() if name in some), "More")
+        made.command(name, rich_help_panel=panel)(declared(run))
     return made
 
 
@@ -101,6 +108,9 @@ def _run(given: list[str], *, last: bool) -> NoReturn:
         with ending_on_signals(last=last), warnings.catch_warnings():
             warnings.showwarning = _note
             asked = [word for word in rest if not word.startswith("-")][:1]
+            for old in filter(OLD_NAMES.get, asked):
+                complain(f"note: `fairpc {old}` is now `fairpc {OLD_NAMES[old]}`")
+                rest[rest.index(old)], asked = OLD_NAMES[old], [OLD_NAMES[old]]
             run = app(asked if asked and asked[0] in COMMANDS else COMMANDS)
             code = run(args=rest, prog_name="fairpc", standalone_mode=False)
         sys.stdout.flush()
@@ -117,9 +127,7 @@ def _run(given: list[str], *, last: bool) -> NoReturn:
             raise
         if len(rest) < len(given):
             traceback.print_exception(error)
-        elif not rest:
-            print(error, file=sys.stderr)  # noqa: T201 - the help, for a call without words
-        else:
+        elif rest:  # without words the help was shown
             complain(_sentence(error))
         raise SystemExit(BAD_INPUT) from None
     if code == INTERRUPTED:  # typer turns Ctrl-C into this code

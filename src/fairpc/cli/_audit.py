@@ -1,22 +1,24 @@
-"""``fairpc audit`` and ``file``: what a model and a table say about each other; a report, an exit
-code, and the papers that people must file."""
+"""``fairpc audit`` and ``document``: what a model and a table say about each other; a report, an
+exit code, and documents made from the audit."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from inspect import signature
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import numpy as np
 import typer
 
 import fairpc.cli._options as opt
-from fairpc.cli._decided import decided_table
-from fairpc.cli._options import Limit
-from fairpc.cli._review import classes_of, show_review
+from fairpc.cli._labelled import labelled
+from fairpc.cli._options import ColumnOptions, DecisionOptions, Limit, ModelOptions, as_typed
+from fairpc.cli._review import classes_of
 from fairpc.cli._review_files import read_reviews
-from fairpc.cli._screen import Screen, complain, grid, print_json, say
+from fairpc.cli._screen import Screen, Tone, complain, grid, headline, print_json, say
 from fairpc.cli._tables import (
     STDIN,
     STDOUT,
@@ -26,6 +28,7 @@ from fairpc.cli._tables import (
     check_output,
     column,
     deliver,
+    display_names,
     evidence,
     is_large,
     loaded,
@@ -52,10 +55,11 @@ from fairpc.data import Warned, code_columns, exactly, read_frame
 if TYPE_CHECKING:
     import polars as pl
 
-    from fairpc.auditing import Answers, Audit, Document, GivenDecisions, ParityFacts, Verdict
-    from fairpc.cli._decided import AuditedTable
+    from fairpc.auditing import Answers, Audit, Document, GivenDecisions, ParityFacts
     from fairpc.data import TableFiles
     from fairpc.models import CircuitClassifier, FittedModel, Reviewed
+
+    AuditedTable = tuple[FittedModel | GivenDecisions, dict[str, Any], pl.DataFrame | None]
 
 Facts = dict[str, Any]
 
@@ -65,8 +69,10 @@ _PAGE_ONLY: Final = ("what_if",)
 MOST_LEVELS: Final = 20
 """Levels of a column that is no feature of the model."""
 LEVEL: Final = 0.95
+SHOWN: Final = {"found": 3, "sure": 2, "to_do": 2}
+"""Sentences of each part of the verdict that are printed; the report has all."""
 FORM: Final = "answers"
-PAPERS: Final = ("card", "ll144", "annex-iv", FORM)
+DOCUMENTS: Final = ("card", "ll144", "annex-iv", FORM)
 
 
 def audit(
@@ -79,8 +85,8 @@ def audit(
     ] = None,
     output: Annotated[str | None, opt.output("The report, one HTML file.")] = None,
     *,
-    decided: opt.DecisionOptions,
-    limit: opt.Limit,
+    decided: DecisionOptions,
+    limit: Limit,
     label: Annotated[
         str | None,
         opt.option("COL", "The label column; with a model, if it has another name than at fit."),
@@ -108,6 +114,7 @@ def audit(
     reviewed: opt.ReviewedFiles = None,
     weight: opt.Weight = None,
     allow_unseen: opt.AllowUnseen = None,
+    naming: opt.Naming,
     seed: opt.Seed = 0,
     max_memory: opt.MaxMemory = None,
     text: opt.TextFormat,
@@ -115,7 +122,7 @@ def audit(
 ) -> None:
     """Test a model and its assumptions on a table, or decisions of any model; write the report.
 
-    The table is read as the fit was told to read its own, and its weights are used.
+    The table is read with the options of the fit, and its weights are used.
 
     Example: fairpc audit loans.fairpc new.csv -o report.html
 
@@ -142,6 +149,7 @@ def audit(
             else:
                 found = _of_model(model, files, allow_unseen, label, weight, max_memory, screen)
             subject, given, cells = found
+            names = display_names(naming, files)
             by = None if by is None else column(files.names(), by, "--by", files.source)
             if limit.fail_over is not None and not (screen.prints_text or screen.json or output):
                 # Nothing is shown: the gap is all that is needed.
@@ -151,6 +159,8 @@ def audit(
             if reviewed:
                 given["reviewed"] = _answers_of(reviewed, cells, subject, files, label, screen)
             how: Facts = {"level": level, "random_state": seed, "baselines": others}
+            if "names" in signature(auditing.audit).parameters:
+                how["names"] = names
             with progress(screen.shows_progress, None) as step:
                 audited = auditing.audit(subject, progress=step, **how, **given)
         if audited.parity is None and limit.fail_over is not None:
@@ -162,13 +172,13 @@ def audit(
         facts = {"report": output, "by": levels, "fail_over": limit.fail_over}
         print_json(facts | _gate(audited.parity, limit) | shown)
     elif screen.prints_text:
-        show_verdict(audited.verdict)
-        if audited.review is not None:
-            show_review(audited.review)
+        show_verdict(audited)
         if levels is not None:
             show_levels(levels)
-        hint = "Give -o report.html to write the full report."
-        say(hint if output is None else f"The report is in {output}.")
+        files_ = " ".join(quote(path) for path in (model_file, table) if path)
+        renamed = f" --label {quote(label)}" if label else ""
+        again = f"Next: fairpc audit {files_}{renamed}{as_typed(decided, naming, text)}"
+        say(f"{again} -o report.html" if output is None else f"Report: {output}", "bold")
     screen.notes(warned)
     _judge(audited.parity, limit, screen)
 
@@ -191,7 +201,7 @@ def _answers_of(
     return read_reviews(paths, cells, files.source, (name, classes_of(model.coding_)), screen)[0]
 
 
-def _model(model_file: str, table: str | None, decided: opt.DecisionOptions) -> FittedModel | None:
+def _model(model_file: str, table: str | None, decided: DecisionOptions) -> FittedModel | None:
     """The model that is audited; None where decisions are, and MODEL is the table."""
     if decided.decision is None:
         if table is None:
@@ -267,15 +277,56 @@ def _judge(facts: ParityFacts | None, limit: Limit, screen: Screen) -> None:
     screen.note(f"{said}; --fail-over allows {limit.fail_over:g}")
 
 
-def show_verdict(verdict: Verdict) -> None:
-    """What was found, how sure that is, what to do."""
-    say(verdict.headline, "bold")
-    parts = {"Found": verdict.found, "How sure": verdict.sure, "What to do": verdict.to_do}
-    for title, sentences in parts.items():
-        say(f"\n{title}", "bold")
-        for sentence in sentences:
-            say(f"- {sentence}")
-    say(f"\n{verdict.disclaimer}")
+def show_verdict(audited: Audit) -> None:
+    """Print what was found, how sure that is, what to do: ten lines at most."""
+    verdict = audited.verdict
+    tone: Tone = "bad" if verdict.rejected else "warn" if verdict.withdrawn else "good"
+    headline(verdict.headline, tone if verdict.rejected is not None else "plain")
+    reviewed = () if audited.review is None else audited.review.conclusions
+    titles = {"found": "Found: ", "sure": "How sure: ", "to_do": "To do: "}
+    for part, title in titles.items():
+        sentences = (*(reviewed if part == "found" else ()), *getattr(verdict, part))
+        for sentence in sentences[: SHOWN[part]]:
+            say(f"{title}{sentence}")
+    say(verdict.disclaimer)
+
+
+def decided_table(
+    files: TableFiles, label: str | None, decided: DecisionOptions, weight: str | None
+) -> AuditedTable:
+    """Decisions beside their table, arguments of ``audit`` for it, and its cells in memory."""
+    from fairpc.auditing import given_decisions
+
+    if label is None or not decided.sensitive or decided.decision is None:
+        lacking = "--label" if label is None else "--sensitive"
+        raise OptionError(
+            f"{lacking} is missing: --decision is audited beside the recorded label and the groups"
+        )
+    names, source = files.names(), files.source
+    decision = column(names, decided.decision, "--decision", source)
+    score = None if decided.score is None else column(names, decided.score, "--score", source)
+    roles = ColumnOptions([label], decided.sensitive, decided.positive, drop=decided.drop)
+    rows = labelled(files, roles, ModelOptions(given=decided.given, weight=weight or None))
+    apart = [decision] if score is None else [decision, score]
+    for name in apart:
+        if name not in rows.X.columns or name in (*rows.roles.sensitive, *rows.given):
+            raise TableError(
+                f"{source}: column {name!r} is given as --decision or --score and as something "
+                "else: it can be one of the two, take the other away"
+            )
+    groups = rows.X.select(exactly(rows.roles.sensitive))
+    table = rows.X.drop(exactly([*apart, *rows.roles.sensitive]))
+    about = {"sensitive_features": groups, "sample_weight": rows.weights}
+    subject = given_decisions(
+        rows.X[decision],
+        table,
+        rows.y,
+        **about,
+        scores=None if score is None else rows.X[score],
+        positive=rows.roles.positive,
+        given=rows.given,
+    )
+    return subject, {"X": table, "y": rows.y, **about}, rows.X
 
 
 def _of_model(
@@ -440,11 +491,11 @@ def _cell(gap: Facts | None) -> str:
     return f"{gap['difference']:+.3f} [{low:+.3f}, {high:+.3f}] {gap['last']} − {gap['first']}"
 
 
-def file(
-    paper: Annotated[
+def document(
+    name: Annotated[
         str,
         opt.argument(
-            "PAPER",
+            "NAME",
             "card, a model card; ll144, New York City's tables; annex-iv, sections of the EU AI "
             "Act; or answers, an empty form for what people have to state.",
         ),
@@ -454,38 +505,38 @@ def file(
     ] = None,
     answers: opt.AnswersFile = None,
     output: Annotated[
-        str | None, opt.output("The paper: .html or .md; Markdown on stdout by default.")
+        str | None, opt.output("The document: .html or .md; Markdown on stdout by default.")
     ] = None,
     *,
     screen: Screen,
 ) -> None:
-    """Write a paper that people must file, from an audit.
+    """Write a document that people must file or publish, from an audit.
 
     What the tool cannot know is marked as to be filled in, or comes from --answers.
 
     Example: fairpc audit loans.fairpc new.csv --json > audit.json
 
-    fairpc file card audit.json --answers answers.toml -o card.html
+    fairpc document card audit.json --answers answers.toml -o card.html
     """
-    if paper not in PAPERS:
-        raise OptionError(f"{paper!r} is no paper: choose one of {', '.join(PAPERS)}")
-    if paper == FORM:
+    if name not in DOCUMENTS:
+        raise OptionError(f"there is no document {name!r}: choose {', '.join(DOCUMENTS)}")
+    if name == FORM:
         _write_form(audit_file, answers, output, screen)
         return
     if audit_file is None:
         raise OptionError(
-            f"{paper} needs an audit: write one with `fairpc audit MODEL TABLE --json > audit.json`"
+            f"{name} needs an audit: write one with `fairpc audit MODEL TABLE --json > audit.json`"
         )
     check_document(output, audit_file, answers)
     known = answers_of(answers)
-    deliver(_papers()[paper](_read_audit(audit_file), known), output, screen)
+    deliver(_makers()[name](_read_audit(audit_file), known), output, screen)
 
 
-def _papers() -> Mapping[str, Callable[[Audit, Answers], Document]]:
+def _makers() -> Mapping[str, Callable[[Audit, Answers], Document]]:
     from fairpc.auditing import bias_audit_tables, model_card, technical_documentation
 
     makers = (model_card, bias_audit_tables, technical_documentation)
-    return dict(zip(PAPERS, makers, strict=False))
+    return dict(zip(DOCUMENTS, makers, strict=False))
 
 
 def _write_form(

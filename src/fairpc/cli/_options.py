@@ -1,16 +1,18 @@
 """Options of the commands, each declared once: its name, type, bounds, default and help.
 
 Options that go together are a record. ``declared`` lets a command take such a record where Typer
-knows single options only.
+knows single options only, and puts each option into its panel of the help.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from copy import copy
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, cleandoc, signature
 from math import isfinite
-from typing import Annotated, Any, Final, Literal, get_type_hints
+from shlex import quote
+from typing import Annotated, Any, ClassVar, Final, Literal, get_type_hints
 
 import typer
 
@@ -25,7 +27,7 @@ def argument(metavar: str, text: str) -> Any:
 
 def option(metavar: str | None, text: str, *names: str, **more: Any) -> Any:
     """What a command is given by name; flags have no ``metavar``."""
-    return typer.Option(*names, metavar=metavar, help=text, **more)
+    return typer.Option(*names, metavar=metavar or " ", help=text, **more)
 
 
 def output(text: str) -> Any:
@@ -44,7 +46,9 @@ Table = Annotated[
 ModelFile = Annotated[str, argument("MODEL", "A file that fit wrote.")]
 AnswersFile = Annotated[
     str | None,
-    option("FILE", "What people have to state, in TOML; `fairpc file answers` writes the form."),
+    option(
+        "FILE", "What people have to state, in TOML; `fairpc document answers` writes the form."
+    ),
 ]
 ReviewedFiles = Annotated[
     list[str] | None,
@@ -54,15 +58,15 @@ Structure = Annotated[
     str,
     option(
         "NAME",
-        "auto chooses on held-out rows; forest holds Df to the label; strudel is the paper's; "
-        "chow-liu is one tree.",
+        "auto chooses on held-out rows; forest, a forest circuit, keeps the fair decision close to "
+        "the label; strudel is the paper's; chow-liu is one tree.",
     ),
 ]
 Bins = Annotated[
     int | None,
     option(
         "N",
-        "Approximate bins per numeric column; 8, or 32 for a forest.",
+        "Approximate bins per numeric column; 8, or 32 for a forest circuit.",
         "--bins",
         min=2,
         max=1000,
@@ -80,7 +84,7 @@ MaxMemory = Annotated[
 
 Weight = Annotated[
     str | None,
-    option("COL", "A column of weights: how many people a row stands for. It is no feature."),
+    option("COL", "A column of weights: how many people a row stands for. Not used as a feature."),
 ]
 
 AllowUnseen = Annotated[
@@ -97,6 +101,20 @@ LATENT: Final = "latent"
 """The model that has a classifier."""
 OF_THE_FIT: Final = ("model", "classifier", "weight", "equal_rates")
 """Fields of ``ModelOptions`` that are no settings of a model."""
+PANELS: Final = {
+    "Columns": (
+        *("numeric", "categorical", "drop", "missing", "decimal", "weight", "name"),
+        *("delimiter", "encoding", "allow_unseen"),
+    ),
+    "Model": (
+        *("model", "classifier", "structure", "n_components", "n_bins", "bins", "numbers"),
+        *("monotone", "mechanism", "delta", "equal_mass"),
+    ),
+    "Decisions": ("threshold", "equal_rates", "decide", "decide_as", "fail_over", "gap"),
+    "Resources": ("random_state", "seed", "checkpoint", "max_memory", "engine", "scheduler"),
+    "Output": ("verbose", "json", "quiet", "safe_csv", "all_digits"),
+}
+"""Panels of the help, by the parameters in them; what is in none stands first."""
 
 
 @dataclass(frozen=True)
@@ -112,11 +130,44 @@ class TextFormat:
 
 
 @dataclass(frozen=True)
+class Naming:
+    """What values are called where people read of them."""
+
+    name: Annotated[
+        list[str],
+        option(
+            "COL=VALUE:NAME",
+            "What a value is called in text and report, such as deny=yes:refused; may be repeated.",
+        ),
+    ] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for text in self.name:
+            column, _, rest = text.partition("=")
+            value, _, display = rest.partition(":")
+            if not (column and value and display.strip()):
+                raise OptionError(
+                    f"--name is {text!r}: give a column, one of its values and what that is "
+                    "called, such as --name deny=yes:refused"
+                )
+
+    @property
+    def names(self) -> dict[str, dict[str, str]]:
+        """Column -> value -> what it is called."""
+        found: dict[str, dict[str, str]] = {}
+        for text in self.name:
+            column, _, rest = text.partition("=")
+            value, _, display = rest.partition(":")
+            found.setdefault(column, {})[value] = display.strip()
+        return found
+
+
+@dataclass(frozen=True)
 class ColumnOptions:
     """Which column is what, and what its values mean; of ``labels`` there is one."""
 
     labels: Annotated[
-        list[str], option("COL", "Column of the observed decision.", "--label", show_default=False)
+        list[str], option("COL", "Column of the recorded decision.", "--label", show_default=False)
     ]
     sensitive: Annotated[
         list[str],
@@ -127,7 +178,8 @@ class ColumnOptions:
         ),
     ]
     positive: Annotated[
-        str | None, option("CLASS", "The favourable class; by default the last in sorted order.")
+        str | None,
+        option("CLASS", "The favourable class; known where it is yes, true, 1, approved, hired, …"),
     ] = None
     numeric: Annotated[
         list[str], option("COL", "A column that holds numbers; may be repeated.")
@@ -151,8 +203,8 @@ class ColumnOptions:
         Literal[".", ","] | None,
         option(
             "MARK",
-            "The mark before decimals, . or , (1.234,50 has a comma); told by the values of each "
-            "column by default.",
+            "The mark before decimals, . or , (1.234,50 has a comma); by default read from the "
+            "values of each column.",
         ),
     ] = None
 
@@ -193,8 +245,8 @@ class ModelOptions:
         str,
         option(
             "NAME",
-            "FairPC, NLatPC, LatNB or TwoNB; or latent: Df from the scores of a classifier of the "
-            "label.",
+            "FairPC, NLatPC, LatNB or TwoNB; or latent: the fair decision from the scores of a "
+            "classifier of the label.",
         ),
     ] = "FairPC"
     classifier: Annotated[
@@ -236,8 +288,8 @@ class ModelOptions:
         list[str],
         option(
             "COL",
-            "A column that may rightly matter: Df is then independent of the group within each of "
-            "its values (a stratum), not in the whole table. May be repeated; several are crossed.",
+            "A legitimate factor: groups then have the same fair rate within each of its values (a "
+            "stratum), not in the whole table. May be repeated; several are crossed.",
         ),
     ] = field(default_factory=list)
     mechanism: Annotated[
@@ -251,9 +303,8 @@ class ModelOptions:
     delta: Annotated[
         float,
         option(
-            "DIFFERENCE",
-            "By how much P(Df) of two groups may differ, such as .05; 0: Df is independent of the "
-            "group.",
+            "GAP",
+            "By how much the fair rates of two groups may differ, such as .05; 0: not at all.",
             "--rates-may-differ",
             min=0.0,
             max=1.0,
@@ -264,22 +315,20 @@ class ModelOptions:
         bool,
         option(
             None,
-            "Give Df the same mass in the training rows of every group, by a shift in each update "
-            "of EM; not in the paper, and the likelihood may fall.",
+            "Give the fair decision the same mass in the training rows of every group, by a shift "
+            "in each update of EM; not in the paper, and the likelihood may fall.",
             "--equal-mass",
         ),
     ] = False
     threshold: Annotated[
         float,
-        option(
-            "P", "P(Df = positive class) above which the decision is positive.", min=0.0, max=1.0
-        ),
+        option("P", "Score above which the decision is the favourable one.", min=0.0, max=1.0),
     ] = THRESHOLD
     equal_rates: Annotated[
         bool,
         option(
             None,
-            "Give each group a threshold of its own, so that the positive decision is equally "
+            "Give each group a threshold of its own, so that the favourable decision is equally "
             "frequent in all of them in this table, as nearly as equal scores allow.",
             "--equal-rates",
         ),
@@ -361,44 +410,44 @@ class Engine:
 class DecisionOptions:
     """Decisions of any model as columns of a table; without them a model of fairpc decides."""
 
+    PANEL: ClassVar = "Decisions of any model: TABLE alone, without MODEL"
     decision: Annotated[
         str | None,
         option(
             "COL",
-            "Audit a column of decisions, of whatever made them: give TABLE alone, no MODEL. The "
-            "rows must not have trained what decides.",
+            "Audit a column of decisions, of whatever made them. The rows must not have trained "
+            "what decides.",
         ),
     ] = None
     score: Annotated[
         str | None,
-        option("COL", "With --decision: the scores, 0 to 1, that the decisions came from."),
+        option("COL", "The scores, 0 to 1, that the decisions came from."),
     ] = None
     sensitive: Annotated[
         list[str],
         option(
             "COL",
-            "With --decision: the sensitive attribute; may be repeated, several are crossed.",
+            "The sensitive attribute; may be repeated, several are crossed.",
         ),
     ] = field(default_factory=list)
     positive: Annotated[
         str | None,
         option(
             "CLASS",
-            "With --decision: the favourable class of label and decision; by default the last "
-            "in sorted order.",
+            "The favourable class of label and decision; known where it is yes, true, 1, …",
         ),
     ] = None
     given: Annotated[
         list[str],
         option(
             "COL",
-            "With --decision: a column that may rightly matter; gaps are also given between people "
-            "who are alike in it. May be repeated.",
+            "A legitimate factor: gaps are also given between people who are alike in it. May be "
+            "repeated.",
         ),
     ] = field(default_factory=list)
     drop: Annotated[
         list[str],
-        option("COL", "With --decision: a column to leave out; may be repeated."),
+        option("COL", "A column to leave out; may be repeated."),
     ] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -451,7 +500,7 @@ def declared(run: Callable[..., None]) -> Callable[..., None]:
             records[parameter.name] = parameter.annotation
             options += _options(parameter.annotation)
         else:
-            options.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+            options.append(_placed(parameter.replace(kind=Parameter.KEYWORD_ONLY)))
 
     def call(**given: Any) -> None:
         made = {
@@ -461,9 +510,10 @@ def declared(run: Callable[..., None]) -> Callable[..., None]:
         log_to(made["screen"])
         run(**given, **made)
 
-    call.__doc__ = run.__doc__
-    # Help lists what must be given first.
-    options.sort(key=lambda each: each.default is not Parameter.empty)
+    paragraphs = cleandoc(run.__doc__ or "").split("\n\n")
+    call.__doc__ = "\n\n".join(" ".join(each.split()) for each in paragraphs)
+    # Help lists what must be given first, and panels in their order.
+    options.sort(key=lambda each: (each.default is not Parameter.empty, _place(each)))
     call.__signature__ = Signature(options)  # type: ignore[attr-defined]
     call.__annotations__ = {}
     return call
@@ -473,12 +523,29 @@ def _options(record: Any) -> Iterator[Parameter]:
     types = get_type_hints(record, include_extras=True)
     for each in fields(record):
         default = _default(each)
-        yield Parameter(
+        made = Parameter(
             each.name,
             Parameter.KEYWORD_ONLY,
             default=Parameter.empty if default is MISSING else default,
             annotation=types[each.name],
         )
+        yield _placed(made, getattr(record, "PANEL", None))
+
+
+def _place(parameter: Parameter) -> int:
+    panel = parameter.annotation.__metadata__[0].rich_help_panel
+    return [None, DecisionOptions.PANEL, *PANELS].index(panel)
+
+
+def _placed(parameter: Parameter, panel: str | None = None) -> Parameter:
+    """An option in its panel of the help; one that must be given stays in front."""
+    name = parameter.name
+    panel = panel or next((p for p, names in PANELS.items() if name in names), None)
+    if panel is None:
+        return parameter
+    kind, info = parameter.annotation.__origin__, copy(parameter.annotation.__metadata__[0])
+    info.rich_help_panel = panel
+    return parameter.replace(annotation=Annotated[kind, info])
 
 
 def _default(of: Field[Any]) -> Any:
@@ -490,3 +557,16 @@ def flag(record: type, name: str) -> str:
     # Typer keeps the first name where a default would be.
     declared = get_type_hints(record, include_extras=True)[name].__metadata__[0].default
     return declared if isinstance(declared, str) else f"--{name.replace('_', '-')}"
+
+
+def as_typed(*records: Any) -> str:
+    """What was given of some records, as it is typed, with a space before each option."""
+    words = ""
+    for record in records:
+        for each in fields(record):
+            value, name = getattr(record, each.name), flag(type(record), each.name)
+            if value == _default(each) or value is None:
+                continue
+            for one in value if isinstance(value, list) else [value]:
+                words += f" {name}" if one is True else f" {name} {quote(str(one))}"
+    return words

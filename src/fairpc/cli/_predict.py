@@ -34,7 +34,7 @@ from fairpc.cli._tables import (
     target_of,
     unseen_columns,
 )
-from fairpc.core import NotAnsweredError, OptionError, TableError, counted
+from fairpc.core import Floats, NotAnsweredError, OptionError, TableError, counted
 from fairpc.data import TableFiles, Warned, format_of, write_table
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from fairpc.auditing import Answers, Reasons
     from fairpc.models import Answer, FittedModel, Query, Report
 
+DIGITS: Final = 6
+"""Of scores in files."""
 BATCH: Final = 50_000
 """Rows in memory at a time; a few batches are on their way at once."""
 
@@ -65,8 +67,8 @@ def predict(
         bool,
         opt.option(
             None,
-            "Append p_df_lower and p_df_upper, too: the P(Df = positive class) that the labels "
-            "leave possible.",
+            "Append p_df_lower and p_df_upper, too: the least and largest score of the favourable "
+            "class that the labels leave possible.",
             "--bounds",
         ),
     ] = False,
@@ -85,16 +87,21 @@ def predict(
             "--safe-csv",
         ),
     ] = False,
+    all_digits: Annotated[
+        bool,
+        opt.option(None, f"Write scores with all digits, not {DIGITS}.", "--all-digits"),
+    ] = False,
     allow_unseen: opt.AllowUnseen = None,
     *,
     text: opt.TextFormat,
     screen: Screen,
 ) -> None:
-    """Append P(Df = class) to every row of a table.
+    """Append the probability of each fair decision to every row of a table.
 
     The columns are called p_df_<class>. The table is streamed: it may be larger than memory.
-    The output appears whole or not at all. Empty cells are summed out, exactly; a model of
-    --model latent takes them as its classifier does. Of models without Df it is P(D = class).
+    The output appears whole or not at all. Empty cells are marginalised, exactly; a model of
+    --model latent takes them as its classifier does. Of models without a fair decision it is the
+    probability of the recorded label.
 
     Example: fairpc predict loans.fairpc new.parquet -o scored.parquet
     """
@@ -114,11 +121,12 @@ def predict(
         if absent:
             screen.note(
                 f"{files.source} has no column {absent[0]!r}, the sensitive attribute: the group "
-                "is summed out, and equal mean scores are then not guaranteed even under the model"
+                "is marginalised, and equal mean scores are not guaranteed, even under the model"
             )
         added = _new_columns(model, files, bounds, decision)
         unseen = unseen_columns(model, files, allow_unseen, screen)
-        scored = Scored(model, files, added, bounds, decision, unseen)
+        digits = None if all_digits else DIGITS
+        scored = Scored(model, files, added, bounds, decision, unseen, digits)
         with files.reading():
             rows, total = files.scan(), 0
             # A row, not the schema alone: what polars cannot read is the table's fault.
@@ -209,6 +217,7 @@ class Scored:
     bounds: bool  #: whether bounds are
     decision: str | None  #: what the column of the decision is called, if there is one
     unseen: tuple[str, ...]  #: columns that count as missing
+    digits: int | None  #: of scores; None: all
     rows: int = 0  #: that went by
     total: float = 0.0  #: sum of their scores of the positive class
     unbounded: int = 0  #: rows whose bounds are NaN, because the data contradict the assumptions
@@ -237,15 +246,18 @@ class Scored:
         scores = self.model.predict_proba(**given)
         self.total += float(scores[:, self.model.coding_.labels.positive].sum())
         for name, score in zip(self.added, scores.T, strict=False):
-            yield pl.Series(name, score)
+            yield pl.Series(name, self._rounded(score))
         if self.bounds:
             found = self.model.predict_bounds(**given)
             self.unbounded += int(np.isnan(found[:, 0]).sum())
             for name, bound in zip(BOUNDS, found.T, strict=True):
-                yield pl.Series(name, bound)
+                yield pl.Series(name, self._rounded(bound))
         if self.decision is not None:
             decisions = [str(d) for d in self.model.predict(**given)]
             yield pl.Series(self.decision, decisions, dtype=pl.String)
+
+    def _rounded(self, scores: Floats) -> Floats:
+        return scores if self.digits is None else scores.round(self.digits)
 
 
 def query(
@@ -258,7 +270,7 @@ def query(
 ) -> None:
     """Ask a model for an exact probability.
 
-    Df is the decision, D the observed label, S the group; other names are columns. A name
+    Df is the fair decision, D the recorded label, S the group; other names are columns. A name
     without a value asks for all its values. Numbers fall into their bins; < <= > >= work at the
     edges of bins. '?' means not known. Put values with commas or bars into quotes.
 
@@ -453,7 +465,7 @@ def export(
 
     .onnx is a graph for ONNX Runtime, .sql one SELECT for SQLite and DuckDB, .py one file of
     Python without dependencies. Columns are given as they are in the table, and what is missing
-    is summed out, exactly.
+    is marginalised, exactly.
 
     Example: fairpc export loans.fairpc -o loans.onnx
     """

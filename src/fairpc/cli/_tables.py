@@ -17,7 +17,7 @@ from shlex import quote
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
-from fairpc.cli._options import Engine, TextFormat, as_number
+from fairpc.cli._options import Engine, Naming, TextFormat, as_number
 from fairpc.cli._screen import Screen, print_json
 from fairpc.core import FairpcError, FileFormatError, OptionError, TableError, check_writable
 from fairpc.data import (
@@ -244,6 +244,12 @@ def column(names: Sequence[str], wanted: str, option: str, source: str) -> str:
     elif any(as_number(name) is not None for name in names):
         repair += "; the table needs a header line with the names of its columns"
     raise TableError(f"{source} has no column {wanted!r} ({option}): {repair}")
+
+
+def display_names(naming: Naming, files: TableFiles) -> dict[str, dict[str, str]]:
+    """Column of a table -> value -> what it is called."""
+    named = naming.names.items()
+    return {column(files.names(), name, "--name", files.source): words for name, words in named}
 
 
 def ready(frame: Frame, files: TableFiles) -> Frame:
