@@ -96,9 +96,9 @@ def test_a_fit_says_what_its_classifiers_learn(
     found = answer(capsys, "fit", "b.csv", *ROLES, "--model", "latent", "-o", "n.fairpc")
     assert found["twice"]
     assert lines == [
-        "classifiers of the label, fold by fold",
-        "classifiers of the decision behind the labels, fold by fold",
-        "a classifier of the group, for rows whose group is not known",
+        "fitting classifiers of the recorded label",
+        "fitting classifiers of the fair decision",
+        "fitting a classifier of the group, for rows whose group is not known",
     ]
 
 

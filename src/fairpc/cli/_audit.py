@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     from fairpc.auditing import Answers, Audit, Document, GivenDecisions, ParityFacts
     from fairpc.data import TableFiles
-    from fairpc.models import CircuitClassifier, FittedModel, Reviewed
+    from fairpc.models import CircuitClassifier, FittedModel, Report, Reviewed
 
     AuditedTable = tuple[FittedModel | GivenDecisions, dict[str, Any], pl.DataFrame | None]
 
@@ -71,6 +71,15 @@ MOST_LEVELS: Final = 20
 LEVEL: Final = 0.95
 SHOWN: Final = {"found": 3, "sure": 2, "to_do": 2}
 """Sentences of each part of the verdict that are printed; the report has all."""
+STAGES: Final = {
+    "reading the table": "Reading the table",
+    "test of the assumptions": "Testing assumptions",
+    "mechanism": "Measuring label bias",
+    "gaps within strata": "Looking within strata",
+    "gaps in scores and decisions": "Comparing groups",
+    "other methods": "Preparing the report",
+}
+"""First step of each stage of an audit, and what people call the stage."""
 FORM: Final = "answers"
 DOCUMENTS: Final = ("card", "ll144", "annex-iv", FORM)
 
@@ -96,14 +105,11 @@ def audit(
         opt.option("SHARE", "Confidence of intervals and ranges.", min=0.5, max=0.9999),
     ] = LEVEL,
     trade_off: Annotated[
-        bool | None,
+        bool,
         opt.option(
-            None,
-            "Also fit other methods for the report (slow); default with -o.",
-            "--trade-off/--no-trade-off",
-            show_default=False,
+            None, "Also fit baselines to compare with (slow).", "--trade-off/--no-trade-off"
         ),
-    ] = None,
+    ] = False,
     by: Annotated[
         str | None,
         opt.option(
@@ -137,8 +143,6 @@ def audit(
         if Path(output).suffix.lower() not in (".html", ".htm"):
             raise FairpcError(f"{output}: the report is an HTML page, give a name ending in .html")
         check_output(output, *filter(None, (model_file, table)))
-    # Other methods take most of the time, and only the report shows them.
-    others = output is not None if trade_off is None else trade_off
     model = _model(model_file, table, decided)
     warned = Warned()
     at_fit = {} if model is None else model.table_options_
@@ -158,11 +162,11 @@ def audit(
             levels = gaps_by_level(subject, given, cells, by)
             if reviewed:
                 given["reviewed"] = _answers_of(reviewed, cells, subject, files, label, screen)
-            how: Facts = {"level": level, "random_state": seed, "baselines": others}
+            how: Facts = {"level": level, "random_state": seed, "baselines": trade_off}
             if "names" in signature(auditing.audit).parameters:
                 how["names"] = names
             with progress(screen.shows_progress, None) as step:
-                audited = auditing.audit(subject, progress=step, **how, **given)
+                audited = auditing.audit(subject, progress=in_stages(step), **how, **given)
         if audited.parity is None and limit.fail_over is not None:
             raise _not_known(audited.left_out.get("parity", "no two groups have known members"))
     if output is not None:
@@ -280,8 +284,8 @@ def _judge(facts: ParityFacts | None, limit: Limit, screen: Screen) -> None:
 def show_verdict(audited: Audit) -> None:
     """Print what was found, how sure that is, what to do: ten lines at most."""
     verdict = audited.verdict
-    tone: Tone = "bad" if verdict.rejected else "warn" if verdict.withdrawn else "good"
-    headline(verdict.headline, tone if verdict.rejected is not None else "plain")
+    tone: Tone = "bad" if verdict.rejected else "warn" if verdict.withdrawn else "plain"
+    headline(verdict.headline, tone)
     reviewed = () if audited.review is None else audited.review.conclusions
     titles = {"found": "Found: ", "sure": "How sure: ", "to_do": "To do: "}
     for part, title in titles.items():
@@ -289,6 +293,21 @@ def show_verdict(audited: Audit) -> None:
         for sentence in sentences[: SHOWN[part]]:
             say(f"{title}{sentence}")
     say(verdict.disclaimer)
+
+
+def in_stages(report: Report) -> Report:
+    """Steps of an audit as the stages that people know."""
+    from fairpc.models import Progress
+
+    words, stages, reached = list(STAGES), list(STAGES.values()), 0
+
+    def step(now: Progress) -> None:
+        nonlocal reached
+        name = now.what.partition(":")[0]
+        reached = words.index(name) if name in words else reached
+        report(Progress(stages[reached], reached, len(stages), "stage"))
+
+    return step
 
 
 def decided_table(

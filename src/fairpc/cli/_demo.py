@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import numpy as np
 
 import fairpc.cli._options as opt
-from fairpc.cli._audit import show_verdict
+from fairpc.cli._audit import in_stages, show_verdict
 from fairpc.cli._compare import show as show_comparison
 from fairpc.cli._fit import estimator
 from fairpc.cli._labelled import LabelledTable
@@ -44,7 +44,7 @@ Shares = Mapping[str, float]
 def demo(
     name: Annotated[
         Literal["loans", "census"],
-        opt.argument("[loans|census]", "loans: a planted bias is found; census: data say no."),
+        opt.argument("NAME", "loans: a planted bias is found; census: when data say no."),
     ] = "loans",
     output: Annotated[str, opt.output("The report to write.")] = "fairpc-demo.html",
     seed: opt.Seed = 0,
@@ -161,8 +161,8 @@ def demonstrate(seed: int, screen: Screen) -> LoansDemo:
         reviewed = Reviewed.of(known.height, batches)
         reviews.append(facts_of_review(subject, reviewed))
     with progress(screen.shows_progress, None) as step:
-        how: dict[str, Any] = {"random_state": seed, "baselines": False, "progress": step}
-        record = audit(model, rows.X, rows.y, reviewed=reviewed, **how)
+        how: dict[str, Any] = {"random_state": seed, "baselines": False}
+        record = audit(model, rows.X, rows.y, reviewed=reviewed, progress=in_stages(step), **how)
 
     def approved(given: Any) -> Shares:
         """Of the deserving in each group, how many have a yes."""
@@ -236,7 +236,8 @@ def demonstrate_census(seed: int, screen: Screen) -> CensusDemo:
         # The training rows of the comparison are those of the fit: the same model, and its seconds.
         own = _compared({"FairPC": FrozenEstimator(model)}, train, test, step)
         # Other methods are compared above, on all rows.
-        record = audit(model, test.X, test.y, random_state=seed, baselines=False, progress=step)
+        how: dict[str, Any] = {"random_state": seed, "baselines": False}
+        record = audit(model, test.X, test.y, progress=in_stages(step), **how)
     timed = (replace(score, fit_seconds=learned["seconds"]) for score in own.scores)
     return CensusDemo(learned, replace(other, scores=(*timed, *other.scores)), record)
 

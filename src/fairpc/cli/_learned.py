@@ -245,7 +245,7 @@ def show_learned(learned: Mapping[str, Any]) -> None:
 def verdict_of(learned: Mapping[str, Any]) -> tuple[tuple[Tone, str], list[str]]:
     """The finding in a sentence, a line per group, and the fair rate."""
     found, lines = learned["learned"], [_fair_rate(learned)]
-    if found["mechanism"] and not found["contradiction"]:
+    if found["mechanism"] and not (found["contradiction"] or learned["warnings"]):
         lines = [*_group_lines(learned), *lines]
     return _verdict(learned), lines
 
@@ -258,7 +258,7 @@ def _verdict(learned: Mapping[str, Any]) -> tuple[Tone, str]:
     if found["contradiction"]:
         return "bad", f"Nothing is said about altered labels. {found['contradiction']}"
     if learned["warnings"]:
-        return "warn", "The fit check failed: these rates describe the model, not the labels."
+        return "warn", "The fit check failed (see the notes): nothing is said about altered labels."
     if found["no_difference"]:
         return "good", found["no_difference"]
     if "lower" not in found["mechanism"][0]:
