@@ -85,16 +85,6 @@ def test_the_story_of_the_loans(
     assert called(capsys, "demo", "houses").code == 2
 
 
-def test_the_gap_of_scores_is_smaller_than_that_of_the_labels(census: demo.CensusDemo) -> None:
-    ours, theirs = census.comparison.means()
-    assert (ours["method"], theirs["method"]) == ("FairPC", "LR")
-    assert ours["discrimination"] < theirs["discrimination"]
-    assert ours["accuracy"] < theirs["accuracy"]  # agreement with biased labels has its price
-    assert census.audit.parity is not None
-    assert census.audit.parity.model_gap is not None
-    assert census.audit.parity.model_gap < 1e-9
-
-
 def test_the_census_says_no(
     census: demo.CensusDemo,
     tmp_path: Path,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
 
 import pytest
@@ -193,34 +192,6 @@ def test_equal_mass_is_for_one_model(folder: Path, capsys: pytest.CaptureFixture
     ended = called(capsys, "fit", "t.csv", *forest, "-o", "n.fairpc")
     assert ended.code == 2
     assert "equal_mass and structure='forest' cannot be combined" in ended.err
-
-
-def test_gaps_by_levels(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import numpy as np
-    import polars as pl
-
-    from fairpc.cli._audit import gaps_by_level
-
-    assert called(capsys, "fit", "t.csv", *FIT, "-o", "m.fairpc", "-q").code == 0
-    model, table = load("m.fairpc"), pl.read_csv("t.csv")
-    table = table.with_columns(branch=pl.Series(["north", "south"] * (table.height // 2)))
-    given = {"X": table.drop("hired", "branch"), "y": table["hired"]}
-    found = gaps_by_level(model, given, table, "branch")
-    assert found is not None
-    decided = np.asarray(model.predict(given["X"])) == "yes"
-    for record in found["levels"]:
-        here = (table["branch"] == record["level"]).to_numpy()
-        rates = {s: (here & (table["sex"] == s).to_numpy()) for s in "FM"}
-        means = {s: float(decided[rows].mean()) for s, rows in rates.items()}
-        assert record["rows"] == here.sum()
-        assert record["decisions"]["rates"] == pytest.approx(means)
-        assert record["decisions"]["difference"] == pytest.approx(means["M"] - means["F"])
-        low, high = record["decisions"]["interval"]
-        assert low <= record["decisions"]["difference"] <= high
-    assert json.dumps(found)
-    ages = gaps_by_level(model, given, table, "age")
-    assert ages is not None
-    assert [r["level"] for r in ages["levels"]] == list(model.coding_.features.column("age").labels)
 
 
 def test_a_query_needs_a_value_behind_the_bar(

@@ -40,8 +40,8 @@ COMMANDS: Final = {
     "audit": "_audit.audit",
     "review": "_review.review",
     "query": "_predict.query",
-    "explain": "_predict.explain",
-    "document": "_audit.document",
+    "explain": "_documents.explain",
+    "document": "_documents.document",
     "export": "_predict.export",
     "compare": "_compare.compare",
     "data": "_bundled.data",
@@ -49,7 +49,10 @@ COMMANDS: Final = {
 """Module and function of each command."""
 PANELS: Final = {
     "Start here": ("demo", "fit", "audit"),
-    "Use a model": ("predict", "query", "explain", "review", "export", "document"),
+    "Use a model": (
+        *("predict", "query", "explain", "review", "distil", "export", "serve", "inspect"),
+        "document",
+    ),
 }
 OLD_NAMES: Final = {"file": "document"}
 """Commands that have another name today."""

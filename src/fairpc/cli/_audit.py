@@ -1,16 +1,12 @@
-"""``fairpc audit`` and ``document``: what a model and a table say about each other; a report, an
-exit code, and documents made from the audit."""
+"""``fairpc audit``: what a model and a table say about each other; a report and an exit code."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping
 from inspect import signature
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import numpy as np
 import typer
 
 import fairpc.cli._options as opt
@@ -18,16 +14,11 @@ from fairpc.cli._labelled import labelled
 from fairpc.cli._options import ColumnOptions, DecisionOptions, Limit, ModelOptions, as_typed
 from fairpc.cli._review import classes_of
 from fairpc.cli._review_files import read_reviews
-from fairpc.cli._screen import Screen, Tone, complain, grid, headline, print_json, say
+from fairpc.cli._screen import Screen, Tone, complain, headline, print_json, say
 from fairpc.cli._tables import (
-    STDIN,
-    STDOUT,
     about,
-    answers_of,
-    check_document,
     check_output,
     column,
-    deliver,
     display_names,
     evidence,
     is_large,
@@ -39,23 +30,17 @@ from fairpc.cli._tables import (
     unseen_columns,
 )
 from fairpc.core import (
-    MAX_BYTES,
     AuditError,
-    Codes,
     FairpcError,
-    FileFormatError,
-    Floats,
     OptionError,
     TableError,
-    read_whole,
-    write_atomically,
 )
-from fairpc.data import Warned, code_columns, exactly, read_frame
+from fairpc.data import Warned, exactly
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from fairpc.auditing import Answers, Audit, Document, GivenDecisions, ParityFacts
+    from fairpc.auditing import Audit, GivenDecisions, ParityFacts
     from fairpc.data import TableFiles
     from fairpc.models import CircuitClassifier, FittedModel, Report, Reviewed
 
@@ -66,10 +51,8 @@ Facts = dict[str, Any]
 GAP_EXCEEDED: Final = 1
 # Parts of the record that only the page needs: megabytes that no reader of JSON asks for.
 _PAGE_ONLY: Final = ("what_if",)
-MOST_LEVELS: Final = 20
-"""Levels of a column that is no feature of the model."""
 LEVEL: Final = 0.95
-SHOWN: Final = {"found": 3, "sure": 2, "to_do": 2}
+SHOWN: Final = {"found": 2, "sure": 2, "to_do": 2}
 """Sentences of each part of the verdict that are printed; the report has all."""
 STAGES: Final = {
     "reading the table": "Reading the table",
@@ -80,8 +63,6 @@ STAGES: Final = {
     "other methods": "Preparing the report",
 }
 """First step of each stage of an audit, and what people call the stage."""
-FORM: Final = "answers"
-DOCUMENTS: Final = ("card", "ll144", "annex-iv", FORM)
 
 
 def audit(
@@ -110,13 +91,6 @@ def audit(
             None, "Also fit baselines to compare with (slow).", "--trade-off/--no-trade-off"
         ),
     ] = False,
-    by: Annotated[
-        str | None,
-        opt.option(
-            "COL",
-            "Also give the gaps between groups within each level of a column, such as a branch.",
-        ),
-    ] = None,
     reviewed: opt.ReviewedFiles = None,
     weight: opt.Weight = None,
     allow_unseen: opt.AllowUnseen = None,
@@ -154,12 +128,10 @@ def audit(
                 found = _of_model(model, files, allow_unseen, label, weight, max_memory, screen)
             subject, given, cells = found
             names = display_names(naming, files)
-            by = None if by is None else column(files.names(), by, "--by", files.source)
             if limit.fail_over is not None and not (screen.prints_text or screen.json or output):
                 # Nothing is shown: the gap is all that is needed.
                 _judge(_gaps_alone(subject, given, seed, level), limit, screen)
                 return
-            levels = gaps_by_level(subject, given, cells, by)
             if reviewed:
                 given["reviewed"] = _answers_of(reviewed, cells, subject, files, label, screen)
             how: Facts = {"level": level, "random_state": seed, "baselines": trade_off}
@@ -173,16 +145,15 @@ def audit(
         audited.save(output)
     if screen.json:
         shown = {k: v for k, v in audited.to_dict().items() if k not in _PAGE_ONLY}
-        facts = {"report": output, "by": levels, "fail_over": limit.fail_over}
+        facts = {"report": output, "fail_over": limit.fail_over}
         print_json(facts | _gate(audited.parity, limit) | shown)
     elif screen.prints_text:
         show_verdict(audited)
-        if levels is not None:
-            show_levels(levels)
-        files_ = " ".join(quote(path) for path in (model_file, table) if path)
-        renamed = f" --label {quote(label)}" if label else ""
-        again = f"Next: fairpc audit {files_}{renamed}{as_typed(decided, naming, text)}"
-        say(f"{again} -o report.html" if output is None else f"Report: {output}", "bold")
+        words = [quote(path) for path in (model_file, table) if path]
+        words += [f"--label {quote(label)}"] if label else []
+        words += [f"--reviewed {quote(path)}" for path in reviewed or ()]
+        again = f"{' '.join(words)}{as_typed(decided, naming, text)} -o report.html"
+        say(f"Next: fairpc audit {again}" if output is None else f"Report: {output}", "bold")
     screen.notes(warned)
     _judge(audited.parity, limit, screen)
 
@@ -396,193 +367,3 @@ def _weight(
     used = "is used" if there else f"is not in {files.source}: all rows count alike"
     screen.note(f"the column of weights of the fit, {fitted!r}, {used}")
     return fitted if there else None
-
-
-def _levels_of(
-    model: FittedModel | GivenDecisions, cells: pl.DataFrame, name: str
-) -> tuple[tuple[str, ...], Codes]:
-    """Names of the levels of a column, and that of each row, -1 where it is missing.
-
-    Of a feature they are those of the model: numbers are in bins.
-    """
-    import polars as pl
-
-    features = model.coding_.features
-    if name in features.names:
-        column = features.column(name)
-        frame = read_frame(cells.select(pl.col(name)))
-        return column.labels, code_columns((column,), frame, features.missing_values, None)[:, 0]
-    texts = cells[name].alias("").cast(pl.String)
-    known = tuple(sorted(t for t in texts.unique().drop_nulls().to_list() if t))
-    if not 0 < len(known) <= MOST_LEVELS:
-        raise TableError(
-            f"column {name!r} has {len(known)} values: --by takes a column of 1 to {MOST_LEVELS}, "
-            "or a feature of the model"
-        )
-    codes = {text: code for code, text in enumerate(known)}
-    return known, np.array([codes.get(text, -1) for text in texts.to_list()], np.int16)
-
-
-def gaps_by_level(
-    model: FittedModel | GivenDecisions,
-    given: Mapping[str, Any],
-    cells: pl.DataFrame | None,
-    column: str | None,
-) -> Facts | None:
-    """Gaps of labels and of decisions in each level of a column; None where none is asked for.
-
-    All intervals of a kind hold together. ``given`` are the arguments of an audit: X, and what goes
-    with its rows; ``cells`` are those of the table, None where it is read in parts.
-    """
-    from fairpc.auditing import GivenDecisions
-
-    if column is None:
-        return None
-    if cells is None:
-        raise OptionError(
-            "--by needs the table in memory, and it is read in parts: give fewer rows, or leave "
-            "out --max-memory"
-        )
-    coding = model.coding_
-    names, codes = _levels_of(model, cells, column)
-    table, apart = given["X"], given.get("sensitive_features")
-    s = coding.group_codes(table, read_frame(table), apart)
-    if s is None:
-        raise TableError("--by compares groups, and the table has no sensitive columns: add them")
-    if isinstance(model, GivenDecisions):
-        decided = (model.decided == coding.labels.positive).astype(np.float64)
-    else:
-        rows = {"X": table} if apart is None else {"X": table, "sensitive_features": apart}
-        decided = (model.predict(**rows) == model.positive_class_).astype(np.float64)
-    labels = None if given.get("y") is None else coding.labels.transform(given["y"])
-    weights = given.get("sample_weight")
-    groups = np.array([*coding.groups.names, ""], dtype=object)[s]
-    found = []
-    for code, name in enumerate(names):
-        here = (codes == code) & (s >= 0)
-        record: Facts = {"level": name, "rows": int((codes == code).sum())}
-        if not record["rows"]:
-            continue
-        record["decisions"] = _gap(decided, groups, here, weights, len(names))
-        if labels is not None:
-            favoured = (labels == coding.labels.positive).astype(np.float64)
-            record["labels"] = _gap(favoured, groups, here & (labels >= 0), weights, len(names))
-        found.append(record)
-    return {"column": column, "levels": found}
-
-
-def _gap(
-    values: Floats, groups: Any, here: Any, weights: Floats | None, n_levels: int
-) -> Facts | None:
-    """The largest gap between groups in some rows; None where they are too few to say."""
-    from fairpc.evidence import parity
-
-    kept = None if weights is None else np.asarray(weights)[here]
-    level = 1 - (1 - LEVEL) / n_levels
-    try:
-        found = parity(values[here], groups[here].astype(str), level=level, sample_weight=kept)
-    except FairpcError:
-        return None
-    pair = found.largest
-    return {
-        "first": pair.first,
-        "last": pair.last,
-        "difference": pair.difference,
-        "interval": list(pair.difference_interval),
-        "rates": {str(group.group): group.mean for group in found.groups},
-    }
-
-
-def show_levels(facts: Facts) -> None:
-    """Print a line per level."""
-    column, found = facts["column"], facts["levels"]
-    with_labels = any("labels" in record for record in found)
-    kinds = ("labels", "decisions") if with_labels else ("decisions",)
-    say(f"\nBy {column!r}, the largest gap between groups ({LEVEL:.0%} intervals, all together):\n")
-    lines = [(r["level"], f"{r['rows']:,}", *(_cell(r.get(kind)) for kind in kinds)) for r in found]
-    grid((column, "rows", *(f"gap of {kind}" for kind in kinds)), lines)
-
-
-def _cell(gap: Facts | None) -> str:
-    if gap is None:
-        return "too few rows"
-    low, high = gap["interval"]
-    return f"{gap['difference']:+.3f} [{low:+.3f}, {high:+.3f}] {gap['last']} − {gap['first']}"
-
-
-def document(
-    name: Annotated[
-        str,
-        opt.argument(
-            "NAME",
-            "card, a model card; ll144, New York City's tables; annex-iv, sections of the EU AI "
-            "Act; or answers, an empty form for what people have to state.",
-        ),
-    ],
-    audit_file: Annotated[
-        str | None, opt.argument("AUDIT", "What `fairpc audit --json` printed; - for stdin.")
-    ] = None,
-    answers: opt.AnswersFile = None,
-    output: Annotated[
-        str | None, opt.output("The document: .html or .md; Markdown on stdout by default.")
-    ] = None,
-    *,
-    screen: Screen,
-) -> None:
-    """Write a document that people must file or publish, from an audit.
-
-    What the tool cannot know is marked as to be filled in, or comes from --answers.
-
-    Example: fairpc audit loans.fairpc new.csv --json > audit.json
-
-    fairpc document card audit.json --answers answers.toml -o card.html
-    """
-    if name not in DOCUMENTS:
-        raise OptionError(f"there is no document {name!r}: choose {', '.join(DOCUMENTS)}")
-    if name == FORM:
-        _write_form(audit_file, answers, output, screen)
-        return
-    if audit_file is None:
-        raise OptionError(
-            f"{name} needs an audit: write one with `fairpc audit MODEL TABLE --json > audit.json`"
-        )
-    check_document(output, audit_file, answers)
-    known = answers_of(answers)
-    deliver(_makers()[name](_read_audit(audit_file), known), output, screen)
-
-
-def _makers() -> Mapping[str, Callable[[Audit, Answers], Document]]:
-    from fairpc.auditing import bias_audit_tables, model_card, technical_documentation
-
-    makers = (model_card, bias_audit_tables, technical_documentation)
-    return dict(zip(DOCUMENTS, makers, strict=False))
-
-
-def _write_form(
-    audit_file: str | None, answers: str | None, output: str | None, screen: Screen
-) -> None:
-    from fairpc.auditing import form
-
-    if audit_file is not None or answers is not None:
-        raise OptionError(f"{FORM} is an empty form: leave out the audit and --answers")
-    if screen.json:
-        raise OptionError(f"{FORM} is a form to fill in, in TOML: leave out --json")
-    if output is None or output == STDOUT:
-        sys.stdout.write(form())
-        return
-    if not output.lower().endswith(".toml"):
-        raise OptionError(f"{output}: the form is TOML, give a name that ends in .toml")
-    check_output(output)
-    write_atomically(output, form().encode())
-    screen.note(f"the form is in {output}: fill in what you know, and give it as --answers")
-
-
-def _read_audit(path: str) -> Audit:
-    from fairpc.auditing import Audit
-
-    piped = path == STDIN
-    text = sys.stdin.buffer.read(MAX_BYTES + 1) if piped else read_whole(path, MAX_BYTES)
-    try:
-        return Audit.from_json(text)
-    except FileFormatError as error:
-        raise FileFormatError(f"{'stdin' if piped else path}: {error}") from None

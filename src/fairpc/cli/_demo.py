@@ -12,7 +12,6 @@ import numpy as np
 
 import fairpc.cli._options as opt
 from fairpc.cli._audit import in_stages, show_verdict
-from fairpc.cli._compare import show as show_comparison
 from fairpc.cli._fit import estimator
 from fairpc.cli._labelled import LabelledTable
 from fairpc.cli._learned import facts, show_learned, verdict_of
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from fairpc.auditing import Audit, ReviewFacts
-    from fairpc.comparison import Comparison
-    from fairpc.models import Report
 
 # What ``fairpc fit`` may choose on such tables, without the comparison that leads to it.
 LEARNER: Final = ModelOptions(structure="forest")
@@ -143,9 +140,9 @@ class LoansDemo:
 
 def demonstrate(seed: int, screen: Screen) -> LoansDemo:
     """Fit, audit and review the loan applications; the truth answers for the reviewers."""
-    from fairpc.auditing import audit, facts_of_review
+    from fairpc.auditing import facts_of_review
     from fairpc.datasets import load_loans
-    from fairpc.models import Reviewed, ReviewRows, progress
+    from fairpc.models import Reviewed, ReviewRows
 
     known: pl.DataFrame = load_loans("truth").frame
     rows = _table(known.drop("deserving"), LOANS, "5,000 loan applications")
@@ -160,9 +157,7 @@ def demonstrate(seed: int, screen: Screen) -> LoansDemo:
         batches.append((design.rows, chances, deserving[design.rows].astype(float)))
         reviewed = Reviewed.of(known.height, batches)
         reviews.append(facts_of_review(subject, reviewed))
-    with progress(screen.shows_progress, None) as step:
-        how: dict[str, Any] = {"random_state": seed, "baselines": False}
-        record = audit(model, rows.X, rows.y, reviewed=reviewed, progress=in_stages(step), **how)
+    record = _audited(model, rows, seed, screen, reviewed=reviewed)
 
     def approved(given: Any) -> Shares:
         """Of the deserving in each group, how many have a yes."""
@@ -182,6 +177,15 @@ def _fitted(rows: LabelledTable, seed: int, screen: Screen) -> tuple[Any, dict[s
     return model, facts(model, rows, perf_counter() - began)
 
 
+def _audited(model: Any, rows: LabelledTable, seed: int, screen: Screen, **more: Any) -> Audit:
+    from fairpc.auditing import audit
+    from fairpc.models import progress
+
+    how: dict[str, Any] = {"random_state": seed, "baselines": False, **more}
+    with progress(screen.shows_progress, None) as step:
+        return audit(model, rows.X, rows.y, progress=in_stages(step), **how)
+
+
 def _table(frame: pl.DataFrame, roles: ColumnOptions, source: str) -> LabelledTable:
     frame = frame.drop(roles.drop)
     counts = frame.group_by(roles.label).len(N_ROWS)
@@ -197,68 +201,35 @@ def _parts(audit: Audit) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class CensusDemo:
-    """What was found in the census: the fit, a comparison, the audit of rows held out."""
+    """What was found in the census: the fit, and the audit of rows held out."""
 
     fit: dict[str, Any]
-    comparison: Comparison
     audit: Audit
 
-    then = ("When a bias is found: fairpc demo loans",)
+    then = ("Where a bias is found: fairpc demo loans",)
 
     def to_dict(self) -> dict[str, Any]:
         """The findings as plain data."""
-        return {"fit": self.fit, "comparison": self.comparison.to_dict(), **_parts(self.audit)}
+        return {"fit": self.fit, **_parts(self.audit)}
 
     def show(self) -> None:
-        """Print what was learned, how it compares, and what the audit says."""
+        """Print what was learned, and what the audit says of it."""
         headline("When data say no: UCI Adult, the 1994 United States census")
-        say("  The label says whether the income is above 50,000 dollars; the groups are by sex.\n")
+        say("  The label says whether the income is above 50,000 dollars; the groups are by sex.")
+        say("\n1. What do the labels of the training part say?  (fairpc fit)", "bold")
         show_learned(self.fit)
-        say("\nCompared with logistic regression (LR) on the test part, which neither has seen:\n")
-        show_comparison(self.comparison)
-        say("\nThe audit of the test part:", "bold")
+        say("\n2. What does the test part say?  (fairpc audit)", "bold")
         show_verdict(self.audit)
 
 
 def demonstrate_census(seed: int, screen: Screen) -> CensusDemo:
-    """Fit to UCI's training part; compare and audit on its test part."""
-    from sklearn.frozen import FrozenEstimator
-
-    from fairpc.auditing import audit
-    from fairpc.comparison import LR
-    from fairpc.models import progress
-
+    """Fit to UCI's training part, and audit on its test part."""
     train, test = _census("train"), _census("test")
-    with progress(screen.shows_progress, None) as step:
-        other = _compared({"LR": LR()}, train, test, step)
     model, learned = _fitted(train, seed, screen)
-    with progress(screen.shows_progress, None) as step:
-        # The training rows of the comparison are those of the fit: the same model, and its seconds.
-        own = _compared({"FairPC": FrozenEstimator(model)}, train, test, step)
-        # Other methods are compared above, on all rows.
-        how: dict[str, Any] = {"random_state": seed, "baselines": False}
-        record = audit(model, test.X, test.y, progress=in_stages(step), **how)
-    timed = (replace(score, fit_seconds=learned["seconds"]) for score in own.scores)
-    return CensusDemo(learned, replace(other, scores=(*timed, *other.scores)), record)
+    return CensusDemo(learned, _audited(model, test, seed, screen))
 
 
 def _census(part: Literal["train", "test"]) -> LabelledTable:
     from fairpc.datasets import load_adult
 
     return _table(load_adult(subset=part).frame, CENSUS, "UCI Adult")
-
-
-def _compared(
-    models: Mapping[str, Any], train: LabelledTable, test: LabelledTable, step: Report | None
-) -> Comparison:
-    """Models that learn from one table, on the other; ours name the sensitive column themselves."""
-    from fairpc.comparison import compare
-
-    rows = np.arange(train.height + test.height)
-    folds = [(rows[: train.height], rows[train.height :])]
-    table, y = train.X.vstack(test.X), train.y.clone().append(test.y)
-    groups = None
-    if "FairPC" not in models:
-        groups, table = table.select(CENSUS.sensitive), table.drop(CENSUS.sensitive)
-    about: dict[str, Any] = {"sensitive_features": groups, "positive": CENSUS.positive}
-    return compare(models, table, y, cv=folds, progress=step, **about)

@@ -12,9 +12,10 @@ from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from inspect import Parameter, Signature, cleandoc, signature
 from math import isfinite
 from shlex import quote
-from typing import Annotated, Any, ClassVar, Final, Literal, get_type_hints
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from fairpc.cli._screen import log_to
 from fairpc.core import OptionError
@@ -39,61 +40,30 @@ Table = Annotated[
     str,
     argument(
         "TABLE",
-        "CSV, TSV, Parquet or Feather file; a folder or pattern of such; a sheet of a workbook "
+        "A CSV, TSV, Parquet or Feather file; a folder or pattern of such; a sheet of a workbook "
         "(book.xlsx::Loans); or - for stdin.",
     ),
 ]
 ModelFile = Annotated[str, argument("MODEL", "A file that fit wrote.")]
 AnswersFile = Annotated[
-    str | None,
-    option(
-        "FILE", "What people have to state, in TOML; `fairpc document answers` writes the form."
-    ),
+    str | None, option("FILE", "What people state, in TOML: see `fairpc document answers`.")
 ]
 ReviewedFiles = Annotated[
-    list[str] | None,
-    option("FILE", "Rows that `fairpc review` drew, with answers; may be repeated, one per batch."),
+    list[str] | None, option("FILE", "Rows that `fairpc review` drew, with answers, by batch.")
 ]
 Structure = Annotated[
-    str,
-    option(
-        "NAME",
-        "auto chooses on held-out rows; forest, a forest circuit, keeps the fair decision close to "
-        "the label; strudel is the paper's; chow-liu is one tree.",
-    ),
+    str, option("NAME", "auto, chosen on held-out rows; forest, strudel (the paper's), chow-liu.")
 ]
 Bins = Annotated[
-    int | None,
-    option(
-        "N",
-        "Approximate bins per numeric column; 8, or 32 for a forest circuit.",
-        "--bins",
-        min=2,
-        max=1000,
-    ),
+    int | None, option("N", "Approximate bins per numeric column.", "--bins", min=2, max=1000)
 ]
 Seed = Annotated[int, option("N", "Random seed.", "--seed", min=0, max=2**32 - 1)]
 MaxMemory = Annotated[
-    str | None,
-    option(
-        "SIZE",
-        "Memory for rows, in bytes or text like 4GB. If rows need more, fit keeps them on disk, "
-        "and audit takes a sample.",
-    ),
+    str | None, option("SIZE", "Memory for rows, such as 4GB; beyond it, disk or a sample is used.")
 ]
-
-Weight = Annotated[
-    str | None,
-    option("COL", "A column of weights: how many people a row stands for. Not used as a feature."),
-]
-
+Weight = Annotated[str | None, option("COL", "How many people a row stands for; not a feature.")]
 AllowUnseen = Annotated[
-    list[str] | None,
-    option(
-        "COL",
-        "A column that may hold 20 values or more and none that was there at fit: all count as "
-        "missing. May be repeated; otherwise such a column is an error.",
-    ),
+    list[str] | None, option("COL", "A column that may hold new values alone: they are missing.")
 ]
 
 THRESHOLD: Final = 0.5
@@ -104,11 +74,11 @@ OF_THE_FIT: Final = ("model", "classifier", "weight", "equal_rates")
 PANELS: Final = {
     "Columns": (
         *("numeric", "categorical", "drop", "missing", "decimal", "weight", "name"),
-        *("delimiter", "encoding", "allow_unseen"),
+        *("delimiter", "encoding", "allow_unseen", "min_cell"),
     ),
     "Model": (
         *("model", "classifier", "structure", "n_components", "n_bins", "bins", "numbers"),
-        *("monotone", "mechanism", "delta", "equal_mass"),
+        *("monotone", "mechanism", "delta", "equal_mass", "mechanism_prior"),
     ),
     "Decisions": ("threshold", "equal_rates", "decide", "decide_as", "fail_over", "gap"),
     "Resources": ("random_state", "seed", "checkpoint", "max_memory", "engine", "scheduler"),
@@ -119,14 +89,10 @@ PANELS: Final = {
 
 @dataclass(frozen=True)
 class TextFormat:
-    """How a text table is to be read, where that cannot be told from it."""
+    """How a text table is to be read, where that cannot be seen from it."""
 
-    delimiter: Annotated[
-        str | None, option("CHAR", "Character between values, or tab; detected by default.")
-    ] = None
-    encoding: Annotated[
-        str | None, option("NAME", "Encoding of a text file that is not UTF-8: cp1252, …")
-    ] = None
+    delimiter: Annotated[str | None, option("CHAR", "Between values; else detected.")] = None
+    encoding: Annotated[str | None, option("NAME", "Of text that is not UTF-8: cp1252, …")] = None
 
 
 @dataclass(frozen=True)
@@ -134,11 +100,7 @@ class Naming:
     """What values are called where people read of them."""
 
     name: Annotated[
-        list[str],
-        option(
-            "COL=VALUE:NAME",
-            "What a value is called in text and report, such as deny=yes:refused; may be repeated.",
-        ),
+        list[str], option("COL=VALUE:NAME", "What people call a value, such as deny=yes:refused.")
     ] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -171,41 +133,26 @@ class ColumnOptions:
     ]
     sensitive: Annotated[
         list[str],
-        option(
-            "COL",
-            "The sensitive attribute; may be repeated, several are crossed into groups.",
-            show_default=False,
-        ),
+        option("COL", "Sensitive attribute; several are crossed.", show_default=False),
     ]
     positive: Annotated[
-        str | None,
-        option("CLASS", "The favourable class; known where it is yes, true, 1, approved, hired, …"),
+        str | None, option("CLASS", "The favourable class; yes, true, 1, approved, … are known.")
     ] = None
-    numeric: Annotated[
-        list[str], option("COL", "A column that holds numbers; may be repeated.")
-    ] = field(default_factory=list)
+    numeric: Annotated[list[str], option("COL", "A column that holds numbers.")] = field(
+        default_factory=list
+    )
     categorical: Annotated[
-        list[str],
-        option("COL", "A column of names, even if they look like numbers; may be repeated."),
+        list[str], option("COL", "A column of names, even if they look like numbers.")
     ] = field(default_factory=list)
-    drop: Annotated[list[str], option("COL", "A column to leave out; may be repeated.")] = field(
+    drop: Annotated[list[str], option("COL", "A column to leave out.")] = field(
         default_factory=list
     )
     missing: Annotated[
-        list[str],
-        option(
-            "TEXT",
-            "A value that means missing, such as '?'; may be repeated. Empty cells are always "
-            "missing.",
-        ),
+        list[str], option("TEXT", "A value that means missing, such as '?', besides empty cells.")
     ] = field(default_factory=list)
     decimal: Annotated[
         Literal[".", ","] | None,
-        option(
-            "MARK",
-            "The mark before decimals, . or , (1.234,50 has a comma); by default read from the "
-            "values of each column.",
-        ),
+        option("MARK", "Before decimals, . or ,; else detected."),
     ] = None
 
     def __post_init__(self) -> None:
@@ -242,69 +189,41 @@ class ModelOptions:
     """
 
     model: Annotated[
-        str,
-        option(
-            "NAME",
-            "FairPC, NLatPC, LatNB or TwoNB; or latent: the fair decision from the scores of a "
-            "classifier of the label.",
-        ),
+        str, option("NAME", "FairPC, NLatPC, LatNB, TwoNB; or latent: from scores of a classifier.")
     ] = "FairPC"
     classifier: Annotated[
         Literal["hgb", "logistic", "forest"] | None,
-        option(
-            "NAME",
-            "With --model latent: hgb, gradient boosting (the default); logistic, logistic "
-            "regression; forest, a random forest.",
-        ),
+        option("NAME", "With --model latent: hgb, gradient boosting (default); logistic; forest."),
     ] = None
     structure: Structure = "auto"
     n_components: Annotated[
         int | None,
-        option(
-            "N",
-            "Circuits mixed in each P(x | Df, S); default: auto chooses.",
-            "--components",
-            min=1,
-            max=64,
-        ),
+        option("N", "Circuits that are mixed; else auto chooses.", "--components", min=1, max=64),
     ] = None
     n_bins: Bins = None
     numbers: Annotated[
-        Literal["density", "bins"],
-        option(
-            "NAME",
-            "What is known of a number: density, the number itself; or bins, only its bin.",
-        ),
+        Literal["density", "bins"], option("NAME", "Numbers as themselves (density), or as bins.")
     ] = "density"
     monotone: Annotated[
-        list[str],
-        option(
-            "COL",
-            "A numeric column in whose bins the rate of the positive label only rises, or only "
-            "falls; may be repeated.",
-        ),
+        list[str], option("COL", "A number with which the rate of the label only rises, or falls.")
     ] = field(default_factory=list)
     given: Annotated[
         list[str],
         option(
             "COL",
             "A legitimate factor: groups then have the same fair rate within each of its values (a "
-            "stratum), not in the whole table. May be repeated; several are crossed.",
+            "stratum), not in the whole table. Several are crossed.",
         ),
     ] = field(default_factory=list)
     mechanism: Annotated[
         Literal["shared", "within"],
-        option(
-            "NAME",
-            "With --given: shared, labels are altered alike in all strata of a group; within, each "
-            "stratum has a P(D | Df, S) of its own.",
-        ),
+        option("NAME", "With --given: labels are altered alike in all strata (shared), or within."),
     ] = "shared"
     delta: Annotated[
         float,
         option(
             "GAP",
-            "By how much the fair rates of two groups may differ, such as .05; 0: not at all.",
+            "By how much the fair rates of groups may differ, such as .05.",
             "--rates-may-differ",
             min=0.0,
             max=1.0,
@@ -312,26 +231,14 @@ class ModelOptions:
     ] = 0.0
     weight: Weight = None
     equal_mass: Annotated[
-        bool,
-        option(
-            None,
-            "Give the fair decision the same mass in the training rows of every group, by a shift "
-            "in each update of EM; not in the paper, and the likelihood may fall.",
-            "--equal-mass",
-        ),
+        bool, option(None, "Tie the fair rates of the training rows, too.", "--equal-mass")
     ] = False
     threshold: Annotated[
-        float,
-        option("P", "Score above which the decision is the favourable one.", min=0.0, max=1.0),
+        float, option("P", "Score above which the decision is favourable.", min=0.0, max=1.0)
     ] = THRESHOLD
     equal_rates: Annotated[
         bool,
-        option(
-            None,
-            "Give each group a threshold of its own, so that the favourable decision is equally "
-            "frequent in all of them in this table, as nearly as equal scores allow.",
-            "--equal-rates",
-        ),
+        option(None, "A threshold for each group: equal shares of this table.", "--equal-rates"),
     ] = False
     random_state: Seed = 0
 
@@ -373,8 +280,7 @@ class Keeping:
     """What of a long fit is kept on disk."""
 
     checkpoint: Annotated[
-        str | None,
-        option("FILE", "Saves the fit in a file: if it is stopped, the same command resumes it."),
+        str | None, option("FILE", "Keeps the fit: if it is stopped, the same command resumes it.")
     ] = None
     max_memory: MaxMemory = None
 
@@ -384,17 +290,10 @@ class Engine:
     """Who reads a table and does the work: this process, or workers of Dask."""
 
     engine: Annotated[
-        Literal["local", "dask"],
-        option(
-            "NAME", "local, or dask: workers read the table and do the work, here or on a cluster."
-        ),
+        Literal["local", "dask"], option("NAME", "Who does the work: local, or dask, a cluster.")
     ] = "local"
     scheduler: Annotated[
-        str | None,
-        option(
-            "ADDRESS",
-            "Of a Dask scheduler, such as tcp://10.0.0.1:8786. Default: processes on this machine.",
-        ),
+        str | None, option("ADDRESS", "Of Dask, such as tcp://10.0.0.1:8786; else on this machine.")
     ] = None
 
     def __post_init__(self) -> None:
@@ -413,42 +312,21 @@ class DecisionOptions:
     PANEL: ClassVar = "Decisions of any model: TABLE alone, without MODEL"
     decision: Annotated[
         str | None,
-        option(
-            "COL",
-            "Audit a column of decisions, of whatever made them. The rows must not have trained "
-            "what decides.",
-        ),
+        option("COL", "Decisions, of whatever made them; not trained on these rows."),
     ] = None
-    score: Annotated[
-        str | None,
-        option("COL", "The scores, 0 to 1, that the decisions came from."),
-    ] = None
+    score: Annotated[str | None, option("COL", "The scores, 0 to 1, that they came from.")] = None
     sensitive: Annotated[
-        list[str],
-        option(
-            "COL",
-            "The sensitive attribute; may be repeated, several are crossed.",
-        ),
+        list[str], option("COL", "The sensitive attribute; several are crossed.")
     ] = field(default_factory=list)
     positive: Annotated[
-        str | None,
-        option(
-            "CLASS",
-            "The favourable class of label and decision; known where it is yes, true, 1, …",
-        ),
+        str | None, option("CLASS", "The favourable class; yes, true, 1, approved, … are known.")
     ] = None
     given: Annotated[
-        list[str],
-        option(
-            "COL",
-            "A legitimate factor: gaps are also given between people who are alike in it. May be "
-            "repeated.",
-        ),
+        list[str], option("COL", "A legitimate factor: gaps between people alike in it, too.")
     ] = field(default_factory=list)
-    drop: Annotated[
-        list[str],
-        option("COL", "A column to leave out; may be repeated."),
-    ] = field(default_factory=list)
+    drop: Annotated[list[str], option("COL", "A column to leave out.")] = field(
+        default_factory=list
+    )
 
     def __post_init__(self) -> None:
         set_ = [each.name for each in fields(self) if getattr(self, each.name)]
@@ -467,8 +345,7 @@ class Limit:
         float | None,
         option(
             "GAP",
-            "End with exit code 1 if the upper bound of the gap between groups is larger, or if "
-            "these rows cannot tell.",
+            "Exit code 1 if the gap between groups may be larger, or these rows cannot tell.",
             min=0.0,
             max=1.0,
         ),
@@ -538,13 +415,12 @@ def _place(parameter: Parameter) -> int:
 
 
 def _placed(parameter: Parameter, panel: str | None = None) -> Parameter:
-    """An option in its panel of the help; one that must be given stays in front."""
+    """An option in its panel of the help, which says where it may be repeated."""
     name = parameter.name
-    panel = panel or next((p for p, names in PANELS.items() if name in names), None)
-    if panel is None:
-        return parameter
     kind, info = parameter.annotation.__origin__, copy(parameter.annotation.__metadata__[0])
-    info.rich_help_panel = panel
+    info.rich_help_panel = panel or next((p for p, some in PANELS.items() if name in some), None)
+    if list[str] in (kind, *get_args(kind)) and isinstance(info, OptionInfo) and name != "labels":
+        info.help = f"{info.help} May be repeated."
     return parameter.replace(annotation=Annotated[kind, info])
 
 

@@ -1,5 +1,5 @@
-"""``fairpc predict``, ``query``, ``explain`` and ``export``: what a model says about the rows of a
-table, about a question, about one person; and the same as a file that does without fairpc.
+"""``fairpc predict``, ``query`` and ``export``: what a model says about the rows of a table and
+about a question; and the same as a file that does without fairpc.
 
 A table is streamed, however long it is.
 """
@@ -20,17 +20,12 @@ from fairpc.cli._screen import Screen, grid, print_json, say
 from fairpc.cli._tables import (
     STDOUT,
     about,
-    answers_of,
-    check_document,
     check_output,
-    column,
-    deliver,
     evidence,
     loaded,
     note_absent,
     opened,
     ready,
-    refuse_both,
     target_of,
     unseen_columns,
 )
@@ -40,7 +35,6 @@ from fairpc.data import TableFiles, Warned, format_of, write_table
 if TYPE_CHECKING:
     import polars as pl
 
-    from fairpc.auditing import Answers, Reasons
     from fairpc.models import Answer, FittedModel, Query, Report
 
 DIGITS: Final = 6
@@ -279,7 +273,7 @@ def query(
     from fairpc.models import parse
 
     asked = parse(question)
-    answer = _circuit_model(model_file, "QUERY")._words().answer(asked)
+    answer = circuit_model(model_file, "QUERY")._words().answer(asked)
     if screen.json:
         print_json(_answer_facts(question, asked, answer))
     elif screen.quiet:
@@ -289,7 +283,7 @@ def query(
         _show_answer(asked, answer)
 
 
-def _circuit_model(path: str, then: str) -> FittedModel:
+def circuit_model(path: str, then: str) -> FittedModel:
     """The model of a file that has a distribution of the features."""
     from fairpc.models import LatentDecision
 
@@ -339,116 +333,6 @@ def _show_answer(query: Query, answer: Answer) -> None:
         grid(head, [(*values, f"{p:.6f}") for values, p in answer.rows])
     if known:
         say(f"P({', '.join(known)}) = {answer.given_probability:.6f}")
-
-
-def explain(
-    model_file: opt.ModelFile,
-    person: Annotated[
-        str | None,
-        opt.argument("PERSON", "'age=37, job=clerk, sex=F': what is known of one person."),
-    ] = None,
-    table: Annotated[
-        str | None, opt.option("TABLE", "A table to take the person from, with --row.")
-    ] = None,
-    row: Annotated[
-        int | None, opt.option("N", "Which row of --table, counted from 1.", min=1)
-    ] = None,
-    answers: opt.AnswersFile = None,
-    output: Annotated[
-        str | None, opt.output("A statement of reasons: .html or .md; - for Markdown on stdout.")
-    ] = None,
-    *,
-    text: opt.TextFormat,
-    screen: Screen,
-) -> None:
-    """Say what moved the score of one person, value by value.
-
-    Each change is exact: the score, minus the score when this one value is not known.
-
-    Example: fairpc explain loans.fairpc "age=37, amount=4000" -o reasons.html
-    """
-    from fairpc.auditing import reasons, statement_of_reasons
-
-    if (person is None) == (table is None):
-        raise OptionError(
-            'explain is about one person: give what is known, such as "age=37, sex=F", or a row '
-            "of a table, with --table and --row"
-        )
-    if (table is None) != (row is None):
-        raise OptionError("--table and --row go together: give both, or neither")
-    check_document(output, model_file, table, answers)
-    known = answers_of(answers)
-    model = _circuit_model(model_file, "PERSON")
-    warned = Warned()
-    with warned.watching():
-        cells = _said(model, person) if table is None else _taken(model, table, row, text, screen)
-        given = evidence(model, cells)
-        explained = reasons(model, given.pop("X"), **given)
-    screen.notes(warned)
-    if output is None and not screen.json:
-        _show(explained, known)
-        return
-    if output == STDOUT:
-        refuse_both(screen)
-    deliver(statement_of_reasons(explained, known), output, screen, explained.to_dict())
-
-
-def _said(model: FittedModel, person: str | None) -> pl.DataFrame:
-    """One row with what is said of a person; the rest is empty."""
-    import polars as pl
-
-    from fairpc.models import parse
-
-    query = parse(person or "")
-    names = (*model.coding_.features.names, *model.coding_.groups.column_names)
-    columns = [column(names, term.name, "PERSON", "the model") for term in query.targets]
-    signs = {term.sign if term.also is None else "<" for term in query.targets}
-    if query.given or not signs <= {"", "="} or len({*columns}) < len(columns):
-        raise OptionError(
-            "PERSON says more than what is known: give one value for each name, with =, such as "
-            '"age=37, sex=F"'
-        )
-    cells = dict(zip(columns, ([term.value] for term in query.targets), strict=True))
-    return pl.DataFrame(cells, strict=False).cast(pl.String)
-
-
-def _taken(
-    model: FittedModel, table: str, row: int | None, text: opt.TextFormat, screen: Screen
-) -> pl.DataFrame:
-    """One row of a table."""
-    number = row or 1
-    with opened(table, text, model.table_options_) as files:
-        note_absent(model, files, screen)
-        with files.reading():
-            cells = ready(files.scan().slice(number - 1, 1).collect(), files)
-        if not cells.height:
-            raise TableError(f"{files.source} has no row {number}: rows are counted from 1")
-        return cells
-
-
-def _show(reasons: Reasons, known: Answers) -> None:
-    """Reasons on the screen."""
-    from fairpc.auditing import in_words, of_what
-
-    say(f"{of_what(reasons)} is {reasons.score:.2%}: the decision is {reasons.decision!r}.", "bold")
-    if reasons.bounds is not None:
-        low, high = reasons.bounds
-        say(f"The labels leave {low:.2%} to {high:.2%} possible.")
-    elif reasons.latent:
-        say(f"What the labels leave possible is not known: {reasons.no_bounds}.")
-    moved = sorted((*reasons.lowered, *reasons.raised), key=lambda r: r.change)
-    rows = [(in_words(r, known.words), f"{100 * r.change:+.2f}", f"{r.without:.2%}") for r in moved]
-    say()
-    grid(("Value", "Change, points", "Score without it"), rows)
-    if reasons.unmoved:
-        say(f"{counted(len(reasons.unmoved), 'known value')} changed nothing.")
-    if reasons.group is not None:
-        name, change = ", ".join(reasons.sensitive), 100 * reasons.group.change
-        say(f"The score took {name} into account: {change:+.2f} points.")
-    say(
-        "Each change is exact: the score, minus the score when this one value is not known. Values "
-        "that go together share their effect, so changes do not add up."
-    )
 
 
 def export(
