@@ -66,11 +66,9 @@ def test_a_threshold_is_kept_in_the_model(folder: Path, capsys: pytest.CaptureFi
 
 
 def test_a_model_is_written_although_nobody_reads_the_rest(folder: Path) -> None:
-    """``fairpc fit … | head -1`` ended with the table of columns, before the fit, and with 0."""
-    columns = {f"column {k}": [k, k + 1, *range(118)] for k in range(150)}
-    table = written(folder, **columns)
-    fit = f'"{sys.executable}" -c "from fairpc.cli import main; main()" fit {table}'
-    script = f"set -o pipefail; {fit} {' '.join(FIT[:4])} --model LatNB -o n.fairpc | head -1"
+    """``fairpc fit … | head -1`` ended with 0 and without a model, when text came first."""
+    fit = f'"{sys.executable}" -c "from fairpc.cli import main; main()" fit t.csv'
+    script = f"set -o pipefail; {fit} {' '.join(FIT)} -v -o n.fairpc | head -1"
     ended = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=300)
     assert ended.returncode == 0, ended.stderr
     assert (folder / "n.fairpc").exists()

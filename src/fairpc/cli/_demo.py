@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from inspect import signature
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -14,7 +15,7 @@ import fairpc.cli._options as opt
 from fairpc.cli._audit import in_stages, show_verdict
 from fairpc.cli._fit import estimator
 from fairpc.cli._labelled import LabelledTable
-from fairpc.cli._learned import facts, show_learned, verdict_of
+from fairpc.cli._learned import facts, renamed, show_learned, verdict_of
 from fairpc.cli._options import ColumnOptions, ModelOptions
 from fairpc.cli._screen import Screen, headline, print_json, say
 from fairpc.cli._tables import N_ROWS
@@ -29,6 +30,13 @@ if TYPE_CHECKING:
 # What ``fairpc fit`` may choose on such tables, without the comparison that leads to it.
 LEARNER: Final = ModelOptions(structure="forest")
 LOANS: Final = ColumnOptions(["approved"], ["sex"], positive="yes")
+NAMES: Final = {"sex": {"F": "women", "M": "men"}, "approved": {"yes": "a loan", "no": "refused"}}
+WHO: Final = NAMES["sex"]
+STORY: Final = (
+    "The same share of women and of men deserves a loan. Of the deserving, 30 of 100 women and",
+    "5 of 100 men are refused: that is the planted bias. fairpc sees the applications and the",
+    "recorded labels; the truth is only printed beside its findings.",
+)
 N_BATCHES: Final = 3
 N_FILES: Final = 100
 """Rows of a batch that people look at again."""
@@ -98,24 +106,19 @@ class LoansDemo:
     def show(self) -> None:
         """Tell the story: the rule, the finding, the decisions, the review."""
         headline(f"{self.fit['rows']:,} loan applications, made by a rule: the truth is known")
-        say(
-            "  The same share of women (F) and men (M) deserves a loan. Of the deserving, 30 of 100"
-        )
-        say("  women and 5 of 100 men are refused: that is the planted bias. fairpc sees the")
-        say(
-            "  applications and the recorded labels; the truth is only printed beside its findings."
-        )
+        for line in STORY:
+            say(f"  {line}")
         say("\n1. What do the labels say?  (fairpc fit)", "bold")
         truth = [f"truth: {100 * (1 - share):.0f}" for share in self.recorded.values()]
-        (tone, verdict), lines = verdict_of(self.fit)
+        (tone, verdict), lines = verdict_of(renamed(self.fit, NAMES))
         headline(f"  {verdict}", tone)
         for line, beside in zip(lines, (*truth, f"truth: {100 * self.fair_rate:.0f}"), strict=True):
             say(f"  {line}; {beside}")
         say("\n2. What would the model decide?  (fairpc predict)", "bold")
         for group, share in self.recorded.items():
             say(
-                f"  {group}: of 100 who deserve a loan, {100 * share:.0f} were approved; the model "
-                f"approves {100 * self.decided[group]:.0f}"
+                f"  {WHO[group]}: of 100 who deserve a loan, {100 * share:.0f} got one; the model "
+                f"gives it to {100 * self.decided[group]:.0f}"
             )
         say("\n3. How sure is that?  (fairpc audit)", "bold")
         for sentence in self.audit.verdict.sentences[:2]:
@@ -130,12 +133,12 @@ class LoansDemo:
         for review in self.reviews:
             found = {r.group: r.interval for r in review.rates if r.name == "mechanism_1"}
             each = (
-                f"{100 * (1 - high):.0f} to {100 * (1 - low):.0f} of 100 in {group}"
+                f"{100 * (1 - high):.0f} to {100 * (1 - low):.0f} of 100 {WHO[group]}"
                 for group, (low, high) in found.items()
             )
-            yield f"After {review.n_drawn} files: deserved yes, recorded no: {', '.join(each)}"
-        truth = (f"{100 * (1 - share):.0f} in {group}" for group, share in self.recorded.items())
-        yield f"Truth: {', '.join(truth)}. {self.reviews[-1].conclusions[0]}"
+            yield f"After {review.n_drawn} files, refused though deserving: {', '.join(each)}"
+        truth = (f"{100 * (1 - share):.0f} of 100 {WHO[g]}" for g, share in self.recorded.items())
+        yield f"Truth: {', '.join(truth)}"
 
 
 def demonstrate(seed: int, screen: Screen) -> LoansDemo:
@@ -157,7 +160,7 @@ def demonstrate(seed: int, screen: Screen) -> LoansDemo:
         batches.append((design.rows, chances, deserving[design.rows].astype(float)))
         reviewed = Reviewed.of(known.height, batches)
         reviews.append(facts_of_review(subject, reviewed))
-    record = _audited(model, rows, seed, screen, reviewed=reviewed)
+    record = _audited(model, rows, seed, screen, reviewed=reviewed, names={"sex": WHO})
 
     def approved(given: Any) -> Shares:
         """Of the deserving in each group, how many have a yes."""
@@ -181,7 +184,9 @@ def _audited(model: Any, rows: LabelledTable, seed: int, screen: Screen, **more:
     from fairpc.auditing import audit
     from fairpc.models import progress
 
-    how: dict[str, Any] = {"random_state": seed, "baselines": False, **more}
+    known = signature(audit).parameters
+    how: dict[str, Any] = {name: value for name, value in more.items() if name in known}
+    how |= {"random_state": seed, "baselines": False}
     with progress(screen.shows_progress, None) as step:
         return audit(model, rows.X, rows.y, progress=in_stages(step), **how)
 

@@ -273,7 +273,7 @@ def _verdict(learned: Mapping[str, Any]) -> tuple[Tone, str]:
         if worst["lower"] > best["upper"]:
             return "warn", (
                 f"The labels are biased ({SURE}): of those who {who} {positive}, more were "
-                f"recorded {worst['label']} in {worst['group']} than in {best['group']}."
+                f"recorded {worst['label']} among {worst['group']} than among {best['group']}."
             )
     return "plain", f"The labels do not say whose were altered: the ranges overlap ({SURE})."
 
