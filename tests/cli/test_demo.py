@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import fairpc.cli._demo as demo
+import fairpc.cli._bundled as demo
 from cli.calls import called
 from fairpc.cli._labelled import LabelledTable
 from fairpc.cli._screen import Screen

@@ -56,7 +56,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(*_: object, **__: object) -> None:
         raise FairpcError("column 'sex' has 1 value: give a column with two")
 
-    monkeypatch.setattr("fairpc.cli._demo.demonstrate", run)
+    monkeypatch.setattr("fairpc.cli._bundled.demonstrate", run)
 
 
 @pytest.mark.usefixtures("broken")

@@ -36,26 +36,9 @@ def test_fit_says_what_is_equal_within_strata_and_what_is_not(
     folder: Path, bending: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     call = ("fit", "t.csv", *ROLES, "--given", "hours", "--mechanism", bending, "-o", "n.fairpc")
-    shown = called(capsys, *call, "-v").out
-    model: Any = fairpc.load("n.fairpc")
+    shown = called(capsys, *call).out
     assert "in the whole table; equal between groups within strata of 'hours' only" in shown
     assert "in every group" not in shown
-    rates = dict(zip(model.strata_, model.stratum_rate_[:, 1], strict=True))
-    rates |= zip("fm", model.distribution_.decision_rate[:, 1], strict=True)
-    lines = [line.split() for line in shown.splitlines()]
-    for name, rate in rates.items():
-        assert [name, f"{rate:.1%}"] in lines
-    own = [
-        "m,",
-        "hours=h2",
-        "no",
-        "→",
-        "yes",
-        "–",
-        "–",
-        f"{model.stratum_mechanism_[1, 2, 0, 1]:.1%}",
-    ]
-    assert (own in lines) == (bending == "within")
 
 
 @pytest.mark.parametrize("bending", ["shared", "within"])

@@ -34,7 +34,7 @@ POLARS: Final = {
 }
 
 COMMANDS: Final = {
-    "demo": "_demo.demo",
+    "demo": "_bundled.demo",
     "fit": "_fit.fit",
     "predict": "_predict.predict",
     "audit": "_audit.audit",

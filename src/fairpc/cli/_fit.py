@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import fairpc.cli._options as opt
 from fairpc.cli._labelled import LabelledTable, labelled, streamed, under_types
-from fairpc.cli._learned import DECIDING, facts, renamed, show_details, show_learned
+from fairpc.cli._learned import DECIDING, facts, renamed, show_columns, show_learned
 from fairpc.cli._options import (
     LATENT,
     ColumnOptions,
@@ -101,7 +101,7 @@ def fit(
         shown = renamed(learned, names)
         show_learned(shown)
         if verbose:
-            show_details(shown)
+            show_columns(shown)
         say(f"Model: {output} ({learned['model']}, {seconds:.1f} s)")
         given = as_typed(text, naming)
         say(f"Next: fairpc audit {quote(output)} {quote(table)}{given} -o report.html", "bold")

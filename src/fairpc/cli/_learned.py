@@ -26,7 +26,7 @@ DECIDING: Final = ("FairPC", "LatNB", FROM_SCORES)
 RATES_ALIKE: Final = 0.01
 """A difference of rates that is not spoken of."""
 MAX_LINES: Final = 8
-"""Groups that have a line each; of more, -v has a table."""
+"""Groups that have a line each; of more, --json has all."""
 SEEN: Final = 0.005
 """A share that rounds to one of a hundred."""
 WHO: Final = ("deserved", "did not deserve")
@@ -303,7 +303,7 @@ def _group_lines(learned: Mapping[str, Any]) -> Iterator[str]:
                 f"{_of_a_hundred(cell)} were recorded {cell['label']}{_convention(cell)}"
             )
         if len(cells) > MAX_LINES:
-            yield f"… and {len(cells) - MAX_LINES} more groups: see -v"
+            yield f"… and {len(cells) - MAX_LINES} more groups: see --json"
 
 
 def _of_a_hundred(cell: Mapping[str, Any]) -> str:
@@ -362,42 +362,8 @@ def _show_thresholds(
         say(f"In this table it is {positive} for {each}.{why}")
 
 
-def show_details(learned: Mapping[str, Any]) -> None:
-    """Print how each column was read, and the whole mechanism; what -v asks for."""
-    found = learned["learned"]
+def show_columns(learned: Mapping[str, Any]) -> None:
+    """Print how each column was read."""
     say()
     columns = [(c["column"], c["done"]) for c in learned["columns"]]
     grid(("column", "how it was read"), columns, right=False)
-    own = found["strata"]["stratum_mechanism"] if found["strata"] is not None else []
-    if found["strata"] is not None:
-        positive = learned["label"]["positive"]
-        rates = [(s["stratum"], s["decision_rate"]) for s in found["strata"]["strata"]]
-        rates += found["strata"]["group_decision_rate"].items()
-        lines = [(name, f"{rate[positive]:.1%}") for name, rate in rates]
-        grid(("stratum or group", f"fair rate of {positive}"), lines)
-    if not found["contradiction"]:
-        _show_mechanism([*found["mechanism"], *own])
-
-
-def _show_mechanism(cells: Sequence[Mapping[str, Any]]) -> None:
-    """Print a row for each way in which labels are altered: share, labels, point."""
-    lines = [
-        (
-            ", ".join(filter(None, (cell["group"], cell.get("stratum")))),
-            f"{cell['decision']} → {cell['label']}",
-            _between(cell, "", ".1%"),
-            _between(cell, "estimated_labels_", ",.0f"),
-            f"{cell['probability']:.1%}",
-        )
-        for cell in cells
-        if cell["label"] != cell["decision"]
-    ]
-    grid(("group", "fair → recorded", "share, 95% confidence", "labels", "point"), lines)
-
-
-def _between(cell: Mapping[str, Any], what: str, form: str) -> str:
-    """A range; nothing where there is none."""
-    if f"{what}lower" not in cell:
-        return "–"
-    low, high = (format(cell[f"{what}{end}"], form) for end in ("lower", "upper"))
-    return low if low == high else f"{low} to {high}"
