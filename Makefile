@@ -28,7 +28,7 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: $(INSTALLED) ## find a bias that was planted in loan applications, in under fifteen seconds
+demo: $(INSTALLED) ## find a bias that was planted in loan decisions, and write a report
 	@$(BIN)/fairpc demo
 
 # Workers fill the cores: threads of scikit-learn and BLAS would only wait for each other.

@@ -94,9 +94,9 @@ def test_a_fit_says_what_its_classifiers_learn(
     found = answer(capsys, "fit", "b.csv", *ROLES, "--model", "latent", "-o", "n.fairpc")
     assert found["twice"]
     assert lines == [
-        "fitting classifiers of the recorded label",
-        "fitting classifiers of the fair decision",
-        "fitting a classifier of the group, for rows whose group is not known",
+        "classifiers of the label, fold by fold",
+        "classifiers of the decision behind the labels, fold by fold",
+        "a classifier of the group, for rows whose group is not known",
     ]
 
 

@@ -223,7 +223,7 @@ class CircuitFit:
     def _forest_training(self) -> Training:
         """The rows under the coding of a forest."""
         options = self.settings._encoding_options(self.table, fine=True)
-        self.say("reading the table again, for a forest circuit")
+        self.say("reading the table again, for a forest")
         training = self.reader.training(
             self.table, positive=self.settings.positive, options=options, again=True
         )
@@ -239,7 +239,7 @@ class CircuitFit:
         rng = np.random.default_rng(DRAWS)
         rows = training.rows.sample(min(self.reader.sample_rows, COMPARED_ROWS), rng)
         options = self.settings._em_options(limits, rng)
-        self.say("comparing circuits and a forest circuit on held-out rows")
+        self.say("which tells held-out labels better, circuits or a forest")
         gain = compare_labels(some_rows(rows, COMPARED_ROWS, rng), options, rng)
         return (self._forest_training() if gain.better else training), gain
 
@@ -252,7 +252,7 @@ class CircuitFit:
         if not (self.settings.guard and fitted.distribution.latent):
             return Checked()
         if fitted.label_bounds is None:
-            self.say("fit check on held-out rows")
+            self.say("whether Df is still about the label, on held-out rows")
             options = self.settings._em_options(limits, np.random.default_rng(0))
             checked = check_fit(fitted.distribution, training.rows, coding, options)
             if limits is not None and checked.label_bounds is not None:
@@ -272,7 +272,7 @@ class CircuitFit:
         validation = None if given is None else self._beside(coding, given)
         evaluation = {name: self._beside(coding, some) for name, some in self.eval_set.items()}
         most = self.reader.sample_rows
-        self.say("growing a forest circuit" if training.forest else "learning the structure")
+        self.say("a forest" if training.forest else "structure")
         sample = rows.sample(min(most, FOREST_ROWS) if training.forest else most, own._rng())
         same = same_as_label(coding.groups, coding.labels, sample.s, sample.d)
         if same is not None:
@@ -446,7 +446,7 @@ def reporter(say: Say, then: Callable[[EMStep], object] | None) -> Callable[[EMS
     """A function of a step of EM: it is said in a line, and handed on."""
 
     def report(step: EMStep) -> None:
-        say(f"fitting, iteration {step.iteration}")
+        say(f"EM {step.iteration}, log-likelihood {step.log_likelihood:,.2f}")
         if then is not None:
             then(step)
 

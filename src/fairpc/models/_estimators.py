@@ -27,7 +27,7 @@ from fairpc.core import (
     showing_progress,
     warn_caller,
 )
-from fairpc.data import is_source
+from fairpc.data import TableCoding, is_source
 from fairpc.models._checkpoint import Checkpoint
 from fairpc.models._circuit_fit import (
     CircuitFit,
@@ -60,6 +60,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
     """Base of FairPC, NLatPC, LatNB and TwoNB."""
 
     _say: Say = staticmethod(lambda text: None)  #: told what a fit is doing
+    _on_coding: Callable[[TableCoding], object] | None = None  #: told how the table was read
 
     def fit(
         self,
@@ -125,6 +126,8 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
             training = job.training()
             if kept is not None:
                 kept.begin(training.fingerprint)
+            if self._on_coding is not None:
+                self._on_coding(training.coding)
             job.warn_of_leaks(training)
             limits = self._limits(training.coding, fair_labels)
             training, fitted, checked = job.run(training, limits)

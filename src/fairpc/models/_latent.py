@@ -211,7 +211,7 @@ class LatentDecision(  # type: ignore[misc]
             view, int(self.cv), bool(self.per_group), missing, ids, self.n_jobs, rng
         )
         folds, positive = cross.folds(rows, who, coding), coding.labels.positive
-        self._say("fitting classifiers of the recorded label")
+        self._say("classifiers of the label, fold by fold")
         weighted = sample_weight is not None
         estimators = cross.of_labels(self.estimator, table, rows, folds, positive, weighted)
         _warn_of_identifiers(coding.features, estimators[0][0])
@@ -227,12 +227,12 @@ class LatentDecision(  # type: ignore[misc]
         second = None
         if self.estimator is None and not (self.per_group or score_map.straight):
             # Classifiers that know how labels were altered tell more of Df.
-            self._say("fitting classifiers of the fair decision")
+            self._say("classifiers of the decision behind the labels, fold by fold")
             second, scored = SecondRound.learned(cross, table, scored, score_map)
             score_map = calibrated(score_map, scored, self.calibration)
         groups: tuple[Any, ...] = ()
         if self.sensitive_estimator is not False:
-            self._say("fitting a classifier of the group, for rows whose group is not known")
+            self._say("a classifier of the group, for rows whose group is not known")
             groups = cross.of_groups(self.sensitive_estimator, table, rows)
         fair = ScoredModel(score_map, estimators, second, groups, view, (), strata, positive)
         self._store(coding, fair, scored)
