@@ -4,6 +4,7 @@ that come with the package, as files."""
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from inspect import signature
@@ -22,7 +23,7 @@ from fairpc.cli._learned import facts, renamed, show_learned, verdict_of
 from fairpc.cli._options import ColumnOptions, ModelOptions
 from fairpc.cli._screen import Screen, grid, headline, print_json, say
 from fairpc.cli._tables import N_ROWS, STDOUT, target_of
-from fairpc.core import FairpcError, check_writable, counted
+from fairpc.core import ContradictionWarning, FairpcError, check_writable, counted
 from fairpc.data import Warned, write_table
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ def demo(
     check_writable(output)
     began, warned = perf_counter(), Warned()
     with warned.watching():
+        if screen.prints_text:  # the verdict says it
+            warnings.simplefilter("ignore", ContradictionWarning)
         shown = (demonstrate if name == "loans" else demonstrate_census)(seed, screen)
     shown.audit.save(output)
     seconds = perf_counter() - began

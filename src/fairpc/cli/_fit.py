@@ -28,6 +28,7 @@ from fairpc.cli._options import (
 from fairpc.cli._screen import Screen, print_json, say
 from fairpc.cli._tables import about, check_output, client_of, display_names, is_large, opened
 from fairpc.core import (
+    ContradictionWarning,
     DroppedWarning,
     InterruptedWarning,
     LearningError,
@@ -83,6 +84,8 @@ def fit(
         model = estimator(learner, rows.roles, verbose=screen.shows_progress)
         began = perf_counter()
         with warned.watching(), _whole_or_nothing(keeping.checkpoint, screen):
+            if screen.prints_text:  # the verdict says it
+                warnings.simplefilter("ignore", ContradictionWarning)
             if in_memory:
                 _fit_classifiers(model, rows, screen)
             else:

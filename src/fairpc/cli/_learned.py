@@ -244,9 +244,9 @@ def show_learned(learned: Mapping[str, Any]) -> None:
 
 def verdict_of(learned: Mapping[str, Any]) -> tuple[tuple[Tone, str], list[str]]:
     """The finding in a sentence, a line per group, and the fair rate."""
-    found, lines = learned["learned"], [_fair_rate(learned)]
-    if found["mechanism"] and not (found["contradiction"] or learned["warnings"]):
-        lines = [*_group_lines(learned), *lines]
+    found, lines = learned["learned"], list[str]()
+    if not (found["contradiction"] or learned["warnings"]):
+        lines = [*_group_lines(learned), _fair_rate(learned)]
     return _verdict(learned), lines
 
 
@@ -290,6 +290,8 @@ def _off_diagonal(learned: Mapping[str, Any]) -> tuple[list[Facts], list[Facts]]
 
 def _group_lines(learned: Mapping[str, Any]) -> Iterator[str]:
     """How often the label of each group is not the fair decision: the range, and the point."""
+    if not learned["learned"]["mechanism"]:
+        return
     if len(learned["label"]["classes"]) > 2:
         yield from learned["learned"]["sentences"][:MAX_LINES]
         return
@@ -323,7 +325,7 @@ def _fair_rate(learned: Mapping[str, Any]) -> str:
     found, strata = learned["learned"], learned["learned"]["strata"]
     positive, possible = learned["label"]["positive"], found["positive_rate_set"]
     rate = {"probability": found["decision_rate"][positive]}
-    if possible is not None and not found["contradiction"]:
+    if possible is not None:
         rate |= {"lower": possible["lower"], "upper": possible["upper"]}
     what = "Fair rate" if found["decision"] == "Df" else "Rate"
     said = f"{what} of {positive}: {_of_a_hundred(rate)}{_convention(rate)}"

@@ -151,7 +151,7 @@ def predict(
         screen.note(
             f"{counted(scored.rows, 'row')} written to "
             f"{'stdout' if output == STDOUT else output} with {', '.join(scored.added)}; "
-            f"positive class: {model.positive_class_}, mean score {facts['mean_score']:.4f}"
+            f"favourable class: {model.positive_class_}, mean score {facts['mean_score']:.4f}"
         )
 
 
