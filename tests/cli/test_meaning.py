@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
 from cli.calls import FIT, answer, called, names, small_table
-from fairpc import auditing
+from fairpc import auditing, load
 from fairpc.errors import OptionError
 
 
@@ -88,3 +89,17 @@ def test_a_name_needs_column_value_and_words(
     assert "--name deny=yes:refused" in ended.err
     ended = called(capsys, "fit", "t.csv", *FIT, "-o", "n.fairpc", "--name", "hierd=yes:x")
     assert "'hierd' (--name): did you mean 'hired'?" in ended.err
+
+
+def test_labels_of_many_classes_have_a_line_per_group(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    roles = ("--label", "job", "--positive", "cook", "--sensitive", "sex", "--model", "LatNB")
+    shown = called(capsys, "fit", "t.csv", *roles, "-o", "n.fairpc").out.splitlines()
+    model = load("n.fairpc")
+    kept = np.trace(model.label_counts_, axis1=1, axis2=2) / model.label_counts_.sum(axis=(1, 2))
+    lines = [
+        f"  {group}: {100 * share:.0f} of 100 labels are the fair decision"
+        for group, share in zip("FM", kept, strict=True)
+    ]
+    assert shown[1:3] == lines

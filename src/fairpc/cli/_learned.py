@@ -290,10 +290,13 @@ def _off_diagonal(learned: Mapping[str, Any]) -> tuple[list[Facts], list[Facts]]
 
 def _group_lines(learned: Mapping[str, Any]) -> Iterator[str]:
     """How often the label of each group is not the fair decision: the range, and the point."""
-    if not learned["learned"]["mechanism"]:
-        return
+    cells = learned["learned"]["mechanism"]
     if len(learned["label"]["classes"]) > 2:
-        yield from learned["learned"]["sentences"][:MAX_LINES]
+        for group in list(dict.fromkeys(cell["group"] for cell in cells))[:MAX_LINES]:
+            own = [cell for cell in cells if cell["group"] == group]
+            n = [sum(c["estimated_labels"] for c in own if c["label"] == c["decision"])]
+            n.append(sum(cell["estimated_labels"] for cell in own))
+            yield f"{group}: {100 * n[0] / max(n[1], 1):.0f} of 100 labels are the fair decision"
         return
     missed, granted = _off_diagonal(learned)
     # The reverse is said where it surely happened.
