@@ -294,9 +294,9 @@ def _group_lines(learned: Mapping[str, Any]) -> Iterator[str]:
     if len(learned["label"]["classes"]) > 2:
         for group in list(dict.fromkeys(cell["group"] for cell in cells))[:MAX_LINES]:
             own = [cell for cell in cells if cell["group"] == group]
-            n = [sum(c["estimated_labels"] for c in own if c["label"] == c["decision"])]
-            n.append(sum(cell["estimated_labels"] for cell in own))
-            yield f"{group}: {100 * n[0] / max(n[1], 1):.0f} of 100 labels are the fair decision"
+            kept = sum(c["estimated_labels"] for c in own if c["label"] == c["decision"])
+            share = kept / max(sum(c["estimated_labels"] for c in own), 1)
+            yield f"{group}: {100 * share:.0f} of 100 labels are the fair decision"
         return
     missed, granted = _off_diagonal(learned)
     # The reverse is said where it surely happened.

@@ -59,12 +59,7 @@ def predict(
     ],
     bounds: Annotated[
         bool,
-        opt.option(
-            None,
-            "Append p_df_lower and p_df_upper, too: the least and largest score of the favourable "
-            "class that the labels leave possible.",
-            "--bounds",
-        ),
+        opt.option(None, "Append p_df_lower and p_df_upper, which labels leave.", "--bounds"),
     ] = False,
     decide: Annotated[
         bool, opt.option(None, "Append the column 'decision', too.", "--decide")
@@ -74,12 +69,7 @@ def predict(
     ] = None,
     safe_csv: Annotated[
         bool,
-        opt.option(
-            None,
-            "Write ' before text that begins with = + - @, a tab or a carriage return, which a "
-            "spreadsheet would take for a formula.",
-            "--safe-csv",
-        ),
+        opt.option(None, "Write ' before text that a spreadsheet would compute.", "--safe-csv"),
     ] = False,
     all_digits: Annotated[
         bool,
