@@ -28,7 +28,7 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: $(INSTALLED) ## fit, compare and audit on census data, in under a minute
+demo: $(INSTALLED) ## find a bias that was planted in loan decisions, and write a report
 	@$(BIN)/fairpc demo
 
 # Workers fill the cores: threads of scikit-learn and BLAS would only wait for each other.

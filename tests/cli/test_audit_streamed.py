@@ -72,7 +72,8 @@ def test_the_page_and_the_exit_code(
         capsys, "audit", *files, "-o", str(page), "--no-trade-off", "--fail-over", "0.001"
     )
     assert ended.code == 1
-    assert f"The report is in {page}." in ended.out
+    assert f"Report: {page}\n" in ended.out
+    assert ended.out.count("\n") <= 12
     assert "The table has 600 rows" in page.read_text("utf-8")
 
 
@@ -113,3 +114,17 @@ def test_a_label_without_any_known_class_is_refused(
     ended = called(capsys, "audit", *files, "--label", "job", "--max-memory", "4GB")
     assert ended.code == 2
     assert "column 'job' is a feature" in ended.err
+
+
+def test_progress_is_in_words_of_people() -> None:
+    from fairpc.auditing._audit import STEP_WORDS
+    from fairpc.cli._audit import STAGES, in_stages
+    from fairpc.models import Progress
+
+    assert list(STAGES) == [words for words in STEP_WORDS.values() if words in STAGES]
+    lines: list[str] = []
+    report = in_stages(lambda now: lines.append(now.line))
+    for done, words in enumerate(STEP_WORDS.values()):
+        report(Progress(words, done, len(STEP_WORDS), "step"))
+    distinct = list(dict.fromkeys(lines))
+    assert distinct == [f"{stage} {k}/6" for k, stage in enumerate(STAGES.values(), 1)]

@@ -18,7 +18,8 @@ from exporting.scored import imported
 
 
 def predicted(capsys: pytest.CaptureFixture[str]) -> list[tuple[float, float]]:
-    assert called(capsys, "predict", "m.fairpc", "t.csv", "-o", "out.csv").code == 0
+    call = ("predict", "m.fairpc", "t.csv", "-o", "out.csv", "--all-digits")
+    assert called(capsys, *call).code == 0
     with Path("out.csv").open(encoding="utf-8") as file:
         return [(float(r["p_df_no"]), float(r["p_df_yes"])) for r in csv.DictReader(file)]
 

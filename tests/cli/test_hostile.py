@@ -29,7 +29,7 @@ def test_controls_never_reach_a_terminal(folder: Path, capsys: pytest.CaptureFix
     rows = small_table().replace("job", f"job{ESCAPE}").replace("cook", f"cook{ESCAPE}")
     odd = table(folder, rows)
     shown = [
-        called(capsys, "fit", odd, *FIT, "-o", "n.fairpc"),
+        called(capsys, "fit", odd, *FIT, "-o", "n.fairpc", "-v"),
         called(capsys, "fit", odd, *FIT, "-o", "n.fairpc", "--json"),
         called(capsys, "query", "n.fairpc", f"job{ESCAPE}"),
         called(capsys, "query", "n.fairpc", f"nothing{ESCAPE}"),

@@ -135,7 +135,7 @@ def read_answers(path: AnyPath) -> Answers:
         data = tomllib.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise FileFormatError(
-            f"{path} is not TOML in UTF-8 ({error}): see `fairpc file answers`"
+            f"{path} is not TOML in UTF-8 ({error}): see `fairpc document answers`"
         ) from None
     return Answers.of(data, str(path))
 
@@ -143,7 +143,7 @@ def read_answers(path: AnyPath) -> Answers:
 def form() -> str:
     """A TOML file in which every question can be answered."""
     lines = [
-        "# Facts for the papers of `fairpc file` and `fairpc explain`, which the tool cannot know.",
+        "# Facts for `fairpc document` and `fairpc explain`, which the tool cannot know.",
         "# Fill in what you know and leave the rest: documents say what is still to be filled in.",
     ]
     table = ""
@@ -168,7 +168,7 @@ def _entries(data: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
             key = f"{table}.{name}"
             if key not in questions():
                 close = get_close_matches(key, questions(), n=1)
-                repair = f"did you mean {close[0]}?" if close else "see `fairpc file answers`"
+                repair = f"did you mean {close[0]}?" if close else "see `fairpc document answers`"
                 raise FileFormatError(f"{where}: {key!r} is none of the questions: {repair}")
             yield key, value
 

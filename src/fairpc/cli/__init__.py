@@ -40,14 +40,23 @@ COMMANDS: Final = {
     "audit": "_audit.audit",
     "review": "_review.review",
     "query": "_predict.query",
-    "explain": "_predict.explain",
-    "file": "_audit.file",
+    "explain": "_documents.explain",
+    "document": "_documents.document",
     "export": "_predict.export",
     "distil": "_distil.distil",
     "compare": "_compare.compare",
     "data": "_bundled.data",
 }
 """Module and function of each command."""
+PANELS: Final = {
+    "Start here": ("demo", "fit", "audit"),
+    "Use a model": (
+        *("predict", "query", "explain", "review", "distil", "export", "serve", "inspect"),
+        "document",
+    ),
+}
+OLD_NAMES: Final = {"file": "document"}
+"""Commands that have another name today."""
 
 
 def app(names: Iterable[str] = COMMANDS) -> typer.Typer:
@@ -62,13 +71,14 @@ def app(names: Iterable[str] = COMMANDS) -> typer.Typer:
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
-        rich_markup_mode=None,
+        rich_markup_mode="rich",
     )
     made.callback()(_of_every_command)
     for name in names:
         module, function = COMMANDS[name].split(".")
         run = getattr(import_module(f"fairpc.cli.{module}"), function)
-        made.command(name)(declared(run))
+        panel = next((panel for panel, some in PANELS.items() if name in some), "More")
+        made.command(name, rich_help_panel=panel)(declared(run))
     return made
 
 
@@ -102,6 +112,9 @@ def _run(given: list[str], *, last: bool) -> NoReturn:
         with ending_on_signals(last=last), warnings.catch_warnings():
             warnings.showwarning = _note
             asked = [word for word in rest if not word.startswith("-")][:1]
+            for old in filter(OLD_NAMES.get, asked):
+                complain(f"note: `fairpc {old}` is now `fairpc {OLD_NAMES[old]}`")
+                rest[rest.index(old)], asked = OLD_NAMES[old], [OLD_NAMES[old]]
             run = app(asked if asked and asked[0] in COMMANDS else COMMANDS)
             code = run(args=rest, prog_name="fairpc", standalone_mode=False)
         sys.stdout.flush()
@@ -118,9 +131,7 @@ def _run(given: list[str], *, last: bool) -> NoReturn:
             raise
         if len(rest) < len(given):
             traceback.print_exception(error)
-        elif not rest:
-            print(error, file=sys.stderr)  # noqa: T201 - the help, for a call without words
-        else:
+        elif rest:  # without words the help was shown
             complain(_sentence(error))
         raise SystemExit(BAD_INPUT) from None
     if code == INTERRUPTED:  # typer turns Ctrl-C into this code

@@ -1,40 +1,52 @@
-"""``fairpc demo`` and ``data``: the main job on census data, and bundled tables as files."""
+"""``fairpc demo`` and ``data``: a planted bias that is found, census data that say no; and tables
+that come with the package, as files."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from inspect import signature
+from pathlib import Path
 from shlex import quote
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import numpy as np
 
 import fairpc.cli._options as opt
-from fairpc.cli._audit import show_verdict
-from fairpc.cli._compare import show as show_comparison
+from fairpc.cli._audit import in_stages, show_verdict
 from fairpc.cli._fit import estimator
 from fairpc.cli._labelled import LabelledTable
-from fairpc.cli._learned import facts, show_learned
+from fairpc.cli._learned import facts, renamed, show_learned, verdict_of
 from fairpc.cli._options import ColumnOptions, ModelOptions
-from fairpc.cli._screen import Screen, grid, print_json, say
+from fairpc.cli._screen import Screen, grid, headline, print_json, say
 from fairpc.cli._tables import N_ROWS, STDOUT, target_of
-from fairpc.core import FairpcError, check_writable, counted
+from fairpc.core import ContradictionWarning, FairpcError, check_writable, counted
 from fairpc.data import Warned, write_table
 
 if TYPE_CHECKING:
-    from fairpc.auditing import Audit
-    from fairpc.comparison import Comparison
+    import polars as pl
+
+    from fairpc.auditing import Audit, ReviewFacts
     from fairpc.datasets import Dataset
-    from fairpc.models import Report
 
-# What ``fairpc fit`` chooses on such a table, without the comparison that leads to it.
-STRUCTURE: Final = "forest"
+# What ``fairpc fit`` may choose on such tables, without the comparison that leads to it.
+LEARNER: Final = ModelOptions(structure="forest")
+LOANS: Final = ColumnOptions(["approved"], ["sex"], positive="yes")
+NAMES: Final = {"sex": {"F": "women", "M": "men"}, "approved": {"yes": "a loan", "no": "refused"}}
+WHO: Final = NAMES["sex"]
+STORY: Final = (
+    "The same share of women and of men deserves a loan. Of the deserving, 30 of 100 women and",
+    "5 of 100 men are refused: that is the planted bias. fairpc sees the applications and the",
+    "recorded labels; the truth is only printed beside its findings.",
+)
+N_BATCHES: Final = 3
+N_FILES: Final = 100
+"""Rows of a batch that people look at again."""
 # A sampling weight, and a copy of another column: facts about the table, not about a person.
-ROLES: Final = ColumnOptions(["target"], ["sex"], positive=">50K", drop=["fnlwgt", "education-num"])
-SOURCE: Final = "UCI Adult"
-
+CENSUS: Final = ColumnOptions(["target"], ["sex"], ">50K", drop=["fnlwgt", "education-num"])
 DATASETS: Final = {
     "loans": ("loan applications with a planted bias; sex", ("applications", "truth")),
     "adult": ("income above 50,000 dollars, 1994 census; sex", ("raw", "paper")),
@@ -46,108 +58,204 @@ DATASETS: Final = {
 TRUTHS: Final = ("Df", "deserving")
 """Columns that no model may learn from."""
 SYNTHETIC_ROWS: Final = 10_000
-
-
-@dataclass(frozen=True, eq=False)
-class Demo:
-    """What the demo found: the fit, the comparison, the audit of rows that were held out."""
-
-    fit: dict[str, Any]
-    comparison: Comparison
-    audit: Audit
+Shares = Mapping[str, float]
+"""A share for each group."""
 
 
 def demo(
-    output: Annotated[str, opt.output("The report file to write.")] = "fairpc-demo.html",
+    name: Annotated[
+        Literal["loans", "census"],
+        opt.argument("NAME", "loans: a planted bias is found; census: when data say no."),
+    ] = "loans",
+    output: Annotated[str, opt.output("The report to write.")] = "fairpc-demo.html",
     seed: opt.Seed = 0,
     *,
     screen: Screen,
 ) -> None:
-    """Fit, compare and audit census data; write a report.
+    """Show what fairpc does, on data that come with the package; write a report.
 
-    The data, UCI Adult, come with the package.
+    loans: fit, audit and review of 5,000 applications whose truth is known. census: UCI Adult,
+    whose labels contradict the assumptions.
     """
     check_writable(output)
-    began = perf_counter()
-    warned = Warned()
+    began, warned = perf_counter(), Warned()
     with warned.watching():
-        shown = demonstrate(seed, screen)
+        if screen.prints_text:  # the verdict says it
+            warnings.simplefilter("ignore", ContradictionWarning)
+        shown = (demonstrate if name == "loans" else demonstrate_census)(seed, screen)
     shown.audit.save(output)
     seconds = perf_counter() - began
     if screen.json:
-        audit = shown.audit.to_dict()
-        parts = {name: audit[name] for name in ("verdict", "labels", "decidable", "parity")}
-        said = {"fit": shown.fit, "comparison": shown.comparison.to_dict(), "audit": parts}
-        print_json(said | {"report": output, "seconds": seconds})
+        print_json(shown.to_dict() | {"report": output, "seconds": seconds})
     elif screen.prints_text:
-        show(shown)
-        say(f"\nThe whole report is in {output} ({seconds:.0f} s in all).", "bold")
+        shown.show()
+        size = Path(output).stat().st_size / 1000
+        say(f"\nReport: {output} ({size:,.0f} kB; {seconds:.0f} s in all)", "bold")
+        for line in shown.then:
+            say(line)
     screen.notes(warned)
 
 
-def demonstrate(seed: int, screen: Screen) -> Demo:
-    """Fit to UCI's training part; compare and audit on its test part."""
-    from sklearn.frozen import FrozenEstimator
+@dataclass(frozen=True, eq=False)
+class LoansDemo:
+    """What was found in the loan applications, beside the truth."""
 
+    fit: dict[str, Any]
+    audit: Audit
+    reviews: tuple[ReviewFacts, ...]  #: after each batch
+    recorded: Shares  #: of the deserving, how many were approved
+    decided: Shares  #: of the deserving, how many the model approves
+    fair_rate: float
+
+    then = (
+        "\nOn a table of your own (here: the same one):",
+        "  fairpc data loans -o loans.csv",
+        "  fairpc fit loans.csv --label approved --sensitive sex -o loans.fairpc",
+        "  fairpc audit loans.fairpc loans.csv -o report.html",
+        "When data contradict the assumptions: fairpc demo census",
+    )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The findings as plain data."""
+        missed = {group: 1 - share for group, share in self.recorded.items()}
+        truth = {"missed": missed, "fair_rate": self.fair_rate, "decided": dict(self.decided)}
+        return {"fit": self.fit, "truth": truth, "reviews": self.reviews, **_parts(self.audit)}
+
+    def show(self) -> None:
+        """Tell the story: the rule, the finding, the decisions, the review."""
+        headline(f"{self.fit['rows']:,} loan applications, made by a rule: the truth is known")
+        for line in STORY:
+            say(f"  {line}")
+        say("\n1. What do the labels say?  (fairpc fit)", "bold")
+        truth = [f"truth: {100 * (1 - share):.0f}" for share in self.recorded.values()]
+        (tone, verdict), lines = verdict_of(renamed(self.fit, NAMES))
+        headline(f"  {verdict}", tone)
+        for line, beside in zip(lines, (*truth, f"truth: {100 * self.fair_rate:.0f}"), strict=True):
+            say(f"  {line}; {beside}")
+        say("\n2. What would the model decide?  (fairpc predict)", "bold")
+        for group, share in self.recorded.items():
+            say(
+                f"  {WHO[group]}: of 100 who deserve a loan, {100 * share:.0f} got one; the model "
+                f"gives it to {100 * self.decided[group]:.0f}"
+            )
+        say("\n3. How sure is that?  (fairpc audit)", "bold")
+        for sentence in self.audit.verdict.sentences[:2]:
+            say(f"  {sentence}")
+        say("\n4. People look at some files again  (fairpc review)", "bold")
+        say("  Rows are drawn with known chances. The answers, here from the truth, need no model.")
+        for line in self._reviewed():
+            say(f"  {line}")
+
+    def _reviewed(self) -> Iterator[str]:
+        """What is known of refusals after each batch, and at last the truth."""
+        for review in self.reviews:
+            found = {r.group: r.interval for r in review.rates if r.name == "mechanism_1"}
+            each = (
+                f"{100 * (1 - high):.0f} to {100 * (1 - low):.0f} of 100 {WHO[group]}"
+                for group, (low, high) in found.items()
+            )
+            yield f"After {review.n_drawn} files, refused though deserving: {', '.join(each)}"
+        truth = (f"{100 * (1 - share):.0f} of 100 {WHO[g]}" for g, share in self.recorded.items())
+        yield f"Truth: {', '.join(truth)}"
+
+
+def demonstrate(seed: int, screen: Screen) -> LoansDemo:
+    """Fit, audit and review the loan applications; the truth answers for the reviewers."""
+    from fairpc.auditing import facts_of_review
+    from fairpc.datasets import load_loans
+    from fairpc.models import Reviewed, ReviewRows
+
+    known: pl.DataFrame = load_loans("truth").frame
+    rows = _table(known.drop("deserving"), LOANS, "5,000 loan applications")
+    deserving = (known["deserving"] == "yes").to_numpy()
+    model, learned = _fitted(rows, seed, screen)
+    subject, reviewed = ReviewRows.of(model, rows.X, rows.y), None
+    batches, reviews = [], []
+    for k in range(1, N_BATCHES + 1):
+        rng = np.random.default_rng([seed, k])
+        design = subject.design(N_FILES, reviewed=reviewed, random_state=rng)
+        chances = design.probability[design.rows]
+        batches.append((design.rows, chances, deserving[design.rows].astype(float)))
+        reviewed = Reviewed.of(known.height, batches)
+        reviews.append(facts_of_review(subject, reviewed))
+    record = _audited(model, rows, seed, screen, reviewed=reviewed, names={"sex": WHO})
+
+    def approved(given: Any) -> Shares:
+        """Of the deserving in each group, how many have a yes."""
+        yes, sex = np.asarray(given) == "yes", known["sex"].to_numpy()
+        return {g: float(yes[deserving & (sex == g)].mean()) for g in model.coding_.group_names}
+
+    shares = approved(rows.y), approved(model.predict(rows.X))
+    return LoansDemo(learned, record, tuple(reviews), *shares, float(deserving.mean()))
+
+
+def _fitted(rows: LabelledTable, seed: int, screen: Screen) -> tuple[Any, dict[str, Any]]:
+    """A model of a table, and what it learned."""
+    learner = replace(LEARNER, random_state=seed)
+    model: Any = estimator(learner, rows.roles, verbose=screen.shows_progress)
+    began = perf_counter()
+    model.fit(rows.X, rows.y)
+    return model, facts(model, rows, perf_counter() - began)
+
+
+def _audited(model: Any, rows: LabelledTable, seed: int, screen: Screen, **more: Any) -> Audit:
     from fairpc.auditing import audit
-    from fairpc.comparison import LR
     from fairpc.models import progress
 
-    train, test = _table("train"), _table("test")
+    known = signature(audit).parameters
+    how: dict[str, Any] = {name: value for name, value in more.items() if name in known}
+    how |= {"random_state": seed, "baselines": False}
     with progress(screen.shows_progress, None) as step:
-        other = _compared({"LR": LR()}, train, test, step)
-    learner = ModelOptions(structure=STRUCTURE, random_state=seed)
-    model: Any = estimator(learner, ROLES, verbose=screen.shows_progress)
-    began = perf_counter()
-    model.fit(train.X, train.y)
-    seconds = perf_counter() - began
-    with progress(screen.shows_progress, None) as step:
-        # The training rows of the comparison are those of the fit: the same model, and its seconds.
-        own = _compared({"FairPC": FrozenEstimator(model)}, train, test, step)
-        # Other methods are compared above, on all rows.
-        record = audit(model, test.X, test.y, random_state=seed, baselines=False, progress=step)
-    scores = *(replace(score, fit_seconds=seconds) for score in own.scores), *other.scores
-    return Demo(facts(model, train, seconds), replace(other, scores=scores), record)
+        return audit(model, rows.X, rows.y, progress=in_stages(step), **how)
 
 
-def _compared(
-    models: Mapping[str, Any], train: LabelledTable, test: LabelledTable, step: Report | None
-) -> Comparison:
-    """Models that learn from one table, on the other; ours name the sensitive column themselves."""
-    from fairpc.comparison import compare
-
-    rows = np.arange(train.height + test.height)
-    folds = [(rows[: train.height], rows[train.height :])]
-    table, y = train.X.vstack(test.X), train.y.clone().append(test.y)
-    groups = None
-    if "FairPC" not in models:
-        groups, table = table.select(ROLES.sensitive), table.drop(ROLES.sensitive)
-    about: dict[str, Any] = {"sensitive_features": groups, "positive": ROLES.positive}
-    return compare(models, table, y, cv=folds, progress=step, **about)
+def _table(frame: pl.DataFrame, roles: ColumnOptions, source: str) -> LabelledTable:
+    frame = frame.drop(roles.drop)
+    counts = frame.group_by(roles.label).len(N_ROWS)
+    y = frame[roles.label].clone()
+    return LabelledTable(source, roles, frame.drop(roles.label), y, counts)
 
 
-def _table(part: Any) -> LabelledTable:
+def _parts(audit: Audit) -> dict[str, Any]:
+    """What JSON has of an audit: the report has the rest."""
+    found = audit.to_dict()
+    return {"audit": {name: found[name] for name in ("verdict", "labels", "decidable", "parity")}}
+
+
+@dataclass(frozen=True, eq=False)
+class CensusDemo:
+    """What was found in the census: the fit, and the audit of rows held out."""
+
+    fit: dict[str, Any]
+    audit: Audit
+
+    then = ("Where a bias is found: fairpc demo loans",)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The findings as plain data."""
+        return {"fit": self.fit, **_parts(self.audit)}
+
+    def show(self) -> None:
+        """Print what was learned, and what the audit says of it."""
+        headline("When data say no: UCI Adult, the 1994 United States census")
+        say("  The label says whether the income is above 50,000 dollars; the groups are by sex.")
+        say("\n1. What do the labels of the training part say?  (fairpc fit)", "bold")
+        show_learned(self.fit)
+        say("\n2. What does the test part say?  (fairpc audit)", "bold")
+        show_verdict(self.audit)
+
+
+def demonstrate_census(seed: int, screen: Screen) -> CensusDemo:
+    """Fit to UCI's training part, and audit on its test part."""
+    train, test = _census("train"), _census("test")
+    model, learned = _fitted(train, seed, screen)
+    return CensusDemo(learned, _audited(model, test, seed, screen))
+
+
+def _census(part: Literal["train", "test"]) -> LabelledTable:
     from fairpc.datasets import load_adult
 
-    frame = load_adult(subset=part).frame.drop(ROLES.drop)
-    counts = frame.group_by("target").len(N_ROWS)
-    return LabelledTable(SOURCE, ROLES, frame.drop("target"), frame["target"].clone(), counts)
-
-
-def show(demo: Demo) -> None:
-    """Print what was learned, how it compares, and what the audit says."""
-    fitted = demo.fit
-    say(
-        f"{SOURCE}: {fitted['rows']:,} people of the 1994 United States census (UCI's training "
-        "part). The label says whether the income is above 50,000 dollars; the groups are by sex.\n"
-        f"FairPC with a {STRUCTURE}, which `fairpc fit` would choose here: Df meets the features "
-        "only through sums and boxes that tell the label.\n",
-    )
-    show_learned(fitted)
-    say("\nCompared with logistic regression (LR), on UCI's test part, which neither has seen:\n")
-    show_comparison(demo.comparison)
-    say("\nWhat an audit of the test part says:\n")
-    show_verdict(demo.audit.verdict)
+    return _table(load_adult(subset=part).frame, CENSUS, "UCI Adult")
 
 
 def data(

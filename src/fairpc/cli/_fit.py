@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from inspect import signature
 from pathlib import Path
 from shlex import quote
@@ -17,11 +14,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import fairpc.cli._options as opt
 from fairpc.cli._labelled import LabelledTable, labelled, streamed, under_types
-from fairpc.cli._learned import DECIDING, Facts, facts, read_facts, show_learned, show_read
-from fairpc.cli._options import LATENT, ColumnOptions, Engine, Keeping, ModelOptions, TextFormat
+from fairpc.cli._learned import DECIDING, facts, renamed, show_columns, show_learned
+from fairpc.cli._options import (
+    LATENT,
+    ColumnOptions,
+    Engine,
+    Keeping,
+    ModelOptions,
+    Naming,
+    TextFormat,
+    as_typed,
+)
 from fairpc.cli._screen import Screen, print_json, say
-from fairpc.cli._tables import about, check_output, client_of, is_large, opened
+from fairpc.cli._tables import about, check_output, client_of, display_names, is_large, opened
 from fairpc.core import (
+    ContradictionWarning,
     DroppedWarning,
     InterruptedWarning,
     LearningError,
@@ -33,7 +40,6 @@ from fairpc.core import (
 from fairpc.data import Warned
 
 if TYPE_CHECKING:
-    from fairpc.data import TableCoding
     from fairpc.models import FittedModel
 
 
@@ -42,14 +48,18 @@ def fit(
     roles: ColumnOptions,
     output: Annotated[str, opt.output("The model file to write.")],
     learner: ModelOptions,
+    naming: Naming,
     text: TextFormat,
     keeping: Keeping,
     engine: Engine,
+    verbose: Annotated[
+        bool,
+        opt.option(None, "Also print how each column was read.", "--verbose", "-v"),
+    ] = False,
+    *,
     screen: Screen,
 ) -> None:
-    """Learn a model from a table of past decisions.
-
-    A line per column says how it was read, and sentences say what was learned.
+    """Learn a model from a table of past decisions, and say how its labels were altered.
 
     Example: fairpc fit loans.csv --label approved --sensitive sex -o loans.fairpc
     """
@@ -60,8 +70,9 @@ def fit(
     in_memory = learner.model == LATENT
     if in_memory:
         _refuse_streaming(keeping, engine)
-    warned, read = Warned(), list[Facts]()
+    warned = Warned()
     with opened(table, text) as files, client_of(engine) as client, about(files.source):
+        names = display_names(naming, files)
         large = engine.clustered or keeping != Keeping() or is_large(files)
         if (parted := large and not in_memory) and learner.equal_rates:
             raise OptionError(
@@ -75,13 +86,13 @@ def fit(
         model = estimator(learner, rows.roles, verbose=screen.shows_progress)
         began = perf_counter()
         with warned.watching(), _whole_or_nothing(keeping.checkpoint, screen):
+            if screen.prints_text:  # the verdict says it
+                warnings.simplefilter("ignore", ContradictionWarning)
             if in_memory:
                 _fit_classifiers(model, rows, screen)
             else:
-                if not screen.json:  # the table that follows says what is not used
+                if verbose:  # the table of columns says what is not used
                     warnings.simplefilter("ignore", DroppedWarning)
-                if screen.prints_text:
-                    model._on_coding = partial(_show_read, rows, read)
                 model.fit(rows.X, rows.y, sample_weight=rows.weights, **vars(keeping))
             rates = _equalised(model, rows, in_memory) if learner.equal_rates else {}
         seconds = perf_counter() - began
@@ -92,14 +103,14 @@ def fit(
     if screen.json:
         print_json(learned)
     elif screen.prints_text:
-        if in_memory:
-            show_read(learned)
-        show_learned(learned)
-        if any(shown["columns"] != learned["columns"] for shown in read):
-            say("The forest cuts numbers more finely than the table of columns says.")
+        shown = renamed(learned, names)
+        show_learned(shown)
+        if verbose:
+            show_columns(shown)
         say(group_is_input(model.coding_))
-        say(f"The model is in {output}.")
-        say(f"Next: fairpc audit {quote(output)} {quote(table)} -o report.html")
+        say(f"Model: {output} ({learned['model']}, {seconds:.1f} s)")
+        given = as_typed(text, naming)
+        say(f"Next: fairpc audit {quote(output)} {quote(table)}{given} -o report.html", "bold")
     screen.notes(warned)
 
 
@@ -182,17 +193,3 @@ def _whole_or_nothing(checkpoint: str | None, screen: Screen) -> Iterator[None]:
             if isinstance(ended, InterruptedWarning):
                 raise KeyboardInterrupt from None
             raise
-
-
-def _show_read(rows: LabelledTable, read: list[Facts], coding: TableCoding) -> None:
-    """Print what was read, before the fit begins; and keep it in ``read``."""
-    read.append(read_facts(coding, rows, coding.features))
-    try:
-        show_read(read[-1] | {"hints": list(rows.hints)})
-        sys.stdout.flush()
-    except (BrokenPipeError, SystemExit) as ended:
-        # Whoever read this has seen enough (``| head``); the model is wanted all the same. Rich
-        # makes an end of the program of it.
-        if not isinstance(ended.__context__ or ended, BrokenPipeError):
-            raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -35,6 +35,16 @@ EXCLUSIVE: Final = (
     ("numeric", "categorical"),
 )
 """Roles of which a column has one."""
+FAVOURABLE: Final = (
+    *("yes", "y", "true", "t", "1", "good", "positive", "favourable", "favorable"),
+    *("approve", "approved", "accept", "accepted", "admit", "admitted", "grant", "granted"),
+    *("hire", "hired", "offer", "offered", "award", "awarded", "pass", "passed", "selected"),
+    *("qualified", "eligible", "success", "successful"),
+)
+"""Classes that are known to be the favourable one; of other labels --positive says it."""
+BINARY: Final = frozenset({"-1", "0", "1"})
+MANY_CLASSES: Final = 20
+"""Labels of more classes have no favourable one that people could name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +87,24 @@ def labelled(
     if weight is not None:
         weights, rest = rest[weight].to_numpy(), rest.drop(exactly([weight]))
     counts, hints = frame.group_by(label).len(N_ROWS), tuple(_hints(rest, roles))
+    roles = replace(roles, positive=_favourable(counts, roles))
     return LabelledTable(files.source, roles, rest, y, counts, strata, weight, weights, hints)
+
+
+def _favourable(labels: pl.DataFrame, roles: ColumnOptions) -> str | None:
+    """The class that is meant by "positive": the one that is named, or the one known to be it."""
+    names = labels[roles.label].alias("").drop_nulls().unique().sort().to_list()
+    classes = {str(name): str(name).strip().lower().removesuffix(".0") for name in names}
+    if roles.positive is not None or not 2 <= len(classes) <= MANY_CLASSES:
+        return roles.positive  # what is odd about other labels the model says
+    known = [name for name, word in classes.items() if word in FAVOURABLE]
+    # A 1 beside a 2 may be either; beside 0 or -1 it is a yes.
+    if len(known) != 1 or (classes[known[0]] == "1" and not {*classes.values()} < BINARY):
+        raise TableError(
+            f"label {roles.label!r} has the classes {', '.join(map(repr, classes))}, and which one "
+            f"is favourable is not known: name it, such as --positive {quote(next(iter(classes)))}"
+        )
+    return known[0]
 
 
 def under_types(rows: LabelledTable) -> pl.DataFrame:
@@ -126,6 +153,7 @@ def streamed(
         opening = partial(file_table, client=client)
     source = opening(files, lambda frame: clean(frame).with_columns(types))
     hints = tuple(_hints(_typed(head, roles), roles))
+    roles = replace(roles, positive=_favourable(labels, roles))
     said = strata, weight, weight, hints
     return LabelledTable(files.source, roles, source, roles.label, labels, *said)
 

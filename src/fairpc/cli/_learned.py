@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from fairpc.cli._options import THRESHOLD
-from fairpc.cli._screen import grid, say
+from fairpc.cli._screen import Tone, grid, headline, say
 from fairpc.core import Floats, counted
 
 if TYPE_CHECKING:
@@ -17,18 +17,20 @@ if TYPE_CHECKING:
     from fairpc.models import FittedModel
 
 Facts = dict[str, Any]
+Names = Mapping[str, Mapping[str, str]]
+"""Column -> value -> what people call it."""
 
 FROM_SCORES: Final = "LatentDecision"
 DECIDING: Final = ("FairPC", "LatNB", FROM_SCORES)
 """Models with a latent fair decision."""
-WORDS: Final = {"hgb": "gradient boosting", "logistic": "logistic regression", "forest": "a forest"}
-"""What classifiers are called."""
 RATES_ALIKE: Final = 0.01
 """A difference of rates that is not spoken of."""
-MAX_SENTENCES: Final = 8
-"""Where groups or classes are many, the table says it better than as many sentences."""
-MAX_SHARES: Final = 4
-"""Groups up to which the table of strata has a column for each."""
+MAX_LINES: Final = 8
+"""Groups that have a line each; of more, --json has all."""
+SEEN: Final = 0.005
+"""A share that rounds to one of a hundred."""
+WHO: Final = ("deserved", "did not deserve")
+SURE: Final = "95% confidence, if the assumptions hold"
 
 
 def facts(model: FittedModel, rows: LabelledTable, seconds: float) -> Facts:
@@ -38,7 +40,7 @@ def facts(model: FittedModel, rows: LabelledTable, seconds: float) -> Facts:
         features = model.estimators_[0][0].encoding_
     return {
         "model": type(model).__name__,
-        **read_facts(model.coding_, rows, features),
+        **_read(model.coding_, rows, features),
         "learned": _learned(model),
         "thresholds": _thresholds(model),
         **_how(model),
@@ -56,7 +58,7 @@ def _thresholds(model: FittedModel) -> dict[str, float]:
     return dict(zip(model.coding_.group_names, values, strict=True))
 
 
-def read_facts(coding: TableCoding, rows: LabelledTable, features: Encoding) -> Facts:
+def _read(coding: TableCoding, rows: LabelledTable, features: Encoding) -> Facts:
     """What was read, as plain data."""
     *counts, missing = rows.label_counts(coding.labels)
     return {
@@ -69,7 +71,6 @@ def read_facts(coding: TableCoding, rows: LabelledTable, features: Encoding) -> 
             "counts": counts,
             "missing": missing,
             "positive": str(coding.labels.classes[coding.labels.positive]),
-            "positive_chosen": rows.roles.positive is not None,
         },
         "groups": {
             "columns": list(coding.groups.column_names),
@@ -138,7 +139,7 @@ def _learned(model: FittedModel) -> Facts:
         "contradiction": account.contradiction,
         "no_difference": account.no_difference if latent else "",
         "sentences": list(account.sentences) if latent and not model.warnings_ else [],
-        "strata": strata_facts(model),
+        "strata": _strata(model),
     }
 
 
@@ -168,179 +169,8 @@ def _cells(mechanism: Floats, classes: Sequence[str], **of: Sequence[str]) -> li
     ]
 
 
-def show_read(facts: Mapping[str, Any]) -> None:
-    """Print what was read: the columns, the label and the groups."""
-    columns, label, groups = facts["columns"], facts["label"], facts["groups"]
-    size = f"{counted(facts['rows'], 'row')}, {counted(len(columns), 'column')}"
-    say(f"{facts['table']}: {size}\n", "bold")
-    grid(("column", "what was done"), [(c["column"], c["done"]) for c in columns], right=False)
-    classes = zip(label["classes"], label["counts"], strict=True)
-    say(f"Label {label['column']!r}: {_sizes(classes, label['missing'])}")
-    why = "as asked" if label["positive_chosen"] else "the last one; choose with --positive"
-    say(f"Positive class: {label['positive']} ({why})", "bold")
-    names = " × ".join(map(repr, groups["columns"]))
-    say(f"Groups by {names}: {_sizes(groups['rows'].items(), groups['missing'])}")
-    if groups["small"]:
-        say(f"Few rows, read with care: {', '.join(groups['small'])}")
-    for hint in facts["hints"]:
-        say(f"Hint: {hint}")
-    say()
-
-
-def _sizes(sizes: Iterable[tuple[str, int]], missing: int) -> str:
-    """Rows of each class or group, and those without one, which are kept and summed over."""
-    unknown = f"; not known in {counted(missing, 'row')}" if missing else ""
-    return ", ".join(f"{name} ({n:,})" for name, n in sizes) + unknown
-
-
-def show_learned(learned: Mapping[str, Any]) -> None:
-    """Print the rates and the mechanism: what labels leave possible, then the point."""
-    model, facts = learned["model"], learned["learned"]
-    say(f"{model} in {learned['seconds']:.1f} s: {_how_learned(learned)}", "bold")
-    positive, strata = learned["label"]["positive"], facts["strata"]
-    _show_rate(model, facts, positive)
-    if strata is not None:
-        show_strata(strata, positive)
-    say()
-    cells, classes = facts["mechanism"], learned["label"]["classes"]
-    if not cells:
-        return
-    if facts["contradiction"]:
-        say(f"Nothing is said about altered labels. {facts['contradiction']}")
-    elif "lower" in cells[0]:
-        if facts["no_difference"]:
-            say(facts["no_difference"])
-        _show_ranges(cells, strata)
-    else:
-        _show_points(facts, classes)
-    if strata is not None and strata["stratum_mechanism"] and not facts["contradiction"]:
-        say("In each stratum, P(D | Df, S, stratum):\n")
-        _show_mechanism(strata["stratum_mechanism"], classes, ("stratum", "group"))
-    _show_thresholds(learned["thresholds"], learned.get("selection_rates", {}), positive)
-    _show_assumptions(strata, facts["delta"])
-
-
-def _show_rate(model: str, facts: Mapping[str, Any], positive: str) -> None:
-    """Print the fair rate: its range, where one is known, and the point."""
-    tied = ", the same in every group under the model" if model != "TwoNB" else ""
-    if facts["strata"] is not None or facts["delta"]:
-        tied = " in the whole table"
-    say(f"P({facts['decision']} = {positive}) = {facts['decision_rate'][positive]:.3f}{tied}")
-    if facts["delta"]:
-        each = (f"{rates[positive]:.3f} in {g}" for g, rates in facts["decision_rates"].items())
-        where = "" if facts["strata"] is None else ", within strata"
-        say(f"By group: {', '.join(each)}; they may differ by {facts['delta']:.3g}{where}.")
-    possible = facts["positive_rate_set"]
-    if possible is not None and not facts["contradiction"]:
-        say(
-            f"Held-out labels leave {possible['lower']:.3f} to {possible['upper']:.3f} possible "
-            f"({possible['level']:.0%} confidence); the point is a convention."
-        )
-
-
-def _show_ranges(cells: Sequence[Mapping[str, Any]], strata: Mapping[str, Any] | None) -> None:
-    """Print a row per group and decision: how often another label was recorded."""
-    where, point = "", "the point is a convention"
-    if strata is not None and strata["mechanism"] == "within":
-        where, point = " in any stratum", f"{point}, here the mean over strata"
-    elif strata is not None:
-        where = ", in all strata alike"
-    lines = [
-        (
-            cell["group"],
-            cell["decision"],
-            cell["label"],
-            _between(cell["lower"], cell["upper"], ".1%"),
-            _between(cell["estimated_labels_lower"], cell["estimated_labels_upper"], ",.0f"),
-            f"{cell['probability']:.1%}",
-        )
-        for cell in cells
-        if cell["label"] != cell["decision"]
-    ]
-    say(f"How often the recorded label is not the fair decision{where} (95% confidence):\n")
-    heads = "group", "fair decision", "recorded", "share", "labels", "point"
-    grid(heads, lines)
-    say(f"The range is what the labels leave possible; {point}.")
-
-
-def _between(low: float, high: float, digits: str) -> str:
-    """A range of shares or of labels, whole where its ends print alike."""
-    ends = format(low, digits), format(high, digits)
-    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
-
-
-def _show_points(facts: Mapping[str, Any], classes: Sequence[str]) -> None:
-    """Print the mechanism of a model whose ranges are not known."""
-    which, strata = "", facts["strata"]
-    if strata is not None:
-        own = strata["mechanism"] == "within"
-        which = ", the mean over strata" if own else ", in all strata alike"
-    say(f"How labels depend on the fair decision Df and the group, P(D | Df, S){which}:\n")
-    _show_mechanism(facts["mechanism"], classes, ("group",))
-    if len(facts["sentences"]) <= MAX_SENTENCES:
-        for sentence in facts["sentences"]:
-            say(sentence)
-
-
-def _show_assumptions(strata: Mapping[str, Any] | None, delta: float) -> None:
-    within, through = "", "Df and S"
-    independent = "Df does not depend on S"
-    if delta:
-        independent = f"rates of Df differ by at most {delta:.3g} between groups"
-    if strata is not None:
-        within = " within strata"
-        through = "Df, S and the stratum" if strata["mechanism"] == "within" else through
-    say(
-        f"\nThis is what the model learned under its assumptions: {independent}"
-        f"{within}, and D depends on the features only through {through}.\nThe data may "
-        "contradict them: `fairpc audit` looks closer."
-    )
-
-
-def _show_thresholds(
-    thresholds: Mapping[str, float], rates: Mapping[str, float], positive: str
-) -> None:
-    """Print what the decision takes, where that is not the usual, and whom it favours."""
-    different = dict.fromkeys(thresholds.values())
-    if len(different) > 1:
-        each = ", ".join(f"{value:.3f} for {group}" for group, value in thresholds.items())
-        say(f"\nThe decision is {positive} above these scores: {each}.")
-    elif different and THRESHOLD not in different:
-        say(f"\nThe decision is {positive} above a score of {next(iter(different)):.3f}.")
-    if rates:
-        each = ", ".join(f"{rate:.1%} of {group}" for group, rate in rates.items())
-        why = ""
-        if max(rates.values()) - min(rates.values()) > RATES_ALIKE:
-            why = " They are not equal, because many rows have the same score."
-        say(f"In this table it is {positive} for {each}.{why}")
-
-
-def _show_mechanism(
-    cells: Sequence[Mapping[str, Any]], classes: Sequence[str], named: Sequence[str]
-) -> None:
-    """Print a row per group and decision, a column per label."""
-    rows = [cells[i : i + len(classes)] for i in range(0, len(cells), len(classes))]
-    lines = [
-        (
-            *(row[0][name] for name in (*named, "decision")),
-            *(f"{c['probability']:.3f}" for c in row),
-        )
-        for row in rows
-    ]
-    grid((*named, "Df", *(f"D = {c}" for c in classes)), lines)
-
-
-def _how_learned(facts: Mapping[str, Any]) -> str:
-    if "classifier" in facts:
-        twice = ", then Df behind the labels" if facts["twice"] else ""
-        return f"{WORDS[facts['classifier']]}, {counted(facts['folds'], 'fold')}{twice}"
-    end = "" if facts["converged"] else "; it stopped at the limit before it converged"
-    steps = counted(facts["iterations"], "iteration")
-    return f"{steps} of EM{end}; log-likelihood per row {facts['log_likelihood_per_row']:.4f}"
-
-
-def strata_facts(model: FittedModel) -> Facts | None:
-    """Within what Df is independent of S, and its rates there and by group; None without strata."""
+def _strata(model: FittedModel) -> Facts | None:
+    """Within what groups have the same fair rate, and these rates; None without strata."""
     strata = model._fair().strata
     if not strata:
         return None
@@ -374,28 +204,171 @@ def strata_facts(model: FittedModel) -> Facts | None:
     }
 
 
-def show_strata(strata: Mapping[str, Any], positive: str) -> None:
-    """Print P(Df | stratum), and what the mix of strata makes of it in each group."""
-    names, each = " × ".join(map(repr, strata["columns"])), strata["strata"]
-    if strata["delta"]:
-        say(f"Strata by {names}: within each of {len(each)}, rates of groups are kept near.\n")
-    else:
-        say(
-            f"Strata by {names}: within each of {len(each)}, Df is independent of S under the "
-            "model.\nIn the whole table it need not be: the rates of the groups differ by their "
-            "mix of strata alone.\n"
+def renamed(learned: Mapping[str, Any], names: Names) -> Facts:
+    """The facts, with classes and groups under the names that people gave them."""
+    words = dict(names.get(learned["label"]["column"], {}))
+    if len(learned["groups"]["columns"]) == 1:
+        words |= names.get(learned["groups"]["columns"][0], {})
+
+    def of(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {words.get(name, name): of(inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [of(inner) for inner in value]
+        return words.get(value, value) if isinstance(value, str) else value
+
+    parts = ("label", "groups", "learned", "thresholds", "selection_rates")
+    return dict(learned) | {name: of(learned[name]) for name in parts if words and name in learned}
+
+
+def show_learned(learned: Mapping[str, Any]) -> None:
+    """Print what was found, a line per group, and what was read."""
+    label, groups = learned["label"], learned["groups"]
+    (tone, verdict), lines = verdict_of(learned)
+    headline(verdict, tone)
+    for line in lines:
+        say(f"  {line}")
+    classes = zip(label["classes"], label["counts"], strict=True)
+    say(
+        f"Read {counted(learned['rows'], 'row')} of {learned['table']}; {label['column']!r}: "
+        f"{_sizes(classes, label['missing'])}; favourable: {label['positive']!r}"
+    )
+    by = " × ".join(map(repr, groups["columns"]))
+    say(f"Groups by {by}: {_sizes(groups['rows'].items(), groups['missing'])}")
+    if groups["small"]:
+        say(f"Few rows, read with care: {', '.join(groups['small'])}")
+    for hint in learned["hints"]:
+        say(f"Hint: {hint}")
+    _show_thresholds(learned["thresholds"], learned.get("selection_rates", {}), label["positive"])
+
+
+def verdict_of(learned: Mapping[str, Any]) -> tuple[tuple[Tone, str], list[str]]:
+    """The finding in a sentence, a line per group, and the fair rate."""
+    found, lines = learned["learned"], list[str]()
+    if not (found["contradiction"] or learned["warnings"]):
+        lines = [*_group_lines(learned), _fair_rate(learned)]
+    return _verdict(learned), lines
+
+
+def _verdict(learned: Mapping[str, Any]) -> tuple[Tone, str]:
+    """The finding in a sentence, and whether it is good news."""
+    found = learned["learned"]
+    if found["decision"] == "D":
+        return "plain", f"{learned['model']} has no fair decision: it describes recorded labels."
+    if found["contradiction"]:
+        return "bad", f"Nothing is said about altered labels. {found['contradiction']}"
+    if learned["warnings"]:
+        return "warn", "The fit check failed (see the notes): nothing is said about altered labels."
+    if found["no_difference"]:
+        return "good", found["no_difference"]
+    if "lower" not in found["mechanism"][0]:
+        return (
+            "plain",
+            "A point for each rate, without a range: `fairpc audit` says how sure it is.",
         )
-    groups = strata["group_decision_rate"]
-    shown = list(groups) if len(groups) <= MAX_SHARES else []
-    lines = [
-        (
-            stratum["stratum"],
-            f"{stratum['decision_rate'][positive]:.3f}",
-            *(f"{stratum['share_of_group'][group]:.3f}" for group in shown),
-        )
-        for stratum in each
-    ]
-    heads = (f"share of {group}" for group in shown)
-    grid(("stratum", f"P(Df = {positive} | stratum)", *heads), lines)
-    rates = [(group, f"{rate[positive]:.3f}") for group, rate in groups.items()]
-    grid(("group", f"P(Df = {positive} | group)"), rates)
+    positive = learned["label"]["positive"]
+    for cells, who in zip(_off_diagonal(learned), WHO, strict=True):
+        worst = max(cells, key=lambda cell: cell["lower"])
+        best = min(cells, key=lambda cell: cell["upper"])
+        if worst["lower"] > best["upper"]:
+            return "warn", (
+                f"The labels are biased ({SURE}): of those who {who} {positive}, more were "
+                f"recorded {worst['label']} among {worst['group']} than among {best['group']}."
+            )
+    return "plain", f"The labels do not say whose were altered: the ranges overlap ({SURE})."
+
+
+def _off_diagonal(learned: Mapping[str, Any]) -> tuple[list[Facts], list[Facts]]:
+    """Cells of two classes: the favourable decision recorded as the other; and the reverse."""
+    positive = learned["label"]["positive"]
+    cells = [c for c in learned["learned"]["mechanism"] if c["label"] != c["decision"]]
+    return (
+        [c for c in cells if c["decision"] == positive],
+        [c for c in cells if c["decision"] != positive],
+    )
+
+
+def _group_lines(learned: Mapping[str, Any]) -> Iterator[str]:
+    """How often the label of each group is not the fair decision: the range, and the point."""
+    cells = learned["learned"]["mechanism"]
+    if len(learned["label"]["classes"]) > 2:
+        for group in list(dict.fromkeys(cell["group"] for cell in cells))[:MAX_LINES]:
+            own = [cell for cell in cells if cell["group"] == group]
+            kept = sum(c["estimated_labels"] for c in own if c["label"] == c["decision"])
+            share = kept / max(sum(c["estimated_labels"] for c in own), 1)
+            yield f"{group}: {100 * share:.0f} of 100 labels are the fair decision"
+        return
+    missed, granted = _off_diagonal(learned)
+    # The reverse is said where it surely happened.
+    shown = [missed, granted] if any(c.get("lower", 0.0) > SEEN for c in granted) else [missed]
+    for cells, who in zip(shown, WHO, strict=False):
+        for cell in cells[:MAX_LINES]:
+            yield (
+                f"{cell['group']}: of those who {who} {learned['label']['positive']}, "
+                f"{_of_a_hundred(cell)} were recorded {cell['label']}{_convention(cell)}"
+            )
+        if len(cells) > MAX_LINES:
+            yield f"… and {len(cells) - MAX_LINES} more groups: see --json"
+
+
+def _of_a_hundred(cell: Mapping[str, Any]) -> str:
+    """A range of shares, or the point where there is none, as so many of a hundred."""
+    ends = [cell.get("lower", cell["probability"]), cell.get("upper", cell["probability"])]
+    digits = 1 if SEEN / 10 < ends[1] < 2 * SEEN else 0
+    low, high = (f"{100 * end:.{digits}f}" for end in ends)
+    return f"{low} of 100" if low == high else f"{low} to {high} of 100"
+
+
+def _convention(cell: Mapping[str, Any]) -> str:
+    return f" (point: {100 * cell['probability']:.0f}, by convention)" if "lower" in cell else ""
+
+
+def _fair_rate(learned: Mapping[str, Any]) -> str:
+    """The fair rate: its range, where one is known, and the point."""
+    found, strata = learned["learned"], learned["learned"]["strata"]
+    positive, possible = learned["label"]["positive"], found["positive_rate_set"]
+    rate = {"probability": found["decision_rate"][positive]}
+    if possible is not None:
+        rate |= {"lower": possible["lower"], "upper": possible["upper"]}
+    what = "Fair rate" if found["decision"] == "Df" else "Rate"
+    said = f"{what} of {positive}: {_of_a_hundred(rate)}{_convention(rate)}"
+    if found["delta"]:
+        rates = found["decision_rates"].items()
+        each = ", ".join(f"{100 * of[positive]:.0f} in {group}" for group, of in rates)
+        said += f"; by group {each}, which may differ by {100 * found['delta']:.3g} points"
+    if strata is not None:
+        by = " × ".join(map(repr, strata["columns"]))
+        equal = "near each other" if strata["delta"] else "equal"
+        return f"{said}, in the whole table; {equal} between groups within strata of {by} only"
+    return said if found["delta"] or learned["model"] == "TwoNB" else f"{said}, in every group"
+
+
+def _sizes(sizes: Iterable[tuple[str, int]], missing: int) -> str:
+    """Rows of each class or group, and those without one, which are kept and marginalised."""
+    unknown = f"; not known in {counted(missing, 'row')}" if missing else ""
+    return ", ".join(f"{name} ({n:,})" for name, n in sizes) + unknown
+
+
+def _show_thresholds(
+    thresholds: Mapping[str, float], rates: Mapping[str, float], positive: str
+) -> None:
+    """Print what the decision takes, where that is not the usual, and whom it favours."""
+    different = dict.fromkeys(thresholds.values())
+    if len(different) > 1:
+        each = ", ".join(f"{value:.3f} for {group}" for group, value in thresholds.items())
+        say(f"The decision is {positive} above these scores: {each}.")
+    elif different and THRESHOLD not in different:
+        say(f"The decision is {positive} above a score of {next(iter(different)):.3f}.")
+    if rates:
+        each = ", ".join(f"{rate:.1%} of {group}" for group, rate in rates.items())
+        why = ""
+        if max(rates.values()) - min(rates.values()) > RATES_ALIKE:
+            why = " They are not equal, because many rows have the same score."
+        say(f"In this table it is {positive} for {each}.{why}")
+
+
+def show_columns(learned: Mapping[str, Any]) -> None:
+    """Print how each column was read."""
+    say()
+    columns = [(c["column"], c["done"]) for c in learned["columns"]]
+    grid(("column", "how it was read"), columns, right=False)

@@ -1,18 +1,21 @@
 """Options of the commands, each declared once: its name, type, bounds, default and help.
 
 Options that go together are a record. ``declared`` lets a command take such a record where Typer
-knows single options only.
+knows single options only, and puts each option into its panel of the help.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from copy import copy
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, cleandoc, signature
 from math import isfinite
-from typing import Annotated, Any, Final, Literal, get_type_hints
+from shlex import quote
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from fairpc.cli._screen import log_to
 from fairpc.core import OptionError
@@ -25,7 +28,7 @@ def argument(metavar: str, text: str) -> Any:
 
 def option(metavar: str | None, text: str, *names: str, **more: Any) -> Any:
     """What a command is given by name; flags have no ``metavar``."""
-    return typer.Option(*names, metavar=metavar, help=text, **more)
+    return typer.Option(*names, metavar=metavar or " ", help=text, **more)
 
 
 def output(text: str) -> Any:
@@ -37,59 +40,30 @@ Table = Annotated[
     str,
     argument(
         "TABLE",
-        "CSV, TSV, Parquet or Feather file; a folder or pattern of such; a sheet of a workbook "
+        "A CSV, TSV, Parquet or Feather file; a folder or pattern of such; a sheet of a workbook "
         "(book.xlsx::Loans); or - for stdin.",
     ),
 ]
 ModelFile = Annotated[str, argument("MODEL", "A file that fit wrote.")]
 AnswersFile = Annotated[
-    str | None,
-    option("FILE", "What people have to state, in TOML; `fairpc file answers` writes the form."),
+    str | None, option("FILE", "What people state, in TOML: see `fairpc document answers`.")
 ]
 ReviewedFiles = Annotated[
-    list[str] | None,
-    option("FILE", "Rows that `fairpc review` drew, with answers; may be repeated, one per batch."),
+    list[str] | None, option("FILE", "Rows that `fairpc review` drew, with answers, by batch.")
 ]
 Structure = Annotated[
-    str,
-    option(
-        "NAME",
-        "auto chooses on held-out rows; forest holds Df to the label; strudel is the paper's; "
-        "chow-liu is one tree.",
-    ),
+    str, option("NAME", "auto, chosen on held-out rows; forest, strudel (the paper's), chow-liu.")
 ]
 Bins = Annotated[
-    int | None,
-    option(
-        "N",
-        "Approximate bins per numeric column; 8, or 32 for a forest.",
-        "--bins",
-        min=2,
-        max=1000,
-    ),
+    int | None, option("N", "Approximate bins per numeric column.", "--bins", min=2, max=1000)
 ]
 Seed = Annotated[int, option("N", "Random seed.", "--seed", min=0, max=2**32 - 1)]
 MaxMemory = Annotated[
-    str | None,
-    option(
-        "SIZE",
-        "Memory for rows, in bytes or text like 4GB. If rows need more, fit keeps them on disk, "
-        "and audit takes a sample.",
-    ),
+    str | None, option("SIZE", "Memory for rows, such as 4GB; beyond it, disk or a sample is used.")
 ]
-
-Weight = Annotated[
-    str | None,
-    option("COL", "A column of weights: how many people a row stands for. It is no feature."),
-]
-
+Weight = Annotated[str | None, option("COL", "How many people a row stands for; not a feature.")]
 AllowUnseen = Annotated[
-    list[str] | None,
-    option(
-        "COL",
-        "A column that may hold 20 values or more and none that was there at fit: all count as "
-        "missing. May be repeated; otherwise such a column is an error.",
-    ),
+    list[str] | None, option("COL", "A column that may hold new values alone: they are missing.")
 ]
 
 THRESHOLD: Final = 0.5
@@ -97,18 +71,57 @@ LATENT: Final = "latent"
 """The model that has a classifier."""
 OF_THE_FIT: Final = ("model", "classifier", "weight", "equal_rates")
 """Fields of ``ModelOptions`` that are no settings of a model."""
+PANELS: Final = {
+    "Columns": (
+        *("numeric", "categorical", "drop", "missing", "decimal", "weight", "name"),
+        *("delimiter", "encoding", "allow_unseen", "min_cell"),
+    ),
+    "Model": (
+        *("model", "classifier", "structure", "n_components", "n_bins", "bins", "numbers"),
+        *("monotone", "mechanism", "delta", "equal_mass", "mechanism_prior"),
+    ),
+    "Decisions": ("threshold", "equal_rates", "decide", "decide_as", "fail_over", "gap"),
+    "Resources": ("random_state", "seed", "checkpoint", "max_memory", "engine", "scheduler"),
+    "Output": ("verbose", "json", "quiet", "safe_csv", "all_digits"),
+}
+"""Panels of the help, by the parameters in them; what is in none stands first."""
 
 
 @dataclass(frozen=True)
 class TextFormat:
-    """How a text table is to be read, where that cannot be told from it."""
+    """How a text table is to be read, where that cannot be seen from it."""
 
-    delimiter: Annotated[
-        str | None, option("CHAR", "Character between values, or tab; detected by default.")
-    ] = None
-    encoding: Annotated[
-        str | None, option("NAME", "Encoding of a text file that is not UTF-8: cp1252, …")
-    ] = None
+    delimiter: Annotated[str | None, option("CHAR", "Between values; else detected.")] = None
+    encoding: Annotated[str | None, option("NAME", "Of text that is not UTF-8: cp1252, …")] = None
+
+
+@dataclass(frozen=True)
+class Naming:
+    """What values are called where people read of them."""
+
+    name: Annotated[
+        list[str], option("COL=VALUE:NAME", "What people call a value, such as deny=yes:refused.")
+    ] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for text in self.name:
+            column, _, rest = text.partition("=")
+            value, _, display = rest.partition(":")
+            if not (column and value and display.strip()):
+                raise OptionError(
+                    f"--name is {text!r}: give a column, one of its values and what that is "
+                    "called, such as --name deny=yes:refused"
+                )
+
+    @property
+    def names(self) -> dict[str, dict[str, str]]:
+        """Column -> value -> what it is called."""
+        found: dict[str, dict[str, str]] = {}
+        for text in self.name:
+            column, _, rest = text.partition("=")
+            value, _, display = rest.partition(":")
+            found.setdefault(column, {})[value] = display.strip()
+        return found
 
 
 @dataclass(frozen=True)
@@ -116,44 +129,30 @@ class ColumnOptions:
     """Which column is what, and what its values mean; of ``labels`` there is one."""
 
     labels: Annotated[
-        list[str], option("COL", "Column of the observed decision.", "--label", show_default=False)
+        list[str], option("COL", "Column of the recorded decision.", "--label", show_default=False)
     ]
     sensitive: Annotated[
         list[str],
-        option(
-            "COL",
-            "The sensitive attribute; may be repeated, several are crossed into groups.",
-            show_default=False,
-        ),
+        option("COL", "Sensitive attribute; several are crossed.", show_default=False),
     ]
     positive: Annotated[
-        str | None, option("CLASS", "The favourable class; by default the last in sorted order.")
+        str | None, option("CLASS", "The favourable class; yes, true, 1, approved, … are known.")
     ] = None
-    numeric: Annotated[
-        list[str], option("COL", "A column that holds numbers; may be repeated.")
-    ] = field(default_factory=list)
+    numeric: Annotated[list[str], option("COL", "A column that holds numbers.")] = field(
+        default_factory=list
+    )
     categorical: Annotated[
-        list[str],
-        option("COL", "A column of names, even if they look like numbers; may be repeated."),
+        list[str], option("COL", "A column of names, even if they look like numbers.")
     ] = field(default_factory=list)
-    drop: Annotated[list[str], option("COL", "A column to leave out; may be repeated.")] = field(
+    drop: Annotated[list[str], option("COL", "A column to leave out.")] = field(
         default_factory=list
     )
     missing: Annotated[
-        list[str],
-        option(
-            "TEXT",
-            "A value that means missing, such as '?'; may be repeated. Empty cells are always "
-            "missing.",
-        ),
+        list[str], option("TEXT", "A value that means missing, such as '?', besides empty cells.")
     ] = field(default_factory=list)
     decimal: Annotated[
         Literal[".", ","] | None,
-        option(
-            "MARK",
-            "The mark before decimals, . or , (1.234,50 has a comma); told by the values of each "
-            "column by default.",
-        ),
+        option("MARK", "Before decimals, . or ,; else detected."),
     ] = None
 
     def __post_init__(self) -> None:
@@ -190,70 +189,41 @@ class ModelOptions:
     """
 
     model: Annotated[
-        str,
-        option(
-            "NAME",
-            "FairPC, NLatPC, LatNB or TwoNB; or latent: Df from the scores of a classifier of the "
-            "label.",
-        ),
+        str, option("NAME", "FairPC, NLatPC, LatNB, TwoNB; or latent: from scores of a classifier.")
     ] = "FairPC"
     classifier: Annotated[
         Literal["hgb", "logistic", "forest"] | None,
-        option(
-            "NAME",
-            "With --model latent: hgb, gradient boosting (the default); logistic, logistic "
-            "regression; forest, a random forest.",
-        ),
+        option("NAME", "With --model latent: hgb, gradient boosting (default); logistic; forest."),
     ] = None
     structure: Structure = "auto"
     n_components: Annotated[
         int | None,
-        option(
-            "N",
-            "Circuits mixed in each P(x | Df, S); default: auto chooses.",
-            "--components",
-            min=1,
-            max=64,
-        ),
+        option("N", "Circuits that are mixed; else auto chooses.", "--components", min=1, max=64),
     ] = None
     n_bins: Bins = None
     numbers: Annotated[
-        Literal["density", "bins"],
-        option(
-            "NAME",
-            "What is known of a number: density, the number itself; or bins, only its bin.",
-        ),
+        Literal["density", "bins"], option("NAME", "Numbers as themselves (density), or as bins.")
     ] = "density"
     monotone: Annotated[
-        list[str],
-        option(
-            "COL",
-            "A numeric column in whose bins the rate of the positive label only rises, or only "
-            "falls; may be repeated.",
-        ),
+        list[str], option("COL", "A number with which the rate of the label only rises, or falls.")
     ] = field(default_factory=list)
     given: Annotated[
         list[str],
         option(
             "COL",
-            "A column that may rightly matter: Df is then independent of the group within each of "
-            "its values (a stratum), not in the whole table. May be repeated; several are crossed.",
+            "A legitimate factor: groups then have the same fair rate within each of its values (a "
+            "stratum), not in the whole table. Several are crossed.",
         ),
     ] = field(default_factory=list)
     mechanism: Annotated[
         Literal["shared", "within"],
-        option(
-            "NAME",
-            "With --given: shared, labels are altered alike in all strata of a group; within, each "
-            "stratum has a P(D | Df, S) of its own.",
-        ),
+        option("NAME", "With --given: labels are altered alike in all strata (shared), or within."),
     ] = "shared"
     delta: Annotated[
         float,
         option(
-            "DIFFERENCE",
-            "By how much P(Df) of two groups may differ, such as .05; 0: Df is independent of the "
-            "group.",
+            "GAP",
+            "By how much the fair rates of groups may differ, such as .05.",
             "--rates-may-differ",
             min=0.0,
             max=1.0,
@@ -261,28 +231,14 @@ class ModelOptions:
     ] = 0.0
     weight: Weight = None
     equal_mass: Annotated[
-        bool,
-        option(
-            None,
-            "Give Df the same mass in the training rows of every group, by a shift in each update "
-            "of EM; not in the paper, and the likelihood may fall.",
-            "--equal-mass",
-        ),
+        bool, option(None, "Tie the fair rates of the training rows, too.", "--equal-mass")
     ] = False
     threshold: Annotated[
-        float,
-        option(
-            "P", "P(Df = positive class) above which the decision is positive.", min=0.0, max=1.0
-        ),
+        float, option("P", "Score above which the decision is favourable.", min=0.0, max=1.0)
     ] = THRESHOLD
     equal_rates: Annotated[
         bool,
-        option(
-            None,
-            "Give each group a threshold of its own, so that the positive decision is equally "
-            "frequent in all of them in this table, as nearly as equal scores allow.",
-            "--equal-rates",
-        ),
+        option(None, "A threshold for each group: equal shares of this table.", "--equal-rates"),
     ] = False
     random_state: Seed = 0
 
@@ -324,8 +280,7 @@ class Keeping:
     """What of a long fit is kept on disk."""
 
     checkpoint: Annotated[
-        str | None,
-        option("FILE", "Saves the fit in a file: if it is stopped, the same command resumes it."),
+        str | None, option("FILE", "Keeps the fit: if it is stopped, the same command resumes it.")
     ] = None
     max_memory: MaxMemory = None
 
@@ -335,17 +290,10 @@ class Engine:
     """Who reads a table and does the work: this process, or workers of Dask."""
 
     engine: Annotated[
-        Literal["local", "dask"],
-        option(
-            "NAME", "local, or dask: workers read the table and do the work, here or on a cluster."
-        ),
+        Literal["local", "dask"], option("NAME", "Who does the work: local, or dask, a cluster.")
     ] = "local"
     scheduler: Annotated[
-        str | None,
-        option(
-            "ADDRESS",
-            "Of a Dask scheduler, such as tcp://10.0.0.1:8786. Default: processes on this machine.",
-        ),
+        str | None, option("ADDRESS", "Of Dask, such as tcp://10.0.0.1:8786; else on this machine.")
     ] = None
 
     def __post_init__(self) -> None:
@@ -361,45 +309,24 @@ class Engine:
 class DecisionOptions:
     """Decisions of any model as columns of a table; without them a model of fairpc decides."""
 
+    PANEL: ClassVar = "Decisions of any model: TABLE alone, without MODEL"
     decision: Annotated[
         str | None,
-        option(
-            "COL",
-            "Audit a column of decisions, of whatever made them: give TABLE alone, no MODEL. The "
-            "rows must not have trained what decides.",
-        ),
+        option("COL", "Decisions, of whatever made them; not trained on these rows."),
     ] = None
-    score: Annotated[
-        str | None,
-        option("COL", "With --decision: the scores, 0 to 1, that the decisions came from."),
-    ] = None
+    score: Annotated[str | None, option("COL", "The scores, 0 to 1, that they came from.")] = None
     sensitive: Annotated[
-        list[str],
-        option(
-            "COL",
-            "With --decision: the sensitive attribute; may be repeated, several are crossed.",
-        ),
+        list[str], option("COL", "The sensitive attribute; several are crossed.")
     ] = field(default_factory=list)
     positive: Annotated[
-        str | None,
-        option(
-            "CLASS",
-            "With --decision: the favourable class of label and decision; by default the last "
-            "in sorted order.",
-        ),
+        str | None, option("CLASS", "The favourable class; yes, true, 1, approved, … are known.")
     ] = None
     given: Annotated[
-        list[str],
-        option(
-            "COL",
-            "With --decision: a column that may rightly matter; gaps are also given between people "
-            "who are alike in it. May be repeated.",
-        ),
+        list[str], option("COL", "A legitimate factor: gaps between people alike in it, too.")
     ] = field(default_factory=list)
-    drop: Annotated[
-        list[str],
-        option("COL", "With --decision: a column to leave out; may be repeated."),
-    ] = field(default_factory=list)
+    drop: Annotated[list[str], option("COL", "A column to leave out.")] = field(
+        default_factory=list
+    )
 
     def __post_init__(self) -> None:
         set_ = [each.name for each in fields(self) if getattr(self, each.name)]
@@ -418,8 +345,7 @@ class Limit:
         float | None,
         option(
             "GAP",
-            "End with exit code 1 if the upper bound of the gap between groups is larger, or if "
-            "these rows cannot tell.",
+            "Exit code 1 if the gap between groups may be larger, or these rows cannot tell.",
             min=0.0,
             max=1.0,
         ),
@@ -451,7 +377,7 @@ def declared(run: Callable[..., None]) -> Callable[..., None]:
             records[parameter.name] = parameter.annotation
             options += _options(parameter.annotation)
         else:
-            options.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+            options.append(_placed(parameter.replace(kind=Parameter.KEYWORD_ONLY)))
 
     def call(**given: Any) -> None:
         made = {
@@ -461,9 +387,10 @@ def declared(run: Callable[..., None]) -> Callable[..., None]:
         log_to(made["screen"])
         run(**given, **made)
 
-    call.__doc__ = run.__doc__
-    # Help lists what must be given first.
-    options.sort(key=lambda each: each.default is not Parameter.empty)
+    paragraphs = cleandoc(run.__doc__ or "").split("\n\n")
+    call.__doc__ = "\n\n".join(" ".join(each.split()) for each in paragraphs)
+    # Help lists what must be given first, and panels in their order.
+    options.sort(key=lambda each: (each.default is not Parameter.empty, _place(each)))
     call.__signature__ = Signature(options)  # type: ignore[attr-defined]
     call.__annotations__ = {}
     return call
@@ -473,12 +400,28 @@ def _options(record: Any) -> Iterator[Parameter]:
     types = get_type_hints(record, include_extras=True)
     for each in fields(record):
         default = _default(each)
-        yield Parameter(
+        made = Parameter(
             each.name,
             Parameter.KEYWORD_ONLY,
             default=Parameter.empty if default is MISSING else default,
             annotation=types[each.name],
         )
+        yield _placed(made, getattr(record, "PANEL", None))
+
+
+def _place(parameter: Parameter) -> int:
+    panel = parameter.annotation.__metadata__[0].rich_help_panel
+    return [None, DecisionOptions.PANEL, *PANELS].index(panel)
+
+
+def _placed(parameter: Parameter, panel: str | None = None) -> Parameter:
+    """An option in its panel of the help, which says where it may be repeated."""
+    name = parameter.name
+    kind, info = parameter.annotation.__origin__, copy(parameter.annotation.__metadata__[0])
+    info.rich_help_panel = panel or next((p for p, some in PANELS.items() if name in some), None)
+    if list[str] in (kind, *get_args(kind)) and isinstance(info, OptionInfo) and name != "labels":
+        info.help = f"{info.help} May be repeated."
+    return parameter.replace(annotation=Annotated[kind, info])
 
 
 def _default(of: Field[Any]) -> Any:
@@ -490,3 +433,16 @@ def flag(record: type, name: str) -> str:
     # Typer keeps the first name where a default would be.
     declared = get_type_hints(record, include_extras=True)[name].__metadata__[0].default
     return declared if isinstance(declared, str) else f"--{name.replace('_', '-')}"
+
+
+def as_typed(*records: Any) -> str:
+    """What was given of some records, as it is typed, with a space before each option."""
+    words = ""
+    for record in records:
+        for each in fields(record):
+            value, name = getattr(record, each.name), flag(type(record), each.name)
+            if value == _default(each) or value is None:
+                continue
+            for one in value if isinstance(value, list) else [value]:
+                words += f" {name}" if one is True else f" {name} {quote(str(one))}"
+    return words

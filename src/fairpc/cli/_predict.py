@@ -1,5 +1,5 @@
-"""``fairpc predict``, ``query``, ``explain`` and ``export``: what a model says about the rows of a
-table, about a question, about one person; and the same as a file that does without fairpc.
+"""``fairpc predict``, ``query`` and ``export``: what a model says about the rows of a table and
+about a question; and the same as a file that does without fairpc.
 
 A table is streamed, however long it is.
 """
@@ -21,29 +21,25 @@ from fairpc.cli._screen import Screen, grid, print_json, say
 from fairpc.cli._tables import (
     STDOUT,
     about,
-    answers_of,
-    check_document,
     check_output,
-    column,
-    deliver,
     evidence,
     loaded,
     note_absent,
     opened,
     ready,
-    refuse_both,
     target_of,
     unseen_columns,
 )
-from fairpc.core import NotAnsweredError, OptionError, TableError, counted
+from fairpc.core import Floats, NotAnsweredError, OptionError, TableError, counted
 from fairpc.data import TableFiles, Warned, format_of, write_table
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from fairpc.auditing import Answers, Reasons
     from fairpc.models import Answer, FittedModel, Query, Report
 
+DIGITS: Final = 6
+"""Of scores in files."""
 BATCH: Final = 50_000
 """Rows in memory at a time; a few batches are on their way at once."""
 
@@ -64,12 +60,7 @@ def predict(
     ],
     bounds: Annotated[
         bool,
-        opt.option(
-            None,
-            "Append p_df_lower and p_df_upper, too: the P(Df = positive class) that the labels "
-            "leave possible.",
-            "--bounds",
-        ),
+        opt.option(None, "Append p_df_lower and p_df_upper, which labels leave.", "--bounds"),
     ] = False,
     decide: Annotated[
         bool, opt.option(None, "Append the column 'decision', too.", "--decide")
@@ -79,23 +70,23 @@ def predict(
     ] = None,
     safe_csv: Annotated[
         bool,
-        opt.option(
-            None,
-            "Write ' before text that begins with = + - @, a tab or a carriage return, which a "
-            "spreadsheet would take for a formula.",
-            "--safe-csv",
-        ),
+        opt.option(None, "Write ' before text that a spreadsheet would compute.", "--safe-csv"),
+    ] = False,
+    all_digits: Annotated[
+        bool,
+        opt.option(None, f"Write scores with all digits, not {DIGITS}.", "--all-digits"),
     ] = False,
     allow_unseen: opt.AllowUnseen = None,
     *,
     text: opt.TextFormat,
     screen: Screen,
 ) -> None:
-    """Append P(Df = class) to every row of a table.
+    """Append the probability of each fair decision to every row of a table.
 
     The columns are called p_df_<class>. The table is streamed: it may be larger than memory.
-    The output appears whole or not at all. Empty cells are summed out, exactly; a model of
-    --model latent takes them as its classifier does. Of models without Df it is P(D = class).
+    The output appears whole or not at all. Empty cells are marginalised, exactly; a model of
+    --model latent takes them as its classifier does. Of models without a fair decision it is the
+    probability of the recorded label.
 
     Example: fairpc predict loans.fairpc new.parquet -o scored.parquet
     """
@@ -125,11 +116,12 @@ def predict(
         if absent:
             screen.note(
                 f"{files.source} has no column {absent[0]!r}, the sensitive attribute: the group "
-                "is summed out, and equal mean scores are then not guaranteed even under the model"
+                "is marginalised, and equal mean scores are not guaranteed, even under the model"
             )
         added = _new_columns(model, files, bounds, decision)
         unseen = unseen_columns(model, files, allow_unseen, screen)
-        scored = Scored(model, files, added, bounds, decision, unseen)
+        digits = None if all_digits else DIGITS
+        scored = Scored(model, files, added, bounds, decision, unseen, digits)
         with files.reading():
             rows, total = files.scan(), 0
             # A row, not the schema alone: what polars cannot read is the table's fault.
@@ -160,7 +152,7 @@ def predict(
         screen.note(
             f"{counted(scored.rows, 'row')} written to "
             f"{'stdout' if output == STDOUT else output} with {', '.join(scored.added)}; "
-            f"positive class: {model.positive_class_}, mean score {facts['mean_score']:.4f}"
+            f"favourable class: {model.positive_class_}, mean score {facts['mean_score']:.4f}"
         )
 
 
@@ -220,6 +212,7 @@ class Scored:
     bounds: bool  #: whether bounds are
     decision: str | None  #: what the column of the decision is called, if there is one
     unseen: tuple[str, ...]  #: columns that count as missing
+    digits: int | None  #: of scores; None: all
     rows: int = 0  #: that went by
     total: float = 0.0  #: sum of their scores of the positive class
     unbounded: int = 0  #: rows whose bounds are NaN, because the data contradict the assumptions
@@ -248,15 +241,18 @@ class Scored:
         scores = self.model.predict_proba(**given)
         self.total += float(scores[:, self.model.coding_.labels.positive].sum())
         for name, score in zip(self.added, scores.T, strict=False):
-            yield pl.Series(name, score)
+            yield pl.Series(name, self._rounded(score))
         if self.bounds:
             found = self.model.predict_bounds(**given)
             self.unbounded += int(np.isnan(found[:, 0]).sum())
             for name, bound in zip(BOUNDS, found.T, strict=True):
-                yield pl.Series(name, bound)
+                yield pl.Series(name, self._rounded(bound))
         if self.decision is not None:
             decisions = [str(d) for d in self.model.predict(**given)]
             yield pl.Series(self.decision, decisions, dtype=pl.String)
+
+    def _rounded(self, scores: Floats) -> Floats:
+        return scores if self.digits is None else scores.round(self.digits)
 
 
 def query(
@@ -269,7 +265,7 @@ def query(
 ) -> None:
     """Ask a model for an exact probability.
 
-    Df is the decision, D the observed label, S the group; other names are columns. A name
+    Df is the fair decision, D the recorded label, S the group; other names are columns. A name
     without a value asks for all its values. Numbers fall into their bins; < <= > >= work at the
     edges of bins. '?' means not known. Put values with commas or bars into quotes.
 
@@ -278,7 +274,7 @@ def query(
     from fairpc.models import parse
 
     asked = parse(question)
-    answer = _circuit_model(model_file, "QUERY")._words().answer(asked)
+    answer = circuit_model(model_file, "QUERY")._words().answer(asked)
     if screen.json:
         print_json(_answer_facts(question, asked, answer))
     elif screen.quiet:
@@ -288,7 +284,7 @@ def query(
         _show_answer(asked, answer)
 
 
-def _circuit_model(path: str, then: str) -> FittedModel:
+def circuit_model(path: str, then: str) -> FittedModel:
     """The model of a file that has a distribution of the features."""
     from fairpc.models import LatentDecision
 
@@ -340,116 +336,6 @@ def _show_answer(query: Query, answer: Answer) -> None:
         say(f"P({', '.join(known)}) = {answer.given_probability:.6f}")
 
 
-def explain(
-    model_file: opt.ModelFile,
-    person: Annotated[
-        str | None,
-        opt.argument("PERSON", "'age=37, job=clerk, sex=F': what is known of one person."),
-    ] = None,
-    table: Annotated[
-        str | None, opt.option("TABLE", "A table to take the person from, with --row.")
-    ] = None,
-    row: Annotated[
-        int | None, opt.option("N", "Which row of --table, counted from 1.", min=1)
-    ] = None,
-    answers: opt.AnswersFile = None,
-    output: Annotated[
-        str | None, opt.output("A statement of reasons: .html or .md; - for Markdown on stdout.")
-    ] = None,
-    *,
-    text: opt.TextFormat,
-    screen: Screen,
-) -> None:
-    """Say what moved the score of one person, value by value.
-
-    Each change is exact: the score, minus the score when this one value is not known.
-
-    Example: fairpc explain loans.fairpc "age=37, amount=4000" -o reasons.html
-    """
-    from fairpc.auditing import reasons, statement_of_reasons
-
-    if (person is None) == (table is None):
-        raise OptionError(
-            'explain is about one person: give what is known, such as "age=37, sex=F", or a row '
-            "of a table, with --table and --row"
-        )
-    if (table is None) != (row is None):
-        raise OptionError("--table and --row go together: give both, or neither")
-    check_document(output, model_file, table, answers)
-    known = answers_of(answers)
-    model = _circuit_model(model_file, "PERSON")
-    warned = Warned()
-    with warned.watching():
-        cells = _said(model, person) if table is None else _taken(model, table, row, text, screen)
-        given = evidence(model, cells)
-        explained = reasons(model, given.pop("X"), **given)
-    screen.notes(warned)
-    if output is None and not screen.json:
-        _show(explained, known)
-        return
-    if output == STDOUT:
-        refuse_both(screen)
-    deliver(statement_of_reasons(explained, known), output, screen, explained.to_dict())
-
-
-def _said(model: FittedModel, person: str | None) -> pl.DataFrame:
-    """One row with what is said of a person; the rest is empty."""
-    import polars as pl
-
-    from fairpc.models import parse
-
-    query = parse(person or "")
-    names = (*model.coding_.features.names, *model.coding_.groups.column_names)
-    columns = [column(names, term.name, "PERSON", "the model") for term in query.targets]
-    signs = {term.sign if term.also is None else "<" for term in query.targets}
-    if query.given or not signs <= {"", "="} or len({*columns}) < len(columns):
-        raise OptionError(
-            "PERSON says more than what is known: give one value for each name, with =, such as "
-            '"age=37, sex=F"'
-        )
-    cells = dict(zip(columns, ([term.value] for term in query.targets), strict=True))
-    return pl.DataFrame(cells, strict=False).cast(pl.String)
-
-
-def _taken(
-    model: FittedModel, table: str, row: int | None, text: opt.TextFormat, screen: Screen
-) -> pl.DataFrame:
-    """One row of a table."""
-    number = row or 1
-    with opened(table, text, model.table_options_) as files:
-        note_absent(model, files, screen)
-        with files.reading():
-            cells = ready(files.scan().slice(number - 1, 1).collect(), files)
-        if not cells.height:
-            raise TableError(f"{files.source} has no row {number}: rows are counted from 1")
-        return cells
-
-
-def _show(reasons: Reasons, known: Answers) -> None:
-    """Reasons on the screen."""
-    from fairpc.auditing import in_words, of_what
-
-    say(f"{of_what(reasons)} is {reasons.score:.2%}: the decision is {reasons.decision!r}.", "bold")
-    if reasons.bounds is not None:
-        low, high = reasons.bounds
-        say(f"The labels leave {low:.2%} to {high:.2%} possible.")
-    elif reasons.latent:
-        say(f"What the labels leave possible is not known: {reasons.no_bounds}.")
-    moved = sorted((*reasons.lowered, *reasons.raised), key=lambda r: r.change)
-    rows = [(in_words(r, known.words), f"{100 * r.change:+.2f}", f"{r.without:.2%}") for r in moved]
-    say()
-    grid(("Value", "Change, points", "Score without it"), rows)
-    if reasons.unmoved:
-        say(f"{counted(len(reasons.unmoved), 'known value')} changed nothing.")
-    if reasons.group is not None:
-        name, change = ", ".join(reasons.sensitive), 100 * reasons.group.change
-        say(f"The score took {name} into account: {change:+.2f} points.")
-    say(
-        "Each change is exact: the score, minus the score when this one value is not known. Values "
-        "that go together share their effect, so changes do not add up."
-    )
-
-
 def export(
     model_file: opt.ModelFile,
     output: Annotated[str, opt.output("The file to write: .onnx, .sql or .py.")],
@@ -464,7 +350,7 @@ def export(
 
     .onnx is a graph for ONNX Runtime, .sql one SELECT for SQLite and DuckDB, .py one file of
     Python without dependencies. Columns are given as they are in the table, and what is missing
-    is summed out, exactly.
+    is marginalised, exactly.
 
     Example: fairpc export loans.fairpc -o loans.onnx
     """

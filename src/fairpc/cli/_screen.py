@@ -7,7 +7,7 @@ import logging
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from fairpc.data import Warned
 
 
-_JSON = typer.Option("--json", help="Print one JSON value and nothing else.")
-_QUIET = typer.Option("--quiet", "-q", help="Print results and errors only.")
+Tone = Literal["good", "warn", "bad", "plain"]
+_TONES: Final = {"good": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
+
+_JSON = typer.Option("--json", metavar=" ", help="Print one JSON value and nothing else.")
+_QUIET = typer.Option("--quiet", "-q", metavar=" ", help="Print results and errors only.")
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,15 @@ def say(text: str = "", style: str = "") -> None:
 
     out = console()
     out.print(Text(shown(text), style=style), soft_wrap=not out.is_terminal)
+
+
+def headline(text: str, tone: Tone = "plain") -> None:
+    """A finding, in bold; with a mark and a colour on a terminal."""
+    if tone == "plain" or not console().is_terminal:
+        say(text, "bold")
+        return
+    mark, colour = _TONES[tone]
+    say(f"{mark} {text}", f"bold {colour}")
 
 
 def grid(head: Sequence[str], lines: Iterable[Sequence[str | Text]], *, right: bool = True) -> None:

@@ -17,8 +17,8 @@ from shlex import quote
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
-from fairpc.cli._options import Engine, TextFormat, as_number
-from fairpc.cli._screen import Screen, print_json
+from fairpc.cli._options import Engine, Naming, TextFormat, as_number
+from fairpc.cli._screen import Screen
 from fairpc.core import FairpcError, FileFormatError, OptionError, TableError, check_writable
 from fairpc.data import (
     TYPE_ROWS,
@@ -40,7 +40,6 @@ from fairpc.data import (
 if TYPE_CHECKING:
     import polars as pl
 
-    from fairpc.auditing import Answers, Document
     from fairpc.data import Column
     from fairpc.models import FittedModel
 
@@ -246,6 +245,12 @@ def column(names: Sequence[str], wanted: str, option: str, source: str) -> str:
     raise TableError(f"{source} has no column {wanted!r} ({option}): {repair}")
 
 
+def display_names(naming: Naming, files: TableFiles) -> dict[str, dict[str, str]]:
+    """Column of a table -> value -> what it is called."""
+    named = naming.names.items()
+    return {column(files.names(), name, "--name", files.source): words for name, words in named}
+
+
 def ready(frame: Frame, files: TableFiles) -> Frame:
     """The cells as they are coded: text files without the blanks around values."""
     import polars as pl
@@ -381,33 +386,3 @@ def _with_empty(
 def is_large(files: TableFiles) -> bool:
     """Whether a table is better streamed."""
     return sum(path.stat().st_size for path in files.paths) > STREAMED_BYTES
-
-
-def check_document(output: str | None, *reads: str | None) -> None:
-    """Refuse what cannot be written before the work begins."""
-    from fairpc.auditing import is_markdown
-
-    if output is None or output == STDOUT:
-        return
-    is_markdown(output)  # an error where it is neither Markdown nor HTML
-    check_output(output, *(name for name in reads if name is not None and name != STDIN))
-
-
-def answers_of(path: str | None) -> Answers:
-    from fairpc.auditing import Answers, read_answers
-
-    return Answers() if path is None else read_answers(path)
-
-
-def deliver(
-    document: Document, output: str | None, screen: Screen, facts: dict[str, Any] | None = None
-) -> None:
-    """Write a document, without a file as Markdown on stdout; or it or its facts as JSON."""
-    if output is not None and output != STDOUT:
-        document.save(output)
-    if screen.json:
-        print_json({"output": output} | (facts or document.to_dict()))
-    elif output is not None and output != STDOUT:
-        screen.note(f"{document.kind}: written to {output}. {document.unfilled}".rstrip())
-    else:
-        sys.stdout.write(document.to_markdown())

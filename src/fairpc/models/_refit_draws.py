@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -14,6 +14,9 @@ from fairpc.core import Bools, Floats, Ints, LearningError, Positions, showing_p
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fair_rates import TopRates
 from fairpc.models._rows import Rows, effective_size
+
+STAGE: Final = "stage"
+"""A unit of work that people wait for, whose number stands behind its words."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,8 @@ class Progress:
         """All of it in words."""
         if not self.total:
             return f"{self.done:,} {self.what} so far"
+        if self.unit == STAGE:
+            return f"{self.what} {self.done + 1}/{self.total}"
         if self.unit:
             return f"{self.unit} {self.done + 1:,} of {self.total:,}, {self.what}"
         return f"{self.what}, {self.done:,} of {self.total:,}"
@@ -64,10 +69,11 @@ def progress(verbose: bool, callback: Report | None) -> Iterator[Report]:
     from rich.progress import Progress as Bar
 
     with Bar(console=console, transient=True) as bar:
-        task = bar.add_task("refits")
+        task = bar.add_task("Starting", total=None)
 
         def show(now: Progress) -> None:
-            bar.update(task, description=now.what, completed=now.done, total=now.total)
+            words = now.line if now.unit == STAGE else now.what
+            bar.update(task, description=words, completed=now.done, total=now.total or None)
             if callback is not None:
                 callback(now)
 

@@ -1,4 +1,4 @@
-"""``fairpc file`` and ``fairpc explain``: papers from one audit, reasons for one person."""
+"""``fairpc document`` and ``fairpc explain``: documents from one audit, reasons for one person."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ def refused(ended: Ended) -> str:
     return ended.err
 
 
-@pytest.mark.parametrize("paper", ["card", "ll144", "annex-iv"])
-def test_one_audit_serves_every_paper(
-    paper: str, audited: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", ["card", "ll144", "annex-iv"])
+def test_one_audit_serves_every_document(
+    name: str, audited: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name, beginning in ((f"{paper}.html", "<!doctype html>"), (f"{paper}.md", "# ")):
-        ended = called(capsys, "file", paper, "audit.json", "-o", name)
+    for file, beginning in ((f"{name}.html", "<!doctype html>"), (f"{name}.md", "# ")):
+        ended = called(capsys, "document", name, "audit.json", "-o", file)
         assert ended.code == 0
         assert "still to be filled in" in ended.err
-        assert (audited / name).read_text("utf-8").startswith(beginning)
-    printed = called(capsys, "file", paper, "audit.json")
-    assert printed.out == (audited / f"{paper}.md").read_text("utf-8")
+        assert (audited / file).read_text("utf-8").startswith(beginning)
+    printed = called(capsys, "document", name, "audit.json")
+    assert printed.out == (audited / f"{name}.md").read_text("utf-8")
 
 
 def test_answers_fill_the_blanks(audited: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert called(capsys, "file", "answers", "-o", "a.toml").code == 0
+    assert called(capsys, "document", "answers", "-o", "a.toml").code == 0
     form = (audited / "a.toml").read_text("utf-8")
-    before = answer(capsys, "file", "card", "audit.json", "--answers", "a.toml")
+    before = answer(capsys, "document", "card", "audit.json", "--answers", "a.toml")
     (audited / "a.toml").write_text(form.replace('owner = ""', 'owner = "Us & Co"', 1))
-    after = answer(capsys, "file", "card", "audit.json", "--answers", "a.toml")
+    after = answer(capsys, "document", "card", "audit.json", "--answers", "a.toml")
     assert set(before["to_fill_in"]) - set(after["to_fill_in"]) == {"model.owner"}
-    assert called(capsys, "file", "answers").out == form
+    assert called(capsys, "document", "answers").out == form
 
 
 def test_json_gives_the_blocks(audited: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = answer(capsys, "file", "ll144", "audit.json", "-o", "x.html")
+    found = answer(capsys, "document", "ll144", "audit.json", "-o", "x.html")
     assert found["output"] == "x.html"
     assert (audited / "x.html").exists()
     tables = [b for s in found["sections"] for b in s["blocks"] if b["kind"] == "Table"]
@@ -62,17 +62,17 @@ def test_json_gives_the_blocks(audited: Path, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("file", "poster", "audit.json"), "no paper"),
-        (("file", "card"), "needs an audit"),
-        (("file", "card", "none.json"), "none.json"),
-        (("file", "card", "t.csv"), "not JSON"),
-        (("file", "card", "m.fairpc"), "no audit"),
-        (("file", "card", "audit.json", "-o", "x.docx"), ".html or .md"),
-        (("file", "card", "audit.json", "-o", "no/folder.md"), "no/folder.md"),
-        (("file", "card", "audit.json", "--answers", "t.csv"), "not TOML"),
-        (("file", "card", "audit.json", "--answers", "none.toml"), "none.toml"),
-        (("file", "answers", "audit.json"), "empty form"),
-        (("file", "answers", "-o", "form.md"), ".toml"),
+        (("document", "poster", "audit.json"), "no document"),
+        (("document", "card"), "needs an audit"),
+        (("document", "card", "none.json"), "none.json"),
+        (("document", "card", "t.csv"), "not JSON"),
+        (("document", "card", "m.fairpc"), "no audit"),
+        (("document", "card", "audit.json", "-o", "x.docx"), ".html or .md"),
+        (("document", "card", "audit.json", "-o", "no/folder.md"), "no/folder.md"),
+        (("document", "card", "audit.json", "--answers", "t.csv"), "not TOML"),
+        (("document", "card", "audit.json", "--answers", "none.toml"), "none.toml"),
+        (("document", "answers", "audit.json"), "empty form"),
+        (("document", "answers", "-o", "form.md"), ".toml"),
         (("explain", "m.fairpc"), "one person"),
         (("explain", "m.fairpc", "age=30", "--table", "t.csv", "--row", "1"), "one person"),
         (("explain", "m.fairpc", "--table", "t.csv"), "go together"),
@@ -98,7 +98,7 @@ def test_an_audit_of_another_version_is_refused(
     record = json.loads((audited / "audit.json").read_text())
     del record["parity"]["categories"]
     (audited / "audit.json").write_text(json.dumps(record))
-    said = refused(called(capsys, "file", "card", "audit.json"))
+    said = refused(called(capsys, "document", "card", "audit.json"))
     assert "audit.json: the audit: parity has no 'categories'" in said
 
 
@@ -126,7 +126,7 @@ def test_a_row_of_a_table_and_its_words_are_the_same_person(
         assert said[part] == taken[part]
 
 
-def test_reasons_on_the_screen_and_as_a_paper(
+def test_reasons_on_the_screen_and_as_a_document(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     person = ("explain", "m.fairpc", "age=25, job=cook, sex=F")
@@ -136,3 +136,12 @@ def test_reasons_on_the_screen_and_as_a_paper(
     assert called(capsys, *person, "-o", "r.md").code == 0
     assert "## 2. Principal reasons" in (folder / "r.md").read_text("utf-8")
     assert called(capsys, *person, "-o", "-").out.startswith("# Reasons for the decision")
+
+
+def test_the_old_name_of_the_command_works(
+    audited: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = called(capsys, "file", "card", "audit.json")
+    assert ended.code == 0
+    assert ended.out == called(capsys, "document", "card", "audit.json").out
+    assert "`fairpc file` is now `fairpc document`" in ended.err

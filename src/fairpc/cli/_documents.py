@@ -1,0 +1,260 @@
+"""``fairpc explain`` and ``document``: reasons for the score of one person, and what people must
+file or publish, made from an audit."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import fairpc.cli._options as opt
+from fairpc.cli._predict import circuit_model
+from fairpc.cli._screen import Screen, grid, print_json, say
+from fairpc.cli._tables import (
+    STDIN,
+    STDOUT,
+    check_output,
+    column,
+    evidence,
+    note_absent,
+    opened,
+    ready,
+    refuse_both,
+)
+from fairpc.core import (
+    MAX_BYTES,
+    FileFormatError,
+    OptionError,
+    TableError,
+    counted,
+    read_whole,
+    write_atomically,
+)
+from fairpc.data import Warned
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from fairpc.auditing import Answers, Audit, Document, Reasons
+    from fairpc.models import FittedModel
+
+FORM: Final = "answers"
+DOCUMENTS: Final = ("card", "ll144", "annex-iv", FORM)
+
+
+def explain(
+    model_file: opt.ModelFile,
+    person: Annotated[
+        str | None,
+        opt.argument("PERSON", "'age=37, job=clerk, sex=F': what is known of one person."),
+    ] = None,
+    table: Annotated[
+        str | None, opt.option("TABLE", "A table to take the person from, with --row.")
+    ] = None,
+    row: Annotated[
+        int | None, opt.option("N", "Which row of --table, counted from 1.", min=1)
+    ] = None,
+    answers: opt.AnswersFile = None,
+    output: Annotated[
+        str | None, opt.output("A statement of reasons: .html or .md; - for Markdown on stdout.")
+    ] = None,
+    *,
+    text: opt.TextFormat,
+    screen: Screen,
+) -> None:
+    """Say what moved the score of one person, value by value.
+
+    Each change is exact: the score, minus the score when this one value is not known.
+
+    Example: fairpc explain loans.fairpc "age=37, amount=4000" -o reasons.html
+    """
+    from fairpc.auditing import reasons, statement_of_reasons
+
+    if (person is None) == (table is None):
+        raise OptionError(
+            'explain is about one person: give what is known, such as "age=37, sex=F", or a row '
+            "of a table, with --table and --row"
+        )
+    if (table is None) != (row is None):
+        raise OptionError("--table and --row go together: give both, or neither")
+    check_document(output, model_file, table, answers)
+    known = answers_of(answers)
+    model = circuit_model(model_file, "PERSON")
+    warned = Warned()
+    with warned.watching():
+        cells = _said(model, person) if table is None else _taken(model, table, row, text, screen)
+        given = evidence(model, cells)
+        explained = reasons(model, given.pop("X"), **given)
+    screen.notes(warned)
+    if output is None and not screen.json:
+        _show(explained, known)
+        return
+    if output == STDOUT:
+        refuse_both(screen)
+    deliver(statement_of_reasons(explained, known), output, screen, explained.to_dict())
+
+
+def _said(model: FittedModel, person: str | None) -> pl.DataFrame:
+    """One row with what is said of a person; the rest is empty."""
+    import polars as pl
+
+    from fairpc.models import parse
+
+    query = parse(person or "")
+    names = (*model.coding_.features.names, *model.coding_.groups.column_names)
+    columns = [column(names, term.name, "PERSON", "the model") for term in query.targets]
+    signs = {term.sign if term.also is None else "<" for term in query.targets}
+    if query.given or not signs <= {"", "="} or len({*columns}) < len(columns):
+        raise OptionError(
+            "PERSON says more than what is known: give one value for each name, with =, such as "
+            '"age=37, sex=F"'
+        )
+    cells = dict(zip(columns, ([term.value] for term in query.targets), strict=True))
+    return pl.DataFrame(cells, strict=False).cast(pl.String)
+
+
+def _taken(
+    model: FittedModel, table: str, row: int | None, text: opt.TextFormat, screen: Screen
+) -> pl.DataFrame:
+    """One row of a table."""
+    number = row or 1
+    with opened(table, text, model.table_options_) as files:
+        note_absent(model, files, screen)
+        with files.reading():
+            cells = ready(files.scan().slice(number - 1, 1).collect(), files)
+        if not cells.height:
+            raise TableError(f"{files.source} has no row {number}: rows are counted from 1")
+        return cells
+
+
+def _show(reasons: Reasons, known: Answers) -> None:
+    """Reasons on the screen."""
+    from fairpc.auditing import in_words, of_what
+
+    say(f"{of_what(reasons)} is {reasons.score:.2%}: the decision is {reasons.decision!r}.", "bold")
+    if reasons.bounds is not None:
+        low, high = reasons.bounds
+        say(f"The labels leave {low:.2%} to {high:.2%} possible.")
+    elif reasons.latent:
+        say(f"What the labels leave possible is not known: {reasons.no_bounds}.")
+    moved = sorted((*reasons.lowered, *reasons.raised), key=lambda r: r.change)
+    rows = [(in_words(r, known.words), f"{100 * r.change:+.2f}", f"{r.without:.2%}") for r in moved]
+    say()
+    grid(("Value", "Change, points", "Score without it"), rows)
+    if reasons.unmoved:
+        say(f"{counted(len(reasons.unmoved), 'known value')} changed nothing.")
+    if reasons.group is not None:
+        name, change = ", ".join(reasons.sensitive), 100 * reasons.group.change
+        say(f"The score took {name} into account: {change:+.2f} points.")
+    say(
+        "Each change is exact: the score, minus the score when this one value is not known. Values "
+        "that go together share their effect, so changes do not add up."
+    )
+
+
+def document(
+    name: Annotated[
+        str,
+        opt.argument(
+            "NAME",
+            "card, a model card; ll144, New York City's tables; annex-iv, sections of the EU AI "
+            "Act; or answers, an empty form for what people have to state.",
+        ),
+    ],
+    audit_file: Annotated[
+        str | None, opt.argument("AUDIT", "What `fairpc audit --json` printed; - for stdin.")
+    ] = None,
+    answers: opt.AnswersFile = None,
+    output: Annotated[
+        str | None, opt.output("The document: .html or .md; Markdown on stdout by default.")
+    ] = None,
+    *,
+    screen: Screen,
+) -> None:
+    """Write a document that people must file or publish, from an audit.
+
+    What the tool cannot know is marked as to be filled in, or comes from --answers.
+
+    Example: fairpc audit loans.fairpc new.csv --json > audit.json
+
+    fairpc document card audit.json --answers answers.toml -o card.html
+    """
+    if name not in DOCUMENTS:
+        raise OptionError(f"there is no document {name!r}: choose {', '.join(DOCUMENTS)}")
+    if name == FORM:
+        _write_form(audit_file, answers, output, screen)
+        return
+    if audit_file is None:
+        raise OptionError(
+            f"{name} needs an audit: write one with `fairpc audit MODEL TABLE --json > audit.json`"
+        )
+    check_document(output, audit_file, answers)
+    known = answers_of(answers)
+    deliver(_makers()[name](_read_audit(audit_file), known), output, screen)
+
+
+def _makers() -> Mapping[str, Callable[[Audit, Answers], Document]]:
+    from fairpc.auditing import bias_audit_tables, model_card, technical_documentation
+
+    makers = (model_card, bias_audit_tables, technical_documentation)
+    return dict(zip(DOCUMENTS, makers, strict=False))
+
+
+def _write_form(
+    audit_file: str | None, answers: str | None, output: str | None, screen: Screen
+) -> None:
+    from fairpc.auditing import form
+
+    if audit_file is not None or answers is not None:
+        raise OptionError(f"{FORM} is an empty form: leave out the audit and --answers")
+    if screen.json:
+        raise OptionError(f"{FORM} is a form to fill in, in TOML: leave out --json")
+    if output is None or output == STDOUT:
+        sys.stdout.write(form())
+        return
+    if not output.lower().endswith(".toml"):
+        raise OptionError(f"{output}: the form is TOML, give a name that ends in .toml")
+    check_output(output)
+    write_atomically(output, form().encode())
+    screen.note(f"the form is in {output}: fill in what you know, and give it as --answers")
+
+
+def _read_audit(path: str) -> Audit:
+    from fairpc.auditing import Audit
+
+    piped = path == STDIN
+    text = sys.stdin.buffer.read(MAX_BYTES + 1) if piped else read_whole(path, MAX_BYTES)
+    try:
+        return Audit.from_json(text)
+    except FileFormatError as error:
+        raise FileFormatError(f"{'stdin' if piped else path}: {error}") from None
+
+
+def check_document(output: str | None, *reads: str | None) -> None:
+    """Refuse what cannot be written before the work begins."""
+    from fairpc.auditing import is_markdown
+
+    if output is None or output == STDOUT:
+        return
+    is_markdown(output)  # an error where it is neither Markdown nor HTML
+    check_output(output, *(name for name in reads if name is not None and name != STDIN))
+
+
+def answers_of(path: str | None) -> Answers:
+    from fairpc.auditing import Answers, read_answers
+
+    return Answers() if path is None else read_answers(path)
+
+
+def deliver(
+    document: Document, output: str | None, screen: Screen, facts: dict[str, Any] | None = None
+) -> None:
+    """Write a document, without a file as Markdown on stdout; or it or its facts as JSON."""
+    if output is not None and output != STDOUT:
+        document.save(output)
+    if screen.json:
+        print_json({"output": output} | (facts or document.to_dict()))
+    elif output is not None and output != STDOUT:
+        screen.note(f"{document.kind}: written to {output}. {document.unfilled}".rstrip())
+    else:
+        sys.stdout.write(document.to_markdown())
