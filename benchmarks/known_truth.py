@@ -1,7 +1,9 @@
 """Fitted to recorded labels, judged by the truth: real tables in which both are known, and injected
 bias, under one protocol.
 
-    python benchmarks/known_truth.py [--draws 5] [--seeds 2] [--rows 4000] > benchmarks/results/known_truth.txt
+    python benchmarks/known_truth.py [--draws 5] [--seeds 2] [--rows 4000] > known_truth.txt
+
+Its output is kept in benchmarks/results, from which docs/printed.py takes the table of README.md.
 
 Tables with a truth are read from the folder FAIRPC_DUAL_DATA, or from ../shared/data/dual beside
 the repository (features, ``group``, ``recorded``, ``truth``); those whose labels are altered by a
@@ -135,10 +137,8 @@ def ranges(rows: Rows, n: int) -> Iterator[str]:
                 true = float(train.d[(train.s == group) & (train.f == f)].mean())
                 low, high = model.mechanism_range_[s, f].tolist()
                 inside = "contradicted" if np.isnan(low) else "yes" if low <= true <= high else "no"
-                yield (
-                    f"| {type(model).__name__} | {group} | {f} | {percent(true)} | {percent(low)} | "
-                    f"{percent(high)} | {inside} |"
-                )
+                cells = (type(model).__name__, group, f, *map(percent, (true, low, high)), inside)
+                yield f"| {' | '.join(map(str, cells))} |"
 
 
 def main() -> None:
@@ -161,8 +161,13 @@ def main() -> None:
     print(f"\nInjected bias ({', '.join(MECHANISMS)}), {given.seeds} seeds\n")
     print(*details(bias), sep="\n")
     head = "| model | group | truth | recorded yes | low | high | inside |\n" + "|---" * 7 + "|"
+    lines = []
     for name, rows in every.items():
-        print(f"\nRanges of {name}\n\n{head}", *ranges(rows, given.rows), sep="\n", flush=True)
+        here = list(ranges(rows, given.rows))
+        print(f"\nRanges of {name}\n\n{head}", *here, sep="\n", flush=True)
+        lines += here
+    held = sum(line.endswith("| yes |") for line in lines)
+    print(f"\nRanges that hold the truth: {held} of {len(lines)}")
 
 
 if __name__ == "__main__":
