@@ -231,9 +231,9 @@ def _own_files(published: Records) -> list[str]:
         "the paper printed we do not know.",
         "**FairPC, likelihood of all rows.** On the structures that the authors published our EM "
         "finds their parameters. Our search for structure follows the rules of their code, and on "
-        "some folds ends with the very circuit that they published. On others it takes other splits "
-        "and mostly ends later, with more parameters; we have not found where the two part, and "
-        "presume ties that their code decides by the order of its containers "
+        "some folds ends with the very circuit that they published. On others it takes other "
+        "splits and mostly ends later, with more parameters; we have not found where the two "
+        "part, and presume ties that their code decides by the order of its containers "
         f"(ours and published, means over folds: {'; '.join(sizes)}). Of all rows four fifths "
         "were learned from, so their likelihood rises with the parameters. Held out, ours "
         f"less published: {'; '.join(gains)}, standard errors in parentheses. Besides, beyond two "
