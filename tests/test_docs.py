@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
+from inspect import isfunction, signature
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from fairpc import FairPC, LatentDecision
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -119,6 +123,29 @@ def test_pages_use_the_words_of_the_field(page: Path) -> None:
     """One vocabulary; ``docs/glossary.md`` has it."""
     text = re.sub(r"`[^`\n]*`", "", page.read_text("utf-8"))  # names of scripts
     assert RETIRED.findall(text) == []
+
+
+@pytest.mark.parametrize("model", [FairPC, LatentDecision])
+def test_each_parameter_has_a_line_of_its_own(model: type) -> None:
+    page = (ROOT / "docs" / "api" / "models.md").read_text("utf-8")
+    part = page.split(f"## Parameters of `{model.__name__}`")[1].split("\n## ")[0]
+    listed = re.findall(r"^\| `(\w+)` \|", part, flags=re.MULTILINE)
+    assert sorted(listed) == sorted(signature(model).parameters)
+
+
+PUBLIC = (
+    *("fairpc", "fairpc.evidence", "fairpc.metrics", "fairpc.baselines", "fairpc.datasets"),
+    *("fairpc.filings", "fairpc.plots", "fairpc.query", "fairpc.refits", "fairpc.circuit"),
+    "fairpc.exporting",
+)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_function_is_in_an_example(name: str) -> None:
+    module = import_module(name)
+    code = "\n".join(block["text"] or "" for page in PAGES for block in printed.examples(page))
+    functions = [f for f in module.__all__ if isfunction(getattr(module, f))]
+    assert [f for f in functions if not re.search(rf"\b{f}\b", code)] == []
 
 
 def test_the_readme_is_short_and_the_pages_are_too() -> None:
