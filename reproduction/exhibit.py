@@ -129,18 +129,12 @@ def markdown(exhibit: Exhibit) -> str:
 
 
 def claim_grid(claims: Sequence[Claim], *, rules: bool = True) -> Grid:
-    head = ("the paper says", "judged by", "here", "numbers")
-    lines = [
-        (
-            c.statement,
-            c.criterion.rule,
-            "confirmed" if c.holds else "**not confirmed**",
-            c.evidence,
-        )
-        for c in claims
-    ]
+    said = {True: "confirmed", False: "**not confirmed**"}
+    head = ["the paper says", "judged by", "here", "numbers"]
+    lines = [[c.statement, c.criterion.rule, said[c.holds], c.evidence] for c in claims]
     if not rules:
-        head, lines = (head[0], *head[2:]), [(line[0], *line[2:]) for line in lines]
+        for line in (head, *lines):
+            del line[1]
     return Grid(head, lines, numeric=False)
 
 
