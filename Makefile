@@ -13,7 +13,7 @@ WORKERS ?= 2
 SEED ?= 0
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: help install demo test test-all battery fuzz lint format coverage bench paper docs package oldest clean
+.PHONY: help install demo test test-all battery fuzz lint format coverage bench paper docs printed package oldest clean
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -81,6 +81,10 @@ paper: $(INSTALLED) ## the paper's tables and figures, into OUT; DATA names the 
 docs: $(VENV)/.docs ## the pages as HTML in docs/_build; warnings are errors
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build
 	@echo "docs/_build/index.html"
+
+printed: export OMP_NUM_THREADS = 1
+printed: $(INSTALLED) ## run the examples of README.md, pages and notebooks, and write into them what they print
+	$(BIN)/python docs/printed.py
 
 $(VENV)/.docs: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'

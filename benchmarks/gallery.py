@@ -1,6 +1,6 @@
-"""The figures and pictures of docs/gallery: what five tables say about P(Df), group by group.
+"""The figures and pictures of docs/gallery: what the tables say about the fair rate, by group.
 
-    python benchmarks/gallery.py [adult german compas outcome hiring]
+    python benchmarks/gallery.py [loans adult german compas outcome hiring]
 
 It prints the set of each group and writes one picture per table to docs/gallery/pictures.
 """
@@ -15,13 +15,19 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from fairpc.datasets import load_adult, load_compas, load_german
+from fairpc.datasets import load_adult, load_compas, load_german, load_loans
 from fairpc.evidence import parity, test_assumptions
 
 PICTURES = Path(__file__).resolve().parents[1] / "docs" / "gallery" / "pictures"
 N_SEEDS = 5
 Table = tuple[Any, Any, Any, Any]
 """Features, labels, groups, and the favourable class."""
+
+
+def loans() -> Table:
+    """A bias that was planted."""
+    data = load_loans()
+    return data.X, data.y, _named(data.sensitive, {"F": "women", "M": "men"}), "yes"
 
 
 def adult() -> Table:
@@ -71,6 +77,7 @@ def hiring(n: int = 4000) -> Table:
 
 
 TABLES: dict[str, Callable[[], Table]] = {
+    "loans": loans,
     "adult": adult,
     "german": german,
     "compas": compas,
@@ -79,8 +86,8 @@ TABLES: dict[str, Callable[[], Table]] = {
 }
 
 
-def _named(codes: Any, names: dict[int, str]) -> Any:
-    return np.array([names[int(code)] for code in codes])
+def _named(codes: Any, names: dict[Any, str]) -> Any:
+    return np.array([names[code] for code in codes])
 
 
 def _known(data: Any) -> list[str]:
@@ -120,14 +127,14 @@ def _draw(test: Any, name: str) -> None:
     for i, g in enumerate(test.groups):
         ax.plot([g.lower, g.upper], [i, i], lw=7, color="#4878a8", solid_capstyle="butt")
     if test.rejected:
-        ax.text(0.5, len(names), "no value is in both", ha="center", va="center", color="#a03030")
+        ax.text(0.5, len(names), "no rate is in both", ha="center", va="center", color="#a03030")
     else:
         ends = [test.lower, test.upper]
         ax.plot(ends, [len(names)] * 2, lw=7, color="#c07830", solid_capstyle="butt")
     ax.set_yticks(range(len(names) + 1), [*names, "all"])
     ax.set_ylim(len(names) + 0.6, -0.6)
     ax.set_xlim(0, 1)
-    ax.set_xlabel(f"P(Df) that the labels allow, {test.level:.0%} confidence")
+    ax.set_xlabel(f"fair rate that the labels allow, {test.level:.0%} confidence")
     ax.spines[["top", "right"]].set_visible(False)
     PICTURES.mkdir(exist_ok=True)
     figure.savefig(PICTURES / f"{name}.png", dpi=110, bbox_inches="tight")

@@ -6,7 +6,7 @@
     python benchmarks/proof.py run --out FILE --methods fairpc --again fairpc
     python benchmarks/proof.py table --out FILE --page docs/proof.md
     python benchmarks/proof.py pictures --out FILE --folder docs/pictures
-    python benchmarks/proof.py summary --out FILE --markdown    the tables of docs/benchmarks.md
+    python benchmarks/proof.py summary --out FILE --markdown    tables by fold
 
 A table's own label is taken as Df, made independent of S, and bent into D (``bent_labels.py``), or
 bent against our assumptions (``failing.py``). A method sees X, S and D of four folds and is judged
@@ -66,7 +66,7 @@ from label_bias import METHODS as FIRST
 from label_bias import Floats, with_group
 from label_bias_summary import summary
 from proof_pictures import draw
-from proof_tables import DEFAULT, VERSIONS, blocks, fill_page
+from proof_tables import DEFAULT, VERSIONS, as_csv, blocks, fill_page
 from rivals import RIVALS
 
 Record = dict[str, Any]
@@ -389,7 +389,7 @@ def print_table(given: argparse.Namespace) -> None:
     if given.page is not None:
         given.page.write_text(fill_page(given.page.read_text("utf-8"), texts), "utf-8")
     for name, text in texts.items():
-        print(f"{name}\n\n{text}\n")
+        (given.results / f"{name}.csv").write_text(as_csv(text), "utf-8")
 
 
 def draw_pictures(given: argparse.Namespace) -> None:
@@ -420,6 +420,8 @@ def options() -> argparse.Namespace:
     )
     parser.add_argument("--markdown", action="store_true", help="tables in Markdown")
     parser.add_argument("--page", type=Path, help="page whose tables are replaced")
+    results = Path(__file__).with_name("results") / "proof"
+    parser.add_argument("--results", type=Path, default=results, help="of all tables, as CSV")
     parser.add_argument("--folder", type=Path, default=Path(), help="of pictures")
     default = Path(tempfile.gettempdir()) / "fairpc-proof.jsonl"
     parser.add_argument("--out", type=Path, default=default, help="file of results, added to")

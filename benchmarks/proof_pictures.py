@@ -11,8 +11,8 @@ import polars as pl
 
 from failing import FAILURES, HELD, NO_SIZE
 from fairpc.plots import COLOURS, EDGE, LINES, MARKERS
-from label_bias_summary import mean, short
-from proof_tables import BENT, LOGISTIC, OTHERS, OURS, UNBENT, Record, Results, ranking
+from label_bias_summary import mean
+from proof_tables import LOGISTIC, OTHERS, OURS, Record, Results
 
 FOLLOWED: dict[str, tuple[str, str, str]] = {
     "gradient boosting": (EDGE, MARKERS[0], LINES[2]),
@@ -56,40 +56,9 @@ def _axes(n: int, width: float, height: float, **options: Any) -> tuple[Any, lis
     return figure, list(np.atleast_1d(figure.subplots(1, n, **options)).ravel())
 
 
-def ranks(results: Results) -> Any:
-    """Critical-difference diagrams of accuracy and AUC."""
-    figure, axes = _axes(2, 9.5, 4.2)
-    for ax, number, title in zip(axes, ("accuracy", "auc"), ("accuracy", "AUC"), strict=True):
-        named, found = ranking(results, number)
-        order = np.argsort(found.ranks, kind="stable")
-        for place, i in enumerate(order):
-            colour, marker = _kind(named[i])
-            half = found.difference / 2
-            ax.errorbar(found.ranks[i], place, xerr=half, fmt=marker, color=colour, markersize=5)
-        ax.axvline(found.ranks.min() + found.difference / 2, color=EDGE, linewidth=0.6)
-        ax.set_yticks(range(len(order)), [named[i] for i in order])
-        ax.invert_yaxis()
-        ax.set_title(f"{title}, average rank over {found.n_blocks} cells", fontsize=9)
-        ax.set_xlabel(f"1 is best; bars that overlap: within {short(found.difference, 1)}")
-        ax.grid(axis="x", alpha=0.3)
-    return figure
-
-
 def _kind(family: str) -> tuple[str, str]:
     """Colour and marker of methods of ours, and of others."""
     return (OWN, MARKERS[7]) if family in OURS else (OTHER, MARKERS[0])
-
-
-def bending(results: Results) -> Any:
-    """Accuracy lost to boosting of Df itself, by how labels are bent."""
-    figure, (ax,) = _axes(1, 7, 3.4)
-    order = [UNBENT, *reversed(BENT)]
-    rows = results.held
-    _lines(ax, rows, "mechanism", order, range(len(order)))
-    ax.set_xticks(range(len(order)), order)
-    ax.set_ylabel("accuracy − boosting of Df")
-    ax.legend(fontsize=7.5, frameon=False, ncols=2)
-    return figure
 
 
 def _lines(ax: Any, rows: pl.DataFrame, column: str, values: list[Any], places: Any) -> None:
@@ -110,20 +79,11 @@ def _less(value: float | None, other: float | None) -> float:
 
 
 def gaps(results: Results) -> Any:
-    """Accuracy and difference of selection rates of each method, bent labels."""
-    return _panels(results, {"accuracy": "accuracy for Df", "gap": "difference of selection rates"})
-
-
-def mechanism(results: Results) -> Any:
-    """Largest error of P(D | Df, S) of the methods that say what it is."""
-    return _panels(results, {"mechanism_error": "largest error of P(D | Df, S)"})
-
-
-def seconds(results: Results) -> Any:
-    """CPU seconds of a fit."""
-    figure = _panels(results, {"cpu": "CPU seconds of a fit"})
-    figure.axes[0].set_xscale("log")
-    return figure
+    """Accuracy and difference of selection rates of each method, injected bias."""
+    return _panels(
+        results,
+        {"accuracy": "accuracy for the fair decision", "gap": "difference of selection rates"},
+    )
 
 
 def _panels(results: Results, titles: dict[str, str]) -> Any:
@@ -147,10 +107,10 @@ def _panels(results: Results, titles: dict[str, str]) -> Any:
 
 
 TITLES = {
-    "gap": "P(Df) differs by group",
-    "features": "age changes the odds of D",
+    "gap": "fair rates differ",
+    "features": "age changes the odds of a label",
     "unseen": "labels that nobody saw",
-    "groups": "wrong S",
+    "groups": "wrong groups",
 }
 XLABELS = {"gap": "difference", "features": "factor", "unseen": "share", "groups": "share of rows"}
 
@@ -168,7 +128,7 @@ def failures(results: Results) -> Any:
         ax.set_xticks(sizes)
         ax.set_title(TITLES[failure], fontsize=9)
         ax.set_xlabel(XLABELS[failure])
-    axes[0].set_ylabel("accuracy − boosting of Df")
+    axes[0].set_ylabel("accuracy − oracle")
     lines, names = axes[0].get_legend_handles_labels()
     figure.legend(lines, names, loc="outside lower center", ncols=len(names), fontsize=7.5)
     return figure
@@ -199,7 +159,7 @@ def _sets(ax: Any, rows: pl.DataFrame, names: tuple[str, ...], title: str) -> No
     ax.invert_yaxis()
     ax.set_xlim(0, 1)
     ax.set_title(title, fontsize=9)
-    ax.set_xlabel("P(Df = 1); dot: truth, cross: truth outside")
+    ax.set_xlabel("fair rate; dot: truth, cross: truth outside")
     ax.grid(axis="x", alpha=0.3)
 
 
@@ -208,11 +168,7 @@ def _text(value: Any) -> str:
 
 
 PICTURES: dict[str, Callable[[Results], Any]] = {
-    "ranks": ranks,
-    "bending": bending,
     "gaps": gaps,
-    "mechanism": mechanism,
     "failures": failures,
     "coverage": coverage,
-    "seconds": seconds,
 }

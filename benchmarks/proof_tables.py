@@ -1,7 +1,9 @@
-"""The tables of docs/proof.md, from the records of ``proof.py``, each between two markers."""
+"""The tables of docs/proof.md and of benchmarks/results/proof, from the records of ``proof.py``."""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -191,6 +193,15 @@ def fill_page(page: str, texts: dict[str, str]) -> str:
         return f"<!-- proof: {name} -->\n\n{texts[name]}\n\n<!-- end -->"
 
     return re.sub(r"<!-- proof: ([\w-]+) -->.*?<!-- end -->", filled, page, flags=re.DOTALL)
+
+
+def as_csv(text: str) -> str:
+    """A table as comma-separated values, without what makes numbers bold."""
+    lines = [line.strip("|").split(" | ") for line in text.splitlines()]
+    out = io.StringIO()
+    cells = ([cell.strip(" *") for cell in line] for line in (lines[0], *lines[2:]))
+    csv.writer(out, lineterminator="\n").writerows(cells)
+    return out.getvalue()
 
 
 def _table(head: Sequence[str], lines: list[list[str]]) -> str:

@@ -15,7 +15,9 @@ extensions = [
     "sphinx.ext.viewcode",
 ]
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build", "reproduction/*.md"]
+exclude_patterns = ["_build"]
+# Fields of several records have the same name; their text does not say whose they are.
+suppress_warnings = ["ref.python"]
 
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3

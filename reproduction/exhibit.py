@@ -76,14 +76,15 @@ class Exhibit:
     draw: Callable[[], Figure] | None = None  #: makes the figure, if there is one
 
 
-def write(exhibit: Exhibit, folder: Path) -> list[Path]:
-    """Write an exhibit into a folder: JSON, CSV, Markdown, and PNG and SVG of a figure."""
+def write(exhibit: Exhibit, folder: Path, *, words: bool = True) -> list[Path]:
+    """Write an exhibit into a folder: JSON, CSV, with words Markdown, PNG and SVG of a figure."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {
         "json": (as_json(exhibit.records) + "\n").encode(),
         "csv": _csv(exhibit.records).encode(),
-        "md": markdown(exhibit).encode(),
     }
+    if words:
+        files["md"] = markdown(exhibit).encode()
     if exhibit.draw is not None:
         files |= pictures(exhibit.draw)
     paths = []
@@ -111,12 +112,11 @@ def _csv(records: Sequence[Record]) -> str:
     return text.getvalue()
 
 
-def markdown(exhibit: Exhibit, figure: str | None = None) -> str:
-    """The exhibit as Markdown; ``figure`` is where its picture is."""
+def markdown(exhibit: Exhibit) -> str:
+    """The exhibit as Markdown."""
     parts = [f"## {exhibit.title}"]
-    picture = figure or (f"{exhibit.name}.png" if exhibit.draw is not None else None)
-    if picture is not None:
-        parts.append(f"![{exhibit.title}]({picture})")
+    if exhibit.draw is not None:
+        parts.append(f"![{exhibit.title}]({exhibit.name}.png)")
     for grid in exhibit.grids:
         if grid.title:
             parts.append(f"**{grid.title}**")
@@ -128,17 +128,14 @@ def markdown(exhibit: Exhibit, figure: str | None = None) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def claim_grid(claims: Sequence[Claim]) -> Grid:
-    lines = [
-        (
-            c.statement,
-            c.criterion.rule,
-            "confirmed" if c.holds else "**not confirmed**",
-            c.evidence,
-        )
-        for c in claims
-    ]
-    return Grid(("the paper says", "judged by", "here", "numbers"), lines, numeric=False)
+def claim_grid(claims: Sequence[Claim], *, rules: bool = True) -> Grid:
+    said = {True: "confirmed", False: "**not confirmed**"}
+    head = ["the paper says", "judged by", "here", "numbers"]
+    lines = [[c.statement, c.criterion.rule, said[c.holds], c.evidence] for c in claims]
+    if not rules:
+        for line in (head, *lines):
+            del line[1]
+    return Grid(head, lines, numeric=False)
 
 
 def markdown_table(grid: Grid) -> str:

@@ -27,7 +27,6 @@ from reproduction.exhibit import (
     Records,
     bullets,
     claim_grid,
-    markdown,
     markdown_table,
     number,
     signed,
@@ -60,7 +59,7 @@ FOLDER: Final = "reproduction"
 
 def write_page(exhibits: Sequence[Exhibit], study: Study, folder: Path) -> list[Path]:
     """Write all exhibits and the page into a folder."""
-    paths = [path for e in exhibits for path in write(e, folder / FOLDER)]
+    paths = [path for e in exhibits for path in write(e, folder / FOLDER, words=False)]
     page = folder / PAGE
     write_atomically(page, page_text(exhibits, study).encode())
     return [*paths, page]
@@ -76,12 +75,19 @@ def page_text(exhibits: Sequence[Exhibit], study: Study) -> str:
         _claims(claims),
         _printed(table.records),
         _deviations(table.records, published, study),
-        _bounds(claims),
+        _shown(exhibits),
     ]
-    for exhibit in exhibits:
-        figure = f"{FOLDER}/{exhibit.name}.png" if exhibit.draw is not None else None
-        parts.append(markdown(exhibit, figure).strip())
     return "\n\n".join(parts) + "\n"
+
+
+def _shown(exhibits: Sequence[Exhibit]) -> str:
+    """The figures, and where the numbers of every exhibit are."""
+    drawn = [e for e in exhibits if e.draw is not None]
+    figures = [f"![{e.title}]({FOLDER}/{e.name}.png)\n\n*{e.title}.*" for e in drawn]
+    lines = [(e.title, f"[CSV]({FOLDER}/{e.name}.csv)", f"`{e.name}`") for e in exhibits]
+    head = ("exhibit", "numbers", "python -m reproduction …, which also prints them as tables")
+    numbers = markdown_table(Grid(head, lines, numeric=False))
+    return "\n\n".join(["## Figures and numbers", *figures, numbers])
 
 
 def _opening(sources: Sources) -> str:
@@ -98,10 +104,9 @@ def _opening(sources: Sources) -> str:
         "Fair Decisions*, AAAI 2021: their numbers beside ours. This page is written by\n\n"
         f"    {' '.join(words)} -o docs\n\n"
         f"from {data} with {folds} ({used}). Numbers in tables and beside verdicts are computed "
-        "by the command. Explanations are sentences that we wrote: the command fills in numbers "
-        "of ours, and quotes those of the paper. Discrimination is S = 1 minus S = 0, or its "
-        "absolute value: the sign of the paper's text and code; its formula has the other. The "
-        f"numbers behind each table and figure are in `{FOLDER}/`, as CSV and JSON."
+        "by the command; explanations are sentences of ours. Discrimination is S = 1 minus S = 0, "
+        "or its absolute value: the sign of the paper's text and code; its formula has the other. "
+        f"The numbers behind each table and figure are in `{FOLDER}/`, as CSV and JSON."
     )
 
 
@@ -109,57 +114,37 @@ def _claims(claims: Sequence[Claim]) -> str:
     held = sum(c.holds for c in claims)
     return (
         "## What the paper says, and what we find\n\n"
-        f"{held} of {len(claims)} statements are confirmed. [How we judge](#how-we-judge) has the "
-        "reason of each rule.\n\n" + markdown_table(claim_grid(claims))
-    )
-
-
-def _bounds(claims: Sequence[Claim]) -> str:
-    criteria = {c.criterion.says: c.criterion for c in claims}.values()
-    lines = [(c.says, c.where, c.rule, c.why) for c in criteria]
-    head = ("the paper says", "where", "judged by", "why so")
-    return (
-        "## How we judge\n\nRules and bounds are in one file, `reproduction/criteria.py`.\n\n"
-        + markdown_table(Grid(head, lines, numeric=False))
+        f"{held} of {len(claims)} statements are confirmed. How each is judged, and why so, is in "
+        "`reproduction/criteria.py`.\n\n" + markdown_table(claim_grid(claims, rules=False))
     )
 
 
 def _printed(records: Records) -> str:
-    """Every number of the paper's table beside ours: which agree, and which do not."""
-    lines, exact, close, near, far = [], 0, 0, 0, []
+    """How many numbers of the paper's table ours agree with."""
+    exact, close, near, far = 0, 0, 0, []
     for r in records:
-        cells = []
         for key, value in real_world.printed(r["dataset"], r["method"]).items():
             apart = r[key] - value
             if not math.isfinite(apart):
-                cells.append("—")
                 continue
             error = r[f"{key}_error"]
             errors = abs(apart) / error if error else math.inf  # two folds may be equal
             exact += abs(apart) < HALF_DIGIT
             if abs(apart) < LAST_DIGIT:
                 close += 1
-                cells.append(signed(apart))
+            elif errors <= 2:
+                near += 1
             else:
-                near += errors <= 2
-                cells.append(f"**{signed(apart)}** ({number(errors, 1)})")
-                if errors > 2:
-                    far.append(f"{TITLES[r['dataset']]} {r['method']} {PAPERS_COLUMNS[key]}")
-        if cells:
-            lines.append((f"{TITLES[r['dataset']]} {r['method']}", *cells))
-    head = ("ours minus the paper's", *PAPERS_COLUMNS.values())
+                far.append(f"{TITLES[r['dataset']]} {r['method']} {PAPERS_COLUMNS[key]}")
     total = close + near + len(far)
     return (
         "## Every number of the paper's table of real-world results\n\n"
         f"{exact} of {total} numbers are those of the paper to the digit (within {HALF_DIGIT}), "
-        f"{close} within {LAST_DIGIT}: one unit of the last digit and its rounding. The other "
-        f"{total - close} are bold, with their distance in standard errors of our mean over folds: "
-        f"{near} are within two, {len(far)} are not ({', '.join(far) or 'none'}). Standard errors "
-        "say how far another choice of rows would move a mean; the folds here are the paper's "
-        "own, so being within them explains nothing by itself, and a number that agrees may be "
-        "several standard errors off. Reasons are below where we have them; for NLatPC's "
-        "likelihood of all rows we presume the same later end of the search as for FairPC's, and "
-        "for German NLatPC's discrimination we have none.\n\n" + markdown_table(Grid(head, lines))
+        f"{close} within {LAST_DIGIT}: one unit of the last digit and its rounding. Of the other "
+        f"{total - close}, {near} are within two standard errors of our mean over folds and "
+        f"{len(far)} are not ({', '.join(far) or 'none'}). Reasons are below where we have "
+        "them; for NLatPC's likelihood of all rows we presume the same later end of the search as "
+        "for FairPC's."
     )
 
 
@@ -181,20 +166,20 @@ def _deviations(records: Records, published: Records, study: Study) -> str:
         "three rows belong to one assessment, so folds of rows share people.",
         *_own_files(published),
         "**FairPC, start.** The paper starts from D = Df exactly, we from D = Df in nine of ten. "
-        "[Both are shown](#starts-of-the-authors-code-beside-ours) on the real tables. On "
-        "synthetic ones only ours was run; statements about the prior start are judged with it.",
+        "[Both are given](reproduction/protocol.csv) for the real tables. On synthetic ones only "
+        "ours was run; statements about the prior start are judged with it.",
         "**LatNB, start.** The authors' code moves labels and draws features at random; the paper "
         "does not say so. Where EM ends depends on that start, most of all on Adult. The printed "
-        "mean is that of one set of random starts, and [many sets are "
-        "shown](#starts-of-the-authors-code-beside-ours).",
+        "mean is that of one set of random starts; [here are "
+        "many](reproduction/protocol.csv).",
         "**German, 2NB and LatNB, likelihood.** 2NB has a closed form, and its likelihood of all "
         "rows is off by a few thousandths too. We found no average of its rows that gives the "
         "printed number, and have no explanation.",
         "**Random starts.** Ours draw every parameter, those of the authors' code the upper layers "
-        "alone. [Both are shown](#where-em-ends-from-a-prior-and-from-a-random-start).",
+        "alone. [Both are given](reproduction/init.csv).",
         "**Missing values.** We hide cells of X and keep the best iterate on validation rows; the "
         "authors' code hides S and D too, starts from what complete rows taught and keeps the "
-        "last iterate. [Both are shown](#learning-with-missing-values).",
+        "last iterate. [Both are given](reproduction/missing.csv).",
         "**Thresholds.** We decide for scores above .5, the authors' code for .5 and above. "
         f"{_ties(study)} scores of the distributions on test rows are .5 exactly.",
         "**Baselines.** FairLR, Reduction and Reweight are run with the authors' settings and "
@@ -241,15 +226,14 @@ def _own_files(published: Records) -> list[str]:
     ]
     return [
         "**German, FairPC.** The paper's accuracy and F1 do not follow from its own files. Scored "
-        "on the folds that they were learned on, [its published circuits](#the-authors-own-"
-        f"circuits-on-their-folds-beside-our-fits) do not reach them: {'; '.join(words)}. Which "
-        "run the paper printed we do not know.",
-        "**FairPC, likelihood of all rows.** [On the structures that the authors "
-        "published](#the-authors-own-circuits-on-their-folds-beside-our-fits) our EM finds their "
-        "parameters. Our search for structure follows the rules of their code, and on some folds "
-        "ends with the very circuit that they published. On others it takes other splits and "
-        "mostly ends later, with more parameters; we have not found where the two part, and "
-        "presume ties that their code decides by the order of its containers "
+        "on the folds that they were learned on, [its published "
+        f"circuits](reproduction/circuits.csv) do not reach them: {'; '.join(words)}. Which run "
+        "the paper printed we do not know.",
+        "**FairPC, likelihood of all rows.** On the structures that the authors published our EM "
+        "finds their parameters. Our search for structure follows the rules of their code, and on "
+        "some folds ends with the very circuit that they published. On others it takes other "
+        "splits and mostly ends later, with more parameters; we have not found where the two "
+        "part, and presume ties that their code decides by the order of its containers "
         f"(ours and published, means over folds: {'; '.join(sizes)}). Of all rows four fifths "
         "were learned from, so their likelihood rises with the parameters. Held out, ours "
         f"less published: {'; '.join(gains)}, standard errors in parentheses. Besides, beyond two "

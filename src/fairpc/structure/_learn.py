@@ -92,7 +92,7 @@ class CellCircuits:
 
 
 class CellSearch:
-    """A search over circuits of several cells, to be iterated step by step.
+    """A search over circuits of several cells, to be iterated step by step::
 
         search = CellSearch(tables, method="gain")
         for step in search:
