@@ -51,7 +51,7 @@ _BLOCK = re.compile(
 )
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
 _SECONDS = re.compile(r"\b\d+(?:\.\d+)?(?= ?s\b)")
-_PROGRESS = re.compile(r"^fairpc: note: compiling.*\n|^fairpc, \d+ s: .*\n", re.MULTILINE)
+_PROGRESS = re.compile(r"^fairpc: note: compiling.*\n|^.*, [\d,]+ s: .*\n", re.MULTILINE)
 _FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
