@@ -161,7 +161,9 @@ def measure(name: str) -> None:
     total = process_time() - begun
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     one = boosting(X, y, s)
-    print(f"{name}, {len(y):,} rows x {len(X.columns)}: {total:.2f} s, {total / one:.1f} x boosting")
+    print(
+        f"{name}, {len(y):,} rows x {len(X.columns)}: {total:.2f} s, {total / one:.1f} x boosting"
+    )
     for phase, seconds in sorted(clock.seconds.items(), key=lambda item: -item[1]):
         if seconds >= 0.005:
             print(f"    {phase:44s} {seconds:6.2f} {seconds / total:6.0%}")
@@ -169,7 +171,8 @@ def measure(name: str) -> None:
 
 
 def processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if os.path.exists("/proc/cpuinfo") else []
+    about = Path("/proc/cpuinfo")
+    lines = about.read_text().splitlines() if about.exists() else []
     return next((line.split(":")[1].strip() for line in lines if "model name" in line), "unknown")
 
 

@@ -12,7 +12,7 @@ import pytest
 from fairpc import FairPC, LatentDecision, LatNB, NLatPC, load
 from fairpc.core import ContradictionWarning, Floats
 from fairpc.errors import FileFormatError, LearningError
-from fairpc.models._circuit_fit import fit_rows
+from fairpc.models._circuit_fit import fit_circuits
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fair_layers import Layout
 from fairpc.models._fair_rates import Places, top_em
@@ -248,7 +248,7 @@ def test_layouts_and_rates_fit_together(kind: str) -> None:
     assert not layout.tied
     assert model.distribution_.top_rates.decision_rate.shape == (2, 2)
     X, y, groups = table()
-    again = fit_rows(model, rows_of(model, X, y, groups), model.coding_, None).distribution
+    again = fit_circuits(model, rows_of(model, X, y, groups), model.coding_, None).distribution
     np.testing.assert_allclose(again.decision_rate, model.fair_rates_, atol=1e-9)
 
 

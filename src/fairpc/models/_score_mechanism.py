@@ -341,26 +341,31 @@ def balanced(q: Floats, share: Floats, rate: Floats) -> Floats:
 def balance(q: Floats, share: Floats, rate: Floats) -> Floats:
     """What the odds of each class are multiplied by, so that the mean of all leaves is P(f).
 
-    By Newton's method; by the ratios of the rates, which are slow and never overshoot, where that
-    does not halve the gap, or a class must vanish.
+    By Newton's method where that halves the gap; elsewhere, and where a class must vanish, by the
+    ratios of the rates, which are slow and never overshoot.
     """
     # Of a class that no leaf leaves possible no odds could be shifted.
     factors, q = np.ones(len(rate)), np.maximum(np.ascontiguousarray(q.T), LEAST)
     if not share.any():  # a group that a stratum lacks
         return factors
-    before = np.inf
+    gap = rate - q @ share
     for _ in range(100):
-        mean = q @ share
-        gap = rate - mean
-        largest = float(np.abs(gap).max())
-        if largest < 1e-12:
+        if np.abs(gap).max() < 1e-12:
             break
-        factor = rate / mean
-        if largest < before / 2 and rate.all():
-            spread = np.diag(mean) - (q * share) @ q.T + 1e-9 * np.eye(len(rate))
+        before, factor = gap, np.ones(len(rate))
+        if rate.all():
+            spread = np.diag(rate - gap) - (q * share) @ q.T + 1e-9 * np.eye(len(rate))
             factor = np.exp(np.clip(np.linalg.solve(spread, gap), -MOST_SHIFT, MOST_SHIFT))
-        before = largest
-        factors *= factor
-        q *= factor[:, None]
-        q /= q.sum(axis=0)
+            tried, gap = _shifted(q, factor, share, rate)
+        if np.abs(gap).max() > np.abs(before).max() / 2:
+            factor = rate / (rate - before)
+            tried, gap = _shifted(q, factor, share, rate)
+        factors, q = factors * factor, tried
     return factors
+
+
+def _shifted(q: Floats, factor: Floats, share: Floats, rate: Floats) -> tuple[Floats, Floats]:
+    """P(f), classes × leaves, with odds that are multiplied, and by how much its mean is off."""
+    shifted = q * factor[:, None]
+    shifted /= shifted.sum(axis=0)
+    return shifted, rate - shifted @ share
