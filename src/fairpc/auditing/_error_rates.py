@@ -78,7 +78,7 @@ class ErrorFacts(Record):
             odds = "Equalised odds do not hold."
         elif not (unsure or unsure_too):
             odds = "Equalised odds nearly hold, too."
-        return f"{first} {tpr}", f"{odds} {fpr}"
+        return f"{self.rates.doubt} {first} {tpr}".lstrip(), f"{odds} {fpr}"
 
     @property
     def key_numbers(self) -> list[tuple[str, str]]:
@@ -156,8 +156,7 @@ def show_error_rates(audit: blocks.Audit, facts: ErrorFacts) -> Iterator[blocks.
         "possible, whatever the labels hide, with sampling error.",
         "lead",
     )
-    doubt = (facts.rates.doubt,) if facts.rates.doubt else ()
-    yield blocks.Points([*doubt, *facts.conclusions, *((REVIEW,) if facts.open else ())])
+    yield blocks.Points([*facts.conclusions, *((REVIEW,) if facts.open else ())])
     yield blocks.Side([_by_group(audit, facts, rate) for rate in ("tpr", "fpr")])
     yield _groups_table(facts)
     yield _differences(facts)
