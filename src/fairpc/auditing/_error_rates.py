@@ -33,9 +33,8 @@ ASSUMED: Final = (
     "In every group a fair positive is recorded as positive more often than a fair negative.",
 )
 REVIEW: Final = (
-    "Have some rows reviewed by somebody who does not see the label: a few hundred checked "
-    "decisions give these rates as estimates instead of ranges (`fairpc review` draws the rows and "
-    "says what follows)."
+    "Have some files reviewed by somebody who does not see the label: a few hundred checked "
+    "decisions give these rates as estimates instead of ranges."
 )
 _RATES: Final = {
     "tpr": ("True positive rate", "of those whose fair decision is positive, the share selected"),
