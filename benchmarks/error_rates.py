@@ -3,6 +3,7 @@
     python benchmarks/error_rates.py draws 300     eight processes with known Df, each table anew
     python benchmarks/error_rates.py tables        real tables whose truth is known for every row
     python benchmarks/error_rates.py adult         boosting of the label: what is sure, and seconds
+    python benchmarks/error_rates.py training      models on other rows, and on their training rows
 
 Draws: a rule of features and group that was learned on other rows decides, and the truth is that of
 400,000 rows. Strata are given, and share a mechanism or have one each. Tables:
@@ -32,11 +33,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 from checkout import data_folder
 from fairpc.datasets import load_adult
 from fairpc.errors import MetricError
 from fairpc.evidence import ErrorRates, error_rates
+from fairpc.evidence._decision_rows import DecisionRows
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -226,18 +229,57 @@ MODELS: Final[dict[str, Callable[[], Any]]] = {
 }
 
 
+def read(folder: Path, name: str) -> tuple[Floats, Any, Any, Any]:
+    """Features with the group, groups, recorded labels and the truth."""
+    table = pd.read_csv(folder / f"{name}.csv")
+    s, y, t = (table.pop(column).to_numpy() for column in ("group", "recorded", "truth"))
+    table = pd.get_dummies(table, dummy_na=False, dtype=float)
+    x = np.column_stack([table.fillna(table.median()).to_numpy(), s == np.unique(s)[0]])
+    return x, s, y, t
+
+
+def label_scores(x: Floats, y: Any) -> Floats:
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    model = MODELS["boosting"]()
+    found = cross_val_predict(model, x, y, cv=folds, method="predict_proba")
+    return np.asarray(found[:, 1], np.float64)
+
+
+def training(folder: Path) -> None:
+    print("Odds ratio of decision and label among rows that are scored alike, its lower limit, and")
+    print("what is said: of 4,000 other rows, and of the 4,000 that trained the model")
+    print("| table | model | other rows | | training rows | |")
+    print("|---|---|---|---|---|---|")
+    makers = MODELS | {"tree of depth 8": lambda: DecisionTreeClassifier(max_depth=8)}
+    for name in ("hypertension", "diabetes"):
+        x, s, y, _ = read(folder, name)
+        some = np.random.default_rng(0).permutation(len(y))[:8000]
+        parts = some[: len(some) // 2], some[len(some) // 2 :]
+        held = [label_scores(x[rows], y[rows]) for rows in parts]
+        for kind, make in makers.items():
+            model = make().fit(x[parts[1]], y[parts[1]])
+            cells = []
+            for rows, scores in zip(parts, held, strict=True):
+                given = model.predict(x[rows]).astype(int), y[rows], s[rows]
+                about: Any = dict.fromkeys(("positive", "clusters", "sample_weight", "given"))
+                checked = DecisionRows.of(*given, **about, mechanism="shared")
+                odds, least = checked.odds_ratio(scores)
+                try:
+                    doubt = error_rates(*given, label_scores=scores).doubt
+                except MetricError:
+                    doubt = "refused"
+                said = "check first" if doubt.startswith("Check") else doubt or "–"
+                cells += [f"{odds:.1f} ({least:.1f})", said]
+            print(f"| {name} | {kind} | {' | '.join(cells)} |", flush=True)
+
+
 def tables(folder: Path) -> None:
     print("| table | model | rates inside | of differences | widths TPR | misses |")
     print("|---|---|---|---|---|---|")
     for name in ("hypertension", "diabetes", "referees"):
-        table = pd.read_csv(folder / f"{name}.csv")
-        s, y, t = (table.pop(column).to_numpy() for column in ("group", "recorded", "truth"))
-        table = pd.get_dummies(table, dummy_na=False, dtype=float)
-        x = np.column_stack([table.fillna(table.median()).to_numpy(), s == np.unique(s)[0]])
+        x, s, y, t = read(folder, name)
         half = np.random.default_rng(0).permutation(len(y)) < len(y) // 2
-        model = MODELS["boosting"]()
-        folds = StratifiedKFold(5, shuffle=True, random_state=0)
-        held = cross_val_predict(model, x[~half], y[~half], cv=folds, method="predict_proba")[:, 1]
+        held = label_scores(x[~half], y[~half])
         for kind, make in MODELS.items():
             decided = make().fit(x[half], y[half]).predict(x[~half]).astype(bool)
             own_s, fair = s[~half], t[~half].astype(bool)
@@ -275,7 +317,7 @@ def adult() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("draws", "tables", "adult"))
+    parser.add_argument("what", choices=("draws", "tables", "adult", "training"))
     parser.add_argument("n", nargs="?", type=int, default=300)
     parser.add_argument("--processes", nargs="*")
     options = parser.parse_args()
@@ -290,7 +332,7 @@ def main() -> None:
     elif (folder := data_folder("FAIRPC_DUAL_DATA", "dual")) is None:
         sys.exit("FAIRPC_DUAL_DATA is not set: it names the folder of tables with a known truth")
     else:
-        tables(folder)
+        (tables if options.what == "tables" else training)(folder)
     print(f"{time.process_time() - began:.0f} s of the processor")
 
 

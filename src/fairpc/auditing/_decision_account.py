@@ -33,8 +33,6 @@ def decision_verdict(job: Job) -> Verdict:
     found = [*_found(job)]
     if errors is not None:
         found = [*errors.conclusions, *found]
-        if errors.rates.doubt:
-            found.insert(0, errors.rates.doubt)
     return Verdict(
         headline=found[0],
         found=tuple(found[1:]),

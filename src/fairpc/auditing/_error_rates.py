@@ -33,9 +33,8 @@ ASSUMED: Final = (
     "In every group a fair positive is recorded as positive more often than a fair negative.",
 )
 REVIEW: Final = (
-    "Have some rows reviewed by somebody who does not see the label: a few hundred checked "
-    "decisions give these rates as estimates instead of ranges (`fairpc review` draws the rows and "
-    "says what follows)."
+    "Have some files reviewed by somebody who does not see the label: a few hundred checked "
+    "decisions give these rates as estimates instead of ranges."
 )
 _RATES: Final = {
     "tpr": ("True positive rate", "of those whose fair decision is positive, the share selected"),
@@ -78,7 +77,7 @@ class ErrorFacts(Record):
             odds = "Equalised odds do not hold."
         elif not (unsure or unsure_too):
             odds = "Equalised odds nearly hold, too."
-        return f"{first} {tpr}", f"{odds} {fpr}"
+        return f"{self.rates.doubt} {first} {tpr}".lstrip(), f"{odds} {fpr}"
 
     @property
     def key_numbers(self) -> list[tuple[str, str]]:
@@ -156,8 +155,7 @@ def show_error_rates(audit: blocks.Audit, facts: ErrorFacts) -> Iterator[blocks.
         "possible, whatever the labels hide, with sampling error.",
         "lead",
     )
-    doubt = (facts.rates.doubt,) if facts.rates.doubt else ()
-    yield blocks.Points([*doubt, *facts.conclusions, *((REVIEW,) if facts.open else ())])
+    yield blocks.Points([*facts.conclusions, *((REVIEW,) if facts.open else ())])
     yield blocks.Side([_by_group(audit, facts, rate) for rate in ("tpr", "fpr")])
     yield _groups_table(facts)
     yield _differences(facts)
