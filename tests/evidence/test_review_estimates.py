@@ -18,7 +18,7 @@ from fairpc.evidence import (
     review_design,
     review_estimates,
 )
-from fairpc.evidence._review_ratios import difference_totals
+from fairpc.evidence._review_rates import difference_totals
 from fairpc.evidence._review_rows import weights_of
 
 Floats = npt.NDArray[np.float64]

@@ -35,7 +35,7 @@ from fairpc.core import (
     whole_number,
 )
 from fairpc.evidence._intervals import quantile, some_of, wilson
-from fairpc.evidence._review_quantities import (
+from fairpc.evidence._review_rates import (
     Quantity,
     Rate,
     check_quantity,

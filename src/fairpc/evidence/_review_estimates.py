@@ -34,14 +34,22 @@ from fairpc.core import (
     check_table,
 )
 from fairpc.evidence._intervals import Interval
-from fairpc.evidence._review_posterior import folds_of_rows, recalibrated
-from fairpc.evidence._review_quantities import Rate, group_rows, rates_of_group
-from fairpc.evidence._review_ratios import FEW, Ratio, ReviewedTable, ratio_of
+from fairpc.evidence._review_rates import (
+    FEW,
+    Rate,
+    Ratio,
+    ReviewedTable,
+    group_rows,
+    ratio_of,
+    rates_of_group,
+)
 from fairpc.evidence._review_rows import (
     binary,
     check_chances,
     check_drawn,
+    folds_of_rows,
     posterior_of,
+    recalibrated,
     response_of,
     weights_of,
 )
@@ -50,7 +58,7 @@ from fairpc.evidence._review_tests import ReviewedRows, feature_tests, rates_tes
 
 @dataclass(frozen=True)
 class ReviewedRate(Record):
-    """A rate of this table as a review tells it."""
+    """A rate of this table as a review shows it."""
 
     value: float  #: NaN where no reviewed row carries it
     low: float
@@ -158,12 +166,12 @@ def review_estimates(
     weight, spread = weights_of(chance, sent, batch)
     cell = 2 * ids + labels.astype(np.intp)
     response = response_of(weight, sent, sent & ~blank, cell)
-    told_weight, told_spread = weights_of(chance, sent, batch, response)
+    own_weight, own_spread = weights_of(chance, sent, batch, response)
     m = None if posterior is None else _posterior(posterior, n_rows)
     if m is not None and recalibrate:
         folds = folds_of_rows(n_rows)
-        m = recalibrated(m, t, labels.astype(np.intp), ids, told_weight, folds)
-    rows = ReviewedTable(t, labels, ids, h, m, told_weight, told_spread, check_level(level))
+        m = recalibrated(m, t, labels.astype(np.intp), ids, own_weight, folds)
+    rows = ReviewedTable(t, labels, ids, h, m, own_weight, own_spread, check_level(level))
     asked = {(rate.name, rate.group): (rate, where) for rate, where in _rates(rows)}
     ratios = {key: ratio_of(rows, *case) for key, case in asked.items()}
     filled = replace(rows, weight=weight, spread=spread)
@@ -264,13 +272,13 @@ def _difference(
 
 def _tests(rows: ReviewedTable, ratios: Mapping[tuple[str, int], Ratio], x: Any) -> dict[str, Any]:
     """Df ⟂ S, and for every column D ⟂ X_j given Df and S."""
-    told = np.flatnonzero(~np.isnan(rows.truth))
+    known = np.flatnonzero(~np.isnan(rows.truth))
     rates = [ratio for (name, _), ratio in ratios.items() if name == "fair_rate"]
     freedom = min(ratio.freedom for ratio in rates)
     pairs = [ratio.value for ratio in rates], [ratio.variance for ratio in rates]
-    tests: dict[str, Any] = {"rates": rates_test(*pairs, freedom, len(told)), "features": {}}
-    if x is not None and len(told):
-        reviewed = ReviewedRows(told, rows.truth[told], rows.weight[told], rows.y, rows.ids)
+    tests: dict[str, Any] = {"rates": rates_test(*pairs, freedom, len(known)), "features": {}}
+    if x is not None and len(known):
+        reviewed = ReviewedRows(known, rows.truth[known], rows.weight[known], rows.y, rows.ids)
         tests["features"] = feature_tests(_columns(x, len(rows.y)), reviewed)
     return tests
 
