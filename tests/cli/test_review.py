@@ -80,7 +80,7 @@ def test_the_loop(work: Path, truth: pl.DataFrame, capsys: pytest.CaptureFixture
     reviewed = ("--reviewed", "to_review.csv")
     ended = called(capsys, "review", MODEL, TABLE, *reviewed, "-n", "100", "-o", "next.csv")
     assert ended.code == 0, ended.err
-    assert "What 200 reviewed rows of 1,500 tell" in ended.out
+    assert "What 200 reviewed rows of 1,500 show" in ended.out
     assert "With 300 files" in ended.out
     assert "batch 2" in ended.out
     first, second = (set(pl.read_csv(f)["review_id"]) for f in ("to_review.csv", "next.csv"))
@@ -92,7 +92,7 @@ def test_the_loop(work: Path, truth: pl.DataFrame, capsys: pytest.CaptureFixture
     assert (found["n_drawn"], found["n_blank"], found["n_batches"]) == (300, 0, 2)
     page = (work / "report.html").read_text()
     assert page.index('id="review"') < page.index('id="data"')
-    assert "What the review told" in page
+    assert "What the review showed" in page
     for rate in found["rates"]:
         if rate["name"] == "fair_rate":
             true = truth.filter(sex=rate["group"])["deserving"] == "yes"

@@ -35,7 +35,7 @@ def test_posterior_by_hand() -> None:
 def test_the_posterior_lies_between_and_knows_the_truth(loans: tuple) -> None:  # type: ignore[type-arg]
     X, y, truth, model = loans
     rows = ReviewRows.of(model, X, y)
-    mechanism = middle_mechanism(model)
+    mechanism = middle_mechanism(model.label_ends_, 2)
     assert (mechanism[:, 0] < mechanism[:, 1]).all()
     assert ((rows.posterior > 0) & (rows.posterior < 1)).all()
     assert np.corrcoef(rows.posterior, truth)[0, 1] > 0.85

@@ -78,15 +78,19 @@ def check_quantity(quantity: Any, y: Any, decisions: Any) -> None:
 
 def expected(rate: Rate, m: Floats) -> float:
     """What a posterior says of the rate; NaN where it has no rows."""
-    top = rate.u[0] + m * (rate.u[1] - rate.u[0])
-    bottom = rate.v[0] + m * (rate.v[1] - rate.v[0])
-    return float(top.sum() / bottom.sum()) if bottom.sum() > 0 else float("nan")
+    top, bottom = rate.u[0] + m * (rate.u[1] - rate.u[0]), expected_rows(rate, m)
+    return float(top.sum()) / bottom if bottom > 0 else math.nan
+
+
+def expected_rows(rate: Rate, m: Floats) -> float:
+    """Rows in the denominator of the rate, as a posterior expects them."""
+    return float((rate.v[0] + m * (rate.v[1] - rate.v[0])).sum())
 
 
 def influence_spread(rate: Rate, m: Floats) -> Floats:
     """Standard deviation of each row's influence on the rate that the posterior leaves."""
     theta = expected(rate, m)
-    bottom = float((rate.v[0] + m * (rate.v[1] - rate.v[0])).sum())
+    bottom = expected_rows(rate, m)
     if not bottom > 0:
         return np.zeros(len(m))
     at_0, at_1 = rate.gap(theta)
