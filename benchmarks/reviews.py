@@ -1,10 +1,10 @@
 """Prints the numbers of docs/reviews.md: coverage and widths of reviews, tests, and the mechanism.
 
-    python benchmarks/reviews.py [coverage | tests | mechanism | chances] [--draws N]
+    python benchmarks/reviews.py [coverage | tests | mechanism] [--draws N]
 
 Tables whose recorded label and truth are both known are read from FAIRPC_DUAL_DATA, or from
 ../shared/data/dual beside the repository: features, `group`, `recorded`, `truth`. Of larger ones
-12,000 rows are drawn once. Posterior and decisions are those of `LatentDecision(select="middle")`,
+8,000 rows are drawn once. Posterior and decisions are those of `LatentDecision(select="middle")`,
 fitted once to each table; it never sees the truth.
 """
 
@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from scipy.stats import chi2
 
 from checkout import data_folder
 from fairpc import LatentDecision
@@ -41,7 +40,7 @@ TABLES = ("hypertension", "diabetes", "referees")
 SIZES = (100, 300, 1000)
 DESIGNS = (("uniform", 1), ("uniform", 3), ("active", 1), ("active", 3))
 KEPT = ("group", "recorded", "truth")
-MOST_ROWS = 12_000
+MOST_ROWS = 8_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,26 +286,7 @@ def mechanism(_: int, draws: int = 50) -> None:
         print(f"{name} | " + " | ".join(f"{e:.3f}" for e in np.mean(errors, axis=0)), flush=True)
 
 
-def chances(_: int, draws: int = 100_000) -> None:
-    """Whether rows are drawn as often as they should be."""
-    print(f"\nrows are drawn as often as is claimed: χ² of {draws:,} draws of 8 of 40 rows")
-    rng = np.random.default_rng(5)
-    m, s, y = rng.random(40), rng.integers(0, 2, 40), rng.integers(0, 2, 40)
-    for how in ("fixed", "independent"):
-        count, p = np.zeros(40), np.zeros(40)
-        for _ in range(draws):
-            design = review_design(m, 8, sensitive_features=s, y=y, draw=how, random_state=rng)
-            count[design.rows] += 1
-            p = design.probability
-        expected = draws * p
-        statistic = float(((count - expected) ** 2 / (expected * (1 - p))).sum())
-        # A fixed number makes counts depend on each other: at most 40 degrees of freedom.
-        print(
-            f"{how}: χ² = {statistic:.1f} of 40 rows, p = {chi2.sf(statistic, 40):.3f}", flush=True
-        )
-
-
-PARTS = {"coverage": coverage, "tests": tests, "mechanism": mechanism, "chances": chances}
+PARTS = {"coverage": coverage, "tests": tests, "mechanism": mechanism}
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Which rows to review, each with a known chance, and what that review would tell.
+"""Which rows to review, each with a known chance, and what that review would show.
 
 Row i is drawn with chance p_i: a floor, spread evenly, plus a share in proportion to the standard
 deviation that P(Df | x, s, d) leaves in the quantities asked for (active statistical inference,
@@ -344,7 +344,10 @@ def _systematic(
     chance: Floats, blocks: tuple[Positions, ...], rng: np.random.Generator
 ) -> Positions:
     """A systematic draw of rows in random order within blocks; the last block varies slowest."""
-    order = np.lexsort((rng.random(len(chance)), *blocks))
+    place = np.zeros(len(chance), np.intp)
+    for block in reversed(blocks):
+        place = place * (int(block.max()) + 1) + block
+    order = np.argsort(place + rng.random(len(chance)))
     total = np.cumsum(chance[order])
     # Rounding must not lose the last row: the sum is a whole number.
     total[-1] = round(total[-1])

@@ -7,7 +7,7 @@ Limits are those of a score test, as Wilson's and Fieller's are: a value θ of t
 the estimate of Σ (u − θ v) is within z standard errors of 0. Its variance is that of the residuals
 at θ, moved to where the sum is 0 by their third moment (Johnson 1978): where few reviewed rows
 carry a rate, the variance goes with the estimate. Half of each row's residual is that of its
-answer, half what the corrected posterior expects of it, and half a row with the other answer is
+answer, half what the corrected posterior expects of it, and part of a row with the other answer is
 added to each cell of recorded label and decision: a review without a surprise proves little.
 """
 
@@ -15,23 +15,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import numpy as np
 
-from fairpc.core import Bools, Floats, MetricError, Positions, check_choice
+from fairpc.core import Floats, MetricError, Positions, check_choice
 from fairpc.evidence._intervals import Interval, quantile
 
 FEW: Final = 5
 LEAST_FREEDOM: Final = 6.0
-_OTHER: Final = 0.5
+_OTHER: Final = 0.4
 """Rows with the other answer that are added to a cell."""
 _EXPECTED: Final = 0.5
 """Share of a residual that is what the posterior expects, in place of what was answered."""
 _PRIOR_ROWS: Final = 5.0
 """Rows for which λ = 1 counts: a corrected posterior is worth its word, and λ has its own error."""
-_HALVINGS: Final = 40
+_HALVINGS: Final = 30
 
 Quantity = Literal["all", "rates", "mechanism", "errors"]
 QUANTITIES = ("all", "rates", "mechanism", "errors")
@@ -114,6 +114,56 @@ class ReviewedTable:
     weight: Floats
     spread: Floats
     level: float
+    _groups: dict[int, ReviewedGroup] = field(default_factory=dict, init=False)
+
+    def group(self, g: int, where: Positions) -> ReviewedGroup:
+        """The reviewed rows of one group, which has the rows ``where``."""
+        if g not in self._groups:
+            self._groups[g] = ReviewedGroup.of(self, where)
+        return self._groups[g]
+
+
+@dataclass(frozen=True, eq=False)
+class ReviewedGroup:
+    """The reviewed rows of a group.
+
+    Attributes:
+        rows: positions in the group.
+        truth, weight, spread: of these rows.
+        m: posterior of all rows of the group; None where there is none.
+        chance: how probable the answer 1 was, by the answer and by the posterior, or by the mean of
+            the cell of label and decision where there is none.
+        unseen: of each cell without a reviewed row, one row and how many there are.
+    """
+
+    rows: Positions
+    truth: Floats
+    weight: Floats
+    spread: Floats
+    m: Floats | None
+    chance: Floats
+    unseen: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, table: ReviewedTable, where: Positions) -> ReviewedGroup:
+        rows = np.flatnonzero(~np.isnan(table.truth[where]))
+        t, w, spread = (each[where[rows]] for each in (table.truth, table.weight, table.spread))
+        m = None if table.m is None else table.m[where]
+        cell = table.y[where].astype(np.intp)
+        if table.h is not None:
+            cell = 2 * cell + table.h[where].astype(np.intp)
+        own, sizes = cell[rows], np.bincount(cell, minlength=4)
+        count = np.bincount(own, minlength=4)
+        share = (_OTHER / (count + 2 * _OTHER))[own]
+        if m is None:
+            mean = np.bincount(own, w * t, 4) / np.maximum(np.bincount(own, w, 4), 1e-300)
+            expected = mean[own]
+        else:
+            expected = m[rows]
+        chance = (1 - _EXPECTED) * t + _EXPECTED * expected
+        empty = np.flatnonzero((count == 0) & (sizes > 0)).tolist()
+        unseen = tuple((int(np.argmax(cell == c)), int(sizes[c])) for c in empty)
+        return cls(rows, t, w, spread, m, chance * (1 - 2 * share) + share, unseen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,28 +180,32 @@ class Ratio:
     freedom: float
 
 
-def ratio_of(rows: ReviewedTable, rate: Rate, where: Positions) -> Ratio:
+def ratio_of(table: ReviewedTable, rate: Rate, where: Positions) -> Ratio:
     """One rate from the reviewed rows of its group."""
-    t = rows.truth[where]
-    known = ~np.isnan(t)
-    t, weight, spread = t[known], rows.weight[where][known], rows.spread[where][known]
-    u, v = (np.where(t == 1, at[1][known], at[0][known]) for at in (rate.u, rate.v))
+    group = table.group(rate.group, where)
+    at = [[part[t][group.rows] for t in (0, 1)] for part in (rate.u, rate.v)]
+    u, v = (np.where(group.truth == 1, one, zero) for zero, one in at)
     n, ones = int(v.sum()), int(u.sum())
     if not n:
         return Ratio(math.nan, 0.0, 1.0, 0, True, 0.0, math.inf, LEAST_FREEDOM)
-    if rows.m is None:
-        totals, hats = (0.0, 0.0), (np.zeros(len(t)), np.zeros(len(t)))
+    if group.m is None:
+        totals, hats = (0.0, 0.0), (np.zeros(len(u)), np.zeros(len(u)))
     else:
-        m = rows.m[where]
-        full = [at[0] + m * (at[1] - at[0]) for at in (rate.u, rate.v)]
+        m = group.m
+        full = [zero + m * (one - zero) for zero, one in (rate.u, rate.v)]
         totals = float(full[0].sum()), float(full[1].sum())
-        hats = full[0][known], full[1][known]
-    (top, bottom), trust = least_variance((u, v), hats, totals, weight, spread)
+        hats = full[0][group.rows], full[1][group.rows]
+    (top, bottom), trust = least_variance((u, v), hats, totals, group.weight, group.spread)
     theta = min(max(top / bottom, 0.0), 1.0)
-    answers = _Answers.of(rows, where, known)
-    draw = _Draw.of(rate, known, hats, trust, answers, weight, spread)
-    draw = draw.with_unseen(rate, answers, theta, float(weight.mean()))
-    low, high = draw.limits(top, bottom, theta, quantile((1 + rows.level) / 2))
+    a, b = (
+        np.concatenate([each - trust * hat for each in part])
+        for part, hat in zip(at, hats, strict=True)
+    )
+    draw = _Draw.of(a, b, group).with_unseen(rate, group, theta)
+    carrying = group.weight[v > 0]
+    # As far as a rate rests on reviewed rows alone, it rests on those of its denominator.
+    size = float(carrying.sum() ** 2 / (carrying @ carrying)) / max(1 - trust, 1e-9)
+    low, high = draw.limits(top, bottom, size, quantile((1 + table.level) / 2))
     few = min(ones, n - ones) < FEW
     return Ratio(theta, low, high, n, few, trust, *draw.in_population(theta, bottom))
 
@@ -203,33 +257,6 @@ def difference_totals(
 
 
 @dataclass(frozen=True, eq=False)
-class _Answers:
-    """How probable the answer 1 was to each reviewed row of a group; and cells without a review."""
-
-    chance: Floats
-    unseen: tuple[Positions, ...]  #: rows of each such cell, as positions in the group
-
-    @classmethod
-    def of(cls, rows: ReviewedTable, where: Positions, known: Bools) -> _Answers:
-        """By the answers and by the posterior, or by the mean of the cell where there is none."""
-        cell = rows.y[where].astype(np.intp)
-        if rows.h is not None:
-            cell = 2 * cell + rows.h[where].astype(np.intp)
-        own, t, w = cell[known], rows.truth[where[known]], rows.weight[where[known]]
-        count, sizes = np.bincount(own, minlength=4), np.bincount(cell, minlength=4)
-        share = (_OTHER / (count + 2 * _OTHER))[own]
-        if rows.m is None:
-            mean = np.bincount(own, w * t, 4) / np.maximum(np.bincount(own, w, 4), 1e-300)
-            expected = mean[own]
-        else:
-            expected = rows.m[where[known]]
-        chance = (1 - _EXPECTED) * t + _EXPECTED * expected
-        empty = np.flatnonzero((count == 0) & (sizes > 0))
-        unseen = tuple(np.flatnonzero(cell == c) for c in empty)
-        return cls(chance * (1 - 2 * share) + share, unseen)
-
-
-@dataclass(frozen=True, eq=False)
 class _Draw:
     """Residuals a − θ b of rows at each answer, and what they add to the moments of the sum."""
 
@@ -240,43 +267,35 @@ class _Draw:
     share: Floats  #: how probable the answer was
 
     @classmethod
-    def of(
-        cls,
-        rate: Rate,
-        known: Bools,
-        hats: tuple[Floats, Floats],
-        trust: float,
-        answers: _Answers,
-        weight: Floats,
-        spread: Floats,
-    ) -> _Draw:
-        a, b = (
-            np.concatenate([at[t][known] - trust * hat for t in (0, 1)])
-            for at, hat in zip((rate.u, rate.v), hats, strict=True)
-        )
-        share = np.concatenate([1 - answers.chance, answers.chance])
-        return cls(a, b, np.tile(weight, 2), np.tile(spread, 2), share)
+    def of(cls, a: Floats, b: Floats, group: ReviewedGroup) -> _Draw:
+        """Of residuals at the answer 0, then of those at 1."""
+        weight, spread = (np.concatenate([each, each]) for each in (group.weight, group.spread))
+        return cls(a, b, weight, spread, np.concatenate([1 - group.chance, group.chance]))
 
-    def with_unseen(self, rate: Rate, answers: _Answers, theta: float, weight: float) -> _Draw:
-        """The same with half a row of each cell that has no reviewed one.
+    def with_unseen(self, rate: Rate, group: ReviewedGroup, theta: float) -> _Draw:
+        """The same with part of a row of each cell that has no reviewed one.
 
         Its answer is the one with the larger residual; it stands for no more rows than the cell
         has.
         """
         added = []
-        for rows in answers.unseen:
-            t = int(np.argmax([abs(gap[rows[0]]) for gap in rate.gap(theta)]))
-            w = min(weight, float(len(rows)))
-            one = rate.u[t][rows[0]], rate.v[t][rows[0]], w, w * max(w - 1, 0.0), _OTHER
-            added.append(one)
+        for row, n in group.unseen:
+            t = int(np.argmax([abs(gap[row]) for gap in rate.gap(theta)]))
+            w = min(float(group.weight.mean()), float(n))
+            added.append((rate.u[t][row], rate.v[t][row], w, w * max(w - 1, 0.0), _OTHER))
         if not added:
             return self
         own = self.a, self.b, self.weight, self.spread, self.share
         more = np.array(added).T
         return _Draw(*(np.append(each, new) for each, new in zip(own, more, strict=True)))
 
-    def limits(self, top: float, bottom: float, theta: float, z: float) -> Interval:
-        """Values of θ that the score test keeps."""
+    def limits(self, top: float, bottom: float, size: float, z: float) -> Interval:
+        """Values of θ that the score test keeps; ``size`` is what the rows it rests on are worth.
+
+        With moments about 0 of what the rows add up to, g, their variance V grows by
+        (third − V g / n) / (V − g² / n) with g. At g = 0 it is p (1 − p) n for a share p of n rows,
+        and the limits are Wilson's.
+        """
         a, b, first = self.a, self.b, self.share * self.spread
         second = first * self.weight
         v0, v1, v2 = (float(first @ each) for each in (a * a, -2 * a * b, b * b))
@@ -288,13 +307,15 @@ class _Draw:
             excess = top - x * bottom
             variance = v0 + x * (v1 + x * v2)
             third = k0 + x * (k1 + x * (k2 + x * k3))
-            if variance <= 0:
+            centred = variance - excess * excess / size
+            if centred <= 0:
                 return False
-            return excess * excess <= z * z * (variance - third / variance * excess)
+            slope = (third - variance * excess / size) / centred
+            return excess * excess <= z * z * (variance - slope * excess)
 
         ends = []
         for end in (0.0, 1.0):
-            inside, outside = theta, end
+            inside, outside = min(max(top / bottom, 0.0), 1.0), end
             for _ in range(0 if keeps(end) else _HALVINGS):
                 middle = (inside + outside) / 2
                 inside, outside = (middle, outside) if keeps(middle) else (inside, middle)
