@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
+from fairpc.auditing._drawing import Plane, Series, curves
 from fairpc.auditing._job import Job
 from fairpc.core import AuditError, FairpcError
 from fairpc.data import Warned
@@ -28,9 +29,18 @@ NONE_GIVEN: Final = (
 )
 REVIEWED: Final = "rows were reviewed"
 _ERRORS: Final = ("tpr", "fpr", "accuracy", "precision")
-_QUESTIONS: Final = ("mechanism_1", "fair_rate", "tpr")
+FEWEST: Final = 50
+"""Rows of which a review draws some; fewer are all looked at."""
+_QUESTIONS: Final = {
+    "mechanism_1": "labels of the deserving",
+    "fair_rate": "share of the deserving",
+    "tpr": "decisions on the deserving",
+}
+"""Rates that a review is about first, and what a curve of each is called."""
 _USUAL: Final = 300
 """Rows of a review that questions are asked about."""
+_MOST: Final = 1000
+"""Rows up to which widths are drawn."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +131,11 @@ def review_plan(job: Job) -> ReviewPlan:
         raise AuditError(REVIEWED)
     rows = job.drawn
     at = np.flatnonzero((rows.d >= 0) & (rows.s >= 0))
-    if len(rows.classes) != 2 or len(at) < 2:
-        raise AuditError("a review needs a label of two classes and rows with a known group")
+    if len(rows.classes) != 2 or len(at) < FEWEST:
+        raise AuditError(
+            f"a review draws from {FEWEST} rows or more with a known group and a label of two "
+            "classes"
+        )
     y, decided = rows.d[at] == rows.positive, rows.decided[at] == rows.positive
     if rows.observed.size:
         observed = rows.observed[at, rows.positive]
@@ -348,17 +361,28 @@ def show_plan(audit: blocks.Audit, plan: ReviewPlan) -> Iterator[blocks.Block]:
         "lead",
     )
     yield blocks.Points([_in_words(question) for question in plan.questions])
-    names = [f"{q.what}, {q.group}" for q in plan.questions]
-    sizes = [n for n, _ in plan.questions[0].curve]
-    cells = [[n, *(f"±{text.size(dict(q.curve)[n])}" for q in plan.questions)] for n in sizes]
-    yield blocks.TableBlock(
-        "Points by which a rate would be known",
-        ["Files", *names],
-        cells,
-        note="Half of a 95% interval, in percentage points, in the group where it is widest; if "
-        "the model is right about where labels are doubtful.",
-    )
+    yield _widths(plan)
     yield blocks.Lines("fairpc review MODEL TABLE -n 300 -o to_review.csv")
+
+
+def _widths(plan: ReviewPlan) -> blocks.Figure:
+    """Half widths against numbers of files."""
+    series, sizes = [], [n for n, _ in plan.questions[0].curve if n <= _MOST]
+    halves = [dict(question.curve) for question in plan.questions]
+    for question, half in zip(plan.questions, halves, strict=True):
+        name = f"{_QUESTIONS[question.name]}, {question.group}"
+        series.append(Series(name, sizes, [100 * half[n] for n in sizes]))
+    cells = [[n, *(f"±{text.size(half[n])}" for half in halves)] for n in sizes]
+    head = ["Files", *(one.name for one in series)]
+    table = blocks.TableBlock("Points by which a rate would be known", head, cells, folded=True)
+    most = max(y for one in series for y in one.y)
+    plane = Plane("files", "± points", (0.0, sizes[-1]), (0.0, most), *(text.number_tick,) * 2)
+    sentence = (
+        "Half of a 95% interval, in percentage points, in the group where it is widest, if the "
+        "model is right about where labels are doubtful."
+    )
+    picture = curves(plane, series, marked=True)
+    return blocks.Figure("How well a rate would be known", sentence, picture, table)
 
 
 def _in_words(question: ReviewQuestion) -> str:
