@@ -32,7 +32,8 @@ from fairpc.evidence import (
     review_estimates,
 )
 from fairpc.models import Reviewed
-from fairpc.models._review import ReviewedRates, ReviewRows
+from fairpc.models._review import ReviewRows
+from fairpc.models._reviewed_fit import ReviewedRates
 from fairpc.models._score_map_fit import fit_score_map
 
 Floats = npt.NDArray[np.float64]

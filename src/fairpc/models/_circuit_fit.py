@@ -37,7 +37,7 @@ from fairpc.models._guard import Checked, check_fit
 from fairpc.models._knowledge import Knowledge, limits_of_coding
 from fairpc.models._label_scores import DRAWS
 from fairpc.models._priors import MECHANISM, RECIPE_MECHANISM
-from fairpc.models._review import ReviewedRates, knowledge_after
+from fairpc.models._reviewed_fit import ReviewedRates, knowledge_after
 from fairpc.models._rows import Rows, hold_out, joined, some_rows
 from fairpc.models._score_map_fit import within_limits
 from fairpc.models._score_mechanism import held_limits

@@ -44,13 +44,8 @@ from fairpc.models._fit import Fitted, Observer
 from fairpc.models._guard import Checked
 from fairpc.models._latent import quick_decision
 from fairpc.models._model import fixed
-from fairpc.models._review import (
-    Reviewed,
-    ReviewedRates,
-    ReviewRows,
-    knowledge_after,
-    refuse_beside_review,
-)
+from fairpc.models._review import Reviewed, ReviewRows
+from fairpc.models._reviewed_fit import ReviewedRates, knowledge_after, refuse_beside_review
 from fairpc.models._rows import Rows, TrainingRows
 from fairpc.models._settings import check_beside, check_settings, serialised, small_strata
 from fairpc.models._tables import (

@@ -62,13 +62,8 @@ from fairpc.models._fold_classifiers import (
 )
 from fairpc.models._knowledge import limits_of_coding
 from fairpc.models._model import fixed
-from fairpc.models._review import (
-    Reviewed,
-    ReviewedRates,
-    ReviewRows,
-    knowledge_after,
-    refuse_beside_review,
-)
+from fairpc.models._review import Reviewed, ReviewRows
+from fairpc.models._reviewed_fit import ReviewedRates, knowledge_after, refuse_beside_review
 from fairpc.models._rows import Rows, rows_fingerprint
 from fairpc.models._score_map import ScoreMap
 from fairpc.models._score_map_fit import ScoredRows, calibrated, findings, fit_score_map, held_to

@@ -1,8 +1,7 @@
 """Reviews of a model's table: which rows to look at again, and what the answers say of all rows.
 
 The statistics are those of :mod:`fairpc.evidence`, which takes plain arrays. Here a fitted model
-gives the arrays: labels, groups and decisions of its table, and P(Df = 1 | x, s, d). A fit takes
-the mechanism and the fair rates from them (:class:`ReviewedRates`).
+gives the arrays: labels, groups and decisions of its table, and P(Df = 1 | x, s, d).
 
 A model's own point alters as few labels as possible, and its posterior is close to 0 or 1: it says
 nothing about where to look. So P(D = 1 | x, s), which every model has, is turned into a posterior
@@ -19,7 +18,6 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.cluster import is_dask
 from fairpc.core import (
     Array,
     Bools,
@@ -29,7 +27,7 @@ from fairpc.core import (
     Positions,
     check_array,
 )
-from fairpc.data import Column, TableCoding, is_source
+from fairpc.data import Column, TableCoding
 from fairpc.evidence import (
     LEVEL,
     ExpectedWidth,
@@ -42,8 +40,6 @@ from fairpc.evidence import (
     review_design,
     review_estimates,
 )
-from fairpc.models._fair_rates import Limits, TopRates
-from fairpc.models._knowledge import Knowledge
 from fairpc.models._rows import Rows
 from fairpc.models._tables import rows_in_order
 
@@ -51,9 +47,9 @@ Quantity = Literal["all", "rates", "mechanism", "errors"]
 Batch = tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
 """Positions of the rows that were drawn, the chance of each, and its answer."""
 
-_USUAL: Final = (0.05, 0.95)
+USUAL: Final = (0.05, 0.95)
 """P(D = 1 | Df) where nothing is known of it: one label in twenty is altered."""
-_EDGE: Final = 0.02
+EDGE: Final = 0.02
 """Least P(Df = 1 | x, s): a score beyond the middle of the set is not certain."""
 
 
@@ -267,127 +263,6 @@ class ReviewRows:
         return {"sensitive_features": self.groups, "y": self.y, "decisions": self.decisions}
 
 
-@dataclass(frozen=True, eq=False)
-class ReviewedRates:
-    """What a fit takes from a review, by group: fair rates, the mechanism, and its limits.
-
-    Attributes:
-        groups: names.
-        rate: P(Df = 1 | S), [s]; equal unless the review contradicts it.
-        mechanism: P(D = 1 | Df = f, S), [s, f].
-        limits: 95 % intervals of it, [s, f, end], which hold without the posterior's help.
-        delta: by how much the rates differ; 0 where they are tied.
-        warnings: what the review contradicts, a sentence each.
-    """
-
-    groups: tuple[str, ...]
-    rate: Floats
-    mechanism: Floats
-    limits: Floats
-    delta: float
-    warnings: tuple[str, ...]
-
-    @classmethod
-    def of(cls, table: ReviewRows, reviewed: Reviewed, groups: tuple[str, ...]) -> ReviewedRates:
-        """The corrected posterior of all rows gives the point, the reviewed rows its limits."""
-        estimates = table.estimates(reviewed)
-        m, tied = table.corrected(reviewed), not estimates.tests["rates"].rejected
-        rate, limits = np.full(len(groups), float(m.mean())), np.zeros((len(groups), 2, 2))
-        limits[..., 1] = 1.0
-        mechanism = np.tile(_USUAL, (len(groups), 1))
-        for s, group in enumerate(groups):
-            here = table.groups == group
-            if not here.any():
-                continue
-            own, y = m[here], table.y[here]
-            if tied:
-                own = _with_mean(own, rate[s])
-            rate[s] = own.mean()
-            mechanism[s] = [float(p @ y) / max(float(p.sum()), 1e-9) for p in (1 - own, own)]
-            both = estimates.mechanism[group]
-            limits[s] = [(both[f].low, both[f].high) for f in (0, 1)]
-        if (mechanism[:, 1] - mechanism[:, 0] <= _EDGE).any():
-            raise LearningError(
-                "by the reviewed rows, labels of a group do not follow the fair decision: a model "
-                "of this kind does not fit, use the reviewed estimates"
-            )
-        limits[..., 0] = np.minimum(limits[..., 0], mechanism)
-        limits[..., 1] = np.maximum(limits[..., 1], mechanism)
-        delta = 0.0 if tied else float(np.ptp(rate))
-        found = [f"{text}." for text in estimates.contradictions()]
-        if not tied:
-            found[0] = f"{found[0][:-1]}: they are not tied in this fit."
-        return cls(groups, rate, mechanism, limits, delta, tuple(found))
-
-    def knowledge(self, classes: Sequence[Any], positive: int) -> Knowledge:
-        """The limits of the mechanism as a fit states what is known."""
-        order = [classes[1 - positive], classes[positive]]
-        return Knowledge(
-            mechanism_bounds={
-                (group, order[f], order[1]): tuple(self.limits[s, f].tolist())
-                for s, group in enumerate(self.groups)
-                for f in (0, 1)
-            }
-        )
-
-    def exact(self, positive: int) -> Limits:
-        """Limits that hold EM at the point."""
-        order = [0, 1] if positive else [1, 0]
-        rate = np.column_stack([1 - self.rate, self.rate])[:, order]
-        mechanism = np.stack([1 - self.mechanism, self.mechanism], axis=2)
-        share = np.full(len(self.rate), 1 / len(self.rate))
-        rates = rate if self.delta else rate[0]
-        return Limits.exactly(TopRates(share, rates, mechanism[:, order][:, :, order]))
-
-
-def knowledge_after(
-    stated: Knowledge | None, held: ReviewedRates | None, coding: TableCoding
-) -> Knowledge:
-    """What was stated, and what a review leaves of the mechanism."""
-    own = stated or Knowledge()
-    if held is None:
-        return own
-    return own.and_also(held.knowledge(coding.labels.classes, coding.labels.positive))
-
-
-def refuse_beside_review(
-    reviewed: Any, X: Any, given: Any, fair_labels: Any, sample_weight: Any
-) -> None:
-    """A LearningError where reviewed rows are given beside what they do not go with."""
-    if reviewed is None:
-        return
-    if not isinstance(reviewed, Reviewed):
-        raise LearningError(
-            f"reviewed is a {type(reviewed).__name__}: give a fairpc.models.Reviewed, as "
-            "Reviewed.of(n_rows, batches) makes it"
-        )
-    beside = {"fair_labels": fair_labels, "sample_weight": sample_weight}
-    named = ["given"] if given else [name for name, v in beside.items() if v is not None]
-    if named:
-        raise LearningError(
-            f"reviewed and {named[0]} were given: reviews are of rows, each once, and give rates "
-            "of whole groups; leave one out"
-        )
-    if is_source(X) or is_dask(X):
-        raise LearningError("reviewed rows are known by their place: give the table in memory")
-    if len(X) != len(reviewed.truth):
-        raise LearningError(
-            f"reviewed is about {len(reviewed.truth):,} rows and X has {len(X):,}: give the table "
-            "that the rows were drawn from"
-        )
-
-
-def _with_mean(m: Floats, rate: float) -> Floats:
-    """A posterior whose log-odds are shifted so that its mean is a rate."""
-    odds = np.log(np.clip(m, 1e-12, 1) / np.clip(1 - m, 1e-12, 1))
-    low, high = -30.0, 30.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        found = 1 / (1 + np.exp(-np.clip(odds + middle, -700, 700)))
-        low, high = (middle, high) if found.mean() < rate else (low, middle)
-    return np.asarray(found, np.float64)
-
-
 class Reviewable:
     """A fitted model that says which rows to review."""
 
@@ -430,11 +305,11 @@ def middle_mechanism(bounds: LabelBounds | None, n_groups: int) -> Floats:
     Where labels contradict equal fair rates, of what they leave possible without them; where nobody
     has looked at it, one label in twenty is altered.
     """
-    usual = np.tile(_USUAL, (n_groups, 1))
+    usual = np.tile(USUAL, (n_groups, 1))
     for ranges in () if bounds is None else _ranges(bounds):
         middle = ranges.mean(axis=-1)
         middle = middle if middle.ndim == 2 else middle.mean(axis=1)
-        if (middle[:, 1] - middle[:, 0] > _EDGE).all():  # not so where some are NaN
+        if (middle[:, 1] - middle[:, 0] > EDGE).all():  # not so where some are NaN
             return np.asarray(middle, np.float64)
     return usual
 
@@ -463,7 +338,7 @@ def _without_review(bounds: LabelBounds, groups: Sequence[str]) -> dict[tuple[st
 def posterior_at(mechanism: Floats, observed: Floats, y: Floats, groups: Positions) -> Floats:
     """P(Df = 1 | x, s, d) where P(D = 1 | x, s) and the mechanism are known."""
     b0, b1 = mechanism[groups].T
-    q = np.clip((observed - b0) / (b1 - b0), _EDGE, 1 - _EDGE)
+    q = np.clip((observed - b0) / (b1 - b0), EDGE, 1 - EDGE)
     one = np.where(y == 1, b1, 1 - b1) * q
     zero = np.where(y == 1, b0, 1 - b0) * (1 - q)
     total = one + zero

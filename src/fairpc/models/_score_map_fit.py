@@ -29,7 +29,7 @@ from fairpc.models._fair_rates import Limits, TopRates
 from fairpc.models._fit import Options
 from fairpc.models._label_scores import Scores
 from fairpc.models._priors import RECIPE_MECHANISM, STRATUM_ROWS
-from fairpc.models._review import ReviewedRates
+from fairpc.models._reviewed_fit import ReviewedRates
 from fairpc.models._rows import Rows
 from fairpc.models._score_map import ScoreMap, StrataMap, shifted
 from fairpc.models._score_mechanism import HARDLY_ANY, fit_mechanism, score_bins
