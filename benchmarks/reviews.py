@@ -247,8 +247,9 @@ def tests(draws: int) -> None:
         )
 
 
-def mechanism(_: int, draws: int = 50) -> None:
+def mechanism(most: int) -> None:
     """Largest error of P(D | Df, S) after 200 random reviews."""
+    draws = min(most, 50)
     print("\nlargest error of P(D = 1 | Df, S) over groups and decisions after 200 rows that were")
     print(
         f"drawn evenly, mean of {draws} draws: a fit with these reviews, with the same rows as",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fairpc import LatNB, audit
@@ -66,7 +68,7 @@ def test_a_plan_before_a_review() -> None:
     data = load_loans()
     X, y = data.X.head(600), data.y.head(600)
     model = LatNB().fit(X, y, sensitive_features=data.sensitive.head(600))
-    options = {"baselines": False, "n_starts": 0, "n_replicates": 0}
+    options: dict[str, Any] = {"baselines": False, "n_starts": 0, "n_replicates": 0}
     found = audit(model, X, y, sensitive_features=data.sensitive.head(600), **options)
     plan = found.review_plan
     assert plan is not None

@@ -160,7 +160,7 @@ def review_design(
         raise MetricError(
             f"n is {n} and strata has {n_levels} values: draw a row of each at least, or merge"
         )
-    share = _shares(m, ids, y, decisions, quantity, method, floor, open_rows)
+    share = _shares(m, _rates(ids, y, decisions, quantity), method, floor, open_rows)
     chance = np.zeros(len(m))
     chance[open_rows] = _covering(share[open_rows], level[open_rows], n)
     rng = np.random.default_rng(random_state)
@@ -209,11 +209,11 @@ def expected_widths(
         raise MetricError(f"aim is {aim}: give the half width of an interval, between 0 and .5")
     z = quantile((1 + check_level(level)) / 2)
     names, ids = _groups("sensitive_features", sensitive_features, len(m))
-    every = np.ones(len(m), np.bool_)
-    share = _shares(given, ids, y, decisions, quantity, method, floor, every)
+    rates = _rates(ids, y, decisions, quantity)
+    share = _shares(given, rates, method, floor, np.ones(len(m), np.bool_))
     chances = cache(lambda n: _capped(share, n))
     found = []
-    for rate, rows in _rates(ids, y, decisions, quantity):
+    for rate, rows in rates:
         value = expected(rate, m[rows])
         if math.isnan(value):  # decisions that are all 0 have no precision
             continue
@@ -253,10 +253,7 @@ def _half_width(value: float, variance: float, z: float) -> float:
 
 def _shares(
     m: Floats,
-    ids: Positions,
-    y: npt.ArrayLike | None,
-    decisions: npt.ArrayLike | None,
-    quantity: Quantity,
+    rates: list[tuple[Rate, Positions]],
     method: Method,
     floor: float,
     open_rows: Bools,
@@ -265,13 +262,12 @@ def _shares(
     check_choice("method", method, ("active", "uniform"), MetricError)
     if not FLOOR <= one_number("floor", floor) <= 1:
         raise MetricError(f"floor is {floor}: give the share that is spread evenly, {FLOOR} to 1")
-    check_quantity(quantity, y, decisions)
     even: Floats = open_rows / open_rows.sum()
     if method == "uniform":
         return even
     wanted = np.zeros(len(m))
     unsure = _unsure(m)
-    for rate, rows in _rates(ids, y, decisions, quantity):
+    for rate, rows in rates:
         spread = influence_spread(rate, unsure[rows]) * open_rows[rows]
         if spread.sum() > 0:
             wanted[rows] += (spread / spread.sum()) ** 2

@@ -80,7 +80,6 @@ __all__ = [
     "TwoNB",
     "bootstrap_mechanism",
     "load",
-    "quick_decision",
     "sensitivity",
     "stability",
 ]

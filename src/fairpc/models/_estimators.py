@@ -25,6 +25,7 @@ from fairpc.core import (
     Say,
     TableWarning,
     ending_on_signals,
+    fingerprint,
     showing_progress,
     warn_caller,
 )
@@ -108,7 +109,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         check_beside(validation_data, eval_set, callback)
         refuse_beside_review(reviewed, X, self.given, fair_labels, sample_weight)
         threshold = fixed(self.threshold)
-        kept = None if checkpoint is None else self._checkpoint(checkpoint, max_memory)
+        kept = None if checkpoint is None else self._checkpoint(checkpoint, max_memory, reviewed)
         with ExitStack() as stack, self._showing_progress():
             if reviewed is not None:
                 stack.enter_context(self._holding(reviewed, X, y, sensitive_features))
@@ -172,10 +173,15 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         finally:
             del self._held
 
-    def _checkpoint(self, path: AnyPath, max_memory: int | str | None) -> Checkpoint:
+    def _checkpoint(
+        self, path: AnyPath, max_memory: int | str | None, reviewed: Reviewed | None
+    ) -> Checkpoint:
         """The checkpoint of a fit with the settings of this estimator."""
         settings = {name: serialised(value) for name, value in self.get_params(deep=False).items()}
         settings["max_memory"] = None if max_memory is None else memory_bytes(max_memory)
+        if reviewed is not None:
+            own = reviewed.truth, reviewed.drawn, reviewed.probability, reviewed.batch
+            settings["reviewed"] = fingerprint(*own)
         return Checkpoint.open(path, settings)
 
     @contextmanager
