@@ -30,6 +30,7 @@ from fairpc.auditing import _mechanism as mechanism
 from fairpc.auditing import _parity as parity
 from fairpc.auditing import _patterns as patterns
 from fairpc.auditing import _review as reviews
+from fairpc.auditing import _review_plan as plans
 from fairpc.auditing import _strata as strata
 from fairpc.auditing import _table_facts as tables
 from fairpc.auditing import _tested as tested
@@ -71,7 +72,7 @@ VERSION: Final = 1
 _ABOUT: Final = ("sensitive_features", "sample_weight", "clusters", "fair_labels")
 _CLOSING: Final = ("limits", "provenance")
 """Sections that end the page; the others come in the order of the record."""
-_NOT_ASKED: Final = (NO_MODEL, factors.NO_FACTORS, reviews.NONE_GIVEN, reviews.REVIEWED)
+_NOT_ASKED: Final = (NO_MODEL, factors.NO_FACTORS, reviews.NONE_GIVEN, plans.REVIEWED)
 """Reasons for which a section is not on the page at all."""
 _LEFT_BEHIND: Final = "the audit was read from a file, which does not hold the circuit"
 
@@ -109,7 +110,7 @@ class Audit:
 
     verdict: verdicts.Verdict
     review: reviews.ReviewFacts | None = field(default=None, kw_only=True)
-    review_plan: reviews.ReviewPlan | None = field(default=None, kw_only=True)
+    review_plan: plans.ReviewPlan | None = field(default=None, kw_only=True)
     data: tables.TableFacts
     labels: gaps.LabelDisparity | None
     mechanism: mechanism.MechanismFacts | None
@@ -373,7 +374,7 @@ STEPS: Final = (
     AuditStep("parity", "gaps in scores and decisions", parity.parity_facts, of_model=False),
     AuditStep("error_rates", "error rates", errors.error_facts, of_model=False),
     AuditStep("review", "what the review showed", reviews.review_facts, of_model=False),
-    AuditStep("review_plan", "what a review would show", reviews.review_plan, of_model=False),
+    AuditStep("review_plan", "what a review would show", plans.review_plan, of_model=False),
     AuditStep("factors", "gaps within factors", factors.factor_gaps, of_model=False),
     AuditStep("patterns", "who is hit", patterns.pattern_facts),
     AuditStep("group_metrics", "agreement with labels", agreement.group_metrics, of_model=False),

@@ -180,8 +180,12 @@ def review(
                 subject = _with_model(model, files, columns, screen)
         known = None
         if answered:
+            from fairpc.auditing import facts_of_review
+
             known = read_reviews(answered, subject.cells, files.source, subject.about, screen)
-            facts = _estimated(subject, known[0], screen)
+            facts = facts_of_review(subject.rows, known[0])
+            if screen.prints_text:
+                show_review(facts)
         if drawing.output is not None:
             with about(files.source):
                 drawn = _draw(subject, drawing, known, screen)
@@ -358,15 +362,6 @@ def _say_next(
     command = "audit" if audited else "review"
     files = "".join(f" --reviewed {quote(path)}" for path in (*reviewed, output))
     say(f"Next: fairpc {command} {' '.join(map(quote, paths))}{columns.options}{files}")
-
-
-def _estimated(subject: Subject, reviewed: Reviewed, screen: Screen) -> ReviewFacts:
-    from fairpc.auditing import facts_of_review
-
-    facts = facts_of_review(subject.rows, reviewed)
-    if screen.prints_text:
-        show_review(facts)
-    return facts
 
 
 def show_review(facts: ReviewFacts) -> None:
