@@ -26,7 +26,8 @@ from fairpc.models._knowledge import Knowledge
 from fairpc.refits import Progress
 
 SECTIONS = (
-    *("verdict", "review", "data", "labels", "mechanism", "decidable", "strata", "parity"),
+    *("verdict", "review", "review_plan", "data", "labels", "mechanism", "decidable", "strata"),
+    "parity",
     *("error_rates", "factors", "patterns", "group_metrics", "trade_off", "curves", "learning"),
     *("circuit", "limits", "provenance", "what_if", "left_out"),
 )

@@ -20,7 +20,7 @@ from fairpc.auditing._blocks import SHOWN
 ORDER = (
     *("verdict", "data", "labels", "mechanism", "decidable", "strata", "parity", "error_rates"),
     *("patterns", "group_metrics", "trade_off", "curves", "learning", "circuit", "what_if"),
-    *("review", "limits", "provenance"),
+    *("review_plan", "limits", "provenance"),
 )
 AUDITS: dict[str, Callable[[], Audit]] = {
     "german": lambda: facts.german()[1],
@@ -73,7 +73,7 @@ def test_sections_come_in_order(page: str) -> None:
 def test_every_section_of_the_record_is_shown() -> None:
     """A section is a field of the record and a function of the page, by the same name."""
     names = {field.name for field in fields(Audit)} - {"left_out"}
-    assert set(SHOWN) == names == {*ORDER, "factors"}  # that one only where it is asked for
+    assert set(SHOWN) == names == {*ORDER, "factors", "review"}  # those only where asked for
 
 
 def test_it_says_what_it_is_not(page: str) -> None:

@@ -112,7 +112,10 @@ def test_metadata_and_parameters_reach_what_is_inside() -> None:
     """Groups and weights through a pipeline and a search; a parameter of the classifier itself."""
     table, labels, group = people()
     numbers = table[["age", "years"]]
-    given = {"sensitive_features": group, "sample_weight": np.linspace(0.5, 2, len(group))}
+    given: dict[str, Any] = {
+        "sensitive_features": group,
+        "sample_weight": np.linspace(0.5, 2, len(group)),
+    }
     with sklearn.config_context(enable_metadata_routing=True):
         model = (
             LatentDecision(LogisticRegression(), random_state=0)

@@ -30,6 +30,7 @@ from fairpc.auditing import _mechanism as mechanism
 from fairpc.auditing import _parity as parity
 from fairpc.auditing import _patterns as patterns
 from fairpc.auditing import _review as reviews
+from fairpc.auditing import _review_plan as plans
 from fairpc.auditing import _strata as strata
 from fairpc.auditing import _table_facts as tables
 from fairpc.auditing import _tested as tested
@@ -71,7 +72,7 @@ VERSION: Final = 1
 _ABOUT: Final = ("sensitive_features", "sample_weight", "clusters", "fair_labels")
 _CLOSING: Final = ("limits", "provenance")
 """Sections that end the page; the others come in the order of the record."""
-_NOT_ASKED: Final = (NO_MODEL, factors.NO_FACTORS)
+_NOT_ASKED: Final = (NO_MODEL, factors.NO_FACTORS, reviews.NONE_GIVEN, plans.REVIEWED)
 """Reasons for which a section is not on the page at all."""
 _LEFT_BEHIND: Final = "the audit was read from a file, which does not hold the circuit"
 
@@ -86,6 +87,7 @@ class Audit:
     Attributes:
         verdict: the main findings in words; a rejection of the assumptions comes first.
         review: what reviewed rows say of all; None where none were given.
+        review_plan: what a review would show; None after one.
         data: the rows, the groups, what is missing.
         labels: how far apart the groups are in the observed labels.
         mechanism: the range of P(D | Df, S) and of altered labels, then the point.
@@ -108,6 +110,7 @@ class Audit:
 
     verdict: verdicts.Verdict
     review: reviews.ReviewFacts | None = field(default=None, kw_only=True)
+    review_plan: plans.ReviewPlan | None = field(default=None, kw_only=True)
     data: tables.TableFacts
     labels: gaps.LabelDisparity | None
     mechanism: mechanism.MechanismFacts | None
@@ -179,10 +182,12 @@ def render(audit: Audit) -> str:
 
 
 def _section_names(audit: Audit) -> Iterator[str]:
-    """Sections of the page, in order: what a review told is first, that there was none late."""
-    closing = _CLOSING if audit.review is not None else ("review", *_CLOSING)
-    names = [each.name for each in fields(Audit) if each.name not in ("left_out", *closing)]
-    for name in (*names, *closing):
+    """Sections of the page, in order: what a review showed is first, what one would show late."""
+    closing = ("review_plan", *_CLOSING)
+    opening = ("review",) if audit.review is not None else ()
+    apart = ("left_out", *opening, *closing)
+    names = [each.name for each in fields(Audit) if each.name not in apart]
+    for name in (*opening, *names, *closing):
         if audit.left_out.get(name) not in _NOT_ASKED:
             yield name
 
@@ -356,7 +361,6 @@ def _check_model(model: object) -> None:
 
 STEPS: Final = (
     AuditStep("data", "rows and groups", tables.table_facts, needed=True, of_model=False),
-    AuditStep("review", "what the review told", reviews.review_facts, of_model=False),
     AuditStep("labels", "gaps in labels", gaps.label_disparity, of_model=False),
     AuditStep("decidable.test", "test of the assumptions", tested.assumption_test, of_model=False),
     AuditStep("strata.test", "test within strata", tested.test_within_strata),
@@ -369,6 +373,8 @@ STEPS: Final = (
     AuditStep("strata", "strata", strata.strata_facts),
     AuditStep("parity", "gaps in scores and decisions", parity.parity_facts, of_model=False),
     AuditStep("error_rates", "error rates", errors.error_facts, of_model=False),
+    AuditStep("review", "what the review showed", reviews.review_facts, of_model=False),
+    AuditStep("review_plan", "what a review would show", plans.review_plan, of_model=False),
     AuditStep("factors", "gaps within factors", factors.factor_gaps, of_model=False),
     AuditStep("patterns", "who is hit", patterns.pattern_facts),
     AuditStep("group_metrics", "agreement with labels", agreement.group_metrics, of_model=False),

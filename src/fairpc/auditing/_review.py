@@ -1,4 +1,4 @@
-"""What a review told: the rates that reviewers' answers give, two tests, and what follows.
+"""What a review showed: the rates that reviewers' answers give, two tests, and what follows.
 
 Each rate stands beside what reviewed rows say alone, and beside what recorded labels say where they
 say anything. None of it rests on the assumptions of the model (:mod:`fairpc.evidence`).
@@ -7,8 +7,7 @@ say anything. None of it rests on the assumptions of the model (:mod:`fairpc.evi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from inspect import signature
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -19,21 +18,19 @@ from fairpc.auditing import _formats as text
 from fairpc.auditing._job import Job
 from fairpc.core import AuditError, FairpcError
 from fairpc.data import Warned
-from fairpc.evidence import Interval, ReviewEstimates, ReviewTest
-from fairpc.models import LatentDecision, Reviewed, ReviewRows, TableClassifier, TwoNB
+from fairpc.evidence import Interval, ReviewEstimates
+from fairpc.models import Reviewed, ReviewRows, TwoNB, quick_decision
 
 NONE_GIVEN: Final = (
     "no rows were reviewed: `fairpc review MODEL TABLE -n 300 -o to_review.csv` draws some, and "
-    "`fairpc audit MODEL TABLE --reviewed to_review.csv` says what the answers tell"
+    "`fairpc audit MODEL TABLE --reviewed to_review.csv` says what the answers show"
 )
-MANY: Final = 3
-"""Columns on which labels depend from which no stratum is proposed."""
 _ERRORS: Final = ("tpr", "fpr", "accuracy", "precision")
 
 
 @dataclass(frozen=True)
 class ReviewedFact:
-    """A rate of one group, as a review tells it."""
+    """A rate of one group, as a review shows it."""
 
     name: str  #: "fair_rate", "mechanism_0", "mechanism_1", "tpr", "fpr", "accuracy", "precision"
     what: str  #: the same in words
@@ -43,6 +40,7 @@ class ReviewedFact:
     worst: Interval  #: if what reviewers could not tell were all against it, or all for it
     alone: float  #: by reviewed rows alone
     alone_interval: Interval
+    without: Interval | None  #: what recorded labels alone leave possible; None: not known
     recorded: float | None  #: by recorded labels in place of the fair decision; None: no such rate
     n: int  #: reviewed rows that carry it
     few: bool  #: fewer than five of them on one side
@@ -74,7 +72,7 @@ class ColumnTest:
 
 @dataclass(frozen=True)
 class ReviewFacts:
-    """What a review told about a table."""
+    """What a review showed about a table."""
 
     n_rows: int  #: rows that it is about: those whose label and group are known
     n_drawn: int
@@ -109,6 +107,14 @@ def review_facts(job: Job) -> ReviewFacts:
         positive = job.decisions.coding_.labels.positive_class
         h = job.decisions.decided == job.decisions.coding_.labels.positive
         table, _ = rows_without_model(*of_rows, h, positive=positive)
+    errors = job.results.get("error_rates")
+    if errors is not None:
+        own = {
+            (name, group): getattr(rates, name)
+            for group, rates in errors.rates.groups.items()
+            for name in _ERRORS
+        }
+        table = replace(table, ranges={**table.ranges, **own})
     return facts_of_review(table, job.reviewed, job.settings.level)
 
 
@@ -130,17 +136,12 @@ def rows_without_model(
         decisions: to be audited, 0 or 1; those of the quick model if None.
         settings: of the table, as every model takes them: ``positive``, ``sensitive`` ….
     """
-    given = {} if sensitive_features is None else {"sensitive_features": sensitive_features}
-    about = {name: settings[name] for name in ("missing_values",) if name in settings}
-    classifier = TableClassifier("logistic", **about)
-    own = {name: v for name, v in settings.items() if name in signature(LatentDecision).parameters}
-    with Warned().watching():
-        try:
-            model: Any = LatentDecision(
-                classifier, select="middle", sensitive_estimator=False, **own
-            ).fit(X, y, **given)
-            why = ""
-        except FairpcError as error:
+    model: Any
+    try:
+        model, why = quick_decision(settings, X, y, sensitive_features), ""
+    except FairpcError as error:
+        with Warned().watching():
+            given = {} if sensitive_features is None else {"sensitive_features": sensitive_features}
             model, why = TwoNB(**settings).fit(X, y, **given), str(error)
     return ReviewRows.of(model, X, y, sensitive_features, decisions), why
 
@@ -179,6 +180,7 @@ def facts_of_review(table: ReviewRows, reviewed: Reviewed, level: float = 0.95) 
                 worst=rate.worst,
                 alone=others[name, group].value,
                 alone_interval=(others[name, group].low, others[name, group].high),
+                without=table.ranges.get((name, group)),
                 recorded=recorded.get((name, group)),
                 n=rate.n,
                 few=rate.few,
@@ -188,7 +190,7 @@ def facts_of_review(table: ReviewRows, reviewed: Reviewed, level: float = 0.95) 
         gaps=_gaps(estimates, alone, words),
         rates_p_value=estimates.tests["rates"].p_value,
         columns=columns,
-        conclusions=(_rates_conclusion(estimates), _columns_conclusion(columns)),
+        conclusions=estimates.conclusions(),
         notes=tuple(_notes(estimates, table)),
     )
 
@@ -256,55 +258,6 @@ def _recorded(table: ReviewRows) -> dict[tuple[str, Any], float]:
     return found
 
 
-def _rates_conclusion(estimates: ReviewEstimates) -> str:
-    """Whether the fair rates of groups may be taken for equal."""
-    test: ReviewTest = estimates.tests["rates"]
-    gaps = estimates.differences["fair_rate"]
-    if not gaps:
-        return "There is one group: fair rates are not compared."
-    widest = max(gaps, key=lambda one: abs(one.value) if one.value == one.value else 0.0)
-    seen = (
-        f"{widest.last} minus {widest.first}: "
-        f"{text.bracketed(widest.value, (widest.low, widest.high), text.points)} points"
-    )
-    p = f"p {text.p_words(test.p_value)}"
-    if not test.rejected:
-        return (
-            f"The review does not contradict equal fair rates ({p}; {seen}): a model that ties "
-            "them may be kept."
-        )
-    most = max(abs(widest.low), abs(widest.high))
-    return (
-        f"The review contradicts equal fair rates ({p}; {seen}): do not tie them. Allow a "
-        f"difference (delta={most:.2f}), or use the reviewed estimates."
-    )
-
-
-def _columns_conclusion(columns: tuple[ColumnTest, ...]) -> str:
-    """Which columns alter labels, and what to do about it."""
-    named = [test.column for test in columns if test.rejected]
-    if not columns:
-        return "The table has no other column that could alter labels."
-    if not named:
-        least = min(test.corrected for test in columns)
-        return (
-            "No column is seen to alter labels beyond the fair decision and the group (least p "
-            f"{text.p_words(least)}, corrected for {text.counted(len(columns), 'column')}): a "
-            "mechanism per group may be kept."
-        )
-    lead = (
-        f"Labels depend on {text.listed(named)} beyond the fair decision and the group (p < 0.05, "
-        "corrected)"
-    )
-    if len(named) >= MANY:
-        return f"{lead}: a model of this kind does not fit, use the reviewed estimates."
-    given = ", ".join(map(repr, named))
-    return (
-        f"{lead}: fit with given=[{given}] and mechanism='within' if it may rightly matter, or use "
-        "the reviewed estimates."
-    )
-
-
 def _notes(estimates: ReviewEstimates, table: ReviewRows) -> Iterator[str]:
     if estimates.n_blank:
         yield (
@@ -325,7 +278,7 @@ def _notes(estimates: ReviewEstimates, table: ReviewRows) -> Iterator[str]:
 
 @blocks.section(
     "review",
-    "What the review told",
+    "What the review showed",
     lambda _, facts: (
         f"{text.counted(facts.n_drawn - facts.n_blank, 'reviewed row')} of {facts.n_rows:,}"
     ),
@@ -341,7 +294,7 @@ def show_review(audit: blocks.Audit, facts: ReviewFacts) -> Iterator[blocks.Bloc
     )
     yield blocks.Points(facts.conclusions)
     worst = facts.n_blank > 0
-    head = ["Rate", "Group", "By the review", "Reviewed rows alone", "By recorded labels"]
+    head = ["Rate", "Group", "By the review", "Reviewed rows alone", "Without reviews", "Recorded"]
     cells = []
     for rate in facts.rates:
         row: list[Any] = [
@@ -349,12 +302,14 @@ def show_review(audit: blocks.Audit, facts: ReviewFacts) -> Iterator[blocks.Bloc
             rate.group,
             text.bracketed(rate.value, rate.interval) + (" few" if rate.few else ""),
             text.bracketed(rate.alone, rate.alone_interval),
+            text.NONE if rate.without is None else text.span(rate.without),
             text.share(rate.recorded),
         ]
         cells.append([*row, text.span(rate.worst)] if worst else row)
     note = (
-        f"In brackets: {text.share(facts.level, 0)} intervals, each by itself. Recorded labels may "
-        "be biased; their column takes them for the truth."
+        f"In brackets: {text.share(facts.level, 0)} intervals, each by itself. “Without "
+        "reviews” is what the labels alone leave possible under the assumptions of the model; "
+        "“Recorded” takes labels that may be biased for the truth."
     )
     head = [*head, "Worst case"] if worst else head
     yield blocks.TableBlock("Rates of this table", head, cells, words={1}, note=note)

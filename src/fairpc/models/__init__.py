@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fairpc.models._forest import BoxSets, Forest
     from fairpc.models._forest_decisions import ForestDistribution
     from fairpc.models._knowledge import Knowledge
-    from fairpc.models._latent import LatentDecision
+    from fairpc.models._latent import LatentDecision, quick_decision
     from fairpc.models._loading import MODELS, load
     from fairpc.models._model import Contribution, FairModel
     from fairpc.models._patterns import (

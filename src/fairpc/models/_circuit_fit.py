@@ -21,7 +21,7 @@ from fairpc.circuit import Circuit, EMStep
 from fairpc.core import LearningError, SameAsLabelWarning, Say, check_choice, warn_caller
 from fairpc.data import BINS, ReadingProgress, TableCoding, same_as_label
 from fairpc.learners import WIDE
-from fairpc.models._bias_account import contradictions
+from fairpc.models._bias_account import anchor_contradiction, contradictions
 from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._distribution import FairDistribution, top_rates
 from fairpc.models._fair_layers import LATENT, Layout, feature_circuits
@@ -36,7 +36,9 @@ from fairpc.models._fit import (
 )
 from fairpc.models._forest_fit import ForestStart, fit_forest
 from fairpc.models._guard import Checked, check_fit
+from fairpc.models._knowledge import limits_of_coding
 from fairpc.models._label_scores import DRAWS
+from fairpc.models._reviewed_fit import knowledge_after
 from fairpc.models._rows import Rows, hold_out, joined, some_rows
 from fairpc.models._score_map_fit import limits_between, within_limits
 from fairpc.models._score_mechanism import held_limits
@@ -141,10 +143,11 @@ class CircuitFit:
     def _ruled(self, training: Training, fitted: Fitted, checked: Checked) -> Limits | None:
         """The point that circuits of ``auto`` are held to where EM left the recorded rates.
 
-        A prior that was asked for, or known fair labels, say more than the rule.
+        A prior that was asked for, a review, or known fair labels say more than the rule.
         """
         own, model = self.settings, fitted.distribution
-        asked = own.mechanism_prior is not None or any(training.rows.map(attrgetter("n_anchors")))
+        asked = own.mechanism_prior is not None or own._held is not None
+        asked = asked or any(training.rows.map(attrgetter("n_anchors")))
         if asked or checked.contradictions or training.forest or not own._may_be_forest():
             return None
         f = training.coding.labels.positive
@@ -175,21 +178,27 @@ class CircuitFit:
         A forest that keeps to its own held-out scores cannot drift: what they leave is known.
         """
         coding = training.coding
-        if not (self.settings.guard and fitted.distribution.latent):
+        if not fitted.distribution.latent:
             return Checked()
+        counts = sum(training.rows.map(attrgetter("anchor_counts")))
+        anchored = anchor_contradiction(counts, coding, fitted.distribution.strata)
+        if not self.settings.guard:
+            return Checked(contradictions=tuple(anchored))
         if fitted.label_bounds is None:
             self.say("whether Df is still about the label, on held-out rows")
             options = self.settings._em_options(limits, np.random.default_rng(0))
             checked = check_fit(fitted.distribution, training.rows, coding, options)
-            if limits is not None and checked.label_bounds is not None:
-                bounds = within_limits(checked.label_bounds, limits, coding.labels.positive)
-                checked = replace(checked, label_bounds=bounds)
+            if limits is not None and self.settings._held is None:
+                checked = _cut(checked, limits, coding)
         else:
             checked = Checked((), fitted.label_bounds)
+        if self.settings._held is not None:
+            known = knowledge_after(None, self.settings._held, coding)
+            checked = _cut(checked, limits_of_coding(known, coding), coding)
         if checked.label_bounds is None:
-            return checked
+            return replace(checked, contradictions=tuple(anchored))
         clashes = contradictions(checked.label_bounds, coding, fitted.distribution.strata)
-        return replace(checked, contradictions=tuple(clashes))
+        return replace(checked, contradictions=(*anchored, *clashes))
 
     def _fit(
         self, training: Training, limits: Limits | None, start: ForestStart | None = None
@@ -340,6 +349,14 @@ def _kept(own: CircuitSettings, rows: Rows) -> FairDistribution:
         )
     parts = top_rates(kept, layout), feature_circuits(kept, layout)
     return FairDistribution.of_parts(own._model, layout, *parts)
+
+
+def _cut(checked: Checked, limits: Limits | None, coding: TableCoding) -> Checked:
+    """The same with bounds of the labels within what is known."""
+    if checked.label_bounds is None or limits is None:
+        return checked
+    bounds = within_limits(checked.label_bounds, limits, coding.labels.positive)
+    return replace(checked, label_bounds=bounds)
 
 
 def _with_gain(fitted: Fitted, gain: LabelGain | None, training: Training) -> Fitted:

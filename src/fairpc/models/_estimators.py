@@ -24,6 +24,7 @@ from fairpc.core import (
     Say,
     TableWarning,
     ending_on_signals,
+    fingerprint,
     showing_progress,
     warn_caller,
 )
@@ -31,9 +32,10 @@ from fairpc.data import BINS, EncodingOptions, TableCoding, is_dask, is_source, 
 from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fair_layers import LATENT, Model
-from fairpc.models._knowledge import Knowledge, limits_of_coding
+from fairpc.models._knowledge import limits_of_coding
 from fairpc.models._model import fixed
 from fairpc.models._priors import MECHANISM, RECIPE_MECHANISM
+from fairpc.models._reviewed_fit import ReviewedRates, knowledge_after, refuse_beside_review
 from fairpc.models._rows import Rows, TrainingRows
 from fairpc.models._settings import (
     Settings,
@@ -62,6 +64,8 @@ if TYPE_CHECKING:
     from fairpc.models._fair_rates import Limits
     from fairpc.models._fit import Fitted, Options
     from fairpc.models._guard import Checked
+    from fairpc.models._knowledge import Knowledge
+    from fairpc.models._review import Reviewed
 
 FINE_BINS: Final = 32
 FINE_LEVELS: Final = 128
@@ -74,6 +78,7 @@ class CircuitSettings(Settings):
     """Settings of FairPC, NLatPC, LatNB and TwoNB, and what follows from them."""
 
     _model: Model
+    _held: ReviewedRates | None = None  #: what a review says, during a fit that is held to it
 
     def _is_auto(self) -> bool:
         """Whether the model is selected automatically."""
@@ -92,7 +97,8 @@ class CircuitSettings(Settings):
 
     def _strata(self, coding: TableCoding) -> Strata:
         """The strata within which Df is independent of S, or nearly so."""
-        return strata_of(self.given, self.mechanism, coding, self.delta)
+        delta = self.delta if self._held is None else max(self.delta, self._held.delta)
+        return strata_of(self.given, self.mechanism, coding, delta)
 
     def _rng(self) -> np.random.Generator:
         return generator(self.random_state)
@@ -114,9 +120,13 @@ class CircuitSettings(Settings):
         given["random_state"] = self._rng() if rng is None else rng
         return Options(**given, limits=limits)
 
-    def _limits(self, coding: TableCoding, fair_labels: Any = None) -> Limits | None:
-        """What the stated knowledge says about the groups and classes of this coding."""
-        if not self.knowledge and fair_labels is None:
+    def _limits(
+        self, coding: TableCoding, knowledge: Knowledge | None, fair_labels: Any = None
+    ) -> Limits | None:
+        """What is known about the groups and classes of this coding: by a review, or stated."""
+        if self._held is not None:
+            return self._held.exact(coding.labels.positive)
+        if not knowledge and fair_labels is None:
             return None
         if self._model not in LATENT:
             given = "fair_labels were" if fair_labels is not None else "knowledge was"
@@ -124,8 +134,8 @@ class CircuitSettings(Settings):
                 f"{given} given to {type(self).__name__}, which has no latent decision: "
                 "use FairPC or LatNB"
             )
-        refuse_rate(self.knowledge, self.given)
-        return limits_of_coding(self.knowledge, coding)
+        refuse_rate(knowledge, self.given)
+        return limits_of_coding(knowledge, coding)
 
     def _encoding_options(self, table: GivenTable, *, fine: bool) -> EncodingOptions:
         """How columns are encoded: the boxes of a forest are cut at more values than bins are."""
@@ -166,6 +176,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         sensitive_features: Any = None,
         sample_weight: npt.ArrayLike | None = None,
         fair_labels: Any = None,
+        reviewed: Reviewed | None = None,
         validation_data: Triple | None = None,
         eval_set: Mapping[str, Triple] | None = None,
         callback: Callable[[EMStep], object] | None = None,
@@ -183,7 +194,10 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
             sensitive_features: groups given apart from X, as in fairlearn; one column or more.
             sample_weight: weight per row.
             fair_labels: the fair decision of each row where it is known by other means, missing
-                where not; EM is held to them.
+                where not; EM is held to them. How these rows were chosen is not known, so they
+                say nothing of other rows: draw rows with ``review`` for that.
+            reviewed: answers for rows of X that were drawn with known chances. They decide the
+                mechanism and the fair rates, which are tied unless the review contradicts it.
             validation_data: (X, y, sensitive) of rows that choose structure, never parameters.
             eval_set: name -> (X, y, sensitive); their likelihood per iteration is in ``history_``.
             callback: called with each EM step.
@@ -198,9 +212,12 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
 
         check_settings(self.get_params(deep=False))
         check_beside(validation_data, eval_set, callback)
+        refuse_beside_review(reviewed, X, self.given, fair_labels, sample_weight)
         threshold = fixed(self.threshold)
-        kept = None if checkpoint is None else self._checkpoint(checkpoint, max_memory)
+        kept = None if checkpoint is None else self._checkpoint(checkpoint, max_memory, reviewed)
         with ExitStack() as stack, self._showing_progress():
+            if reviewed is not None:
+                stack.enter_context(self._holding(reviewed, X, y, sensitive_features))
             if kept is not None:
                 stack.enter_context(ending_on_signals())
             reader = RowReader(memory_bytes(max_memory), stack)
@@ -228,27 +245,53 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
             if self._on_coding is not None:
                 self._on_coding(training.coding)
             job.warn_of_leaks(training)
-            limits = self._limits(training.coding, fair_labels)
+            limits = self._limits(training.coding, self.knowledge, fair_labels)
             training, fitted, checked = job.run(training, limits)
             self._store(table, training, fitted, checked)
             self.threshold_ = threshold
             small = small_strata(training.rows, self._strata(training.coding), training.coding)
             if table.source.in_memory:
                 note_columns(self, X)
-        for sentence in checked.contradictions:
-            warn_caller(sentence, ContradictionWarning)
-        for sentence in checked.sentences:
-            warn_caller(sentence, DriftWarning)
+        for sentence in self.warnings_:
+            drifted = sentence in checked.sentences
+            warn_caller(sentence, DriftWarning if drifted else ContradictionWarning)
         if small:
             warn_caller(small, TableWarning)
         return self
 
-    def _checkpoint(self, path: AnyPath, max_memory: int | str | None) -> Checkpoint:
+    @contextmanager
+    def _holding(
+        self, reviewed: Reviewed, X: Any, y: Any, sensitive_features: Any
+    ) -> Iterator[None]:
+        """A block in which a fit is held to what reviewed rows say of a quick model's posterior."""
+        if self._model not in LATENT:
+            raise LearningError(
+                f"reviewed rows were given to {type(self).__name__}, which has no latent decision: "
+                "use FairPC or LatNB"
+            )
+        from fairpc.models._latent import quick_decision
+        from fairpc.models._review import ReviewRows
+
+        self._say("what the reviewed rows say")
+        model = quick_decision(self.get_params(deep=False), X, y, sensitive_features)
+        table = ReviewRows.of(model, X, y, sensitive_features)
+        self._held = ReviewedRates.of(table, reviewed, model.coding_.group_names)
+        try:
+            yield
+        finally:
+            del self._held
+
+    def _checkpoint(
+        self, path: AnyPath, max_memory: int | str | None, reviewed: Reviewed | None
+    ) -> Checkpoint:
         """The checkpoint of a fit with the settings of this estimator."""
         from fairpc.models._checkpoint import Checkpoint
 
         settings = {name: serialised(value) for name, value in self.get_params(deep=False).items()}
         settings["max_memory"] = None if max_memory is None else memory_bytes(max_memory)
+        if reviewed is not None:
+            own = reviewed.truth, reviewed.drawn, reviewed.probability, reviewed.batch
+            settings["reviewed"] = fingerprint(*own)
         return Checkpoint.open(path, settings)
 
     @contextmanager
@@ -275,12 +318,13 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         self.choices_ = fitted.choices
         self.starts_ = fitted.starts
         self.n_iter_ = max(len(fitted.history["objective"]) - 1, 1)
-        self.warnings_ = (*checked.contradictions, *checked.sentences)
+        reviewed = () if self._held is None else self._held.warnings
+        self.warnings_ = (*reviewed, *checked.contradictions, *checked.sentences)
         self.label_ends_ = checked.label_bounds
         self.label_counts_, self.log_likelihood_ = label_counts(rows, distribution)
         self.data_fingerprint_ = training.fingerprint
         self.table_options_ = {}
-        self.knowledge_ = self.knowledge or Knowledge()
+        self.knowledge_ = knowledge_after(self.knowledge, self._held, training.coding)
         self.n_anchors_ = sum(rows.map(attrgetter("n_anchors")))
 
     def _prior_rows(self) -> float:
@@ -295,7 +339,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         from fairpc.models._forest_fit import fit_forest
 
         fitted, coding = self._distribution(), self._coding()
-        limits = self._limits(coding)
+        limits = self._limits(coding, self.knowledge_)
         rows = rows.with_strata(fitted.strata)
         if fitted.is_forest:
             start = forest_start(self, rows, coding, limits)

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from fairpc import evidence
 from fairpc.core import (
     Array,
     Bools,
@@ -28,19 +27,29 @@ from fairpc.core import (
     Positions,
     check_array,
 )
-from fairpc.data import Column
+from fairpc.data import Column, TableCoding
+from fairpc.evidence import (
+    LEVEL,
+    ExpectedWidth,
+    Interval,
+    LabelBounds,
+    ReviewDesign,
+    ReviewEstimates,
+    expected_widths,
+    recalibrate_posterior,
+    review_design,
+    review_estimates,
+)
+from fairpc.models._rows import Rows
 from fairpc.models._tables import rows_in_order
-
-if TYPE_CHECKING:
-    from fairpc.evidence import ExpectedWidth, LabelBounds, ReviewDesign, ReviewEstimates
 
 Quantity = Literal["all", "rates", "mechanism", "errors"]
 Batch = tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
 """Positions of the rows that were drawn, the chance of each, and its answer."""
 
-_USUAL: Final = (0.05, 0.95)
+USUAL: Final = (0.05, 0.95)
 """P(D = 1 | Df) where nothing is known of it: one label in twenty is altered."""
-_EDGE: Final = 0.02
+EDGE: Final = 0.02
 """Least P(Df = 1 | x, s): a score beyond the middle of the set is not certain."""
 
 
@@ -104,6 +113,7 @@ class ReviewRows:
         posterior: P(Df = 1 | x, s, d) of a model that did not see the truth.
         columns: features by name, numbers in bins.
         classes: the negative and the positive one.
+        ranges: by name and group, the values of a rate that recorded labels alone leave possible.
     """
 
     n_table: int
@@ -114,6 +124,7 @@ class ReviewRows:
     posterior: Floats
     columns: Mapping[str, Array]
     classes: tuple[Any, Any]
+    ranges: Mapping[tuple[str, str], Interval] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -141,21 +152,38 @@ class ReviewRows:
             )
         observed = model.predict_observed_proba(X, **given)[:, labels.positive]
         h = model.predict(X, **given) == labels.positive_class if decisions is None else decisions
+        bounds = model.label_ends_ if model._latent else None
+        return cls.of_codes(coding, rows, at, observed[at], np.asarray(h)[at], bounds)
+
+    @classmethod
+    def of_codes(
+        cls,
+        coding: TableCoding,
+        rows: Rows,
+        at: Positions,
+        observed: Floats,
+        decisions: npt.ArrayLike,
+        bounds: LabelBounds | None,
+    ) -> ReviewRows:
+        """Of coded rows; ``observed`` is P(D = positive | x, s) of those ``at`` some positions."""
+        labels = coding.labels
         d = np.asarray(rows.d[at] == labels.positive, np.float64)
         s = np.asarray(rows.s[at], np.intp)
+        middle = middle_mechanism(bounds, len(coding.group_names))
         return cls(
             n_table=rows.n_rows,
             at=at,
             y=d,
             groups=np.array(coding.group_names, dtype=object)[s].astype(str),
-            decisions=np.asarray(h, np.float64)[at],
-            posterior=posterior_at(middle_mechanism(model), observed[at], d, s),
+            decisions=np.asarray(decisions, np.float64),
+            posterior=posterior_at(middle, observed, d, s),
             columns={
                 column.name: _levels(column, rows.x[at, j])
                 for j, column in enumerate(coding.features.columns)
                 if column.name not in coding.groups.column_names
             },
             classes=(labels.classes[1 - labels.positive], labels.positive_class),
+            ranges={} if bounds is None else _without_review(bounds, coding.group_names),
         )
 
     def corrected(self, reviewed: Reviewed | None) -> Floats:
@@ -163,7 +191,7 @@ class ReviewRows:
         if reviewed is None or np.isnan(reviewed.truth[self.at]).all():
             return self.posterior
         own = reviewed.taken(self.at)
-        return evidence.recalibrate_posterior(
+        return recalibrate_posterior(
             self.posterior,
             own.truth,
             self.y,
@@ -183,7 +211,7 @@ class ReviewRows:
         random_state: int | np.random.Generator | None = None,
     ) -> ReviewDesign:
         """Rows drawn for review, by their positions in the table; see ``review_design``."""
-        drawn = evidence.review_design(
+        drawn = review_design(
             self.corrected(reviewed),
             n,
             **self._known,
@@ -196,7 +224,7 @@ class ReviewRows:
         chance = np.zeros(self.n_table)
         chance[self.at] = drawn.probability
         chance.flags.writeable = False
-        return evidence.ReviewDesign(chance, self.at[drawn.rows], n, method, quantity, drawn.draw)
+        return ReviewDesign(chance, self.at[drawn.rows], n, method, quantity, drawn.draw)
 
     def widths(
         self,
@@ -208,7 +236,7 @@ class ReviewRows:
     ) -> tuple[ExpectedWidth, ...]:
         """How well each rate would be known with n reviewed rows in all."""
         given = {"quantity": quantity, "method": method, **self._known}
-        return evidence.expected_widths(self.corrected(reviewed), min(n, len(self.at)), **given)
+        return expected_widths(self.corrected(reviewed), min(n, len(self.at)), **given)
 
     def estimates(
         self, reviewed: Reviewed, *, level: float = 0.95, alone: bool = False
@@ -217,7 +245,7 @@ class ReviewRows:
         import polars as pl
 
         own = reviewed.taken(self.at)
-        return evidence.review_estimates(
+        return review_estimates(
             own.truth,
             self.y,
             self.groups,
@@ -271,21 +299,17 @@ class Reviewable:
         return rows.design(n, quantity, **how, random_state=random_state)
 
 
-def middle_mechanism(model: Any) -> Floats:
+def middle_mechanism(bounds: LabelBounds | None, n_groups: int) -> Floats:
     """P(D = 1 | Df = f, S = s) in the middle of what labels leave possible, [s, f], 1 = positive.
 
-    Where labels contradict equal fair rates, of what they leave possible without them; where the
-    model has not looked at it, one label in twenty is altered.
+    Where labels contradict equal fair rates, of what they leave possible without them; where nobody
+    has looked at it, one label in twenty is altered.
     """
-    coding = model._coding()
-    usual = np.tile(_USUAL, (len(coding.groups.names), 1))
-    bounds: LabelBounds | None = model.label_ends_ if model._latent else None
-    if bounds is None:
-        return usual
-    for ranges in _ranges(bounds):
+    usual = np.tile(USUAL, (n_groups, 1))
+    for ranges in () if bounds is None else _ranges(bounds):
         middle = ranges.mean(axis=-1)
         middle = middle if middle.ndim == 2 else middle.mean(axis=1)
-        if (middle[:, 1] - middle[:, 0] > _EDGE).all():  # not so where some are NaN
+        if (middle[:, 1] - middle[:, 0] > EDGE).all():  # not so where some are NaN
             return np.asarray(middle, np.float64)
     return usual
 
@@ -297,10 +321,24 @@ def _ranges(bounds: LabelBounds) -> Iterator[Floats]:
         yield bounds.with_delta(1.0).mechanism_range()
 
 
+def _without_review(bounds: LabelBounds, groups: Sequence[str]) -> dict[tuple[str, str], Interval]:
+    """Ranges of fair rates and of the mechanism, by name and group; none where rejected."""
+    found: dict[tuple[str, str], Interval] = {}
+    mechanism = bounds.mechanism_range()
+    if mechanism.ndim != 3 or np.isnan(mechanism).any():  # strata that have their own, or none
+        return found
+    low, high = bounds.rate_set(LEVEL)
+    for group, own in zip(groups, mechanism, strict=True):
+        found["fair_rate", group] = low, high
+        for f in (0, 1):
+            found[f"mechanism_{f}", group] = float(own[f, 0]), float(own[f, 1])
+    return found
+
+
 def posterior_at(mechanism: Floats, observed: Floats, y: Floats, groups: Positions) -> Floats:
     """P(Df = 1 | x, s, d) where P(D = 1 | x, s) and the mechanism are known."""
     b0, b1 = mechanism[groups].T
-    q = np.clip((observed - b0) / (b1 - b0), _EDGE, 1 - _EDGE)
+    q = np.clip((observed - b0) / (b1 - b0), EDGE, 1 - EDGE)
     one = np.where(y == 1, b1, 1 - b1) * q
     zero = np.where(y == 1, b0, 1 - b0) * (1 - q)
     total = one + zero

@@ -1,0 +1,141 @@
+"""What a fit takes from a review: fair rates and the mechanism, and what it does not go with.
+
+The posterior of all rows, corrected by the reviewed ones with their weights, gives the point: it
+errs less than reviewed rows alone, since it knows the recorded label of every row. The intervals of
+the review give the limits, and its test says whether the groups' fair rates are tied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairpc.core import Floats, LearningError
+from fairpc.data import TableCoding, is_dask, is_source
+from fairpc.models._fair_rates import Limits, TopRates
+from fairpc.models._knowledge import Knowledge
+from fairpc.models._review import EDGE, USUAL, Reviewed, ReviewRows
+
+
+@dataclass(frozen=True, eq=False)
+class ReviewedRates:
+    """What a fit takes from a review, by group: fair rates, the mechanism, and its limits.
+
+    Attributes:
+        groups: names.
+        rate: P(Df = 1 | S), [s]; equal unless the review contradicts it.
+        mechanism: P(D = 1 | Df = f, S), [s, f].
+        limits: 95 % intervals of it, [s, f, end], which hold without the posterior's help.
+        delta: by how much the rates differ; 0 where they are tied.
+        warnings: what the review contradicts, a sentence each.
+    """
+
+    groups: tuple[str, ...]
+    rate: Floats
+    mechanism: Floats
+    limits: Floats
+    delta: float
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def of(cls, table: ReviewRows, reviewed: Reviewed, groups: tuple[str, ...]) -> ReviewedRates:
+        """The corrected posterior of all rows gives the point, the reviewed rows its limits."""
+        estimates = table.estimates(reviewed)
+        m, tied = table.corrected(reviewed), not estimates.tests["rates"].rejected
+        rate, limits = np.full(len(groups), float(m.mean())), np.zeros((len(groups), 2, 2))
+        limits[..., 1] = 1.0
+        mechanism = np.tile(USUAL, (len(groups), 1))
+        for s, group in enumerate(groups):
+            here = table.groups == group
+            if not here.any():
+                continue
+            own, y = m[here], table.y[here]
+            if tied:
+                own = _with_mean(own, rate[s])
+            rate[s] = own.mean()
+            mechanism[s] = [float(p @ y) / max(float(p.sum()), 1e-9) for p in (1 - own, own)]
+            both = estimates.mechanism[group]
+            limits[s] = [(both[f].low, both[f].high) for f in (0, 1)]
+        if (mechanism[:, 1] - mechanism[:, 0] <= EDGE).any():
+            raise LearningError(
+                "by the reviewed rows, labels of a group do not follow the fair decision: a model "
+                "of this kind does not fit, use the reviewed estimates"
+            )
+        limits[..., 0] = np.minimum(limits[..., 0], mechanism)
+        limits[..., 1] = np.maximum(limits[..., 1], mechanism)
+        delta = 0.0 if tied else float(np.ptp(rate))
+        found = [f"{text}." for text in estimates.contradictions()]
+        if not tied:
+            found[0] = f"{found[0][:-1]}: they are not tied in this fit."
+        return cls(groups, rate, mechanism, limits, delta, tuple(found))
+
+    def knowledge(self, classes: Sequence[Any], positive: int) -> Knowledge:
+        """The limits of the mechanism as a fit states what is known."""
+        order = [classes[1 - positive], classes[positive]]
+        return Knowledge(
+            mechanism_bounds={
+                (group, order[f], order[1]): tuple(self.limits[s, f].tolist())
+                for s, group in enumerate(self.groups)
+                for f in (0, 1)
+            }
+        )
+
+    def exact(self, positive: int) -> Limits:
+        """Limits that hold EM at the point."""
+        order = [0, 1] if positive else [1, 0]
+        rate = np.column_stack([1 - self.rate, self.rate])[:, order]
+        mechanism = np.stack([1 - self.mechanism, self.mechanism], axis=2)
+        share = np.full(len(self.rate), 1 / len(self.rate))
+        rates = rate if self.delta else rate[0]
+        return Limits.exactly(TopRates(share, rates, mechanism[:, order][:, :, order]))
+
+
+def knowledge_after(
+    stated: Knowledge | None, held: ReviewedRates | None, coding: TableCoding
+) -> Knowledge:
+    """What was stated, and what a review leaves of the mechanism."""
+    own = stated or Knowledge()
+    if held is None:
+        return own
+    return own.and_also(held.knowledge(coding.labels.classes, coding.labels.positive))
+
+
+def refuse_beside_review(
+    reviewed: Any, X: Any, given: Any, fair_labels: Any, sample_weight: Any
+) -> None:
+    """A LearningError where reviewed rows are given beside what they do not go with."""
+    if reviewed is None:
+        return
+    if not isinstance(reviewed, Reviewed):
+        raise LearningError(
+            f"reviewed is a {type(reviewed).__name__}: give a fairpc.models.Reviewed, as "
+            "Reviewed.of(n_rows, batches) makes it"
+        )
+    beside = {"fair_labels": fair_labels, "sample_weight": sample_weight}
+    named = ["given"] if given else [name for name, v in beside.items() if v is not None]
+    if named:
+        raise LearningError(
+            f"reviewed and {named[0]} were given: reviews are of rows, each once, and give rates "
+            "of whole groups; leave one out"
+        )
+    if is_source(X) or is_dask(X):
+        raise LearningError("reviewed rows are known by their place: give the table in memory")
+    if len(X) != len(reviewed.truth):
+        raise LearningError(
+            f"reviewed is about {len(reviewed.truth):,} rows and X has {len(X):,}: give the table "
+            "that the rows were drawn from"
+        )
+
+
+def _with_mean(m: Floats, rate: float) -> Floats:
+    """A posterior whose log-odds are shifted so that its mean is a rate."""
+    odds = np.log(np.clip(m, 1e-12, 1) / np.clip(1 - m, 1e-12, 1))
+    low, high = -30.0, 30.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        found = 1 / (1 + np.exp(-np.clip(odds + middle, -700, 700)))
+        low, high = (middle, high) if found.mean() < rate else (low, middle)
+    return np.asarray(found, np.float64)
