@@ -166,6 +166,16 @@ def span(bounds: Sequence[float | None] | None, form: Form = share) -> str:
     return f"{low} to {high}"
 
 
+def at_most(bounds: Sequence[float | None] | None, form: Form = share) -> str:
+    """A range that may begin at nothing: at most 8.2%, none, 15.0% to 33.0%."""
+    if bounds is None or any(map(missing, bounds)):
+        return NOTHING
+    low, high = map(form, bounds)
+    if high == form(0.0):
+        return NONE
+    return f"at most {high}" if low == form(0.0) else f"{low} to {high}"
+
+
 def bracketed(
     value: float | None, bounds: Sequence[float | None] | None, form: Form = share
 ) -> str:

@@ -18,9 +18,9 @@ import numpy as np
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
+from fairpc.auditing._appendix import DISCLAIMER
 from fairpc.auditing._blocks import Document
 from fairpc.auditing._documents import Answers, section
-from fairpc.auditing._verdict import DISCLAIMER
 from fairpc.core import AuditError, FairpcError, Record
 from fairpc.data import Frame, read_frame
 from fairpc.models import Contribution, FittedQueries

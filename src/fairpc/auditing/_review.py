@@ -7,7 +7,7 @@ say anything. None of it rests on the assumptions of the model (:mod:`fairpc.evi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any, Final
 
@@ -16,19 +16,35 @@ import numpy.typing as npt
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
+from fairpc.auditing._drawing import Plane, Series, curves
 from fairpc.auditing._job import Job
-from fairpc.core import AuditError, FairpcError
+from fairpc.core import AuditError, FairpcError, Floats, Record
 from fairpc.data import Warned
-from fairpc.evidence import Interval, ReviewEstimates, ReviewTest
-from fairpc.models import LatentDecision, Reviewed, ReviewRows, TableClassifier, TwoNB
-
-NONE_GIVEN: Final = (
-    "no rows were reviewed: `fairpc review MODEL TABLE -n 300 -o to_review.csv` draws some, and "
-    "`fairpc audit MODEL TABLE --reviewed to_review.csv` says what the answers tell"
+from fairpc.evidence import (
+    ExpectedWidth,
+    Interval,
+    ReviewEstimates,
+    ReviewTest,
+    expected_widths,
 )
+from fairpc.models import (
+    LatentDecision,
+    Reviewed,
+    ReviewRows,
+    TableClassifier,
+    TwoNB,
+    middle_mechanism,
+    posterior_at,
+)
+
+NONE_GIVEN: Final = "no rows were reviewed"
 MANY: Final = 3
 """Columns on which labels depend from which no stratum is proposed."""
 _ERRORS: Final = ("tpr", "fpr", "accuracy", "precision")
+FILES: Final = (100, 300, 1000)
+"""Numbers of files for which it is said what a review of them would tell."""
+_ASKED: Final = ("mechanism_1", "fair_rate", "accuracy")
+_USUAL: Final = np.array([0.05, 0.95])  # P(D = 1 | Df) where no model says more
 
 
 @dataclass(frozen=True)
@@ -103,12 +119,16 @@ def review_facts(job: Job) -> ReviewFacts:
             "table in memory, as it was drawn from, with no weight of 0"
         )
     of_rows = rows.table, rows.labels, rows.sensitive
+    called = dict(zip(job.coding.group_names, rows.groups, strict=True))
     if job.decisions is None:
         table = ReviewRows.of(job.model, *of_rows)
     else:
         positive = job.decisions.coding_.labels.positive_class
         h = job.decisions.decided == job.decisions.coding_.labels.positive
         table, _ = rows_without_model(*of_rows, h, positive=positive)
+    groups = np.array([called[name] for name in table.groups.tolist()])
+    classes = rows.classes[1 - rows.positive], rows.positive_class
+    table = replace(table, groups=groups, classes=classes)
     return facts_of_review(table, job.reviewed, job.settings.level)
 
 
@@ -323,13 +343,7 @@ def _notes(estimates: ReviewEstimates, table: ReviewRows) -> Iterator[str]:
         )
 
 
-@blocks.section(
-    "review",
-    "What the review told",
-    lambda _, facts: (
-        f"{text.counted(facts.n_drawn - facts.n_blank, 'reviewed row')} of {facts.n_rows:,}"
-    ),
-)
+@blocks.section("review", "What the review told")
 def show_review(audit: blocks.Audit, facts: ReviewFacts) -> Iterator[blocks.Block]:
     """Rates, differences, tests, and what follows."""
     batches = "" if facts.n_batches == 1 else f" in {facts.n_batches} batches"
@@ -380,3 +394,88 @@ def show_review(audit: blocks.Audit, facts: ReviewFacts) -> Iterator[blocks.Bloc
         yield blocks.TableBlock(caption, names, tests, words={3}, folded=len(tests) > 12)
     if facts.notes:
         yield blocks.Paragraph(" ".join(facts.notes), "note")
+
+
+@dataclass(frozen=True)
+class ReviewPlan(Record):
+    """What a review of some files would tell, from the rows at hand."""
+
+    positive: str  #: the class
+    #: by number of files: how well each rate of a group would be known
+    widths: tuple[ExpectedWidth, ...]
+    n_rows: int  #: files that could be drawn
+
+    def of(self, name: str, group: str) -> dict[int, ExpectedWidth]:
+        """Of one rate, by the number of files."""
+        return {w.n: w for w in self.widths if (w.name, w.group) == (name, group)}
+
+
+def review_plan(job: Job) -> ReviewPlan:
+    """Expected widths, by what the model says at the middle of what the labels leave possible."""
+    rows = job.drawn.sample(job.settings.max_test_rows, job.settings.random_state)
+    if len(rows.classes) > 2:
+        raise AuditError(f"the label has {len(rows.classes)} classes: a review needs two")
+    kept = np.flatnonzero((rows.d >= 0) & (rows.s >= 0))
+    if len(kept) < min(FILES):
+        raise AuditError(f"fewer than {min(FILES)} rows have a label and a group")
+    y, s = (rows.d[kept] == rows.positive).astype(np.float64), rows.s[kept].astype(np.intp)
+    decided = (rows.decided[kept] == rows.positive).astype(np.float64)
+    if job.decisions is None:
+        mechanism, observed = middle_mechanism(job.model), rows.observed[kept, rows.positive]
+    else:
+        mechanism, observed = np.tile(_USUAL, (len(rows.groups), 1)), _rate_of_cells(y, s, decided)
+    posterior = posterior_at(mechanism, observed, y, s)
+    names = np.array(rows.groups, dtype=object)[s].astype(str)
+    given: dict[str, Any] = {"sensitive_features": names, "y": y, "decisions": decided}
+    found = [
+        width
+        for n in FILES
+        if n <= len(kept)
+        for width in expected_widths(posterior, n, level=job.settings.level, **given)
+        if width.name in (*_ASKED, "mechanism_0")
+    ]
+    return ReviewPlan(rows.positive_class, tuple(found), len(kept))
+
+
+def _rate_of_cells(y: Floats, s: npt.NDArray[np.intp], decided: Floats) -> Floats:
+    """Share of positive labels among the rows of the same group and decision."""
+    cell = 2 * s + decided.astype(np.intp)
+    sums, sizes = np.bincount(cell, y), np.bincount(cell)
+    return np.asarray((sums / np.maximum(sizes, 1))[cell], np.float64)
+
+
+@blocks.section("review_plan", "What a review would tell")
+def show_plan(audit: blocks.Audit, plan: ReviewPlan) -> Iterator[blocks.Block]:
+    """How well each of three rates would be known, by the number of files."""
+    words = rate_words(plan.positive)
+    yield blocks.Paragraph(
+        "Somebody looks again at some files, drawn with known chances, and says what the decision "
+        "should have been. That needs no assumption about how labels were altered. How well would "
+        "three shares then be known, in the group where they are known least?"
+    )
+    series, cells = [], []
+    for name in _ASKED:
+        worst: dict[int, ExpectedWidth] = {}
+        for width in (w for w in plan.widths if w.name == name):
+            if width.n not in worst or width.half_width > worst[width.n].half_width:
+                worst[width.n] = width
+        if not worst:
+            continue
+        halves = [w.half_width for w in worst.values()]
+        series.append(Series(words[name], [float(n) for n in worst], halves))
+        known = (f"±{text.size(w.half_width)}" for w in worst.values())
+        needed = max(w.n_needed for w in worst.values())
+        cells.append((words[name], *known, needed))
+    files = sorted({w.n for w in plan.widths})
+    head = ("Share", *(f"{n:,} files" for n in files), "Files for ±5")
+    note = (
+        f"In points, of the {plan.n_rows:,} files that could be drawn; half the width of an "
+        "interval, if what the model says of them is right."
+    )
+    table = blocks.TableBlock("How well a review would tell each share", head, cells, note=note)
+    most = max((max(one.y) for one in series), default=0.1)
+    limits = (0.0, float(max(files))), (0.0, 1.1 * most)
+    plane = Plane("files", "± points", *limits, x_form=text.number_tick, y_form=text.points_tick)
+    picture = curves(plane, series, marked=True)
+    sentence = "More files, narrower ranges: the gain is largest for the first hundreds."
+    yield blocks.Figure("What a review of so many files would tell", sentence, picture, table)

@@ -67,7 +67,7 @@ def _bounds_of_fit(job: Job) -> LabelBounds | None:
     rows, bounds = job.rows, job.model.label_ends_ if job.model._latent else None
     if bounds is None or not rows.same_rows_as_fit or job.settings.n_seeds is not None:
         return None
-    every = tuple(g.group for g in bounds.groups) == rows.groups
+    every = tuple(g.group for g in bounds.groups) == job.coding.group_names
     # Of persons who repeat a fit of circuits knows nothing.
     return bounds if every and len(rows.classes) == 2 and rows.persons is None else None
 

@@ -93,7 +93,7 @@ def audit(
         bool | None,
         opt.option(
             None,
-            "Also fit other methods for the report (slow); default with -o.",
+            "Also fit other methods for the report (slow).",
             "--trade-off/--no-trade-off",
             show_default=False,
         ),
@@ -130,8 +130,8 @@ def audit(
         if Path(output).suffix.lower() not in (".html", ".htm"):
             raise FairpcError(f"{output}: the report is an HTML page, give a name ending in .html")
         check_output(output, *filter(None, (model_file, table)))
-    # Other methods take most of the time, and only the report shows them.
-    others = output is not None if trade_off is None else trade_off
+    # Other methods take most of the time: `fairpc compare` is for them.
+    others = bool(trade_off)
     model = _model(model_file, table, decided)
     warned = Warned()
     at_fit = {} if model is None else model.table_options_

@@ -38,7 +38,13 @@ from fairpc.models._plots import (
 from fairpc.models._query_language import PART, UNKNOWN, Answer, Query, Vocabulary, parse
 from fairpc.models._refit_draws import Draws, Progress, Report, progress
 from fairpc.models._refits import ScoredSubject, Subject, subject_of
-from fairpc.models._review import Quantity, Reviewed, ReviewRows
+from fairpc.models._review import (
+    Quantity,
+    Reviewed,
+    ReviewRows,
+    middle_mechanism,
+    posterior_at,
+)
 from fairpc.models._robustness import (
     Bent,
     Refit,
