@@ -22,10 +22,10 @@ from fairpc.auditing import _decidable as decidable
 from fairpc.auditing import _error_rates as errors
 from fairpc.auditing import _gaps as gaps
 from fairpc.auditing import _mechanism as mechanism
-from fairpc.auditing import _parity as parity
+from fairpc.auditing import _parity as parities
 from fairpc.auditing import _patterns as patterns
 from fairpc.auditing import _review as reviews
-from fairpc.auditing import _strata as strata
+from fairpc.auditing import _strata as within
 from fairpc.auditing import _table_facts as tables
 from fairpc.auditing import _tested as tested
 from fairpc.auditing import _verdict as verdicts
@@ -102,11 +102,11 @@ class Audit:
     labels: gaps.LabelDisparity | None
     mechanism: mechanism.MechanismFacts | None
     decidable: decidable.Decidable
-    strata: strata.StrataFacts | None
-    parity: parity.ParityFacts | None
-    group_hidden: parity.HiddenGroup | None = field(default=None, kw_only=True)
+    strata: within.StrataFacts | None
+    parity: parities.ParityFacts | None
+    group_hidden: parities.HiddenGroup | None = field(default=None, kw_only=True)
     error_rates: errors.ErrorFacts | None = field(default=None, kw_only=True)
-    factors: strata.FactorGaps | None = field(default=None, kw_only=True)
+    factors: within.FactorGaps | None = field(default=None, kw_only=True)
     patterns: patterns.PatternFacts | None
     group_metrics: agreement.GroupMetrics | None
     trade_off: agreement.TradeOff | None
@@ -202,7 +202,7 @@ def audit(
         level: of the intervals.
         random_state: of samples, folds, refits and the splits of the test.
         n_seeds: ways of splitting in the test of the assumptions; None: the held-out rates that
-            the fit kept, if these are its rows and ``clusters`` is not given; else 11, or down to 3
+            the fit kept, if these are its rows and ``clusters`` is not given; else 11, or down to 1
             where many rows differ, or groups are many.
         classifier: what ranks the rows in that test: "best", the better of two on inner folds, as
             ``test_assumptions`` does by itself; or one of them, "logistic", which takes less
@@ -268,7 +268,7 @@ def group_gaps(
     random_state: int = 0,
     max_memory: int | str | None = None,
     progress: Report | None = None,
-) -> parity.ParityFacts:
+) -> parities.ParityFacts:
     """The gaps between groups that an audit finds in a table, in a fraction of its time.
 
     The arguments are those of :func:`audit`. An AuditError says why groups cannot be compared.
@@ -280,7 +280,7 @@ def group_gaps(
     _run(job, X, y, **about, clusters=clusters)
     if job.results["parity"] is None:
         raise AuditError(job.left_out["parity"])
-    facts: parity.ParityFacts = job.results["parity"]
+    facts: parities.ParityFacts = job.results["parity"]
     return facts
 
 
@@ -337,13 +337,13 @@ STEPS: Final = (
     AuditStep("strata.test", "test within strata", tested.test_within_strata),
     AuditStep("mechanism", "mechanism", mechanism.mechanism_facts),
     AuditStep("decidable.identified", "what the labels leave possible", decidable.identified_facts),
-    AuditStep("strata.gaps", "gaps within strata", strata.gap_parts),
+    AuditStep("strata.gaps", "gaps within strata", within.gap_parts),
     AuditStep("strata.candidates", "columns as strata", assumptions.candidates),
-    AuditStep("strata", "strata", strata.strata_facts),
-    AuditStep("parity", "gaps in scores and decisions", parity.parity_facts, of_model=False),
-    AuditStep("group_hidden", "decisions without the group", parity.hidden_group),
+    AuditStep("strata", "strata", within.strata_facts),
+    AuditStep("parity", "gaps in scores and decisions", parities.parity_facts, of_model=False),
+    AuditStep("group_hidden", "decisions without the group", parities.hidden_group),
     AuditStep("error_rates", "error rates", errors.error_facts, of_model=False),
-    AuditStep("factors", "gaps within factors", strata.factor_gaps, of_model=False),
+    AuditStep("factors", "gaps within factors", within.factor_gaps, of_model=False),
     AuditStep("patterns", "affected subgroups", patterns.pattern_facts),
     AuditStep("group_metrics", "agreement with labels", agreement.group_metrics, of_model=False),
     AuditStep("trade_off", "other methods", agreement.trade_off),

@@ -20,7 +20,7 @@ def render(audit: blocks.Audit) -> str:
         subtitle=f"{what} on {text.counted(data.n_rows, 'row')}, audited {made.date[:10]}",
         version=text.name(made.versions.get("fairpc", "")),
         chapters=[chapter for chapter in _chapters(audit) if chapter.parts],
-        closing=audit.verdict.disclaimer,
+        closing=f"Made with fairpc {text.name(made.versions.get('fairpc', ''))}.",
     )
 
 

@@ -137,8 +137,8 @@ class HiddenGroup(Record):
 
 
 def hidden_group(job: Job) -> HiddenGroup:
-    """Decisions of the same model with the group hidden, of a sample of a large table."""
-    rows = job.drawn.sample(job.settings.max_test_rows, job.settings.random_state)
+    """Decisions of the same model with the group hidden."""
+    rows = job.rows
     kept = rows.comparable(rows.s >= 0)
     given = rows.given()
     nobody = np.full_like(rows.s, -1)
@@ -447,7 +447,7 @@ def _curve(audit: blocks.Audit, records: Sequence[Parity]) -> blocks.Figure:
     worst = max(records, key=lambda r: abs(r.difference))
     sentence = (
         "Share of each group whose score is at or above a common threshold. Of all thresholds the "
-        f"gap is largest at {text.number_tick(worst.threshold or 0.0)}: "
+        f"gap is largest at {text.share(worst.threshold, 3)}: "
         f"{text.points(worst.difference)} points."
     )
     means = [{m.group: m.mean for m in record.groups} for record in records]
@@ -455,7 +455,7 @@ def _curve(audit: blocks.Audit, records: Sequence[Parity]) -> blocks.Figure:
     head = ["Threshold", *(text.short(name, 30) for name in names), "Largest gap", "Interval"]
     cells = [
         (
-            text.share(record.threshold),
+            text.share(record.threshold, 3),
             *(mean[name] for name in names),
             text.points(record.difference),
             text.span(record.difference_interval, text.points),

@@ -24,8 +24,8 @@ from fairpc.models import (
     find_patterns,
 )
 
-MOST_WORK: Final = 2e10
-"""Multiplications that a further feature may take: about three seconds of one core."""
+MOST_WORK: Final = 4e9
+"""Multiplications that a further feature may take: about half a second of one core."""
 
 _CAUTIONS: Final = (
     "A pattern is a statement about the model: how its probability moves when the group is named "

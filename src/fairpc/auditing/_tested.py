@@ -35,8 +35,7 @@ from fairpc.evidence import (
 )
 
 MOST_SEEDS: Final = 11
-FEWEST_SEEDS: Final = 3
-_SEED_ROWS: Final = 60_000
+_SEED_ROWS: Final = 10_000
 _GROUP_ROWS: Final = 250
 _FEW_GROUPS: Final = 10
 """Rows that take as long as a group does beyond its own, and groups up to which that is little."""
@@ -102,9 +101,8 @@ def _codes(rows: AuditedRows, kept: Bools) -> tuple[Positions, Positions]:
 def _of_rows(job: Job) -> Tested:
     """Test on rows with label and group, in groups that have every class and 10 rows.
 
-    11 ways of splitting unless told otherwise, down to 3 where many rows differ, on which one way
-    hardly differs from another, or where groups are many, and for decisions of anybody, which need
-    the ends of the labels and no test of a model.
+    11 ways of splitting unless told otherwise, down to 1, as a fit takes, where many rows differ,
+    on which one way hardly differs from another, or where groups are many.
     """
     settings, n_seeds = job.settings, job.settings.n_seeds
     rows = job.drawn.sample(settings.max_test_rows, settings.random_state)
@@ -114,8 +112,7 @@ def _of_rows(job: Job) -> Tested:
         many = _GROUP_ROWS * max(len(rows.groups_in(kept)) - _FEW_GROUPS, 0)
         affordable = _SEED_ROWS // max(rows.n_distinct + many, 1)
         # The median over an odd number is one of them.
-        most = FEWEST_SEEDS if job.decisions else MOST_SEEDS
-        n_seeds = min(most, max(FEWEST_SEEDS, affordable - 1 + affordable % 2))
+        n_seeds = min(MOST_SEEDS, max(1, affordable - 1 + affordable % 2))
     asked: dict[str, Any] = {
         "positive": rows.positive if len(rows.classes) == 2 else None,
         "classifier": None if settings.classifier == "best" else settings.classifier,

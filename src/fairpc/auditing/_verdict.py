@@ -118,7 +118,7 @@ def _rejection(job: Job, test: AssumptionFacts | None, own: OwnStrata | None) ->
     allowed = "one rate for all" if not test.delta else f"{text.gap(test.delta)} between groups"
     return (
         f"With {allowed} these labels cannot be explained: the fair rates of {above} and {below} "
-        f"must differ by at least {text.number(100 * least.limit, 0)} points."
+        f"must differ by at least {text.size(least.limit)} points."
     )
 
 
@@ -339,16 +339,16 @@ def _of_decisions(job: Job) -> Verdict:
     errors: ErrorFacts | None = job.results["error_rates"]
     factors: FactorGaps | None = job.results["factors"]
     data: TableFacts = job.results["data"]
-    found = [*(() if errors is None else errors.conclusions), *_gap(job)]
+    found = [*(() if errors is None else (_errors(job, errors), *errors.conclusions)), *_gap(job)]
     if factors is not None:
         found.append(factors.sentence)
     if job.results["parity"] is None:
         found.append(f"Gaps between groups are not known: {job.left_out['parity']}.")
     to_do = [*_review(job)]
-    if errors is not None and errors.open:
-        to_do.append(REVIEW)
-    else:
+    if errors is None or not errors.open:
         to_do.append("Write down why decisions may differ between groups, or change them.")
+    elif not to_do:
+        to_do.append(REVIEW)
     to_do += [*_small(data), "Keep this report, and audit again when new rows come in."]
     return Verdict(
         headline=found[0],
@@ -357,6 +357,29 @@ def _of_decisions(job: Job) -> Verdict:
         to_do=tuple(to_do),
         rejected=None,
         withdrawn=False,
+    )
+
+
+def _errors(job: Job, errors: ErrorFacts) -> str:
+    """Whether people who deserve the same are treated alike, of the groups farthest apart."""
+    who, said = job.names.who, job.names.said[job.rows.positive_class]
+    pairs = errors.rates.differences
+    for rate, deserving in (("tpr", f"deserve {said}"), ("fpr", f"do not deserve {said}")):
+        ends = {pair: getattr(pair, rate) for pair in pairs}
+        pair = max(ends, key=lambda p: max(ends[p][0], -ends[p][1]))
+        low, high = ends[pair]
+        if max(low, -high) > 0:
+            more, less = (pair.last, pair.first) if low > 0 else (pair.first, pair.last)
+            least, most = sorted((abs(low), abs(high)))
+            return (
+                f"Of those who {deserving}, {who(more)} are selected {text.size(least)} to "
+                f"{text.size(most)} points more often than {who(less)}, whatever the labels hide."
+            )
+    pair = max(pairs, key=lambda p: p.tpr[1] - p.tpr[0])
+    low, high = map(text.points, pair.tpr)
+    return (
+        f"Whether {who(pair.last)} and {who(pair.first)} who deserve {said} are treated alike "
+        f"cannot be told from these labels: the difference may be {low} to {high} points."
     )
 
 

@@ -161,7 +161,7 @@ class _Tree:
             for f, mass in enumerate(own):
                 children = [b.indicator(self.own[1], f), self.features(mass, 0)]
                 if self.mechanism is not None:
-                    children.append(b.categorical(self.own[2], self.mechanism[s, f]))
+                    children.append(b.categorical(self.own[2], self.mechanism[s, f].tolist()))
                 decisions.append(b.product(*children))
             below = b.sum(decisions, _shares(own))
             parts.append(b.product(b.indicator(self.own[0], s), below))
@@ -179,11 +179,12 @@ class _Tree:
         return b.sum(parts, shares)
 
 
-def _shares(mass: Floats) -> Floats:
+def _shares(mass: Floats) -> list[float]:
     """Shares of the parts along the first axis; equal ones where there is nothing."""
     parts = mass.reshape(len(mass), -1).sum(axis=1)
     total = float(parts.sum())
-    return parts / total if total > 0 else np.full(len(parts), 1 / len(parts))
+    shares = parts / total if total > 0 else np.full(len(parts), 1 / len(parts))
+    return list(shares.tolist())
 
 
 @blocks.section("what_if", "What if")
