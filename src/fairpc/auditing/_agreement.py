@@ -13,7 +13,7 @@ import numpy as np
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
-from fairpc.auditing._drawing import Plane, Row, Series, curves, estimates
+from fairpc.auditing._drawing import Plane, Series, curves
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows
 from fairpc.comparison import CalibrationBin as CalibrationBin
@@ -38,9 +38,7 @@ _SEEN: Final = (
     "report tells how the model was learned."
 )
 _ALL: Final = "All rows"
-_ALL_SERIES: Final = 5
 _COLUMNS: Final = 4
-_DRAWN: Final = 12
 
 _METRICS: Final[tuple[tuple[str, str, text.Form], ...]] = (
     ("accuracy", "Accuracy", text.share),
@@ -51,12 +49,6 @@ _METRICS: Final[tuple[tuple[str, str, text.Form], ...]] = (
     ("auc", "Area under the ROC curve", text.number),
     ("brier", "Brier score", text.number),
 )
-_SHOWN: Final = {
-    "accuracy": "Share of rows whose decision equals the recorded label.",
-    "true_positive_rate": "Share decided positively among rows labelled positive.",
-    "false_positive_rate": "Share decided positively among rows labelled otherwise.",
-    "auc": "Chance that a row labelled positive scores above one labelled otherwise.",
-}
 
 
 @dataclass(frozen=True)
@@ -215,23 +207,7 @@ def show_group_metrics(audit: blocks.Audit, metrics: GroupMetrics) -> Iterator[b
     flatters = "The rows are those of the fit, so these numbers are optimistic."
     more = (flatters,) if metrics.on_training_rows else ()
     yield blocks.Paragraph(" ".join((metrics.caption, *more)))
-    yield blocks.Side(
-        [_show_metric(audit, metrics, *metric) for metric in _METRICS if metric[0] in _SHOWN]
-    )
     yield show_metrics(metrics)
-
-
-def _show_metric(
-    audit: blocks.Audit, metrics: GroupMetrics, key: str, title: str, form: text.Form
-) -> blocks.Figure:
-    order = blocks.group_order(audit)
-    rows = []
-    for group in metrics.groups[: _DRAWN + 1]:
-        one: Estimate = getattr(group, key)
-        series = _ALL_SERIES if group.group is None else order[group.group]
-        rows.append(Row(_name(group), one.value, one.interval, series, note=form(one.value)))
-    tick = text.share_tick if form is text.share else text.number_tick
-    return blocks.Figure(title, _SHOWN[key], estimates(rows, tick))
 
 
 def _name(group: GroupMetric) -> str:

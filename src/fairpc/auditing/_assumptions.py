@@ -281,8 +281,8 @@ def learned_rate(job: Job, test: AssumptionFacts) -> LearnedRate | None:
     if outside and job.tested is not None and job.tested.fit is not None:
         p = job.tested.fit.p_value_of(learned)
     sentence = (
-        f"The fair rate of {job.names.said[one.label]} may be anything from "
-        f"{text.span((one.lower, one.upper))}; where one number is needed, the model uses "
+        f"The fair rate{f' of {job.names.said[one.label]}' * (len(test.sets) > 1)} may be anything "
+        f"from {text.span((one.lower, one.upper))}; where one number is needed, the model uses "
         f"{text.share(learned)}, a convention."
     )
     if outside:

@@ -18,9 +18,7 @@ from fairpc.auditing._assumptions import (
     learned_rate,
     show_test,
 )
-from fairpc.auditing._drawing import Plane, Series, curves
 from fairpc.auditing._job import Job
-from fairpc.auditing._rows import AuditedRows
 from fairpc.auditing._strata import show_own_test
 from fairpc.core import AuditError, Bools, Floats, Record
 from fairpc.evidence import (
@@ -36,21 +34,7 @@ from fairpc.evidence import (
 )
 from fairpc.models import CircuitClassifier
 
-N_BANDS: Final = 10
 AnySet = IdentifiedSet | IdentifiedWithin | IdentifiedByStratum
-
-
-@dataclass(frozen=True)
-class ScoreBand:
-    """Rows of one group with scores in one tenth: between what bounds their scores may lie."""
-
-    group: str
-    low: float  #: start of the tenth, of the model's own score
-    high: float  #: its end
-    n: int  #: rows
-    score: float  #: mean of the model's score
-    lower: float  #: mean lower bound over the identified set
-    upper: float  #: mean upper bound
 
 
 @dataclass(frozen=True)
@@ -77,8 +61,6 @@ class IdentifiedFacts(Record):
     #: strata that have their own mechanisms per stratum and group
     groups: tuple[Mapping[str, Any], ...]
     strata: tuple[StratumRange, ...]  #: of a model with strata
-    #: bounds of a person's score, by group and tenth of the model's score
-    bands: tuple[ScoreBand, ...]
     mean_width: float | None  #: mean over rows of upper − lower bound; None where the set is empty
     always: float | None  #: share of rows whose score is above the threshold, whatever is true
     never: float | None  #: share of rows whose score is below it, whatever is true
@@ -268,13 +250,13 @@ def _by_stratum(
 
 
 def _room(job: Job, lower: Floats, upper: Floats, kept: Bools) -> tuple[Any, ...]:
-    """How far scores and decisions are open: bands, mean width, shares decided always, never, open.
+    """How far scores and decisions are open: mean width, shares decided always, never, open.
 
     From the bounds of the scores of the entries that are kept, NaN where nothing is possible.
     """
     rows, known = job.rows, np.isfinite(lower)
     if not known.any():
-        return (), None, None, None, None
+        return None, None, None, None
     kept = kept.copy()
     kept[kept] = known
     lower, upper, counts = lower[known], upper[known], rows.each_count[kept]
@@ -283,23 +265,7 @@ def _room(job: Job, lower: Floats, upper: Floats, kept: Bools) -> tuple[Any, ...
         float(np.average(part, weights=counts)) for part in (lower > threshold, upper <= threshold)
     )
     width = float(np.average(upper - lower, weights=counts))
-    return _bands(rows, lower, upper, kept), width, always, never, 1 - always - never
-
-
-def _bands(rows: AuditedRows, lower: Floats, upper: Floats, kept: Bools) -> tuple[ScoreBand, ...]:
-    own, groups, counts = rows.scores[kept, rows.positive], rows.s[kept], rows.each_count[kept]
-    place = np.minimum((own * N_BANDS).astype(np.intp), N_BANDS - 1)
-    result = []
-    for g in np.unique(groups).tolist():
-        for band in np.unique(place[groups == g]).tolist():
-            here = (groups == g) & (place == band)
-            name, n = rows.groups[g], int(counts[here].sum())
-            means = (
-                float(np.average(values[here], weights=counts[here]))
-                for values in (own, lower, upper)
-            )
-            result.append(ScoreBand(name, band / N_BANDS, (band + 1) / N_BANDS, n, *means))
-    return tuple(result)
+    return width, always, never, 1 - always - never
 
 
 def decidable_facts(job: Job) -> Decidable:
@@ -343,7 +309,7 @@ def show_decidable(audit: blocks.Audit, decidable: Decidable) -> Iterator[blocks
 def _show_identified(audit: blocks.Audit, facts: IdentifiedFacts) -> Iterator[blocks.Block]:
     after_all = f" {_after_all(audit.decidable)}" if facts.empty and not facts.strata else ""
     yield blocks.Paragraph(facts.sentence + after_all)
-    if facts.bands:
+    if facts.mean_width is not None:
         yield blocks.KeyNumbers(
             [
                 ("Mean width of the bounds of a score, points", text.size(facts.mean_width)),
@@ -352,11 +318,8 @@ def _show_identified(audit: blocks.Audit, facts: IdentifiedFacts) -> Iterator[bl
                 ("Depends on what is true", text.share(facts.open)),
             ]
         )
-        yield _show_bands(facts, blocks.group_order(audit))
     if any("stratum" in group for group in facts.groups):
         yield blocks.Paragraph("What is possible in each stratum is in the part on strata.", "note")
-    elif (table := _ranges(audit, facts)) is not None:
-        yield table
 
 
 def _after_all(decidable: Decidable) -> str:
@@ -372,74 +335,3 @@ def _after_all(decidable: Decidable) -> str:
         f"{text.share(one.lower)} to {text.share(one.upper)}. So no ranges of the mechanism are "
         "given here, and none of a person's score."
     )
-
-
-def _show_bands(facts: IdentifiedFacts, order: dict[str, int]) -> blocks.Figure:
-    series = []
-    for group in order:
-        mine = [band for band in facts.bands if band.group == group]
-        scores = [band.score for band in mine]
-        series.append(Series(group, scores, scores, [(band.lower, band.upper) for band in mine]))
-    explained = (
-        "Each mark is a tenth of the model's scores. The line at the same place runs from the "
-        "lowest to the highest score that fits the data equally well; a mark off its line is a "
-        "score that the data exclude, if the assumptions hold."
-    )
-    cells = [
-        (
-            band.group,
-            f"{text.share(band.low, 0)} to {text.share(band.high, 0)}",
-            *(band.n, band.score, band.lower, band.upper),
-        )
-        for band in facts.bands
-    ]
-    head = ("Group", "Model's score", "Rows", "Mean score", "Lowest", "Highest")
-    caption = "Bounds of a person's score, by tenth of the model's score"
-    numbers = blocks.TableBlock(caption, head, cells, words={1}, folded=True)
-    plane = Plane("score of the model", "possible scores")
-    picture = curves(plane, series, marked=True, joined=False)
-    title, alone = "How far a person's score can vary", "Bounds of a person's score"
-    return blocks.Figure(title, explained, picture, numbers, alone)
-
-
-def _ranges(audit: blocks.Audit, facts: IdentifiedFacts) -> blocks.TableBlock | None:
-    """What each group leaves possible, beside the point of the model.
-
-    None where the part on the mechanism has the ranges, sampling error included.
-    """
-    if audit.mechanism is not None and audit.mechanism.range_level is not None:
-        return None
-    label = text.short(facts.positive, 30)
-    learned = _learned(audit, facts.positive)
-    rate = None if audit.mechanism is None else audit.mechanism.rate_of(facts.positive)
-    rows: list[tuple[Any, ...]] = []
-    for group in facts.groups:
-        name = text.short(group["group"])
-        if not facts.strata:
-            rows.append((name, f"P(Df = {label}), from this group alone", _span(group, ""), rate))
-        if facts.empty and not facts.strata:
-            continue  # No value of the mechanism is possible at the estimates themselves.
-        for key, given in (("b0", "Df otherwise"), ("b1", f"Df = {label}")):
-            quantity = f"P(D = {label} given {given})"
-            own = learned.get((group["group"], key), text.NOTHING)
-            rows.append((name, quantity, _span(group, f"{key}_"), own))
-    head = ("Group", "Quantity", "Possible", "Point")
-    note = f"{audit.decidable.possible} Point: the model's value."
-    return blocks.TableBlock("Identified set of the mechanism", head, rows, words={1}, note=note)
-
-
-def _span(group: Mapping[str, Any], key: str) -> str:
-    low, high = group[f"{key}lower"], group[f"{key}upper"]
-    return text.span((low, high)) if -math.inf < low <= high < math.inf else "none"
-
-
-def _learned(audit: blocks.Audit, positive: str) -> dict[tuple[str, str], str]:
-    found = audit.mechanism
-    if found is None or len(found.classes) != 2:
-        return {}
-    result = {}
-    for cell in found.cells:
-        if cell.label == positive:
-            name = "b1" if cell.decision == positive else "b0"
-            result[cell.group, name] = text.share(cell.probability)
-    return result

@@ -282,7 +282,7 @@ def _figures(audit: blocks.Audit, facts: MechanismFacts) -> Iterator[blocks.Figu
         ends = [c.range[1] for c in cells if c.range]
         top = min(1.0, max(0.1, 1.15 * max(ends, default=0.0)))
         fair, recorded = (said.get(k, text.quoted(k)) for k in (decision, label))
-        title = f"Deserved {fair}, recorded {recorded}"
+        title = f"Deserved {text.due(fair)}, recorded {recorded}"
         sentence = (
             f"Of the people whose fair decision is {fair}, the share recorded {recorded}. Bar: "
             f"what the labels leave possible, with {text.share(facts.range_level, 0)} confidence."

@@ -64,7 +64,7 @@ def _bias(audit: blocks.Audit) -> str:
     named = sorted(known, key=lambda cell: -cell.range[1] if cell.range else 0.0)[:2]
     said = audit.data.said.get(facts.positive, text.quoted(facts.positive))
     each = ", ".join(f"{text.short(c.group, 20)} {text.at_most(c.range)}" for c in named)
-    return f"Deserved {said}, recorded otherwise: {each}"
+    return f"Deserved {text.due(said)}, recorded otherwise: {each}"
 
 
 def _evidence(audit: blocks.Audit) -> str:

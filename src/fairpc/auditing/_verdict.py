@@ -129,7 +129,7 @@ def _finding(job: Job) -> str:
         return ""
     who, said = job.names.who, job.names.said
     if mechanism.alike:
-        groups = text.listed([who(g) for g in mechanism.groups])
+        groups = text.series([who(g) for g in mechanism.groups])
         both = groups if len(mechanism.groups) < 4 else "the groups"
         return (
             f"No difference between {both} needs explaining; errors that all share cannot be seen "
@@ -147,8 +147,8 @@ def _finding(job: Job) -> str:
     first = _of_hundred(_span(worst))
     return (
         f"{first[:1].upper()}{first[1:]} of 100 {who(worst.group)} who deserved "
-        f"{said[worst.decision]} were recorded {said[worst.label]}; among {who(least.group)} "
-        f"{_of_hundred(_span(least))}."
+        f"{text.due(said[worst.decision])} were recorded {said[worst.label]}; among "
+        f"{who(least.group)} {_of_hundred(_span(least))}."
     )
 
 
@@ -205,9 +205,9 @@ def _counts(job: Job, mechanism: MechanismFacts) -> str:
             low, high = map(text.count, one.down_range)
             many = f"at most {high}" if low == "0" else f"{low} to {high}"
             parts.append(f"{many} of {text.count(one.n)} {job.names.who(one.group)}")
-    said = job.names.said[mechanism.positive]
+    said = text.due(job.names.said[mechanism.positive])
     return (
-        f"In this table {text.listed(parts)} deserved {said} and were recorded otherwise."
+        f"In this table {text.series(parts)} deserved {said} and were recorded otherwise."
         if parts
         else mechanism.sentence
     )
@@ -299,7 +299,7 @@ def _review(job: Job) -> Iterator[str]:
     more = f"; for ±{text.number(100 * worst.aim, 0)} review {worst.n_needed:,}"
     yield (
         f"Have {n:,} files reviewed: the share of {job.names.who(str(worst.group))} who deserved "
-        f"{job.names.said[plan.positive]} and were recorded otherwise would be known to "
+        f"{text.due(job.names.said[plan.positive])} and were recorded otherwise would be known to "
         f"±{text.number(100 * worst.half_width, 0)} points"
         f"{more if worst.half_width > worst.aim else ''}."
     )
@@ -362,7 +362,7 @@ def _of_decisions(job: Job) -> Verdict:
 
 def _errors(job: Job, errors: ErrorFacts) -> str:
     """Whether people who deserve the same are treated alike, of the groups farthest apart."""
-    who, said = job.names.who, job.names.said[job.rows.positive_class]
+    who, said = job.names.who, text.due(job.names.said[job.rows.positive_class])
     pairs = errors.rates.differences
     for rate, deserving in (("tpr", f"deserve {said}"), ("fpr", f"do not deserve {said}")):
         ends = {pair: getattr(pair, rate) for pair in pairs}
@@ -443,7 +443,9 @@ def _review_finding(audit: blocks.Audit) -> str:
         f"{who.get(r.group, f'people in group {r.group}')}"
         for r in (missed[0], *missed[-1:])[: len(missed)]
     ]
-    return f"By the review {text.listed(parts)} who deserved {said} were recorded otherwise."
+    return (
+        f"By the review {text.series(parts)} who deserved {text.due(said)} were recorded otherwise."
+    )
 
 
 def _fair_rates(audit: blocks.Audit) -> blocks.Figure | None:
@@ -470,11 +472,12 @@ def _fair_rates(audit: blocks.Audit) -> blocks.Figure | None:
     extent = max(0.0, min(pins) - 0.1), min(1.0, max(pins) + 0.1)
     overlap = None if one.empty or test.rejected else (one.lower, one.upper)
     sentence = (
-        f"Bar: the share that deserves {said}, as far as the labels of each group leave it open, "
-        f"with {text.share(test.level, 0)} confidence. Pin: the share recorded {said}. {shared}"
+        f"Bar: the share that deserves {text.due(said)}, as far as the labels of each group leave "
+        f"it open, with {text.share(test.level, 0)} confidence. Pin: the share recorded {said}. "
+        f"{shared}"
     )
     picture = ranges(rows, overlap, extent=extent)
-    title = f"Who deserves {said}, and who was recorded so"
+    title = f"Who deserves {text.due(said)}, and who was recorded so"
     return blocks.Figure(title, sentence, picture, name="Fair rates and recorded rates by group")
 
 
