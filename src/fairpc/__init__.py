@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         TwoNB,
         bootstrap_mechanism,
         load,
-        sensitivity,
         stability,
     )
 
@@ -47,7 +46,6 @@ __all__ = [
     "export",
     "load",
     "metrics",
-    "sensitivity",
     "stability",
     "structure",
 ]
@@ -67,7 +65,6 @@ _HOME = {
     "bootstrap_mechanism": "fairpc.models",
     "compare": "fairpc.comparison",
     "export": "fairpc.exporting",
-    "sensitivity": "fairpc.models",
     "stability": "fairpc.models",
 }
 

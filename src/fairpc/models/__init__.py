@@ -37,20 +37,11 @@ from fairpc.models._plots import (
 )
 from fairpc.models._query_language import PART, UNKNOWN, Answer, Query, Vocabulary, parse
 from fairpc.models._refit_draws import Draws, Progress, Report, progress
-from fairpc.models._refits import ScoredSubject, Subject, subject_of
-from fairpc.models._review import (
-    Quantity,
-    Reviewed,
-    ReviewRows,
-    middle_mechanism,
-    posterior_at,
-)
+from fairpc.models._refits import Subject
+from fairpc.models._review import Quantity, Reviewed, ReviewRows
 from fairpc.models._robustness import (
-    Bent,
     Refit,
-    Sensitivity,
     Stability,
-    sensitivity,
     stability,
 )
 from fairpc.models._rows import ROWS, Rows, digest_name, rows_fingerprint
@@ -68,7 +59,6 @@ from fairpc.models._tables import (
 )
 
 __all__ = [
-    "Bent",
     "Distilled",
     "FairPC",
     "LatNB",
@@ -80,12 +70,10 @@ __all__ = [
     "Progress",
     "Refit",
     "Reviewed",
-    "Sensitivity",
     "Stability",
     "TableClassifier",
     "TwoNB",
     "bootstrap_mechanism",
     "load",
-    "sensitivity",
     "stability",
 ]
