@@ -1,17 +1,21 @@
-"""Prints the numbers of docs/reviews.md: coverage and widths of reviews, size and power of tests.
+"""Prints the numbers of docs/reviews.md: coverage and widths of reviews, tests, and the mechanism.
 
-    python benchmarks/reviews.py [coverage | size | power] [--draws N] [--table NAME]
+    python benchmarks/reviews.py [coverage | tests | mechanism] [--draws N]
 
 Tables whose recorded label and truth are both known are read from FAIRPC_DUAL_DATA, or from
-../shared/data/dual beside the repository: features, `group`, `recorded`, `truth`.
+../shared/data/dual beside the repository: features, `group`, `recorded`, `truth`. Of larger ones
+8,000 rows are drawn once. Posterior and decisions are those of `LatentDecision(select="middle")`,
+fitted once to each table; it never sees the truth.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import platform
 import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -27,23 +31,29 @@ from fairpc.evidence import (
     review_design,
     review_estimates,
 )
+from fairpc.models import Reviewed
+from fairpc.models._review import ReviewedRates, ReviewRows
+from fairpc.models._score_map_fit import fit_score_map
 
 Floats = npt.NDArray[np.float64]
 TABLES = ("hypertension", "diabetes", "referees")
+SIZES = (100, 300, 1000)
 DESIGNS = (("uniform", 1), ("uniform", 3), ("active", 1), ("active", 3))
 KEPT = ("group", "recorded", "truth")
+MOST_ROWS = 8_000
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
     """A table with its truth, and what a model that never saw the truth says of it."""
 
-    X: Any
+    X: pl.DataFrame
     y: Floats
     truth: Floats
     groups: npt.NDArray[Any]
     posterior: Floats
     decisions: Floats
+    model: Any = None
 
 
 @cache
@@ -52,6 +62,9 @@ def read(name: str) -> Table:
     if folder is None:
         sys.exit("the tables with a known truth are not here: set FAIRPC_DUAL_DATA to their folder")
     rows = pl.read_csv(folder / f"{name}.csv", infer_schema_length=None, null_values=["", "NA"])
+    if rows.height > MOST_ROWS:
+        rng = np.random.default_rng(0)
+        rows = rows[np.sort(rng.choice(rows.height, MOST_ROWS, replace=False))]
     x, groups = rows.drop(KEPT), np.unique(rows["group"].to_numpy(), return_inverse=True)[1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -60,7 +73,7 @@ def read(name: str) -> Table:
         posterior = model.posterior(x, rows["recorded"], sensitive_features=groups)[:, 1]
         score = model.predict_proba(x, sensitive_features=groups)[:, 1]
     y, truth = (rows[c].to_numpy().astype(np.float64) for c in ("recorded", "truth"))
-    return Table(x, y, truth, groups, posterior, (score > 0.5).astype(np.float64))
+    return Table(x, y, truth, groups, posterior, (score > 0.5).astype(np.float64), model)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,22 +89,13 @@ def draw(table: Table, n: int, method: Any, batches: int, rng: np.random.Generat
     """Reviews in batches; the posterior is corrected by each for the next."""
     truth, p = np.full(len(table.y), np.nan), np.ones(len(table.y))
     batch, m = np.zeros(len(table.y)), table.posterior
+    known: dict[str, Any] = {"sensitive_features": table.groups, "y": table.y}
     for k in range(batches):
-        seen = ~np.isnan(truth)
         if k and method == "active":
-            m = recalibrate_posterior(
-                table.posterior, truth, table.y, table.groups, probability=p, batch=batch
-            )
-        size = n // batches + (k < n % batches)
-        design = review_design(
-            m,
-            size,
-            sensitive_features=table.groups,
-            y=table.y,
-            method=method,
-            reviewed=seen,
-            random_state=rng,
-        )
+            how: Any = {"probability": p, "batch": batch}
+            m = recalibrate_posterior(table.posterior, truth, table.y, table.groups, **how)
+        size, seen = n // batches + (k < n % batches), ~np.isnan(truth)
+        design = review_design(m, size, **known, method=method, reviewed=seen, random_state=rng)
         truth[design.rows] = table.truth[design.rows]
         p[design.rows], batch[design.rows] = design.probability[design.rows], k
     return Review(truth, p, batch)
@@ -109,83 +113,79 @@ def estimates(table: Table, review: Review, **options: Any) -> ReviewEstimates:
     )
 
 
-def flat(found: ReviewEstimates) -> list[Any]:
-    """Every rate of a record, in one order."""
-    rates = [*found.fair_rate.values()]
+def flat(found: ReviewEstimates) -> Floats:
+    """Value and limits of every rate of a record, in one order; the differences of groups last."""
+    rates: list[Any] = [*found.fair_rate.values()]
     rates += [rate for both in found.mechanism.values() for rate in both.values()]
     for name in ("tpr", "fpr", "accuracy"):
         rates += getattr(found, name).values()
-    return rates
+    for name in ("fair_rate", "mechanism_0", "mechanism_1", "tpr", "fpr", "accuracy"):
+        rates += found.differences[name]
+    return np.array([(rate.value, rate.low, rate.high) for rate in rates])
 
 
-def true_rates(table: Table) -> Floats:
-    known = Review(table.truth, np.ones(len(table.y)), np.zeros(len(table.y)))
-    return np.array([rate.value for rate in flat(estimates(table, known))])
+N_RATES = 12
 
 
-def coverage(names: tuple[str, ...], draws: int) -> None:
-    print(
-        f"{draws} draws; coverage of .95 intervals; width and reviews against reviewed rows alone,"
-    )
-    print("drawn evenly, at the same n (median widths, geometric mean over 12 rates)")
-    print(
-        "table | n | design | coverage | least | at rates < .02 | width | times fewer reviews",
-        end="",
-    )
-    print(" | without recalibration: coverage | times fewer")
-    for name in names:
+def coverage(draws: int) -> None:
+    """Coverage of .95 intervals and their widths."""
+    print(f"coverage of .95 intervals in {draws} draws each, of {N_RATES} rates: fair rates,")
+    print("mechanism, TPR, FPR and accuracy of two groups. least: of rates from .02 to .98; rare:")
+    print("mean of the others; gaps: mean of the differences between groups. width: mean over the")
+    print("rates of the median width, also of reviewed rows alone and of the even design, all at")
+    print("the same n; fewer: how many times fewer reviews than alone for the same width")
+    print("table | n | design, batches | coverage | least | rare | gaps", end="")
+    print(" | width | alone | even | fewer", flush=True)
+    covered, saved, least = [], [], []
+    for name in TABLES:
         table = read(name)
-        true = true_rates(table)
-        for n in (100, 300, 1000):
-            width = np.ones(len(true))
+        whole = Review(table.truth, np.ones(len(table.y)), np.zeros(len(table.y)))
+        true = flat(estimates(table, whole))[:, 0]
+        for n in SIZES:
+            alone = even = np.ones(N_RATES)
             for design in DESIGNS:
-                # The first design is even: what its reviewed rows say alone is the reference.
-                modes: list[dict[str, Any]] = [{"posterior": table.posterior}]
-                if design == DESIGNS[0]:
-                    modes.append({"posterior": None})
-                if design == DESIGNS[-1]:
-                    modes.append({"posterior": table.posterior, "recalibrate": False})
-                limits = _limits(table, n, design, draws, modes)
-                if design == DESIGNS[0]:
-                    width = np.median(limits[1][:, :, 1] - limits[1][:, :, 0], axis=0)
-                    _line(name, n, "alone", limits[1], true, width)
-                end = " | |"
-                if design == DESIGNS[-1]:
-                    covered = _covered(limits[1], true).mean()
-                    end = f" | {covered:.3f} | {_fewer(limits[1], width):.2f} |"
-                _line(name, n, f"{design[0]} {design[1]}", limits[0], true, width, end)
+                first = design == DESIGNS[0]
+                reviews = [
+                    draw(table, n, *design, np.random.default_rng([n, k])) for k in range(draws)
+                ]
+                of = {"posterior": table.posterior}
+                found = np.array([flat(estimates(table, each, **of)) for each in reviews])
+                if first:
+                    by_rows = np.array([flat(estimates(table, each)) for each in reviews])
+                    alone, even = width(by_rows), width(found)
+                    _line(name, n, "alone", by_rows, true, alone, even)
+                mean, worst, fewer = _line(
+                    name, n, f"{design[0]} {design[1]}", found, true, alone, even
+                )
+                covered.append(mean)
+                least.append(worst)
+                saved.append(fewer)
+    print(f"mean coverage {np.mean(covered):.3f}, of a line {min(covered):.3f} to", end=" ")
+    print(
+        f"{max(covered):.3f}; least of all {min(least):.3f}; fewer reviews, geometric mean", end=" "
+    )
+    print(f"{np.exp(np.mean(np.log(saved))):.2f}", flush=True)
 
 
-def _limits(
-    table: Table, n: int, design: tuple[str, int], draws: int, modes: list[dict[str, Any]]
-) -> list[Floats]:
-    """Limits of every rate in every draw, by each of the ways to estimate."""
-    found: list[list[Any]] = [[] for _ in modes]
-    for k in range(draws):
-        review = draw(table, n, *design, np.random.default_rng([n, k]))
-        for told, options in zip(found, modes, strict=True):
-            told.append([(r.low, r.high) for r in flat(estimates(table, review, **options))])
-    return [np.array(told) for told in found]
-
-
-def _covered(limits: Floats, true: Floats) -> Floats:
-    inside: Floats = ((limits[:, :, 0] <= true) & (true <= limits[:, :, 1])).mean(axis=0)
-    return inside
-
-
-def _fewer(limits: Floats, width: Floats) -> float:
-    ratio = width / np.median(limits[:, :, 1] - limits[:, :, 0], axis=0)
-    return float(np.exp(2 * np.log(ratio).mean()))
+def width(found: Floats) -> Floats:
+    """Median width of each rate."""
+    return np.asarray(np.median(found[:, :N_RATES, 2] - found[:, :N_RATES, 1], axis=0))
 
 
 def _line(
-    name: str, n: int, design: str, limits: Floats, true: Floats, width: Floats, end: str = " |"
-) -> None:
-    covered, edge = _covered(limits, true), (true < 0.02) | (true > 0.98)
-    rare = f"{covered[edge].mean():.3f}" if edge.any() else "–"
-    fewer = _fewer(limits, width)
-    print(f"{name} | {n} | {design} | {covered.mean():.3f} | {covered.min():.3f} | {rare}", end="")
-    print(f" | {fewer**-0.5:.2f} | {fewer:.2f}{end}", flush=True)
+    name: str, n: int, design: str, found: Floats, true: Floats, alone: Floats, even: Floats
+) -> tuple[float, float, float]:
+    inside = ((found[:, :, 1] <= true) & (true <= found[:, :, 2])).mean(axis=0)
+    gaps, inside, true = inside[N_RATES:].mean(), inside[:N_RATES], true[:N_RATES]
+    edge = (true < 0.02) | (true > 0.98)
+    rare = f"{inside[edge].mean():.3f}" if edge.any() else "–"
+    own = width(found)
+    fewer = float(np.exp(2 * np.log(alone / own).mean()))
+    least = float(inside[~edge].min())
+    print(f"{name} | {n} | {design} | {inside.mean():.3f} | {least:.3f} | {rare}", end="")
+    print(f" | {gaps:.3f} | {own.mean():.3f} | {alone.mean():.3f} | {even.mean():.3f}", end="")
+    print(f" | {fewer:.2f}", flush=True)
+    return float(inside.mean()), least, fewer
 
 
 def drawn_table(rng: np.random.Generator, rates: tuple[float, float] = (0.5, 0.5)) -> Table:
@@ -215,10 +215,11 @@ def tested(table: Table, n: int, method: str, rng: np.random.Generator) -> dict[
     return {"rates": found["rates"].p_value, **columns}
 
 
-def size(_: tuple[str, ...], draws: int) -> None:
-    print(
-        f"\nshare of {draws} tables of the model itself in which a test rejects at .05, 300 reviews"
-    )
+def tests(draws: int) -> None:
+    """Size and power of both tests."""
+    most = 0.05 + 2 * np.sqrt(0.05 * 0.95 / draws)
+    print(f"\nshare of {draws} tables of the model itself, 300 reviews, in which a test rejects at")
+    print(f".05 (at most {most:.3f} is .05 and two standard errors)")
     for method in ("uniform", "active"):
         found = []
         for k in range(draws):
@@ -227,37 +228,77 @@ def size(_: tuple[str, ...], draws: int) -> None:
         rates = np.mean([f["rates"] < 0.05 for f in found])
         any_column = np.mean([min(list(f.values())[1:]) < 0.05 for f in found])
         print(f"{method}: Df ⟂ S {rates:.3f}, some column (Holm) {any_column:.3f}", flush=True)
-
-
-def power(_: tuple[str, ...], draws: int) -> None:
     for method in ("uniform", "active"):
-        found = []
+        rejected = []
         for k in range(draws):
             rng = np.random.default_rng([2, k])
-            found.append(tested(drawn_table(rng, (0.5, 0.4)), 400, method, rng)["rates"] < 0.05)
-        print(f"{method}: P(Df | S) = .5 and .4, 400 reviews: rejected in {np.mean(found):.2f}")
+            rejected.append(tested(drawn_table(rng, (0.5, 0.4)), 400, method, rng)["rates"] < 0.05)
+        share = np.mean(rejected)
+        print(f"{method}: P(Df | S) = .5 and .4, 400 reviews: rejected in {share:.3f}", flush=True)
     table = read("referees")
     for method in ("uniform", "active"):
         named = [
             tested(table, 300, method, np.random.default_rng([3, k]))["call_type"] < 0.05
-            for k in range(draws)
+            for k in range(100)
         ]
         print(
-            f"{method}: referees, 300 reviews: call_type named in {np.mean(named):.2f}", flush=True
+            f"{method}: referees, 300 reviews: call_type named in {sum(named)} of 100", flush=True
         )
 
 
-PARTS = {"coverage": coverage, "size": size, "power": power}
+def mechanism(_: int, draws: int = 50) -> None:
+    """Largest error of P(D | Df, S) after 200 random reviews."""
+    print("\nlargest error of P(D = 1 | Df, S) over groups and decisions after 200 rows that were")
+    print(
+        f"drawn evenly, mean of {draws} draws: a fit with these reviews, with the same rows as",
+        end=" ",
+    )
+    print("fair_labels, the reviewed rows alone")
+    print("table | fit(reviewed=…) | fit(fair_labels=…) | reviewed rows alone", flush=True)
+    for name in TABLES:
+        table = read(name)
+        coding, given = table.model.coding_, {"sensitive_features": table.groups}
+        scored = table.model.cross_fitted(table.X, pl.Series(table.y.astype(int)), **given)
+        scored = replace(scored, second=None)
+        score_map = fit_score_map(scored, coding.group_names)
+        observed = score_map.observed(scored.scores[None], scored.groups)[0]
+        own = np.arange(len(table.y)), observed, table.decisions, score_map.ends
+        about = ReviewRows.of_codes(coding, scored.rows, *own)
+        true = np.array(
+            [
+                [table.y[(table.groups == g) & (table.truth == f)].mean() for f in (0, 1)]
+                for g in (0, 1)
+            ]
+        )
+        errors = []
+        for k in range(draws):
+            review = draw(table, 200, "uniform", 1, np.random.default_rng([4, k]))
+            rows = np.flatnonzero(~np.isnan(review.truth))
+            answers = rows, review.probability[rows], review.truth[rows]
+            held = ReviewedRates.of(about, Reviewed.of(len(table.y), [answers]), coding.group_names)
+            codes = np.where(np.isnan(review.truth), -1, review.truth).astype(int)
+            anchored = replace(scored, rows=scored.rows.with_fair_decisions(codes))
+            by_anchors = fit_score_map(anchored, coding.group_names).mechanism
+            both = estimates(table, review).mechanism
+            alone = np.array([[both[g][f].value for f in (0, 1)] for g in (0, 1)])
+            tried = held.mechanism, by_anchors, alone
+            errors.append([np.nanmax(np.abs(each - true)) for each in tried])
+        print(f"{name} | " + " | ".join(f"{e:.3f}" for e in np.mean(errors, axis=0)), flush=True)
+
+
+PARTS = {"coverage": coverage, "tests": tests, "mechanism": mechanism}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", default=list(PARTS))
     parser.add_argument("--draws", type=int, default=400)
-    parser.add_argument("--table", nargs="*", default=list(TABLES))
     given = parser.parse_args()
+    cores = f"{os.cpu_count()} cores, one thread used"
+    print(f"{platform.processor() or platform.machine()}, {cores}, {platform.platform()},", end=" ")
+    print(f"Python {platform.python_version()}, NumPy {np.__version__}", flush=True)
     for part in given.parts:
-        PARTS[part](tuple(given.table), given.draws)
+        PARTS[part](given.draws)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairpc import LatNB, audit
+from fairpc.auditing import Audit
+from fairpc.auditing._audit import render
 from fairpc.auditing._review import ReviewFacts, facts_of_review
 from fairpc.core import Floats, record, serialise
+from fairpc.datasets import load_loans
 from fairpc.models import Reviewed, ReviewRows
 
 N = 3000
@@ -55,6 +59,27 @@ def test_what_contradicts_is_named() -> None:
     assert "Labels depend on branch" in columns
     assert "given=['branch']" in columns
     assert {test.column for test in facts.columns if test.rejected} == {"branch"}
+
+
+def test_a_plan_before_a_review() -> None:
+    """Three questions, with curves that fall, where rows and a label of two classes are known."""
+    data = load_loans()
+    X, y = data.X.head(600), data.y.head(600)
+    model = LatNB().fit(X, y, sensitive_features=data.sensitive.head(600))
+    options = {"baselines": False, "n_starts": 0, "n_replicates": 0}
+    found = audit(model, X, y, sensitive_features=data.sensitive.head(600), **options)
+    plan = found.review_plan
+    assert plan is not None
+    assert [q.name for q in plan.questions] == ["mechanism_1", "fair_rate", "tpr"]
+    for question in plan.questions:
+        halves = [half for _, half in question.curve]
+        assert halves == sorted(halves, reverse=True)
+        assert question.n == 300
+    page = render(found)
+    assert "What a review would show" in page
+    assert "20 files would leave" in page
+    assert "What the review showed" not in page
+    assert Audit.from_json(found.to_json()).review_plan == plan
 
 
 def test_facts_are_read_back() -> None:

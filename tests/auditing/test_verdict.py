@@ -236,7 +236,8 @@ def test_the_finding_is_a_range_that_a_person_repeats() -> None:
     assert 0 < low <= 31 <= high
     plan = found.review_plan
     assert plan is not None
-    (width,) = (w for w in plan.of("mechanism_1", "g0").values() if w.n == 300)
+    width = next(q for q in plan.questions if q.name == "mechanism_1")
+    assert width.n == 300
     said = next(one for one in found.verdict.to_do if one.startswith("Have 300 files reviewed"))
     assert f"±{100 * width.half_width:.0f} points" in said
 

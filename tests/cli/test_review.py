@@ -80,7 +80,7 @@ def test_the_loop(work: Path, truth: pl.DataFrame, capsys: pytest.CaptureFixture
     reviewed = ("--reviewed", "to_review.csv")
     ended = called(capsys, "review", MODEL, TABLE, *reviewed, "-n", "100", "-o", "next.csv")
     assert ended.code == 0, ended.err
-    assert "What 200 reviewed rows of 1,500 tell" in ended.out
+    assert "What 200 reviewed rows of 1,500 show" in ended.out
     assert "With 300 files" in ended.out
     assert "batch 2" in ended.out
     first, second = (set(pl.read_csv(f)["review_id"]) for f in ("to_review.csv", "next.csv"))
@@ -92,7 +92,7 @@ def test_the_loop(work: Path, truth: pl.DataFrame, capsys: pytest.CaptureFixture
     assert (found["n_drawn"], found["n_blank"], found["n_batches"]) == (300, 0, 2)
     page = (work / "report.html").read_text()
     assert page.index('id="review"') < page.index('id="data"')
-    assert "What the review told" in page
+    assert "What the review showed" in page
     for rate in found["rates"]:
         if rate["name"] == "fair_rate":
             true = truth.filter(sex=rate["group"])["deserving"] == "yes"
@@ -121,9 +121,28 @@ def test_without_a_model(
     assert min(shown["purpose"].value_counts()["count"].to_list()) >= 4
     fill(work / "rows.csv", truth)
     change("rows.csv", lambda rows: rows.with_columns(fair_decision=_blank_first(rows)))
-    found = answer(capsys, "review", *options, "--reviewed", "rows.csv")["review"]
-    assert (found["n_drawn"], found["n_blank"]) == (80, 1)
-    assert any("Rows without an answer: 1 of 80" in note for note in found["notes"])
+    for command in ("review", "audit"):
+        found = answer(capsys, command, *options, "--reviewed", "rows.csv")["review"]
+        assert (found["n_drawn"], found["n_blank"]) == (80, 1)
+        assert any("Rows without an answer: 1 of 80" in note for note in found["notes"])
+
+
+def test_a_part_at_a_time(
+    work: Path, truth: pl.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """300 rows in all, of which 200 were drawn; then there is nothing left to draw."""
+    given = ("review", MODEL, TABLE, "--reviewed", "to_review.csv")
+    draw = ("-n", "300", "--per-batch", "150")
+    ended = called(capsys, *given, *draw, "-o", "next.csv")
+    assert ended.code == 0, ended.err
+    assert "With 300 files" in ended.out
+    assert "20 files would leave ±" in ended.out
+    assert pl.read_csv("next.csv").height == 100
+    fill(work / "next.csv", truth)
+    again = called(capsys, *given, "--reviewed", "next.csv", *draw, "-o", "last.csv")
+    assert again.code == 2
+    assert "300 rows were drawn before" in again.err
+    assert not Path("last.csv").exists()
 
 
 def _blank_first(rows: pl.DataFrame) -> pl.Series:
@@ -223,6 +242,7 @@ def test_files_that_do_not_belong(
     [
         (("-n", "10", "-o", "to_review.csv"), "may hold answers"),
         (("-n", "10"), "go together"),
+        (("--per-batch", "10"), "a part of -n"),
         (("-n", "9999", "-o", "next.csv"), "n is 9999"),
         (("-n", "10", "-o", "next.csv", "--by", "income"), "at most 20"),
         ((), "nothing to do"),

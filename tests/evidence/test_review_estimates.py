@@ -18,7 +18,8 @@ from fairpc.evidence import (
     review_design,
     review_estimates,
 )
-from fairpc.evidence._review_ratios import difference_totals
+from fairpc.evidence._intervals import wilson
+from fairpc.evidence._review_rates import _Draw, difference_totals
 from fairpc.evidence._review_rows import weights_of
 
 Floats = npt.NDArray[np.float64]
@@ -158,6 +159,27 @@ def test_a_posterior_narrows_and_intervals_cover() -> None:
     assert narrower > 110
 
 
+@pytest.mark.parametrize(("ones", "n"), [(1, 30), (3, 10), (16, 17), (40, 120)])
+def test_limits_of_a_share_are_wilsons(ones: int, n: int) -> None:
+    """Rows drawn with a small chance, each with its answer."""
+    u, each = np.repeat([1.0, 0.0], [ones, n - ones]), np.ones(n)
+    found = _Draw(u, each, each, each, each).limits(float(ones), float(n), n, 1.96)
+    assert found == pytest.approx(wilson(ones / n, n, 1.96), abs=1e-6)
+
+
+def test_rates_near_one_are_covered_with_few_rows() -> None:
+    """Few deserved positives are missed, and those found have large weights."""
+    rows = table()
+    true = [rows["y"][(rows["s"] == g) & (rows["t"] == 1)].mean() for g in (0, 1)]
+    missed = 0
+    for seed in range(100):
+        found = reviewed(rows, n=60, seed=seed)
+        for g in (0, 1):
+            rate = found.mechanism[g][1]
+            missed += not rate.low <= true[g] <= rate.high
+    assert missed <= 20  # .05 of 200 is 10; three standard errors above
+
+
 def test_a_useless_posterior_does_no_harm() -> None:
     rows = table()
     noise = np.random.default_rng(5).random(4000)
@@ -217,6 +239,24 @@ def test_the_column_that_alters_labels_is_named() -> None:
     assert altered[1].corrected < 0.01
     kept = [reviewed(rows, seed=k, X=columns).tests["features"] for k in range(20)]
     assert sum(any(test.rejected for test in found.values()) for found in kept) <= 4
+
+
+def test_what_follows_from_the_tests_is_said() -> None:
+    rows = table()
+    rng = np.random.default_rng(1)
+    kind = rng.integers(0, 4, 4000)
+    y = np.where((kind == 2) & (rows["t"] == 1), 0.0, rows["y"])
+    far = np.where(rows["s"] == 0, rows["t"], rows["t"] * (rows["x"] > 0.5))
+    kept = reviewed(rows, X=kind[:, None])
+    assert "may be kept" in kept.conclusions()[0]
+    assert "a mechanism per group may be kept" in kept.conclusions()[1]
+    assert not kept.contradictions()
+    altered = reviewed(dict(rows, y=y, t=far), n=500, X=kind[:, None])
+    assert "delta=" in altered.conclusions()[0]
+    assert "given=[0] and mechanism='within'" in altered.conclusions()[1]
+    assert len(altered.contradictions()) == 2
+    many = reviewed(dict(rows, y=y), n=500, X=np.column_stack([kind] * 3))
+    assert "a model of this kind does not fit" in many.conclusions()[1]
 
 
 def test_recalibration_moves_a_wrong_posterior_to_the_truth() -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from fairpc import LatentDecision
+from fairpc import FairPC, LatentDecision, LatNB, TwoNB, load
 from fairpc.core import LearningError, MetricError
 from fairpc.datasets import load_loans
 from fairpc.models import Reviewed, ReviewRows, TableClassifier
@@ -35,7 +40,7 @@ def test_posterior_by_hand() -> None:
 def test_the_posterior_lies_between_and_knows_the_truth(loans: tuple) -> None:  # type: ignore[type-arg]
     X, y, truth, model = loans
     rows = ReviewRows.of(model, X, y)
-    mechanism = middle_mechanism(model)
+    mechanism = middle_mechanism(model.label_ends_, 2)
     assert (mechanism[:, 0] < mechanism[:, 1]).all()
     assert ((rows.posterior > 0) & (rows.posterior < 1)).all()
     assert np.corrcoef(rows.posterior, truth)[0, 1] > 0.85
@@ -73,10 +78,113 @@ def test_the_loop_in_python(loans: tuple) -> None:  # type: ignore[type-arg]
         assert rate.high - rate.low < plain.high - plain.low
 
 
+def answered(loans: tuple, truth: np.ndarray) -> Reviewed:  # type: ignore[type-arg]
+    X, y, _, model = loans
+    design = model.review(X, y, 300, random_state=0)
+    batch = design.rows, design.probability[design.rows], truth[design.rows]
+    return Reviewed.of(len(truth), [batch])
+
+
+MODELS = {
+    "scores": LatentDecision(
+        TableClassifier("logistic", random_state=0), sensitive=["sex"], sensitive_estimator=False
+    ),
+    "circuits": FairPC(structure="chow-liu", sensitive=["sex"]),
+    "naive": LatNB(sensitive=["sex"]),
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_fit_is_held_to_reviewed_rows(
+    kind: str,
+    loans: tuple,  # type: ignore[type-arg]
+    tmp_path: Path,
+) -> None:
+    X, y, truth, _ = loans
+    model = clone(MODELS[kind]).fit(X, y, reviewed=answered(loans, truth))
+    labels, groups = (y == "yes").to_numpy(), X["sex"].to_numpy()
+    for s, group in enumerate(model.groups_):
+        here = groups == group
+        for f in (0, 1):
+            own = labels[here & (truth == f)].mean()
+            assert model.bias_mechanism_[s, f, 1] == pytest.approx(own, abs=0.08)
+    # Not contradicted, so tied, and near the truth.
+    assert np.ptp(model.fair_rates_[:, 1]) < 1e-9
+    assert model.fair_rates_[0, 1] == pytest.approx(truth.mean(), abs=0.05)
+    score = model.predict_proba(X)[:, 1]
+    assert score.mean() == pytest.approx(truth.mean(), abs=0.06)
+    # What the review leaves possible is kept beside the point, in a file too.
+    low, high = np.moveaxis(model.mechanism_range_, -1, 0)
+    assert ((low <= model.bias_mechanism_[:, :, 1] + 1e-9) & (high - low < 0.35)).all()
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.knowledge_ == model.knowledge_
+    np.testing.assert_allclose(again.predict_proba(X)[:, 1], score)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_rates_that_a_review_contradicts_are_untied(kind: str, loans: tuple) -> None:  # type: ignore[type-arg]
+    X, y, truth, _ = loans
+    few = truth * ((X["sex"] != "F").to_numpy() | (np.arange(len(truth)) % 3 == 0))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = clone(MODELS[kind]).fit(X, y, reviewed=answered(loans, few))
+    assert "contradicts equal fair rates" in str(caught[0].message)
+    for s, group in enumerate(model.groups_):
+        own = few[(X["sex"] == group).to_numpy()].mean()
+        assert model.fair_rates_[s, 1] == pytest.approx(own, abs=0.09)
+    assert "not tied" in model.warnings_[0]
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_known_decisions_that_differ_between_groups_are_not_passed_over(
+    kind: str,
+    loans: tuple,  # type: ignore[type-arg]
+) -> None:
+    """P(Df | S) = .52 and .29 in 400 random rows."""
+    X, y, _, _ = loans
+    rng = np.random.default_rng(0)
+    rate = np.where(X["sex"].to_numpy() == "M", 0.52, 0.29)
+    known = np.where(rng.random(len(y)) < rate, "yes", "no").astype(object)
+    known[rng.permutation(len(y))[400:]] = None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = clone(MODELS[kind]).fit(X, y, fair_labels=known)
+    assert "differ between groups" in str(caught[0].message)
+    assert "How they were drawn is not known" in model.warnings_[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "sentence"),
+    [
+        ({"given": ["purpose"]}, {}, "reviewed and given"),
+        ({}, {"fair_labels": ["yes"] * N_ROWS}, "reviewed and fair_labels"),
+        ({}, {"reviewed": [1, 0]}, "give a fairpc.models.Reviewed"),
+        ({}, {"reviewed": Reviewed.of(7, [([1], [0.5], [1.0])])}, "about 7 rows"),
+    ],
+)
+def test_what_does_not_go_with_reviews(
+    settings: dict[str, Any],
+    options: dict[str, Any],
+    sentence: str,
+    loans: tuple,  # type: ignore[type-arg]
+) -> None:
+    X, y, truth, _ = loans
+    reviewed = options.pop("reviewed", None) or answered(loans, truth)
+    for model in (LatNB(sensitive=["sex"], **settings), clone(MODELS["scores"])):
+        model.set_params(**settings)
+        with pytest.raises(LearningError, match=sentence):
+            model.fit(X, y, reviewed=reviewed, **options)
+
+
+def test_a_model_without_a_latent_decision_takes_no_reviews(loans: tuple) -> None:  # type: ignore[type-arg]
+    X, y, truth, _ = loans
+    with pytest.raises(LearningError, match="no latent decision"):
+        TwoNB(sensitive=["sex"]).fit(X, y, reviewed=answered(loans, truth))
+
+
 def test_three_classes_are_refused(loans: tuple) -> None:  # type: ignore[type-arg]
     X, y, _, _ = loans
-    from fairpc import TwoNB
-
     labels = y.to_numpy().astype(object)
     labels[::3] = "perhaps"
     model = TwoNB(sensitive=["sex"]).fit(X, labels)

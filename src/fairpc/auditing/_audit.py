@@ -73,7 +73,7 @@ class Audit:
     Attributes:
         verdict: the main findings in words; a rejection of the assumptions comes first.
         review: what reviewed rows say of all; None where none were given.
-        review_plan: how well rates would be known after a review.
+        review_plan: how well rates would be known after a review; None after one.
         data: the rows, the groups, what is missing.
         labels: how far apart the groups are in the observed labels.
         mechanism: the range of P(D | Df, S) and of altered labels, then the point.
@@ -331,7 +331,6 @@ def _check_model(model: object) -> None:
 
 STEPS: Final = (
     AuditStep("data", "rows and groups", tables.table_facts, needed=True, of_model=False),
-    AuditStep("review", "what the review told", reviews.review_facts, of_model=False),
     AuditStep("labels", "gaps in labels", gaps.label_disparity, of_model=False),
     AuditStep("decidable.test", "test of the assumptions", tested.assumption_test, of_model=False),
     AuditStep("strata.test", "test within strata", tested.test_within_strata),
@@ -343,12 +342,13 @@ STEPS: Final = (
     AuditStep("parity", "gaps in scores and decisions", parities.parity_facts, of_model=False),
     AuditStep("group_hidden", "decisions without the group", parities.hidden_group),
     AuditStep("error_rates", "error rates", errors.error_facts, of_model=False),
+    AuditStep("review", "what the review showed", reviews.review_facts, of_model=False),
+    AuditStep("review_plan", "what a review would show", reviews.review_plan, of_model=False),
     AuditStep("factors", "gaps within factors", within.factor_gaps, of_model=False),
     AuditStep("patterns", "affected subgroups", patterns.pattern_facts),
     AuditStep("group_metrics", "agreement with labels", agreement.group_metrics, of_model=False),
     AuditStep("trade_off", "other methods", agreement.trade_off),
     AuditStep("curves", "calibration", agreement.score_curves, of_model=False),
-    AuditStep("review_plan", "what a review would tell", reviews.review_plan, of_model=False),
     AuditStep("circuit", "size of the circuit", appendix.circuit_facts),
     AuditStep("what_if", "form of the page", what_if.what_if),
 )

@@ -1,14 +1,14 @@
-"""What a review told: the rates that reviewers' answers give, two tests, and what follows.
+"""What a review would show, and what it showed: rates, two tests, and what follows.
 
-Each rate stands beside what reviewed rows say alone, and beside what recorded labels say where they
-say anything. None of it rests on the assumptions of the model (:mod:`fairpc.evidence`).
+Before a review: how well three questions would be answered with so many rows. After it, each rate
+stands beside what reviewed rows say alone, and beside what recorded labels say where they say
+anything. None of it rests on the assumptions of the model (:mod:`fairpc.evidence`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from inspect import signature
 from typing import Any, Final
 
 import numpy as np
@@ -18,38 +18,31 @@ from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
 from fairpc.auditing._drawing import Plane, Series, curves
 from fairpc.auditing._job import Job
-from fairpc.core import AuditError, FairpcError, Floats, Record
+from fairpc.core import AuditError, FairpcError
 from fairpc.data import Warned
-from fairpc.evidence import (
-    ExpectedWidth,
-    Interval,
-    ReviewEstimates,
-    ReviewTest,
-    expected_widths,
-)
-from fairpc.models import (
-    LatentDecision,
-    Reviewed,
-    ReviewRows,
-    TableClassifier,
-    TwoNB,
-    middle_mechanism,
-    posterior_at,
-)
+from fairpc.evidence import Interval, ReviewEstimates
+from fairpc.models import Reviewed, ReviewRows, TwoNB, quick_decision
 
 NONE_GIVEN: Final = "no rows were reviewed"
-MANY: Final = 3
-"""Columns on which labels depend from which no stratum is proposed."""
+REVIEWED: Final = "rows were reviewed"
 _ERRORS: Final = ("tpr", "fpr", "accuracy", "precision")
-FILES: Final = (100, 300, 1000)
-"""Numbers of files for which it is said what a review of them would tell."""
-_ASKED: Final = ("mechanism_1", "fair_rate", "accuracy")
-_USUAL: Final = np.array([0.05, 0.95])  # P(D = 1 | Df) where no model says more
+FEWEST: Final = 50
+"""Rows of which a review draws some; fewer are all looked at."""
+_QUESTIONS: Final = {
+    "mechanism_1": "labels of the deserving",
+    "fair_rate": "share of the deserving",
+    "tpr": "decisions on the deserving",
+}
+"""Rates that a review is about first, and what a curve of each is called."""
+_USUAL: Final = 300
+"""Rows of a review that questions are asked about."""
+_MOST: Final = 1000
+"""Rows up to which widths are drawn."""
 
 
 @dataclass(frozen=True)
 class ReviewedFact:
-    """A rate of one group, as a review tells it."""
+    """A rate of one group, as a review shows it."""
 
     name: str  #: "fair_rate", "mechanism_0", "mechanism_1", "tpr", "fpr", "accuracy", "precision"
     what: str  #: the same in words
@@ -59,6 +52,7 @@ class ReviewedFact:
     worst: Interval  #: if what reviewers could not tell were all against it, or all for it
     alone: float  #: by reviewed rows alone
     alone_interval: Interval
+    without: Interval | None  #: what recorded labels alone leave possible; None: not known
     recorded: float | None  #: by recorded labels in place of the fair decision; None: no such rate
     n: int  #: reviewed rows that carry it
     few: bool  #: fewer than five of them on one side
@@ -90,7 +84,7 @@ class ColumnTest:
 
 @dataclass(frozen=True)
 class ReviewFacts:
-    """What a review told about a table."""
+    """What a review showed about a table."""
 
     n_rows: int  #: rows that it is about: those whose label and group are known
     n_drawn: int
@@ -106,6 +100,60 @@ class ReviewFacts:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class ReviewQuestion:
+    """How well a rate would be known after a review, in the group where it is known least."""
+
+    name: str  #: "mechanism_1", "fair_rate" or "tpr"
+    what: str  #: the same in words
+    group: str
+    curve: tuple[tuple[int, float], ...]  #: numbers of reviewed rows, and the half width with each
+    n: int
+    half_width: float  #: with n rows
+    aim: float
+    n_needed: int  #: rows for a half width of ``aim``
+
+
+@dataclass(frozen=True)
+class ReviewPlan:
+    """What a review of these rows would show."""
+
+    n_rows: int  #: rows that can be drawn
+    questions: tuple[ReviewQuestion, ...]
+
+
+def review_plan(job: Job) -> ReviewPlan:
+    """How well a review would answer three questions, from the rows at hand."""
+    if job.reviewed is not None:
+        raise AuditError(REVIEWED)
+    rows = job.drawn
+    at = np.flatnonzero((rows.d >= 0) & (rows.s >= 0))
+    if len(rows.classes) != 2 or len(at) < FEWEST:
+        raise AuditError(
+            f"a review draws from {FEWEST} rows or more with a known group and a label of two "
+            "classes"
+        )
+    y, decided = rows.d[at] == rows.positive, rows.decided[at] == rows.positive
+    if rows.observed.size:
+        observed = rows.observed[at, rows.positive]
+        bounds = job.model.label_ends_ if job.model._latent else None
+    else:  # decisions without a model of ours: the rate of the group is all that is known
+        shares = np.bincount(rows.s[at], y) / np.maximum(np.bincount(rows.s[at]), 1)
+        observed, bounds = shares[rows.s[at]], None
+    table = ReviewRows.of_codes(job.coding, rows.coded(), at, observed, decided, bounds)
+    words, called = rate_words(rows.positive_class), _called(job)
+    found = []
+    widths = table.widths(min(_USUAL, len(at)))
+    for name in _QUESTIONS:
+        of_groups = [width for width in widths if width.name == name]
+        if of_groups:
+            worst = max(of_groups, key=lambda width: width.half_width)
+            numbers = worst.curve, worst.n, worst.half_width, worst.aim, worst.n_needed
+            group = called[str(worst.group)]
+            found.append(ReviewQuestion(name, words[name], group, *numbers))
+    return ReviewPlan(len(at), tuple(found))
+
+
 def review_facts(job: Job) -> ReviewFacts:
     """What the reviewed rows of an audit say of its table."""
     if job.reviewed is None:
@@ -119,17 +167,33 @@ def review_facts(job: Job) -> ReviewFacts:
             "table in memory, as it was drawn from, with no weight of 0"
         )
     of_rows = rows.table, rows.labels, rows.sensitive
-    called = dict(zip(job.coding.group_names, rows.groups, strict=True))
     if job.decisions is None:
         table = ReviewRows.of(job.model, *of_rows)
     else:
         positive = job.decisions.coding_.labels.positive_class
         h = job.decisions.decided == job.decisions.coding_.labels.positive
         table, _ = rows_without_model(*of_rows, h, positive=positive)
-    groups = np.array([called[name] for name in table.groups.tolist()])
-    classes = rows.classes[1 - rows.positive], rows.positive_class
-    table = replace(table, groups=groups, classes=classes)
-    return facts_of_review(table, job.reviewed, job.settings.level)
+    errors = job.results.get("error_rates")
+    if errors is not None:
+        own = {
+            (name, group): getattr(rates, name)
+            for group, rates in errors.rates.groups.items()
+            for name in _ERRORS
+        }
+        table = replace(table, ranges={**table.ranges, **own})
+    called = _called(job)
+    named: dict[str, Any] = {
+        "groups": np.array([called[group] for group in table.groups.tolist()]),
+        "classes": (rows.classes[1 - rows.positive], rows.positive_class),
+        "ranges": {(name, called[group]): of for (name, group), of in table.ranges.items()},
+    }
+    return facts_of_review(replace(table, **named), job.reviewed, job.settings.level)
+
+
+def _called(job: Job) -> dict[str, str]:
+    """What the groups of the model, and those of the audit, are called in the audit."""
+    groups = job.rows.groups
+    return dict(zip((*job.coding.group_names, *groups), (*groups, *groups), strict=True))
 
 
 def rows_without_model(
@@ -150,17 +214,12 @@ def rows_without_model(
         decisions: to be audited, 0 or 1; those of the quick model if None.
         settings: of the table, as every model takes them: ``positive``, ``sensitive`` ….
     """
-    given = {} if sensitive_features is None else {"sensitive_features": sensitive_features}
-    about = {name: settings[name] for name in ("missing_values",) if name in settings}
-    classifier = TableClassifier("logistic", **about)
-    own = {name: v for name, v in settings.items() if name in signature(LatentDecision).parameters}
     with Warned().watching():
         try:
-            model: Any = LatentDecision(
-                classifier, select="middle", sensitive_estimator=False, **own
-            ).fit(X, y, **given)
+            model: Any = quick_decision(settings, X, y, sensitive_features)
             why = ""
         except FairpcError as error:
+            given = {} if sensitive_features is None else {"sensitive_features": sensitive_features}
             model, why = TwoNB(**settings).fit(X, y, **given), str(error)
     return ReviewRows.of(model, X, y, sensitive_features, decisions), why
 
@@ -199,6 +258,7 @@ def facts_of_review(table: ReviewRows, reviewed: Reviewed, level: float = 0.95) 
                 worst=rate.worst,
                 alone=others[name, group].value,
                 alone_interval=(others[name, group].low, others[name, group].high),
+                without=table.ranges.get((name, group)),
                 recorded=recorded.get((name, group)),
                 n=rate.n,
                 few=rate.few,
@@ -208,7 +268,7 @@ def facts_of_review(table: ReviewRows, reviewed: Reviewed, level: float = 0.95) 
         gaps=_gaps(estimates, alone, words),
         rates_p_value=estimates.tests["rates"].p_value,
         columns=columns,
-        conclusions=(_rates_conclusion(estimates), _columns_conclusion(columns)),
+        conclusions=estimates.conclusions(),
         notes=tuple(_notes(estimates, table)),
     )
 
@@ -276,55 +336,6 @@ def _recorded(table: ReviewRows) -> dict[tuple[str, Any], float]:
     return found
 
 
-def _rates_conclusion(estimates: ReviewEstimates) -> str:
-    """Whether the fair rates of groups may be taken for equal."""
-    test: ReviewTest = estimates.tests["rates"]
-    gaps = estimates.differences["fair_rate"]
-    if not gaps:
-        return "There is one group: fair rates are not compared."
-    widest = max(gaps, key=lambda one: abs(one.value) if one.value == one.value else 0.0)
-    seen = (
-        f"{widest.last} minus {widest.first}: "
-        f"{text.bracketed(widest.value, (widest.low, widest.high), text.points)} points"
-    )
-    p = f"p {text.p_words(test.p_value)}"
-    if not test.rejected:
-        return (
-            f"The review does not contradict equal fair rates ({p}; {seen}): a model that ties "
-            "them may be kept."
-        )
-    most = max(abs(widest.low), abs(widest.high))
-    return (
-        f"The review contradicts equal fair rates ({p}; {seen}): do not tie them. Allow a "
-        f"difference (delta={most:.2f}), or use the reviewed estimates."
-    )
-
-
-def _columns_conclusion(columns: tuple[ColumnTest, ...]) -> str:
-    """Which columns alter labels, and what to do about it."""
-    named = [test.column for test in columns if test.rejected]
-    if not columns:
-        return "The table has no other column that could alter labels."
-    if not named:
-        least = min(test.corrected for test in columns)
-        return (
-            "No column is seen to alter labels beyond the fair decision and the group (least p "
-            f"{text.p_words(least)}, corrected for {text.counted(len(columns), 'column')}): a "
-            "mechanism per group may be kept."
-        )
-    lead = (
-        f"Labels depend on {text.listed(named)} beyond the fair decision and the group (p < 0.05, "
-        "corrected)"
-    )
-    if len(named) >= MANY:
-        return f"{lead}: a model of this kind does not fit, use the reviewed estimates."
-    given = ", ".join(map(repr, named))
-    return (
-        f"{lead}: fit with given=[{given}] and mechanism='within' if it may rightly matter, or use "
-        "the reviewed estimates."
-    )
-
-
 def _notes(estimates: ReviewEstimates, table: ReviewRows) -> Iterator[str]:
     if estimates.n_blank:
         yield (
@@ -343,7 +354,50 @@ def _notes(estimates: ReviewEstimates, table: ReviewRows) -> Iterator[str]:
         )
 
 
-@blocks.section("review", "What the review told")
+@blocks.section("review_plan", "What a review would show")
+def show_plan(audit: blocks.Audit, plan: ReviewPlan) -> Iterator[blocks.Block]:
+    """Width against the number of files, for three questions."""
+    yield blocks.Paragraph(
+        "Labels alone cannot show errors that all groups share. Somebody who looks again at some "
+        "files, drawn with a known chance, can: a second reader, an appeal, an outcome that came "
+        "in later. This is how well three questions would be answered."
+    )
+    yield blocks.Points([_in_words(question) for question in plan.questions])
+    yield _widths(plan)
+
+
+def _widths(plan: ReviewPlan) -> blocks.Figure:
+    """Half widths against numbers of files."""
+    series, sizes = [], [n for n, _ in plan.questions[0].curve if n <= _MOST]
+    halves = [dict(question.curve) for question in plan.questions]
+    for question, half in zip(plan.questions, halves, strict=True):
+        name = f"{_QUESTIONS[question.name]}, {question.group}"
+        series.append(Series(name, sizes, [100 * half[n] for n in sizes]))
+    cells = [[n, *(f"±{text.size(half[n])}" for half in halves)] for n in sizes]
+    head = ["Files", *(one.name for one in series)]
+    table = blocks.TableBlock("Points by which a rate would be known", head, cells, folded=True)
+    most = max(y for one in series for y in one.y)
+    plane = Plane("files", "± points", (0.0, sizes[-1]), (0.0, most), *(text.number_tick,) * 2)
+    sentence = (
+        "Half of a 95% interval, in percentage points, in the group where it is widest, if the "
+        "model is right about where labels are doubtful."
+    )
+    picture = curves(plane, series, marked=True)
+    return blocks.Figure("How well a rate would be known", sentence, picture, table)
+
+
+def _in_words(question: ReviewQuestion) -> str:
+    """What to expect of so many files, of few, and how many are enough."""
+    few = question.curve[0] if question.curve else (question.n, question.half_width)
+    enough = f"for ±{text.size(question.aim)} points review {question.n_needed:,}"
+    return (
+        f"With {question.n:,} files the {question.what} would be known to "
+        f"±{text.size(question.half_width)} points in group {question.group}; {few[0]} files "
+        f"would leave ±{text.size(few[1])}; {enough}."
+    )
+
+
+@blocks.section("review", "What the review showed")
 def show_review(audit: blocks.Audit, facts: ReviewFacts) -> Iterator[blocks.Block]:
     """Rates, differences, tests, and what follows."""
     batches = "" if facts.n_batches == 1 else f" in {facts.n_batches} batches"
@@ -355,7 +409,7 @@ def show_review(audit: blocks.Audit, facts: ReviewFacts) -> Iterator[blocks.Bloc
     )
     yield blocks.Points(facts.conclusions)
     worst = facts.n_blank > 0
-    head = ["Rate", "Group", "By the review", "Reviewed rows alone", "By recorded labels"]
+    head = ["Rate", "Group", "By the review", "Reviewed rows alone", "Without reviews", "Recorded"]
     cells = []
     for rate in facts.rates:
         row: list[Any] = [
@@ -363,12 +417,14 @@ def show_review(audit: blocks.Audit, facts: ReviewFacts) -> Iterator[blocks.Bloc
             rate.group,
             text.bracketed(rate.value, rate.interval) + (" few" if rate.few else ""),
             text.bracketed(rate.alone, rate.alone_interval),
+            text.NONE if rate.without is None else text.span(rate.without),
             text.share(rate.recorded),
         ]
         cells.append([*row, text.span(rate.worst)] if worst else row)
     note = (
-        f"In brackets: {text.share(facts.level, 0)} intervals, each by itself. Recorded labels may "
-        "be biased; their column takes them for the truth."
+        f"In brackets: {text.share(facts.level, 0)} intervals, each by itself. “Without "
+        "reviews” is what the labels alone leave possible under the assumptions of the model; "
+        "“Recorded” takes labels that may be biased for the truth."
     )
     head = [*head, "Worst case"] if worst else head
     yield blocks.TableBlock("Rates of this table", head, cells, words={1}, note=note)
@@ -394,88 +450,3 @@ def show_review(audit: blocks.Audit, facts: ReviewFacts) -> Iterator[blocks.Bloc
         yield blocks.TableBlock(caption, names, tests, words={3}, folded=len(tests) > 12)
     if facts.notes:
         yield blocks.Paragraph(" ".join(facts.notes), "note")
-
-
-@dataclass(frozen=True)
-class ReviewPlan(Record):
-    """What a review of some files would tell, from the rows at hand."""
-
-    positive: str  #: the class
-    #: by number of files: how well each rate of a group would be known
-    widths: tuple[ExpectedWidth, ...]
-    n_rows: int  #: files that could be drawn
-
-    def of(self, name: str, group: str) -> dict[int, ExpectedWidth]:
-        """Of one rate, by the number of files."""
-        return {w.n: w for w in self.widths if (w.name, w.group) == (name, group)}
-
-
-def review_plan(job: Job) -> ReviewPlan:
-    """Expected widths, by what the model says at the middle of what the labels leave possible."""
-    rows = job.drawn.sample(job.settings.max_test_rows, job.settings.random_state)
-    if len(rows.classes) > 2:
-        raise AuditError(f"the label has {len(rows.classes)} classes: a review needs two")
-    kept = np.flatnonzero((rows.d >= 0) & (rows.s >= 0))
-    if len(kept) < min(FILES):
-        raise AuditError(f"fewer than {min(FILES)} rows have a label and a group")
-    y, s = (rows.d[kept] == rows.positive).astype(np.float64), rows.s[kept].astype(np.intp)
-    decided = (rows.decided[kept] == rows.positive).astype(np.float64)
-    if job.decisions is None:
-        mechanism, observed = middle_mechanism(job.model), rows.observed[kept, rows.positive]
-    else:
-        mechanism, observed = np.tile(_USUAL, (len(rows.groups), 1)), _rate_of_cells(y, s, decided)
-    posterior = posterior_at(mechanism, observed, y, s)
-    names = np.array(rows.groups, dtype=object)[s].astype(str)
-    given: dict[str, Any] = {"sensitive_features": names, "y": y, "decisions": decided}
-    found = [
-        width
-        for n in FILES
-        if n <= len(kept)
-        for width in expected_widths(posterior, n, level=job.settings.level, **given)
-        if width.name in (*_ASKED, "mechanism_0")
-    ]
-    return ReviewPlan(rows.positive_class, tuple(found), len(kept))
-
-
-def _rate_of_cells(y: Floats, s: npt.NDArray[np.intp], decided: Floats) -> Floats:
-    """Share of positive labels among the rows of the same group and decision."""
-    cell = 2 * s + decided.astype(np.intp)
-    sums, sizes = np.bincount(cell, y), np.bincount(cell)
-    return np.asarray((sums / np.maximum(sizes, 1))[cell], np.float64)
-
-
-@blocks.section("review_plan", "What a review would tell")
-def show_plan(audit: blocks.Audit, plan: ReviewPlan) -> Iterator[blocks.Block]:
-    """How well each of three rates would be known, by the number of files."""
-    words = rate_words(plan.positive)
-    yield blocks.Paragraph(
-        "Somebody looks again at some files, drawn with known chances, and says what the decision "
-        "should have been. That needs no assumption about how labels were altered. How well would "
-        "three shares then be known, in the group where they are known least?"
-    )
-    series, cells = [], []
-    for name in _ASKED:
-        worst: dict[int, ExpectedWidth] = {}
-        for width in (w for w in plan.widths if w.name == name):
-            if width.n not in worst or width.half_width > worst[width.n].half_width:
-                worst[width.n] = width
-        if not worst:
-            continue
-        halves = [w.half_width for w in worst.values()]
-        series.append(Series(words[name], [float(n) for n in worst], halves))
-        known = (f"±{text.size(w.half_width)}" for w in worst.values())
-        needed = max(w.n_needed for w in worst.values())
-        cells.append((words[name], *known, needed))
-    files = sorted({w.n for w in plan.widths})
-    head = ("Share", *(f"{n:,} files" for n in files), "Files for ±5")
-    note = (
-        f"In points, of the {plan.n_rows:,} files that could be drawn; half the width of an "
-        "interval, if what the model says of them is right."
-    )
-    table = blocks.TableBlock("How well a review would tell each share", head, cells, note=note)
-    most = max((max(one.y) for one in series), default=0.1)
-    limits = (0.0, float(max(files))), (0.0, 1.1 * most)
-    plane = Plane("files", "± points", *limits, x_form=text.number_tick, y_form=text.points_tick)
-    picture = curves(plane, series, marked=True)
-    sentence = "More files, narrower ranges: the gain is largest for the first hundreds."
-    yield blocks.Figure("What a review of so many files would tell", sentence, picture, table)

@@ -34,7 +34,6 @@ _NO_FINDING: Final = (
 )
 _WIDE: Final = 0.05  # a gap in decisions that calls for a reason
 _OPEN: Final = 0.1  # so many decisions that hang on what cannot be told are worth one, too
-_FILES: Final = 300
 _DRAWN: Final = 12
 _LIMITS: Final = (
     "Fair rates of the groups may differ: nothing here assumes that they are equal.",
@@ -288,21 +287,15 @@ def _to_do(job: Job, decidable: Decidable, withdrawn: bool) -> Iterator[str]:
 def _review(job: Job) -> Iterator[str]:
     """How well the share that the finding is about would be known after a review."""
     plan: ReviewPlan | None = job.results["review_plan"]
-    if plan is None or job.reviewed is not None:
-        return
-    altered = [w for w in plan.widths if w.name == "mechanism_1"]
-    sizes = sorted({w.n for w in altered})
-    if not sizes:
-        return
-    n = _FILES if _FILES in sizes else sizes[0]
-    worst = max((w for w in altered if w.n == n), key=lambda w: w.half_width)
-    more = f"; for ±{text.number(100 * worst.aim, 0)} review {worst.n_needed:,}"
-    yield (
-        f"Have {n:,} files reviewed: the share of {job.names.who(str(worst.group))} who deserved "
-        f"{text.due(job.names.said[plan.positive])} and were recorded otherwise would be known to "
-        f"±{text.number(100 * worst.half_width, 0)} points"
-        f"{more if worst.half_width > worst.aim else ''}."
-    )
+    asked = () if plan is None else (q for q in plan.questions if q.name == "mechanism_1")
+    for one in asked:
+        more = f"; for ±{text.number(100 * one.aim, 0)} review {one.n_needed:,}"
+        yield (
+            f"Have {one.n:,} files reviewed: in each group, the share of those who deserved "
+            f"{text.due(job.names.said[job.rows.positive_class])} and were recorded otherwise "
+            f"would be known to ±{text.number(100 * one.half_width, 0)} points"
+            f"{more if one.half_width > one.aim else ''}."
+        )
 
 
 def _hidden(job: Job) -> Iterator[str]:

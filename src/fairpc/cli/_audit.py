@@ -188,6 +188,8 @@ def _answers_of(
             "leave out --max-memory"
         )
     name = column(files.names(), label or model.coding_.labels.name, "--label", files.source)
+    if name not in cells.columns:  # beside decisions the label is apart
+        cells = ready(files.read(), files)
     return read_reviews(paths, cells, files.source, (name, classes_of(model.coding_)), screen)[0]
 
 

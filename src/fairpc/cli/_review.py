@@ -1,4 +1,4 @@
-"""``fairpc review``: draw rows for people to look at again, and say what their answers tell."""
+"""``fairpc review``: draw rows for people to look at again, and say what their answers show."""
 
 from __future__ import annotations
 
@@ -85,6 +85,10 @@ class Drawing:
     blind: Annotated[
         bool, opt.option(None, "Hide the label, the groups and the decision.", "--blind")
     ] = False
+    per_batch: Annotated[
+        int | None,
+        opt.option("N", "Rows to draw now, of the -n rows in all; the rest later.", min=1),
+    ] = None
     seed: opt.Seed = 0
 
     def __post_init__(self) -> None:
@@ -92,6 +96,20 @@ class Drawing:
             raise OptionError(
                 "-n and -o go together: how many rows to draw, and where to write them"
             )
+        if self.per_batch is not None and self.n is None:
+            raise OptionError("--per-batch is a part of -n: say how many rows are drawn in all")
+
+    def next(self, before: int) -> tuple[int, int]:
+        """Rows to draw now, and rows reviewed in all, after so many of earlier batches."""
+        n = self.n or 0
+        if self.per_batch is None:
+            return n, before + n
+        if before >= n:
+            raise OptionError(
+                f"{before:,} rows were drawn before, and -n is {n:,} in all: give a larger -n, or "
+                "--reviewed alone for what they show"
+            )
+        return min(self.per_batch, n - before), n
 
 
 @dataclass(frozen=True)
@@ -134,9 +152,9 @@ def review(
     text: TextFormat,
     screen: Screen,
 ) -> None:
-    """Draw rows to be looked at again, and say what the answers tell.
+    """Draw rows to be looked at again, and say what the answers show.
 
-    Each row is drawn with a known chance, so a few hundred answers tell fair rates, how labels were
+    Each row is drawn with a known chance, so a few hundred answers show fair rates, how labels were
     altered, and how good decisions are. Fill in the column fair_decision with yes or no, or leave
     it blank, and keep the file beside its .design.json.
 
@@ -263,8 +281,7 @@ def _draw(
     screen: Screen,
 ) -> dict[str, Any]:
     """Draw the next batch, say what to expect of it, and write it; facts of it."""
-    n, output = drawing.n or 0, drawing.output or ""
-    quantity, seed = drawing.quantity, drawing.seed
+    output, quantity, seed = drawing.output or "", drawing.quantity, drawing.seed
     reviewed, earlier = known or (None, ())
     for name in (ID, ANSWER):
         if name in subject.cells.columns:
@@ -272,7 +289,8 @@ def _draw(
     strata = None if drawing.by is None else _strata(subject, drawing.by)
     method: Any = "uniform" if subject.uniform else "active"
     before = 0 if reviewed is None else int(reviewed.drawn.sum())
-    widths = subject.rows.widths(before + n, quantity, reviewed=reviewed, method=method)
+    n, in_all = drawing.next(before)
+    widths = subject.rows.widths(in_all, quantity, reviewed=reviewed, method=method)
     batch = len(earlier) + 1
     rng = np.random.default_rng([seed, batch])
     given: dict[str, Any] = {"strata": strata, "reviewed": reviewed, "method": method}
@@ -314,11 +332,13 @@ def _say_widths(widths: Sequence[ExpectedWidth], positive: str) -> None:
     words, n = rate_words(positive), widths[0].n
     altered = [width for width in widths if width.name == "mechanism_1"]
     worst = max(altered or widths, key=lambda width: width.half_width)
+    few = next(((k, half) for k, half in worst.curve if k < n), None)
     say(
         f"With {n:,} files the {words[worst.name]} would be known to "
         f"±{100 * worst.half_width:.0f} points in group {worst.group} "
-        f"(±{100 * worst.alone:.0f} if the model helps nothing); for "
-        f"±{100 * worst.aim:.0f} points review {worst.n_needed:,}.\n",
+        f"(±{100 * worst.alone:.0f} if the model helps nothing); "
+        + ("" if few is None else f"{few[0]} files would leave ±{100 * few[1]:.0f}; ")
+        + f"for ±{100 * worst.aim:.0f} points review {worst.n_needed:,}.\n",
         "bold",
     )
     lines = [
@@ -334,7 +354,8 @@ def _say_next(
     batch = f" (batch {len(reviewed) + 1})" if reviewed else ""
     say(f"The rows are in {output}{batch}, their chances in {design_of(output)}: keep both.")
     say(f"Fill in {ANSWER!r} with yes or no; leave it blank if you cannot tell.")
-    command = "audit" if len(paths) == 2 and not columns.options else "review"
+    audited = not columns.options if len(paths) == 2 else columns.decision is not None
+    command = "audit" if audited else "review"
     files = "".join(f" --reviewed {quote(path)}" for path in (*reviewed, output))
     say(f"Next: fairpc {command} {' '.join(map(quote, paths))}{columns.options}{files}")
 
@@ -349,15 +370,15 @@ def _estimated(subject: Subject, reviewed: Reviewed, screen: Screen) -> ReviewFa
 
 
 def show_review(facts: ReviewFacts) -> None:
-    """What a review told: rates, differences, what follows."""
+    """What a review showed: rates, differences, what follows."""
     answered = facts.n_drawn - facts.n_blank
-    say(f"\nWhat {answered:,} reviewed rows of {facts.n_rows:,} tell", "bold")
+    say(f"\nWhat {answered:,} reviewed rows of {facts.n_rows:,} show", "bold")
     for sentence in facts.conclusions:
         say(f"- {sentence}")
     for sentence in facts.notes:
         say(f"- {sentence}")
     say()
-    head = ["rate", "group", "by the review", "reviewed rows alone", "recorded"]
+    head = ["rate", "group", "by the review", "reviewed rows alone", "without reviews", "recorded"]
     if facts.n_blank:
         head.append("worst case")
     grid(head, _rate_lines(facts))
@@ -372,6 +393,7 @@ def _rate_lines(facts: ReviewFacts) -> Iterator[tuple[str, ...]]:
             rate.group,
             _interval(rate.value, rate.interval) + (" few" if rate.few else ""),
             _interval(rate.alone, rate.alone_interval),
+            "–" if rate.without is None else f"{rate.without[0]:.1%} to {rate.without[1]:.1%}",
             "–" if rate.recorded is None else f"{rate.recorded:.1%}",
         )
         low, high = rate.worst

@@ -84,7 +84,7 @@ from fairpc.evidence._review_estimates import (
     ReviewEstimates,
     review_estimates,
 )
-from fairpc.evidence._review_posterior import recalibrate_posterior
+from fairpc.evidence._review_rows import recalibrate_posterior
 from fairpc.evidence._review_tests import ReviewTest
 from fairpc.evidence._strata import LeftOut
 from fairpc.evidence._stratum_bounds import LEVEL, HeldOutRates, Known, StratumBounds

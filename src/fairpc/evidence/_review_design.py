@@ -1,4 +1,4 @@
-"""Which rows to review, each with a known chance, and what that review would tell.
+"""Which rows to review, each with a known chance, and what that review would show.
 
 Row i is drawn with chance p_i: a floor, spread evenly, plus a share in proportion to the standard
 deviation that P(Df | x, s, d) leaves in the quantities asked for (active statistical inference,
@@ -15,7 +15,10 @@ number of rows, rounded up or down.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -35,11 +38,12 @@ from fairpc.core import (
     whole_number,
 )
 from fairpc.evidence._intervals import quantile, some_of, wilson
-from fairpc.evidence._review_quantities import (
+from fairpc.evidence._review_rates import (
     Quantity,
     Rate,
     check_quantity,
     expected,
+    expected_rows,
     group_rows,
     influence_spread,
     rates_of_group,
@@ -52,6 +56,8 @@ FLOOR: Final = 0.2
 """Least share of the rows drawn that is spread evenly: a posterior may be sure and wrong."""
 PER_STRATUM: Final = 5
 """Rows of each stratum that a review expects at least, if the budget allows."""
+CURVE: Final = (20, 50, 100, 200, 300, 500, 1000, 2000, 5000)
+"""Numbers of rows for which half widths are given."""
 _WORTH: Final = 10.0
 """Rows that a posterior is worth: one of 0 or 1 is taken for 1 of 20 wrong."""
 
@@ -82,6 +88,7 @@ class ExpectedWidth(Record):
     alone: float  #: half width if the posterior helps nothing: rows reviewed alone, drawn evenly
     aim: float  #: half width wanted
     n_needed: int  #: rows to review for it, at most those of the table
+    curve: tuple[tuple[int, float], ...]  #: numbers of rows, and the half width with each
 
     _computed = ("summary",)
 
@@ -204,38 +211,37 @@ def expected_widths(
     names, ids = _groups("sensitive_features", sensitive_features, len(m))
     every = np.ones(len(m), np.bool_)
     share = _shares(given, ids, y, decisions, quantity, method, floor, every)
-    return tuple(
-        _expected_width(rate, names[rate.group], m[rows], (share, rows), n, aim, z)
-        for rate, rows in _rates(ids, y, decisions, quantity)
-        if not math.isnan(expected(rate, m[rows]))  # decisions that are all 0 have no precision
-    )
+    chances = cache(lambda n: _capped(share, n))
+    found = []
+    for rate, rows in _rates(ids, y, decisions, quantity):
+        value = expected(rate, m[rows])
+        if math.isnan(value):  # decisions that are all 0 have no precision
+            continue
+        half = partial(_half_with, rate, m[rows], rows, chances, z)
+        part, carrying = n / len(m), expected_rows(rate, m[rows])
+        alone = _half_width(value, value * (1 - value) * (1 - part) / part / carrying, z)
+        curve = tuple((k, half(k)) for k in CURVE if k <= len(m))
+        needed = bisect_left(range(len(m)), -aim, lo=1, key=lambda k: -half(k))
+        found.append(
+            ExpectedWidth(
+                rate.name, names[rate.group], value, n, half(n), alone, aim, needed, curve
+            )
+        )
+    return tuple(found)
 
 
-def _expected_width(
+def _half_with(
     rate: Rate,
-    group: Any,
     m: Floats,
-    budget: tuple[Floats, Positions],
-    n: int,
-    aim: float,
+    rows: Positions,
+    chances: Callable[[int], Floats],
     z: float,
-) -> ExpectedWidth:
-    """Of one rate; ``budget`` has the share of every row of the table and the group's rows."""
-    share, rows = budget
-    value, spread = expected(rate, m), influence_spread(rate, m) ** 2
-    carrying = float((rate.v[0] + m * (rate.v[1] - rate.v[0])).sum())
-
-    def half(n: int) -> float:
-        p = _capped(share, n)[rows]
-        return _half_width(value, float((spread * (1 - p) / p).sum()), z)
-
-    part = n / len(share)
-    alone = _half_width(value, value * (1 - value) * (1 - part) / part / carrying, z)
-    low, high = 1, len(share)
-    while low < high:  # the half width falls with n
-        middle = (low + high) // 2
-        low, high = (low, middle) if half(middle) <= aim else (middle + 1, high)
-    return ExpectedWidth(rate.name, group, value, n, half(n), alone, aim, low)
+    n: int,
+) -> float:
+    """Half width of a rate of the group that has these rows, with n reviewed in the table."""
+    p = chances(n)[rows]
+    variance = float((influence_spread(rate, m) ** 2 * (1 - p) / p).sum())
+    return _half_width(expected(rate, m), variance, z)
 
 
 def _half_width(value: float, variance: float, z: float) -> float:
@@ -338,7 +344,10 @@ def _systematic(
     chance: Floats, blocks: tuple[Positions, ...], rng: np.random.Generator
 ) -> Positions:
     """A systematic draw of rows in random order within blocks; the last block varies slowest."""
-    order = np.lexsort((rng.random(len(chance)), *blocks))
+    place = np.zeros(len(chance), np.intp)
+    for block in reversed(blocks):
+        place = place * (int(block.max()) + 1) + block
+    order = np.argsort(place + rng.random(len(chance)))
     total = np.cumsum(chance[order])
     # Rounding must not lose the last row: the sum is a whole number.
     total[-1] = round(total[-1])

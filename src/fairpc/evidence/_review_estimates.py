@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -32,25 +32,37 @@ from fairpc.core import (
     check_groups,
     check_level,
     check_table,
+    counted,
 )
 from fairpc.evidence._intervals import Interval
-from fairpc.evidence._review_posterior import folds_of_rows, recalibrated
-from fairpc.evidence._review_quantities import Rate, group_rows, rates_of_group
-from fairpc.evidence._review_ratios import FEW, Ratio, ReviewedTable, ratio_of
+from fairpc.evidence._review_rates import (
+    FEW,
+    Rate,
+    Ratio,
+    ReviewedTable,
+    group_rows,
+    rates_of_group,
+    ratio_of,
+)
 from fairpc.evidence._review_rows import (
     binary,
     check_chances,
     check_drawn,
+    folds_of_rows,
     posterior_of,
+    recalibrated,
     response_of,
     weights_of,
 )
-from fairpc.evidence._review_tests import ReviewedRows, feature_tests, rates_test
+from fairpc.evidence._review_tests import ReviewedRows, ReviewTest, feature_tests, rates_test
+
+MANY_COLUMNS: Final = 3
+"""Columns on which labels depend from which no stratum is proposed."""
 
 
 @dataclass(frozen=True)
 class ReviewedRate(Record):
-    """A rate of this table as a review tells it."""
+    """A rate of this table as a review shows it."""
 
     value: float  #: NaN where no reviewed row carries it
     low: float
@@ -91,7 +103,7 @@ class ReviewEstimates(Record):
     differences: Mapping[str, tuple[ReviewedDifference, ...]]
     tests: Mapping[str, Any]  #: "rates": Df ⟂ S; "features": by column, D ⟂ X_j given Df, S
 
-    _computed = ("warnings",)
+    _computed = ("warnings", "conclusions")
 
     def warnings(self) -> tuple[str, ...]:
         """Rates that fewer than five reviewed rows carry on one side, a sentence each."""
@@ -111,6 +123,67 @@ class ReviewEstimates(Record):
             for text, r in named
             if r.few
         )
+
+    def conclusions(self) -> tuple[str, ...]:
+        """What both tests found, and what follows for a model, a sentence each."""
+        return tuple(f"{finding}: {advice}" for finding, advice in self._findings())
+
+    def contradictions(self) -> tuple[str, ...]:
+        """What tests that reject found, without advice."""
+        tests = self.tests["rates"], *self.tests["features"].values()
+        rejected = tests[0].rejected, any(test.rejected for test in tests[1:])
+        return tuple(f[0] for f, no in zip(self._findings(), rejected, strict=True) if no)
+
+    def _findings(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        return self._of_rates(), self._of_columns()
+
+    def _of_rates(self) -> tuple[str, str]:
+        """Whether fair rates of groups may be taken for equal."""
+        test, gaps = self.tests["rates"], self.differences["fair_rate"]
+        if not gaps:
+            return "There is one group", "fair rates are not compared."
+        widest = max(gaps, key=lambda one: abs(one.value) if one.value == one.value else 0.0)
+        points = [100 * each for each in (widest.value, widest.low, widest.high)]
+        seen = "{}; {} minus {}: {:+.1f} points, {:+.1f} to {:+.1f}".format(
+            _p_words(test.p_value), widest.last, widest.first, *points
+        )
+        if not test.rejected:
+            lead = f"The review does not contradict equal fair rates ({seen})"
+            return lead, "a model that ties them may be kept."
+        most = max(abs(widest.low), abs(widest.high))
+        advice = (
+            f"do not tie them; allow a difference (delta={most:.2f}), or use the reviewed "
+            "estimates."
+        )
+        return f"The review contradicts equal fair rates ({seen})", advice
+
+    def _of_columns(self) -> tuple[str, str]:
+        """Which columns alter labels, and what to do about it."""
+        tests: Mapping[Any, ReviewTest] = self.tests["features"]
+        if not tests:
+            return "No column was tested", "a mechanism per group is taken for granted."
+        named = [name for name, test in tests.items() if test.rejected]
+        if not named:
+            least = min(test.corrected for test in tests.values())
+            lead = (
+                "No column is seen to alter labels beyond the fair decision and the group (least "
+                f"{_p_words(least)}, corrected for {counted(len(tests), 'column')})"
+            )
+            return lead, "a mechanism per group may be kept."
+        lead = (
+            f"Labels depend on {', '.join(map(str, named))} beyond the fair decision and the group "
+            "(p < 0.05, corrected)"
+        )
+        if len(named) >= MANY_COLUMNS:
+            return lead, "a model of this kind does not fit, use the reviewed estimates."
+        return lead, (
+            f"for a legitimate factor, fit with given=[{', '.join(map(repr, named))}] and "
+            "mechanism='within'; otherwise use the reviewed estimates."
+        )
+
+
+def _p_words(p: float) -> str:
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
 def review_estimates(
@@ -158,12 +231,12 @@ def review_estimates(
     weight, spread = weights_of(chance, sent, batch)
     cell = 2 * ids + labels.astype(np.intp)
     response = response_of(weight, sent, sent & ~blank, cell)
-    told_weight, told_spread = weights_of(chance, sent, batch, response)
+    own_weight, own_spread = weights_of(chance, sent, batch, response)
     m = None if posterior is None else _posterior(posterior, n_rows)
     if m is not None and recalibrate:
         folds = folds_of_rows(n_rows)
-        m = recalibrated(m, t, labels.astype(np.intp), ids, told_weight, folds)
-    rows = ReviewedTable(t, labels, ids, h, m, told_weight, told_spread, check_level(level))
+        m = recalibrated(m, t, labels.astype(np.intp), ids, own_weight, folds)
+    rows = ReviewedTable(t, labels, ids, h, m, own_weight, own_spread, check_level(level))
     asked = {(rate.name, rate.group): (rate, where) for rate, where in _rates(rows)}
     ratios = {key: ratio_of(rows, *case) for key, case in asked.items()}
     filled = replace(rows, weight=weight, spread=spread)
@@ -264,13 +337,13 @@ def _difference(
 
 def _tests(rows: ReviewedTable, ratios: Mapping[tuple[str, int], Ratio], x: Any) -> dict[str, Any]:
     """Df ⟂ S, and for every column D ⟂ X_j given Df and S."""
-    told = np.flatnonzero(~np.isnan(rows.truth))
+    known = np.flatnonzero(~np.isnan(rows.truth))
     rates = [ratio for (name, _), ratio in ratios.items() if name == "fair_rate"]
     freedom = min(ratio.freedom for ratio in rates)
     pairs = [ratio.value for ratio in rates], [ratio.variance for ratio in rates]
-    tests: dict[str, Any] = {"rates": rates_test(*pairs, freedom, len(told)), "features": {}}
-    if x is not None and len(told):
-        reviewed = ReviewedRows(told, rows.truth[told], rows.weight[told], rows.y, rows.ids)
+    tests: dict[str, Any] = {"rates": rates_test(*pairs, freedom, len(known)), "features": {}}
+    if x is not None and len(known):
+        reviewed = ReviewedRows(known, rows.truth[known], rows.weight[known], rows.y, rows.ids)
         tests["features"] = feature_tests(_columns(x, len(rows.y)), reviewed)
     return tests
 

@@ -1,4 +1,4 @@
-"""Reviewed rows: their checks, and the weight of each.
+"""Reviewed rows: their checks, the weight of each, and a posterior corrected by them.
 
 In batch k row i, not reviewed before, is drawn with chance p_ik, which may depend on earlier
 reviews. What batch k says of a total is the sum over rows reviewed before, which are known, plus
@@ -9,9 +9,16 @@ weights ω_k proportional to their sizes. A row of batch j then counts
 
 times, and adds ω_j² (1 − p_ij) / p_ij² times its squared residual to the variance: the errors of
 batches are uncorrelated.
+
+A model that never saw a true decision is often wrong by a constant within a group and a recorded
+label: errors that groups share leave no trace in the labels. A logistic regression of the reviewed
+truth on the logit of the posterior, one per recorded label with intercepts per group, takes that
+out. It is a posterior mode: without reviews it leaves the posterior as it is.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +30,17 @@ from fairpc.core import (
     Positions,
     as_numbers,
     check_array,
+    check_groups,
     check_scores,
     refuse_rows,
 )
+
+FOLDS: Final = 10
+_EDGE: Final = 0.005
+"""Least chance that a posterior is taken to mean; 0 and 1 have no logit."""
+_PRIOR: Final = (0.25, 1.0, 2.0)
+"""Precision of the priors: intercept around 0, slope around 1, a group's own intercept around 0."""
+_STEPS: Final = 25
 
 
 def posterior_of(values: npt.ArrayLike) -> Floats:
@@ -89,9 +104,9 @@ def check_drawn(values: npt.ArrayLike | None, truth: Floats) -> Bools:
 
 def response_of(weight: Floats, drawn: Bools, answered: Bools, cell: Positions) -> Floats:
     """Share of the rows drawn that were answered, by cell; over all where a cell has no answer."""
-    sent, told = (np.bincount(cell, weight * some) for some in (drawn, answered))
-    overall = told.sum() / sent.sum()
-    share = np.where(told > 0, told / np.maximum(sent, 1e-300), overall)
+    sent, filled = (np.bincount(cell, weight * some) for some in (drawn, answered))
+    overall = filled.sum() / sent.sum()
+    share = np.where(filled > 0, filled / np.maximum(sent, 1e-300), overall)
     return np.asarray(share[cell])
 
 
@@ -126,3 +141,111 @@ def _batches(batch: npt.ArrayLike | None, drawn: Bools) -> Positions:
     refuse_rows("batch", found, drawn & ~np.isfinite(found), "number the batches from the first")
     number[drawn] = np.unique(found[drawn], return_inverse=True)[1]
     return number
+
+
+def recalibrate_posterior(
+    posterior: npt.ArrayLike,
+    truth: npt.ArrayLike,
+    y: npt.ArrayLike,
+    sensitive_features: npt.ArrayLike,
+    *,
+    probability: npt.ArrayLike,
+    batch: npt.ArrayLike | None = None,
+    cross_fit: bool = False,
+) -> Floats:
+    """The posterior of every row after a review, for the design of the next batch.
+
+    Args:
+        posterior: P(Df = 1 | x, s, d) of every row, from a model.
+        truth: the reviewed fair decision, 0 or 1; NaN where a row was not reviewed.
+        y: recorded label, 0 or 1.
+        sensitive_features: group per row.
+        probability: chance with which a row was drawn; only that of reviewed rows is used.
+        batch: number of the batch in which a row was drawn, where there were several.
+        cross_fit: correct each row by the truth of rows in other folds alone, as estimates need.
+    """
+    m = posterior_of(posterior)
+    n = len(m)
+    t = binary("truth", truth, n, blank=True)
+    labels = binary("y", y, n).astype(np.intp)
+    _, ids = check_groups(sensitive_features, n, "sensitive_features", least=1)
+    drawn = ~np.isnan(t)
+    weight, _ = weights_of(check_chances(probability, drawn), drawn, batch)
+    folds = folds_of_rows(n) if cross_fit else None
+    return recalibrated(m, t, labels, ids, weight, folds)
+
+
+def folds_of_rows(n: int) -> Positions:
+    """A fold per row that depends on nothing but the number of rows."""
+    return np.random.default_rng(0).permutation(n) % FOLDS
+
+
+def recalibrated(
+    m: Floats,
+    truth: Floats,
+    labels: Positions,
+    ids: Positions,
+    weight: Floats,
+    folds: Positions | None,
+) -> Floats:
+    """Checked arrays in, corrected posterior out; weights are those of rows with a truth."""
+    known = np.flatnonzero(~np.isnan(truth))
+    if folds is None:
+        own, others = np.zeros(len(m), np.intp), np.ones((1, len(known)), np.bool_)
+    else:
+        own, others = folds, folds[known] != np.arange(FOLDS)[:, None]
+    k = int(ids.max()) + 1
+    groups = ids[known, None] == np.arange(k)
+    x = np.column_stack([np.ones(len(known)), _logit(m[known]), groups])
+    beta = np.empty((len(others), 2, k + 2))
+    for d in (0, 1):
+        here = labels[known] == d
+        beta[:, d] = _posterior_modes(x[here], truth[known][here], weight[known] * others, here)
+    case = own, labels
+    return _expit(beta[*case, 0] + beta[*case, 1] * _logit(m) + beta[*case, 2 + ids])
+
+
+def _posterior_modes(x: Floats, t: Floats, weights: Floats, here: Bools) -> Floats:
+    """Coefficients of logistic regressions with normal priors, a line of weights each.
+
+    By Newton steps, halved until the objective rises; the objective is strictly concave.
+    """
+    k = x.shape[1] - 2
+    precision = np.array([*_PRIOR[:2], *[_PRIOR[2]] * k])
+    centre = np.array([0.0, 1.0, *[0.0] * k])
+    w = weights[:, here]
+    # Weights add up to the number of rows they are worth, so that the priors weigh as much as rows.
+    squares = (w * w).sum(axis=1, keepdims=True)
+    w = w * w.sum(axis=1, keepdims=True) / np.where(squares > 0, squares, 1.0)
+
+    def objective(b: Floats) -> Floats:
+        z = b @ x.T
+        fit = (w * (t * z - np.logaddexp(0.0, z))).sum(axis=1)
+        return np.asarray(fit - (b - centre) ** 2 @ precision / 2)
+
+    beta = np.tile(centre, (len(w), 1))
+    reached = objective(beta)
+    for _ in range(_STEPS):
+        p = _expit(beta @ x.T)
+        gradient = (w * (t - p)) @ x - precision * (beta - centre)
+        hessian = np.einsum("fi,ij,ik->fjk", w * p * (1 - p), x, x) + np.diag(precision)
+        step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
+        for _ in range(_STEPS):
+            found = objective(beta + step)
+            worse = found < reached - 1e-12
+            if not worse.any():
+                break
+            step[worse] /= 2
+        beta, reached = beta + step, found
+        if np.abs(step).max() < 1e-7:
+            break
+    return beta
+
+
+def _logit(p: Floats) -> Floats:
+    inner = np.clip(p, _EDGE, 1 - _EDGE)
+    return np.log(inner / (1 - inner))
+
+
+def _expit(z: Floats) -> Floats:
+    return 1 / (1 + np.exp(-np.clip(z, -30, 30)))

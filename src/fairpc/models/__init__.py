@@ -13,7 +13,7 @@ from fairpc.models._fold_classifiers import SecondRound, series_of
 from fairpc.models._forest import BoxSets, Forest
 from fairpc.models._forest_decisions import ForestDistribution
 from fairpc.models._knowledge import Knowledge
-from fairpc.models._latent import LatentDecision
+from fairpc.models._latent import LatentDecision, quick_decision
 from fairpc.models._loading import MODELS, load
 from fairpc.models._model import Contribution, FairModel
 from fairpc.models._patterns import (
@@ -75,5 +75,6 @@ __all__ = [
     "TwoNB",
     "bootstrap_mechanism",
     "load",
+    "quick_decision",
     "stability",
 ]

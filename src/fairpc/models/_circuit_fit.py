@@ -18,7 +18,7 @@ from fairpc.circuit import Circuit, EMStep
 from fairpc.core import LearningError, SameAsLabelWarning, Say, check_choice, warn_caller
 from fairpc.data import BINS, EncodingOptions, ReadingProgress, TableCoding, resolve, same_as_label
 from fairpc.learners import WIDE
-from fairpc.models._bias_account import contradictions
+from fairpc.models._bias_account import anchor_contradiction, contradictions
 from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._distribution import FairDistribution, top_rates
 from fairpc.models._fair_layers import LATENT, Layout, Model, feature_circuits
@@ -35,9 +35,10 @@ from fairpc.models._fit import (
 )
 from fairpc.models._forest_fit import fit_forest
 from fairpc.models._guard import Checked, check_fit
-from fairpc.models._knowledge import limits_of_coding
+from fairpc.models._knowledge import Knowledge, limits_of_coding
 from fairpc.models._label_scores import DRAWS
 from fairpc.models._priors import MECHANISM, RECIPE_MECHANISM
+from fairpc.models._review import ReviewedRates, knowledge_after
 from fairpc.models._rows import Rows, hold_out, joined, some_rows
 from fairpc.models._score_map_fit import limits_between, within_limits
 from fairpc.models._score_mechanism import held_limits
@@ -69,6 +70,7 @@ class CircuitSettings(Settings):
     """Settings of FairPC, NLatPC, LatNB and TwoNB, and what follows from them."""
 
     _model: Model
+    _held: ReviewedRates | None = None  #: what a review says, during a fit that is held to it
 
     def _is_auto(self) -> bool:
         """Whether the model is selected automatically."""
@@ -87,7 +89,8 @@ class CircuitSettings(Settings):
 
     def _strata(self, coding: TableCoding) -> Strata:
         """The strata within which Df is independent of S, or nearly so."""
-        return strata_of(self.given, self.mechanism, coding, self.delta)
+        delta = self.delta if self._held is None else max(self.delta, self._held.delta)
+        return strata_of(self.given, self.mechanism, coding, delta)
 
     def _rng(self) -> np.random.Generator:
         return generator(self.random_state)
@@ -107,9 +110,13 @@ class CircuitSettings(Settings):
         given["random_state"] = self._rng() if rng is None else rng
         return Options(**given, limits=limits)
 
-    def _limits(self, coding: TableCoding, fair_labels: Any = None) -> Limits | None:
-        """What the stated knowledge says about the groups and classes of this coding."""
-        if not self.knowledge and fair_labels is None:
+    def _limits(
+        self, coding: TableCoding, knowledge: Knowledge | None, fair_labels: Any = None
+    ) -> Limits | None:
+        """What is known about the groups and classes of this coding: by a review, or stated."""
+        if self._held is not None:
+            return self._held.exact(coding.labels.positive)
+        if not knowledge and fair_labels is None:
             return None
         if self._model not in LATENT:
             given = "fair_labels were" if fair_labels is not None else "knowledge was"
@@ -117,8 +124,8 @@ class CircuitSettings(Settings):
                 f"{given} given to {type(self).__name__}, which has no latent decision: "
                 "use FairPC or LatNB"
             )
-        refuse_rate(self.knowledge, self.given)
-        return limits_of_coding(self.knowledge, coding)
+        refuse_rate(knowledge, self.given)
+        return limits_of_coding(knowledge, coding)
 
     def _encoding_options(self, table: GivenTable, *, fine: bool) -> EncodingOptions:
         """How columns are encoded: the boxes of a forest are cut at more values than bins are."""
@@ -249,21 +256,27 @@ class CircuitFit:
         A forest that keeps to its own held-out scores cannot drift: what they leave is known.
         """
         coding = training.coding
-        if not (self.settings.guard and fitted.distribution.latent):
+        if not fitted.distribution.latent:
             return Checked()
+        counts = sum(training.rows.map(attrgetter("anchor_counts")))
+        anchored = anchor_contradiction(counts, coding, fitted.distribution.strata)
+        if not self.settings.guard:
+            return Checked(contradictions=tuple(anchored))
         if fitted.label_bounds is None:
             self.say("whether Df is still about the label, on held-out rows")
             options = self.settings._em_options(limits, np.random.default_rng(0))
             checked = check_fit(fitted.distribution, training.rows, coding, options)
-            if limits is not None and checked.label_bounds is not None:
-                bounds = within_limits(checked.label_bounds, limits, coding.labels.positive)
-                checked = replace(checked, label_bounds=bounds)
+            if limits is not None and self.settings._held is None:
+                checked = _cut(checked, limits, coding)
         else:
             checked = Checked((), fitted.label_bounds)
+        if self.settings._held is not None:
+            known = knowledge_after(None, self.settings._held, coding)
+            checked = _cut(checked, limits_of_coding(known, coding), coding)
         if checked.label_bounds is None:
-            return checked
+            return replace(checked, contradictions=tuple(anchored))
         clashes = contradictions(checked.label_bounds, coding, fitted.distribution.strata)
-        return replace(checked, contradictions=tuple(clashes))
+        return replace(checked, contradictions=(*anchored, *clashes))
 
     def _fit(self, training: Training, limits: Limits | None) -> Fitted:
         """Fit to all rows; where they are not in memory, with the structure of a sample of them."""
@@ -421,6 +434,14 @@ def _kept(own: CircuitSettings, rows: Rows) -> FairDistribution:
         )
     parts = top_rates(kept, layout), feature_circuits(kept, layout)
     return FairDistribution.of_parts(own._model, layout, *parts)
+
+
+def _cut(checked: Checked, limits: Limits | None, coding: TableCoding) -> Checked:
+    """The same with bounds of the labels within what is known."""
+    if checked.label_bounds is None or limits is None:
+        return checked
+    bounds = within_limits(checked.label_bounds, limits, coding.labels.positive)
+    return replace(checked, label_bounds=bounds)
 
 
 def _with_gain(fitted: Fitted, gain: LabelGain | None, training: Training) -> Fitted:

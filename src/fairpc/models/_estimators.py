@@ -21,6 +21,7 @@ from fairpc.core import (
     ContradictionWarning,
     DriftWarning,
     Floats,
+    LearningError,
     Say,
     TableWarning,
     ending_on_signals,
@@ -38,11 +39,18 @@ from fairpc.models._circuit_fit import (
 )
 from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._distribution import FairDistribution
-from fairpc.models._fair_layers import Model
+from fairpc.models._fair_layers import LATENT, Model
 from fairpc.models._fit import Fitted, Observer
 from fairpc.models._guard import Checked
-from fairpc.models._knowledge import Knowledge
+from fairpc.models._latent import quick_decision
 from fairpc.models._model import fixed
+from fairpc.models._review import (
+    Reviewed,
+    ReviewedRates,
+    ReviewRows,
+    knowledge_after,
+    refuse_beside_review,
+)
 from fairpc.models._rows import Rows, TrainingRows
 from fairpc.models._settings import check_beside, check_settings, serialised, small_strata
 from fairpc.models._tables import (
@@ -70,6 +78,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         sensitive_features: Any = None,
         sample_weight: npt.ArrayLike | None = None,
         fair_labels: Any = None,
+        reviewed: Reviewed | None = None,
         validation_data: Triple | None = None,
         eval_set: Mapping[str, Triple] | None = None,
         callback: Callable[[EMStep], object] | None = None,
@@ -87,7 +96,10 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
             sensitive_features: groups given apart from X, as in fairlearn; one column or more.
             sample_weight: weight per row.
             fair_labels: the fair decision of each row where it is known by other means, missing
-                where not; EM is held to them.
+                where not; EM is held to them. How these rows were chosen is not known, so they
+                say nothing of other rows: draw rows with ``review`` for that.
+            reviewed: answers for rows of X that were drawn with known chances. They decide the
+                mechanism and the fair rates, which are tied unless the review contradicts it.
             validation_data: (X, y, sensitive) of rows that choose structure, never parameters.
             eval_set: name -> (X, y, sensitive); their likelihood per iteration is in ``history_``.
             callback: called with each EM step.
@@ -99,9 +111,12 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         """
         check_settings(self.get_params(deep=False))
         check_beside(validation_data, eval_set, callback)
+        refuse_beside_review(reviewed, X, self.given, fair_labels, sample_weight)
         threshold = fixed(self.threshold)
         kept = None if checkpoint is None else self._checkpoint(checkpoint, max_memory)
         with ExitStack() as stack, self._showing_progress():
+            if reviewed is not None:
+                stack.enter_context(self._holding(reviewed, X, y, sensitive_features))
             if kept is not None:
                 stack.enter_context(ending_on_signals())
             reader = RowReader(memory_bytes(max_memory), stack)
@@ -129,20 +144,38 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
             if self._on_coding is not None:
                 self._on_coding(training.coding)
             job.warn_of_leaks(training)
-            limits = self._limits(training.coding, fair_labels)
+            limits = self._limits(training.coding, self.knowledge, fair_labels)
             training, fitted, checked = job.run(training, limits)
             self._store(table, training, fitted, checked)
             self.threshold_ = threshold
             small = small_strata(training.rows, self._strata(training.coding), training.coding)
             if table.source.in_memory:
                 note_columns(self, X)
-        for sentence in checked.contradictions:
-            warn_caller(sentence, ContradictionWarning)
-        for sentence in checked.sentences:
-            warn_caller(sentence, DriftWarning)
+        for sentence in self.warnings_:
+            drifted = sentence in checked.sentences
+            warn_caller(sentence, DriftWarning if drifted else ContradictionWarning)
         if small:
             warn_caller(small, TableWarning)
         return self
+
+    @contextmanager
+    def _holding(
+        self, reviewed: Reviewed, X: Any, y: Any, sensitive_features: Any
+    ) -> Iterator[None]:
+        """A block in which a fit is held to what reviewed rows say of a quick model's posterior."""
+        if self._model not in LATENT:
+            raise LearningError(
+                f"reviewed rows were given to {type(self).__name__}, which has no latent decision: "
+                "use FairPC or LatNB"
+            )
+        self._say("what the reviewed rows say")
+        model = quick_decision(self.get_params(deep=False), X, y, sensitive_features)
+        table = ReviewRows.of(model, X, y, sensitive_features)
+        self._held = ReviewedRates.of(table, reviewed, model.coding_.group_names)
+        try:
+            yield
+        finally:
+            del self._held
 
     def _checkpoint(self, path: AnyPath, max_memory: int | str | None) -> Checkpoint:
         """The checkpoint of a fit with the settings of this estimator."""
@@ -174,12 +207,13 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         self.choices_ = fitted.choices
         self.starts_ = fitted.starts
         self.n_iter_ = max(len(fitted.history["objective"]) - 1, 1)
-        self.warnings_ = (*checked.contradictions, *checked.sentences)
+        reviewed = () if self._held is None else self._held.warnings
+        self.warnings_ = (*reviewed, *checked.contradictions, *checked.sentences)
         self.label_ends_ = checked.label_bounds
         self.label_counts_, self.log_likelihood_ = label_counts(rows, distribution)
         self.data_fingerprint_ = training.fingerprint
         self.table_options_ = {}
-        self.knowledge_ = self.knowledge or Knowledge()
+        self.knowledge_ = knowledge_after(self.knowledge, self._held, training.coding)
         self.n_anchors_ = sum(rows.map(attrgetter("n_anchors")))
 
     def _prior_rows(self) -> float:
@@ -191,7 +225,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
     def _fitted_again(self, rows: Rows) -> FairDistribution:
         """The whole fit again, structure and all, to other rows of the same coding."""
         fitted, coding = self._distribution(), self._coding()
-        limits = self._limits(coding)
+        limits = self._limits(coding, self.knowledge_)
         rows = rows.with_strata(fitted.strata)
         return fit_rows(self, rows, coding, limits, forest=fitted.is_forest).distribution
 

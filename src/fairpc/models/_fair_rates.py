@@ -65,6 +65,12 @@ class Limits:
         decision, mechanism = rates.decision_rate, rates.mechanism
         return cls(*(each.copy() for each in (decision, decision, mechanism, mechanism)))
 
+    @property
+    def leave_one(self) -> bool:
+        """Whether one P(Df) and one mechanism are left."""
+        rates = np.array_equal(self.rate_lower, self.rate_upper)
+        return rates and np.array_equal(self.mechanism_lower, self.mechanism_upper)
+
     def bounds(self, graph: Graph, layout: Layout) -> Bounds:
         """The same as bounds of the parameters of a circuit."""
         top = Top.of(graph, layout)

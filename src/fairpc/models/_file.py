@@ -194,7 +194,7 @@ def _saved(model: Any) -> Saved:
     names = getattr(model, "feature_names_in_", None)
     described = {
         "model": type(model).__name__,
-        "settings": settings_of(model),
+        "settings": settings_of(model) | _by_review(model),
         "coding": model._coding().to_dict(),
         "feature_names_in": None if names is None else tuple(map(str, names)),
         "provenance": FileProvenance(__version__, model.data_fingerprint_),
@@ -215,6 +215,14 @@ def _saved(model: Any) -> Saved:
         choices=model.choices_,
         ends=None if ends is None else ends.to_dict(),
     )
+
+
+def _by_review(model: FittedModel) -> dict[str, Any]:
+    """What a review said of the mechanism is as good as stated, and so are rates it untied."""
+    if not model.knowledge_:
+        return {}
+    known = {"knowledge": model.knowledge_, "delta": model._fair().strata.delta}
+    return {name: serialised(value) for name, value in known.items()}
 
 
 def settings_of(model: FittedModel) -> dict[str, Any]:

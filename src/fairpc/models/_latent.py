@@ -6,6 +6,7 @@ classifier that predicts D best, and its scores become those of the fair decisio
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Self
 
 import narwhals.stable.v2 as nw
@@ -38,6 +39,7 @@ from fairpc.data import (
     EncodingOptions,
     Frame,
     TableCoding,
+    Warned,
     fit_coding,
     identifiers,
     is_source,
@@ -58,11 +60,18 @@ from fairpc.models._fold_classifiers import (
     held_out_scores,
     in_order,
 )
-from fairpc.models._knowledge import Knowledge, limits_of_coding
+from fairpc.models._knowledge import limits_of_coding
 from fairpc.models._model import fixed
+from fairpc.models._review import (
+    Reviewed,
+    ReviewedRates,
+    ReviewRows,
+    knowledge_after,
+    refuse_beside_review,
+)
 from fairpc.models._rows import Rows, rows_fingerprint
 from fairpc.models._score_map import ScoreMap
-from fairpc.models._score_map_fit import ScoredRows, calibrated, findings, fit_score_map
+from fairpc.models._score_map_fit import ScoredRows, calibrated, findings, fit_score_map, held_to
 from fairpc.models._scored import Distilled, ScoredModel, TableRows
 from fairpc.models._settings import (
     ScoreSettings,
@@ -93,6 +102,7 @@ REFUSED: Final = {
     "plot": "draw one",
 }
 """What a model of P(D | x, s) alone cannot do."""
+_OF_TABLE: Final = ("sensitive", "positive", "missing_values", "numeric", "decimal")
 
 
 class LatentDecision(  # type: ignore[misc]
@@ -162,6 +172,7 @@ class LatentDecision(  # type: ignore[misc]
         sample_weight: npt.ArrayLike | None = None,
         clusters: npt.ArrayLike | None = None,
         fair_labels: Any = None,
+        reviewed: Reviewed | None = None,
     ) -> Self:
         """Fit to a table, its labels and its groups.
 
@@ -174,9 +185,13 @@ class LatentDecision(  # type: ignore[misc]
             sample_weight: weight per row.
             clusters: who each row is about, where persons repeat; a person stays in one fold.
             fair_labels: the fair decision of each row where it is known by other means, missing
-                where not; they narrow what is possible.
+                where not; they narrow what is possible. How these rows were chosen is not known,
+                so they say nothing of other rows: draw rows with ``review`` for that.
+            reviewed: answers for rows of X that were drawn with known chances. They decide the
+                mechanism and the fair rates, which are tied unless the review contradicts it.
         """
         self._check_settings()
+        refuse_beside_review(reviewed, X, self.given, fair_labels, sample_weight)
         threshold, rng = fixed(self.threshold), generator(self.random_state)
         if is_source(X) or is_dask(X):
             raise TableError(
@@ -200,8 +215,8 @@ class LatentDecision(  # type: ignore[misc]
         refuse_rate(self.knowledge, self.given)
         given = X, y, sensitive_features, sample_weight, fair_labels
         all_rows = rows_in_order(coding, *given).with_strata(strata)
-        own = isinstance(self.estimator, TableClassifier | None)
-        view = GroupView.of(coding, X, all_rows.s, own=own)
+        ours = isinstance(self.estimator, TableClassifier | None)
+        view = GroupView.of(coding, X, all_rows.s, own=ours)
         table, rows, who = _used(X, all_rows, clusters)
         _warn_left_out(all_rows, rows.n_rows)
         warn_of_leaks(given_table, rows, coding)
@@ -224,6 +239,15 @@ class LatentDecision(  # type: ignore[misc]
             select=self.select,
             limits=limits_of_coding(self.knowledge, coding),
         )
+        held = None
+        if reviewed is not None:
+            observed = score_map.observed(scores[None], scored.groups)[0]
+            own = np.arange(rows.n_rows), observed, scores > 0.5, score_map.ends
+            used = _positions(all_rows)
+            about = ReviewRows.of_codes(coding, rows, *own)
+            held = ReviewedRates.of(about, reviewed.taken(used), coding.group_names)
+            score_map, scored = held_to(score_map, scored, held, coding, self.calibration)
+            strata = scored.rows.strata
         second = None
         if self.estimator is None and not (self.per_group or score_map.straight):
             # Classifiers that know how labels were altered tell more of Df.
@@ -235,7 +259,7 @@ class LatentDecision(  # type: ignore[misc]
             self._say("a classifier of the group, for rows whose group is not known")
             groups = cross.of_groups(self.sensitive_estimator, table, rows)
         fair = ScoredModel(score_map, estimators, second, groups, view, (), strata, positive)
-        self._store(coding, fair, scored)
+        self._store(coding, fair, scored, held)
         note_columns(self, X)
         self.threshold_ = threshold
         self.data_fingerprint_ = rows_fingerprint(all_rows)
@@ -271,7 +295,13 @@ class LatentDecision(  # type: ignore[misc]
             )
         return coding
 
-    def _store(self, coding: TableCoding, fair: ScoredModel, scored: ScoredRows) -> None:
+    def _store(
+        self,
+        coding: TableCoding,
+        fair: ScoredModel,
+        scored: ScoredRows,
+        held: ReviewedRates | None,
+    ) -> None:
         """Set what was learned, all at once: a fit that fails leaves the object as it was."""
         self.coding_ = coding
         self.table_options_ = {}
@@ -281,9 +311,10 @@ class LatentDecision(  # type: ignore[misc]
         self.second_round_ = fair.second_round
         self.group_estimators_ = fair.group_classifiers
         self.score_map_ = fair.score_map
-        self.knowledge_ = self.knowledge or Knowledge()
+        self.knowledge_ = knowledge_after(self.knowledge, held, coding)
         self.n_anchors_ = scored.rows.n_anchors
-        self.warnings_ = tuple(findings(fair.score_map, scored, coding))
+        reviewed = () if held is None else held.warnings
+        self.warnings_ = (*reviewed, *findings(fair.score_map, scored, coding))
         self.folds_ = scored.folds
         self.fold_rows_ = _name_in_order(scored.rows)
         self.label_counts_ = fair.altered_by_scores(scored)
@@ -443,16 +474,36 @@ class LatentDecision(  # type: ignore[misc]
         return tags
 
 
+def quick_decision(
+    settings: Mapping[str, Any], X: Any, y: Any, sensitive_features: Any = None
+) -> LatentDecision:
+    """A LatentDecision on a logistic regression, fitted in seconds: where to look for a review.
+
+    ``settings`` are those of any model; those that this one has, about the table, are taken.
+    """
+    about = {name: settings[name] for name in ("missing_values",) if name in settings}
+    own = {name: settings[name] for name in _OF_TABLE if name in settings}
+    given = {} if sensitive_features is None else {"sensitive_features": sensitive_features}
+    classifier = TableClassifier("logistic", **about)
+    model = LatentDecision(classifier, select="middle", sensitive_estimator=False, **own)
+    with Warned().watching():
+        return model.fit(X, y, **given)
+
+
 def _used(
     X: Any, all_rows: Rows, clusters: npt.ArrayLike | None
 ) -> tuple[Any, Rows, Positions | None]:
     """Of rows with a label, a subgroup and weight: the table, their codes, their persons."""
     persons = check_clusters(clusters, all_rows.n_rows)
-    known = (all_rows.subgroups >= 0) & (all_rows.d >= 0)
-    used = np.flatnonzero(known & (all_rows.weights > 0))
+    used = _positions(all_rows)
     table = X if len(used) == all_rows.n_rows else take_rows(X, used)
     who = None if persons is None else np.unique(persons[used], return_inverse=True)[1]
     return table, all_rows.take(used), who
+
+
+def _positions(rows: Rows) -> Positions:
+    """Where rows have a label, a subgroup and weight."""
+    return np.flatnonzero((rows.subgroups >= 0) & (rows.d >= 0) & (rows.weights > 0))
 
 
 def _name_in_order(rows: Rows) -> str:

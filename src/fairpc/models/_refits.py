@@ -88,7 +88,7 @@ class Subject:
             )
         persons = _persons(clusters, rows)
         rows = rows.with_strata(model.distribution_.layout.strata)
-        limits = model._limits(model.coding_)
+        limits = model._limits(model.coding_, model.knowledge_)
         if model.distribution_.is_forest:
             options = replace(model._em_options(limits), random_state=0)
             binned, bins = binned_model(rows, model.coding_.features.ordered, options)

@@ -1,7 +1,8 @@
 """Reviews of a model's table: which rows to look at again, and what the answers say of all rows.
 
 The statistics are those of :mod:`fairpc.evidence`, which takes plain arrays. Here a fitted model
-gives the arrays: labels, groups and decisions of its table, and P(Df = 1 | x, s, d).
+gives the arrays: labels, groups and decisions of its table, and P(Df = 1 | x, s, d). A fit takes
+the mechanism and the fair rates from them (:class:`ReviewedRates`).
 
 A model's own point alters as few labels as possible, and its posterior is close to 0 or 1: it says
 nothing about where to look. So P(D = 1 | x, s), which every model has, is turned into a posterior
@@ -12,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from fairpc.cluster import is_dask
 from fairpc.core import (
     Array,
     Bools,
@@ -27,9 +29,11 @@ from fairpc.core import (
     Positions,
     check_array,
 )
-from fairpc.data import Column
+from fairpc.data import Column, TableCoding, is_source
 from fairpc.evidence import (
+    LEVEL,
     ExpectedWidth,
+    Interval,
     LabelBounds,
     ReviewDesign,
     ReviewEstimates,
@@ -38,6 +42,9 @@ from fairpc.evidence import (
     review_design,
     review_estimates,
 )
+from fairpc.models._fair_rates import Limits, TopRates
+from fairpc.models._knowledge import Knowledge
+from fairpc.models._rows import Rows
 from fairpc.models._tables import rows_in_order
 
 Quantity = Literal["all", "rates", "mechanism", "errors"]
@@ -110,6 +117,7 @@ class ReviewRows:
         posterior: P(Df = 1 | x, s, d) of a model that did not see the truth.
         columns: features by name, numbers in bins.
         classes: the negative and the positive one.
+        ranges: by name and group, the values of a rate that recorded labels alone leave possible.
     """
 
     n_table: int
@@ -120,6 +128,7 @@ class ReviewRows:
     posterior: Floats
     columns: Mapping[str, Array]
     classes: tuple[Any, Any]
+    ranges: Mapping[tuple[str, str], Interval] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -147,21 +156,38 @@ class ReviewRows:
             )
         observed = model.predict_observed_proba(X, **given)[:, labels.positive]
         h = model.predict(X, **given) == labels.positive_class if decisions is None else decisions
+        bounds = model.label_ends_ if model._latent else None
+        return cls.of_codes(coding, rows, at, observed[at], np.asarray(h)[at], bounds)
+
+    @classmethod
+    def of_codes(
+        cls,
+        coding: TableCoding,
+        rows: Rows,
+        at: Positions,
+        observed: Floats,
+        decisions: npt.ArrayLike,
+        bounds: LabelBounds | None,
+    ) -> ReviewRows:
+        """Of coded rows; ``observed`` is P(D = positive | x, s) of those ``at`` some positions."""
+        labels = coding.labels
         d = np.asarray(rows.d[at] == labels.positive, np.float64)
         s = np.asarray(rows.s[at], np.intp)
+        middle = middle_mechanism(bounds, len(coding.group_names))
         return cls(
             n_table=rows.n_rows,
             at=at,
             y=d,
             groups=np.array(coding.group_names, dtype=object)[s].astype(str),
-            decisions=np.asarray(h, np.float64)[at],
-            posterior=posterior_at(middle_mechanism(model), observed[at], d, s),
+            decisions=np.asarray(decisions, np.float64),
+            posterior=posterior_at(middle, observed, d, s),
             columns={
                 column.name: _levels(column, rows.x[at, j])
                 for j, column in enumerate(coding.features.columns)
                 if column.name not in coding.groups.column_names
             },
             classes=(labels.classes[1 - labels.positive], labels.positive_class),
+            ranges={} if bounds is None else _without_review(bounds, coding.group_names),
         )
 
     def corrected(self, reviewed: Reviewed | None) -> Floats:
@@ -241,6 +267,127 @@ class ReviewRows:
         return {"sensitive_features": self.groups, "y": self.y, "decisions": self.decisions}
 
 
+@dataclass(frozen=True, eq=False)
+class ReviewedRates:
+    """What a fit takes from a review, by group: fair rates, the mechanism, and its limits.
+
+    Attributes:
+        groups: names.
+        rate: P(Df = 1 | S), [s]; equal unless the review contradicts it.
+        mechanism: P(D = 1 | Df = f, S), [s, f].
+        limits: 95 % intervals of it, [s, f, end], which hold without the posterior's help.
+        delta: by how much the rates differ; 0 where they are tied.
+        warnings: what the review contradicts, a sentence each.
+    """
+
+    groups: tuple[str, ...]
+    rate: Floats
+    mechanism: Floats
+    limits: Floats
+    delta: float
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def of(cls, table: ReviewRows, reviewed: Reviewed, groups: tuple[str, ...]) -> ReviewedRates:
+        """The corrected posterior of all rows gives the point, the reviewed rows its limits."""
+        estimates = table.estimates(reviewed)
+        m, tied = table.corrected(reviewed), not estimates.tests["rates"].rejected
+        rate, limits = np.full(len(groups), float(m.mean())), np.zeros((len(groups), 2, 2))
+        limits[..., 1] = 1.0
+        mechanism = np.tile(_USUAL, (len(groups), 1))
+        for s, group in enumerate(groups):
+            here = table.groups == group
+            if not here.any():
+                continue
+            own, y = m[here], table.y[here]
+            if tied:
+                own = _with_mean(own, rate[s])
+            rate[s] = own.mean()
+            mechanism[s] = [float(p @ y) / max(float(p.sum()), 1e-9) for p in (1 - own, own)]
+            both = estimates.mechanism[group]
+            limits[s] = [(both[f].low, both[f].high) for f in (0, 1)]
+        if (mechanism[:, 1] - mechanism[:, 0] <= _EDGE).any():
+            raise LearningError(
+                "by the reviewed rows, labels of a group do not follow the fair decision: a model "
+                "of this kind does not fit, use the reviewed estimates"
+            )
+        limits[..., 0] = np.minimum(limits[..., 0], mechanism)
+        limits[..., 1] = np.maximum(limits[..., 1], mechanism)
+        delta = 0.0 if tied else float(np.ptp(rate))
+        found = [f"{text}." for text in estimates.contradictions()]
+        if not tied:
+            found[0] = f"{found[0][:-1]}: they are not tied in this fit."
+        return cls(groups, rate, mechanism, limits, delta, tuple(found))
+
+    def knowledge(self, classes: Sequence[Any], positive: int) -> Knowledge:
+        """The limits of the mechanism as a fit states what is known."""
+        order = [classes[1 - positive], classes[positive]]
+        return Knowledge(
+            mechanism_bounds={
+                (group, order[f], order[1]): tuple(self.limits[s, f].tolist())
+                for s, group in enumerate(self.groups)
+                for f in (0, 1)
+            }
+        )
+
+    def exact(self, positive: int) -> Limits:
+        """Limits that hold EM at the point."""
+        order = [0, 1] if positive else [1, 0]
+        rate = np.column_stack([1 - self.rate, self.rate])[:, order]
+        mechanism = np.stack([1 - self.mechanism, self.mechanism], axis=2)
+        share = np.full(len(self.rate), 1 / len(self.rate))
+        rates = rate if self.delta else rate[0]
+        return Limits.exactly(TopRates(share, rates, mechanism[:, order][:, :, order]))
+
+
+def knowledge_after(
+    stated: Knowledge | None, held: ReviewedRates | None, coding: TableCoding
+) -> Knowledge:
+    """What was stated, and what a review leaves of the mechanism."""
+    own = stated or Knowledge()
+    if held is None:
+        return own
+    return own.and_also(held.knowledge(coding.labels.classes, coding.labels.positive))
+
+
+def refuse_beside_review(
+    reviewed: Any, X: Any, given: Any, fair_labels: Any, sample_weight: Any
+) -> None:
+    """A LearningError where reviewed rows are given beside what they do not go with."""
+    if reviewed is None:
+        return
+    if not isinstance(reviewed, Reviewed):
+        raise LearningError(
+            f"reviewed is a {type(reviewed).__name__}: give a fairpc.models.Reviewed, as "
+            "Reviewed.of(n_rows, batches) makes it"
+        )
+    beside = {"fair_labels": fair_labels, "sample_weight": sample_weight}
+    named = ["given"] if given else [name for name, v in beside.items() if v is not None]
+    if named:
+        raise LearningError(
+            f"reviewed and {named[0]} were given: reviews are of rows, each once, and give rates "
+            "of whole groups; leave one out"
+        )
+    if is_source(X) or is_dask(X):
+        raise LearningError("reviewed rows are known by their place: give the table in memory")
+    if len(X) != len(reviewed.truth):
+        raise LearningError(
+            f"reviewed is about {len(reviewed.truth):,} rows and X has {len(X):,}: give the table "
+            "that the rows were drawn from"
+        )
+
+
+def _with_mean(m: Floats, rate: float) -> Floats:
+    """A posterior whose log-odds are shifted so that its mean is a rate."""
+    odds = np.log(np.clip(m, 1e-12, 1) / np.clip(1 - m, 1e-12, 1))
+    low, high = -30.0, 30.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        found = 1 / (1 + np.exp(-np.clip(odds + middle, -700, 700)))
+        low, high = (middle, high) if found.mean() < rate else (low, middle)
+    return np.asarray(found, np.float64)
+
+
 class Reviewable:
     """A fitted model that says which rows to review."""
 
@@ -277,18 +424,14 @@ class Reviewable:
         return rows.design(n, quantity, **how, random_state=random_state)
 
 
-def middle_mechanism(model: Any) -> Floats:
+def middle_mechanism(bounds: LabelBounds | None, n_groups: int) -> Floats:
     """P(D = 1 | Df = f, S = s) in the middle of what labels leave possible, [s, f], 1 = positive.
 
-    Where labels contradict equal fair rates, of what they leave possible without them; where the
-    model has not looked at it, one label in twenty is altered.
+    Where labels contradict equal fair rates, of what they leave possible without them; where nobody
+    has looked at it, one label in twenty is altered.
     """
-    coding = model._coding()
-    usual = np.tile(_USUAL, (len(coding.groups.names), 1))
-    bounds: LabelBounds | None = model.label_ends_ if model._latent else None
-    if bounds is None:
-        return usual
-    for ranges in _ranges(bounds):
+    usual = np.tile(_USUAL, (n_groups, 1))
+    for ranges in () if bounds is None else _ranges(bounds):
         middle = ranges.mean(axis=-1)
         middle = middle if middle.ndim == 2 else middle.mean(axis=1)
         if (middle[:, 1] - middle[:, 0] > _EDGE).all():  # not so where some are NaN
@@ -301,6 +444,20 @@ def _ranges(bounds: LabelBounds) -> Iterator[Floats]:
     yield bounds.mechanism_range()
     with suppress(MetricError):  # a mechanism that strata share needs them
         yield bounds.with_delta(1.0).mechanism_range()
+
+
+def _without_review(bounds: LabelBounds, groups: Sequence[str]) -> dict[tuple[str, str], Interval]:
+    """Ranges of fair rates and of the mechanism, by name and group; none where rejected."""
+    found: dict[tuple[str, str], Interval] = {}
+    mechanism = bounds.mechanism_range()
+    if mechanism.ndim != 3 or np.isnan(mechanism).any():  # strata that have their own, or none
+        return found
+    low, high = bounds.rate_set(LEVEL)
+    for group, own in zip(groups, mechanism, strict=True):
+        found["fair_rate", group] = low, high
+        for f in (0, 1):
+            found[f"mechanism_{f}", group] = float(own[f, 0]), float(own[f, 1])
+    return found
 
 
 def posterior_at(mechanism: Floats, observed: Floats, y: Floats, groups: Positions) -> Floats:

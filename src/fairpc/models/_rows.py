@@ -137,6 +137,15 @@ class Rows:
         """Rows of the table whose fair decision is known."""
         return 0 if self.f is None else int(self.each[self.f >= 0].sum())
 
+    @property
+    def anchor_counts(self) -> Floats:
+        """Rows of the table whose fair decision is known, by group and decision, [s, f]."""
+        counts = np.zeros((self.n_groups, self.n_classes))
+        if self.f is not None:
+            known = np.flatnonzero((self.f >= 0) & (self.s >= 0))
+            np.add.at(counts, (self.s[known], self.f[known]), self.each[known])
+        return counts
+
     def with_fair_decisions(self, f: npt.ArrayLike | None) -> Rows:
         """The same rows with these fair decisions known; None hides them all."""
         if f is None:

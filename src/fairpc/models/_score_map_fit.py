@@ -24,11 +24,12 @@ from fairpc.evidence import (
     label_bounds,
 )
 from fairpc.learners import KNOT_ROWS, LEAST, CalibrationMethod, calibrate
-from fairpc.models._bias_account import contradictions
+from fairpc.models._bias_account import anchor_contradiction, contradictions
 from fairpc.models._fair_rates import Limits, TopRates
 from fairpc.models._fit import Options
 from fairpc.models._label_scores import Scores
 from fairpc.models._priors import RECIPE_MECHANISM, STRATUM_ROWS
+from fairpc.models._review import ReviewedRates
 from fairpc.models._rows import Rows
 from fairpc.models._score_map import ScoreMap, StrataMap, shifted
 from fairpc.models._score_mechanism import HARDLY_ANY, fit_mechanism, score_bins
@@ -157,6 +158,34 @@ def calibrated(
     return replace(score_map, shifts=np.array(shifts), strata=own)
 
 
+def held_to(
+    score_map: ScoreMap,
+    scored: ScoredRows,
+    held: ReviewedRates,
+    coding: TableCoding,
+    calibration: CalibrationMethod | None,
+) -> tuple[ScoreMap, ScoredRows]:
+    """The map at the rates and the mechanism of a review, and rows whose rates may differ so far.
+
+    Scores are calibrated by the review: their mean in a group is its reviewed fair rate.
+    """
+    strata = scored.rows.strata
+    strata = replace(strata, delta=max(strata.delta, held.delta))
+    known = held.knowledge(coding.labels.classes, scored.positive)
+    limits = known.limits(coding.groups, coding.labels.classes, scored.positive)
+    ends = within_limits(score_map.ends, limits, scored.positive)
+    score_map = replace(
+        score_map,
+        decision_rate=float(score_map.group_rate @ held.rate),
+        group_decision_rate=held.rate if strata.delta else None,
+        mechanism=_apart(held.mechanism),
+        ends=ends.with_delta(strata.delta) if strata.delta else ends,
+        straight=False,
+    )
+    scored = replace(scored, rows=scored.rows.with_strata(strata))
+    return calibrated(score_map, scored, calibration), scored
+
+
 def _label_bounds(scored: ScoredRows, names: tuple[str, ...]) -> LabelBounds:
     weights = scored.rows.weights
     alike = None if np.ptp(weights) == 0 else weights
@@ -245,13 +274,17 @@ def rates_between(
     scored = ScoredRows(one_by_one, scores.given[fold, row, positive], fold, positive)
     if len(np.unique(scored.groups)) < len(names):
         return None, None
+    weights = np.bincount(rows.subgroups[row], scored.rows.weights, rows.n_subgroups)
+    share = weights / weights.sum()
+    if limits is not None and limits.leave_one:
+        rates = TopRates(share, limits.rate_lower, limits.mechanism_lower)
+        return rates, _label_bounds(scored, names)
     bounds = _with_known(_label_bounds(scored, names), scored, limits)
     if isinstance(bounds, SharedBounds):
         return None, None
     if rows.f is not None and not rows.strata.delta:
         return None, bounds
     pi, mechanism, _ = between_recorded(bounds, rows.strata.n)
-    weights = np.bincount(rows.subgroups[row], scored.rows.weights, rows.n_subgroups)
     own = _apart(mechanism)
     each = pi.ravel() if rows.strata.delta else pi[0]
     if rows.strata:
@@ -261,7 +294,7 @@ def rates_between(
             _refuse_alike(rate)
     decision, found = _by_class(each, own.reshape(-1, 2), positive)
     decision = decision if rows.strata or rows.strata.delta else decision[0]
-    return TopRates(weights / weights.sum(), decision, found), bounds
+    return TopRates(share, decision, found), bounds
 
 
 def limits_between(bounds: LabelBounds | None, rate: float, positive: int) -> Limits | None:
@@ -450,7 +483,8 @@ def within_limits(bounds: LabelBounds, limits: Limits, positive: int) -> LabelBo
 
 def findings(score_map: ScoreMap, scored: ScoredRows, coding: TableCoding) -> list[str]:
     """What must be said of a fit before anything else."""
-    sentences = contradictions(score_map.ends, coding, scored.rows.strata)
+    sentences = anchor_contradiction(scored.rows.anchor_counts, coding, scored.rows.strata)
+    sentences += contradictions(score_map.ends, coding, scored.rows.strata)
     sentences += _silent_groups(score_map, scored, coding)
     if _gain(score_map, scored) < ERRORS:
         sentences.append(

@@ -1,0 +1,334 @@
+"""The rates that a review asks for: ratios of two sums, and limits that hold near 0 and 1.
+
+A rate is Σ u / Σ v over the rows of a group, where u and v of a row depend on its fair decision t.
+Both are kept as their values at t = 0 and at t = 1.
+
+Limits are those of a score test, as Wilson's and Fieller's are: a value θ of the rate is kept if
+the estimate of Σ (u − θ v) is within z standard errors of 0. Its variance is that of the residuals
+at θ, moved to where the sum is 0 by their third moment (Johnson 1978): where few reviewed rows
+carry a rate, the variance goes with the estimate. Half of each row's residual is that of its
+answer, half what the corrected posterior expects of it, and part of a row with the other answer is
+added to each cell of recorded label and decision: a review without a surprise proves little.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from fairpc.core import Floats, MetricError, Positions, check_choice
+from fairpc.evidence._intervals import Interval, quantile
+
+FEW: Final = 5
+LEAST_FREEDOM: Final = 6.0
+_OTHER: Final = 0.4
+"""Rows with the other answer that are added to a cell."""
+_EXPECTED: Final = 0.5
+"""Share of a residual that is what the posterior expects, in place of what was answered."""
+_PRIOR_ROWS: Final = 5.0
+"""Rows for which λ = 1 counts: a corrected posterior is worth its word, and λ has its own error."""
+_HALVINGS: Final = 30
+
+Quantity = Literal["all", "rates", "mechanism", "errors"]
+QUANTITIES = ("all", "rates", "mechanism", "errors")
+
+
+@dataclass(frozen=True, eq=False)
+class Rate:
+    """One rate of one group, over the rows of that group."""
+
+    name: str  #: "fair_rate", "mechanism_0", "mechanism_1", "tpr", "fpr", "accuracy", "precision"
+    group: int
+    u: tuple[Floats, Floats]  #: numerator of each row at t = 0 and at t = 1
+    v: tuple[Floats, Floats]  #: denominator likewise
+
+    def gap(self, theta: float) -> tuple[Floats, Floats]:
+        """u − θ v at t = 0 and at t = 1."""
+        return self.u[0] - theta * self.v[0], self.u[1] - theta * self.v[1]
+
+
+def rates_of_group(
+    group: int, n: int, y: Floats | None, h: Floats | None, quantity: Quantity
+) -> Iterator[Rate]:
+    """The rates asked for, of a group with n rows, recorded labels y and decisions h."""
+    no, yes = np.zeros(n), np.ones(n)
+    if quantity in ("all", "rates"):
+        yield Rate("fair_rate", group, (no, yes), (yes, yes))
+    if y is not None and quantity in ("all", "mechanism"):
+        yield Rate("mechanism_0", group, (y, no), (yes, no))
+        yield Rate("mechanism_1", group, (no, y), (no, yes))
+    if h is not None and quantity in ("all", "errors"):
+        yield Rate("tpr", group, (no, h), (no, yes))
+        yield Rate("fpr", group, (h, no), (yes, no))
+        yield Rate("accuracy", group, (1 - h, h), (yes, yes))
+        yield Rate("precision", group, (no, h), (h, h))
+
+
+def check_quantity(quantity: Any, y: Any, decisions: Any) -> None:
+    """Refuse a word that is none, and one without the arrays it is about."""
+    check_choice("quantity", quantity, QUANTITIES, MetricError)
+    for word, name, given in (("mechanism", "y", y), ("errors", "decisions", decisions)):
+        if quantity == word and given is None:
+            raise MetricError(f"quantity is {word!r} and {name} is None: give {name}")
+
+
+def expected(rate: Rate, m: Floats) -> float:
+    """What a posterior says of the rate; NaN where it has no rows."""
+    top, bottom = rate.u[0] + m * (rate.u[1] - rate.u[0]), expected_rows(rate, m)
+    return float(top.sum()) / bottom if bottom > 0 else math.nan
+
+
+def expected_rows(rate: Rate, m: Floats) -> float:
+    """Rows in the denominator of the rate, as a posterior expects them."""
+    return float((rate.v[0] + m * (rate.v[1] - rate.v[0])).sum())
+
+
+def influence_spread(rate: Rate, m: Floats) -> Floats:
+    """Standard deviation of each row's influence on the rate that the posterior leaves."""
+    theta = expected(rate, m)
+    bottom = expected_rows(rate, m)
+    if not bottom > 0:
+        return np.zeros(len(m))
+    at_0, at_1 = rate.gap(theta)
+    return np.sqrt(m * (1 - m)) * np.abs(at_1 - at_0) / bottom
+
+
+def group_rows(ids: Positions) -> list[Positions]:
+    """The rows of each group."""
+    return [np.flatnonzero(ids == g) for g in range(int(ids.max()) + 1)]
+
+
+@dataclass(frozen=True, eq=False)
+class ReviewedTable:
+    """Checked arrays of all rows; weight and spread are 0 where a row was not drawn."""
+
+    truth: Floats
+    y: Floats
+    ids: Positions
+    h: Floats | None
+    m: Floats | None
+    weight: Floats
+    spread: Floats
+    level: float
+    _groups: dict[int, ReviewedGroup] = field(default_factory=dict, init=False)
+
+    def group(self, g: int, where: Positions) -> ReviewedGroup:
+        """The reviewed rows of one group, which has the rows ``where``."""
+        if g not in self._groups:
+            self._groups[g] = ReviewedGroup.of(self, where)
+        return self._groups[g]
+
+
+@dataclass(frozen=True, eq=False)
+class ReviewedGroup:
+    """The reviewed rows of a group.
+
+    Attributes:
+        rows: positions in the group.
+        truth, weight, spread: of these rows.
+        m: posterior of all rows of the group; None where there is none.
+        chance: how probable the answer 1 was, by the answer and by the posterior, or by the mean of
+            the cell of label and decision where there is none.
+        unseen: of each cell without a reviewed row, one row and how many there are.
+    """
+
+    rows: Positions
+    truth: Floats
+    weight: Floats
+    spread: Floats
+    m: Floats | None
+    chance: Floats
+    unseen: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, table: ReviewedTable, where: Positions) -> ReviewedGroup:
+        rows = np.flatnonzero(~np.isnan(table.truth[where]))
+        t, w, spread = (each[where[rows]] for each in (table.truth, table.weight, table.spread))
+        m = None if table.m is None else table.m[where]
+        cell = table.y[where].astype(np.intp)
+        if table.h is not None:
+            cell = 2 * cell + table.h[where].astype(np.intp)
+        own, sizes = cell[rows], np.bincount(cell, minlength=4)
+        count = np.bincount(own, minlength=4)
+        share = (_OTHER / (count + 2 * _OTHER))[own]
+        if m is None:
+            mean = np.bincount(own, w * t, 4) / np.maximum(np.bincount(own, w, 4), 1e-300)
+            expected = mean[own]
+        else:
+            expected = m[rows]
+        chance = (1 - _EXPECTED) * t + _EXPECTED * expected
+        empty = np.flatnonzero((count == 0) & (sizes > 0)).tolist()
+        unseen = tuple((int(np.argmax(cell == c)), int(sizes[c])) for c in empty)
+        return cls(rows, t, w, spread, m, chance * (1 - 2 * share) + share, unseen)
+
+
+@dataclass(frozen=True, eq=False)
+class Ratio:
+    """A ratio, its limits, and the variance of it as a rate of a population."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    few: bool
+    reliance: float
+    variance: float  #: of the value for a population of which the table is a draw
+    freedom: float
+
+
+def ratio_of(table: ReviewedTable, rate: Rate, where: Positions) -> Ratio:
+    """One rate from the reviewed rows of its group."""
+    group = table.group(rate.group, where)
+    at = [[part[t][group.rows] for t in (0, 1)] for part in (rate.u, rate.v)]
+    u, v = (np.where(group.truth == 1, one, zero) for zero, one in at)
+    n, ones = int(v.sum()), int(u.sum())
+    if not n:
+        return Ratio(math.nan, 0.0, 1.0, 0, True, 0.0, math.inf, LEAST_FREEDOM)
+    if group.m is None:
+        totals, hats = (0.0, 0.0), (np.zeros(len(u)), np.zeros(len(u)))
+    else:
+        m = group.m
+        full = [zero + m * (one - zero) for zero, one in (rate.u, rate.v)]
+        totals = float(full[0].sum()), float(full[1].sum())
+        hats = full[0][group.rows], full[1][group.rows]
+    (top, bottom), trust = least_variance((u, v), hats, totals, group.weight, group.spread)
+    theta = min(max(top / bottom, 0.0), 1.0)
+    a, b = (
+        np.concatenate([each - trust * hat for each in part])
+        for part, hat in zip(at, hats, strict=True)
+    )
+    draw = _Draw.of(a, b, group).with_unseen(rate, group, theta)
+    carrying = group.weight[v > 0]
+    # As far as a rate rests on reviewed rows alone, it rests on those of its denominator.
+    size = float(carrying.sum() ** 2 / (carrying @ carrying)) / max(1 - trust, 1e-9)
+    low, high = draw.limits(top, bottom, size, quantile((1 + table.level) / 2))
+    few = min(ones, n - ones) < FEW
+    return Ratio(theta, low, high, n, few, trust, *draw.in_population(theta, bottom))
+
+
+def least_variance(
+    parts: tuple[Floats, Floats],
+    hats: tuple[Floats, Floats],
+    totals: tuple[float, float],
+    weight: Floats,
+    spread: Floats,
+) -> tuple[tuple[float, float], float]:
+    """Numerator and denominator of a ratio, and their λ.
+
+    Args:
+        parts: u and v of reviewed rows.
+        hats: what the posterior expects of them.
+        totals: sums of these over all rows of the group.
+        weight: of reviewed rows.
+        spread: what a squared residual of each adds to the variance.
+    """
+    alone = difference_totals(parts, hats, totals, weight, 0.0)
+    trust, (top, bottom) = 0.0, alone
+    for _ in range(3):
+        theta = min(max(top / bottom, 0.0), 1.0)
+        a, b = parts[0] - theta * parts[1], hats[0] - theta * hats[1]
+        size = float(spread @ (b * b))
+        prior = _PRIOR_ROWS * size / len(b)
+        if size > 0:
+            trust = min(max((float(spread @ (a * b)) + prior) / (size + prior), 0.0), 1.0)
+        top, bottom = difference_totals(parts, hats, totals, weight, trust)
+        if bottom <= 0:  # a denominator that is not positive: the posterior misleads
+            return alone, 0.0
+    return (top, bottom), trust
+
+
+def difference_totals(
+    parts: tuple[Floats, Floats],
+    hats: tuple[Floats, Floats],
+    totals: tuple[float, float],
+    weight: Floats,
+    trust: float,
+) -> tuple[float, float]:
+    """λ Σ û + Σ W (u − λ û), and the same of v: both unbiased at any λ that is fixed before."""
+    top, bottom = (
+        trust * total + float(weight @ (part - trust * hat))
+        for part, hat, total in zip(parts, hats, totals, strict=True)
+    )
+    return top, bottom
+
+
+@dataclass(frozen=True, eq=False)
+class _Draw:
+    """Residuals a − θ b of rows at each answer, and what they add to the moments of the sum."""
+
+    a: Floats
+    b: Floats
+    weight: Floats
+    spread: Floats
+    share: Floats  #: how probable the answer was
+
+    @classmethod
+    def of(cls, a: Floats, b: Floats, group: ReviewedGroup) -> _Draw:
+        """Of residuals at the answer 0, then of those at 1."""
+        weight, spread = (np.concatenate([each, each]) for each in (group.weight, group.spread))
+        return cls(a, b, weight, spread, np.concatenate([1 - group.chance, group.chance]))
+
+    def with_unseen(self, rate: Rate, group: ReviewedGroup, theta: float) -> _Draw:
+        """The same with part of a row of each cell that has no reviewed one.
+
+        Its answer is the one with the larger residual; it stands for no more rows than the cell
+        has.
+        """
+        added = []
+        for row, n in group.unseen:
+            t = int(np.argmax([abs(gap[row]) for gap in rate.gap(theta)]))
+            w = min(float(group.weight.mean()), float(n))
+            added.append((rate.u[t][row], rate.v[t][row], w, w * max(w - 1, 0.0), _OTHER))
+        if not added:
+            return self
+        own = self.a, self.b, self.weight, self.spread, self.share
+        more = np.array(added).T
+        return _Draw(*(np.append(each, new) for each, new in zip(own, more, strict=True)))
+
+    def limits(self, top: float, bottom: float, size: float, z: float) -> Interval:
+        """Values of θ that the score test keeps; ``size`` is what the rows it rests on are worth.
+
+        With moments about 0 of what the rows add up to, g, their variance V grows by
+        (third − V g / n) / (V − g² / n) with g. At g = 0 it is p (1 − p) n for a share p of n rows,
+        and the limits are Wilson's.
+        """
+        a, b, first = self.a, self.b, self.share * self.spread
+        second = first * self.weight
+        v0, v1, v2 = (float(first @ each) for each in (a * a, -2 * a * b, b * b))
+        k0, k1, k2, k3 = (
+            float(second @ each) for each in (a**3, -3 * a * a * b, 3 * a * b * b, -(b**3))
+        )
+
+        def keeps(x: float) -> bool:
+            excess = top - x * bottom
+            variance = v0 + x * (v1 + x * v2)
+            third = k0 + x * (k1 + x * (k2 + x * k3))
+            centred = variance - excess * excess / size
+            if centred <= 0:
+                return False
+            slope = (third - variance * excess / size) / centred
+            return excess * excess <= z * z * (variance - slope * excess)
+
+        ends = []
+        for end in (0.0, 1.0):
+            inside, outside = min(max(top / bottom, 0.0), 1.0), end
+            for _ in range(0 if keeps(end) else _HALVINGS):
+                middle = (inside + outside) / 2
+                inside, outside = (middle, outside) if keeps(middle) else (inside, middle)
+            ends.append(end if keeps(end) else inside)
+        return ends[0], ends[1]
+
+    def in_population(self, theta: float, bottom: float) -> tuple[float, float]:
+        """Variance of the rate of a population that the table is a draw of, and its freedom.
+
+        Every row then counts, not only those that were left out.
+        """
+        each = self.weight**2 * ((self.a - theta * self.b) / bottom) ** 2
+        variance = float(self.share @ each)
+        if variance <= 0:
+            return 0.0, math.inf
+        return variance, max(2 * variance**2 / float(self.share @ each**2), LEAST_FREEDOM)
