@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from fairpc.auditing import _blocks as blocks
@@ -107,18 +107,27 @@ class PatternFacts:
 def pattern_facts(job: Job) -> PatternFacts:
     """Patterns of decisions and of labels, of groups that 30 of the audited rows would be in."""
     model = job.circuits("a classifier cannot marginalise what a pattern does not name")
-    decisions = _table(model, job.rows, "decision")
-    labels = _table(model, job.rows, "label") if model._latent else None
+    decisions = _table(job, model, "decision")
+    labels = _table(job, model, "label") if model._latent else None
     return PatternFacts(decisions, labels, _CAUTIONS)
 
 
-def _table(model: CircuitClassifier, rows: AuditedRows, of: Outcome) -> PatternTable:
+def _table(job: Job, model: CircuitClassifier, of: Outcome) -> PatternTable:
+    rows = job.rows
     min_share = min(max(MIN_SHARE, SMALL / rows.n_rows), 0.5)
     size = min(SIZE, len(rows.features.names))
     asked = Question(of, rows.positive, size, THRESHOLD, min_share, "pareto", None, MOST_WORK)
     found = find_patterns(model.distribution_, model.coding_, asked)
-    each = tuple(_on_rows(rows, found, i) for i in _one_per_point(found))
-    return taken(PatternTable, found, patterns=each)
+    each = (_on_rows(rows, found, i) for i in _one_per_point(found))
+    named = tuple(replace(row, group=_called(job, row.group)) for row in each)
+    return taken(PatternTable, found, positive=rows.positive_class, patterns=named)
+
+
+def _called(job: Job, group: Mapping[str, str]) -> dict[str, str]:
+    """A group with the names that were given to its values."""
+    names = {column: (job.given_names or {}).get(column) for column in group}
+    known = {column: of for column, of in names.items() if isinstance(of, Mapping)}
+    return {column: known.get(column, {}).get(level, level) for column, level in group.items()}
 
 
 def _one_per_point(patterns: Patterns) -> list[int]:
