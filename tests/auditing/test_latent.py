@@ -40,7 +40,7 @@ def test_every_section_is_there_but_those_of_a_circuit() -> None:
     apart = {"review", "error_rates", "factors"}  # asked for otherwise
     assert lacking == {"strata", "patterns", "circuit", "what_if", *apart}
     assert set(record.left_out) == lacking
-    assert "a classifier cannot marginalise what it is not told" in record.left_out["what_if"]
+    assert "a classifier cannot marginalise what it is not given" in record.left_out["what_if"]
     assert plain_json(record) == record.to_dict()
 
 

@@ -190,6 +190,7 @@ def test_persons_of_a_streamed_table_are_known_and_stay_whole(
         audit(model, missing.lazy(), "label", clusters="person", **QUICK)
 
 
+@pytest.mark.filterwarnings("ignore:Rows whose fair decision is known differ between groups")
 def test_known_decisions_of_a_streamed_table_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = few_values().drop("weight", "times")
     known = pl.when(pl.int_range(pl.len()) % 5 == 0).then(pl.col("label"))

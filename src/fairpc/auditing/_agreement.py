@@ -319,7 +319,7 @@ def trade_off(job: Job) -> TradeOff:
     audited = model if rows.same_rows_as_fit else FrozenEstimator(model)
     methods = {name: audited} | default_baselines(settings.random_state)
     with warnings.catch_warnings():
-        for kind in (LeakWarning, SameAsLabelWarning):  # the fit told of them
+        for kind in (LeakWarning, SameAsLabelWarning):  # the fit warned of them
             warnings.simplefilter("ignore", kind)
         comparison = compare(
             methods,

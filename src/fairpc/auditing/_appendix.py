@@ -247,7 +247,7 @@ class Caveats:
 
 
 def limits(job: Job) -> Caveats:
-    """The words for a model of this kind, and for what it was told beforehand."""
+    """The words for a model of this kind, and for what was stated beforehand."""
     found = _of_kind(job)
     if not job.strata.delta:
         return found

@@ -75,7 +75,7 @@ class Audit:
         review: what reviewed rows say of all; None where none were given.
         review_plan: how well rates would be known after a review; None after one.
         data: the rows, the groups, what is missing.
-        labels: how far apart the groups are in the observed labels.
+        labels: how far apart the groups are in the recorded labels.
         mechanism: the range of P(D | Df, S) and of altered labels, then the point.
         decidable: what the data can and cannot decide.
         strata: parity within strata of the model, and which columns a rejection hangs on.
@@ -193,7 +193,7 @@ def audit(
         X: table; missing values are allowed. Or a table that is read in batches, however long:
             the path of a Parquet, CSV or Arrow file, a folder, a glob, a polars lazy frame. For a
             LatentDecision its rows are kept in memory.
-        y: observed labels, some or all of which may be missing; then less can be said. The name
+        y: recorded labels, some or all of which may be missing; then less can be said. The name
             of a column where X is read in batches, as is then ``sample_weight``.
         sensitive_features: groups given apart, as at fit.
         sample_weight: how many people a row stands for.

@@ -187,7 +187,7 @@ class AuditedRows:
         return float(np.average(values[entries], weights=weights)) if weights.any() else None
 
     def weighing(self, entries: Bools) -> dict[str, Any]:
-        """What functions of ``fairpc.evidence`` are told about some entries besides their values.
+        """What functions of ``fairpc.evidence`` are given about some entries besides their values.
 
         Weights, persons and counts, in this order; each is None where rows count alike.
         """

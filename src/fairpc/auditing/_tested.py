@@ -48,7 +48,7 @@ class Tested:
     rows: AuditedRows  #: a sample of a large table
     kept: Bools  #: those of them that were tested: label, group and stratum are known
     given: tuple[Array, Positions, Positions]  #: features of these as they came, label and group
-    asked: dict[str, Any]  #: what the test was told besides the rows
+    asked: dict[str, Any]  #: what the test was given besides the rows
     unstratified: AssumptionTest
     fit: TopSets | None  #: the splits; None for more than two classes
     quoted: bool = False  #: whether they are those of the fit
@@ -101,7 +101,7 @@ def _codes(rows: AuditedRows, kept: Bools) -> tuple[Positions, Positions]:
 def _of_rows(job: Job) -> Tested:
     """Test on rows with label and group, in groups that have every class and 10 rows.
 
-    11 ways of splitting unless told otherwise, down to 1, as a fit takes, where many rows differ,
+    11 ways of splitting unless asked otherwise, down to 1, as a fit takes, where many rows differ,
     on which one way hardly differs from another, or where groups are many.
     """
     settings, n_seeds = job.settings, job.settings.n_seeds

@@ -33,7 +33,7 @@ _NO_FINDING: Final = (
     "report says of it as a description of the model, not of the world."
 )
 _WIDE: Final = 0.05  # a gap in decisions that calls for a reason
-_OPEN: Final = 0.1  # so many decisions that hang on what cannot be told are worth one, too
+_OPEN: Final = 0.1  # so many decisions that hang on what cannot be known are worth one, too
 _DRAWN: Final = 12
 _LIMITS: Final = (
     "Fair rates of the groups may differ: nothing here assumes that they are equal.",
@@ -372,7 +372,7 @@ def _errors(job: Job, errors: ErrorFacts) -> str:
     low, high = map(text.points, pair.tpr)
     return (
         f"Whether {who(pair.last)} and {who(pair.first)} who deserve {said} are treated alike "
-        f"cannot be told from these labels: the difference may be {low} to {high} points."
+        f"cannot be decided from these labels: the difference may be {low} to {high} points."
     )
 
 
@@ -402,12 +402,12 @@ def decision_limits() -> Caveats:
 @blocks.section("verdict", "")
 def show_verdict(audit: blocks.Audit, verdict: Verdict) -> Iterator[blocks.Block]:
     """The finding, one picture, and what a manager asks next."""
-    told = _review_finding(audit)
-    yield blocks.Finding(told or verdict.headline, alert=verdict.withdrawn)
+    reviewed = _review_finding(audit)
+    yield blocks.Finding(reviewed or verdict.headline, alert=verdict.withdrawn)
     picture = _fair_rates(audit) or _rates(audit)
     if picture is not None:
         yield picture
-    found = (verdict.headline, *verdict.found) if told else verdict.found
+    found = (verdict.headline, *verdict.found) if reviewed else verdict.found
     yield blocks.Brief(
         (
             ("What was found", found),

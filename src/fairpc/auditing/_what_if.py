@@ -63,7 +63,7 @@ class WhatIf:
 
 def what_if(job: Job) -> WhatIf:
     """What the form of the page needs of a model, as plain data."""
-    model = job.circuits("a classifier cannot marginalise what it is not told: there is no form")
+    model = job.circuits("a classifier cannot marginalise what it is not given: there is no form")
     layout, coding = model.distribution_.layout, model.coding_
     chosen: Sequence[int] = range(len(layout.x))
     circuit = None
