@@ -308,7 +308,7 @@ def audited(fit: Asked, **options: Any) -> dict[str, Any]:
 
     if fit.group is not None:
         options["sensitive_features"] = fit.group
-    quick = {"baselines": False, "n_seeds": 1, "n_replicates": 5, "n_starts": 2}
+    quick = {"n_seeds": 1}
     found: dict[str, Any] = audit(fit.model, fit.X, fit.y, **(quick | options)).to_dict()
     if found["what_if"] is not None:  # the page's copy of the circuit has up to 250,000 numbers
         del found["what_if"]["circuit"]

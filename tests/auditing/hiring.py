@@ -11,7 +11,7 @@ import polars as pl
 from fairpc import LatNB
 from fairpc.auditing import Audit, Reasons, audit, reasons
 
-QUICK: dict[str, Any] = {"n_seeds": 1, "n_starts": 0, "n_replicates": 0, "baselines": False}
+QUICK: dict[str, Any] = {"n_seeds": 1, "baselines": False}
 NASTY = (
     "<script>alert(1)</script>",
     "a | b",

@@ -15,14 +15,14 @@ from fairpc.auditing._job import AuditSettings, Job, ReadTable
 from fairpc.auditing._rows import audited_rows
 from fairpc.models import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
 
-QUICK: dict[str, Any] = {"n_seeds": 1, "n_starts": 0, "n_replicates": 0, "baselines": False}
+QUICK: dict[str, Any] = {"n_seeds": 1, "baselines": False}
 MODELS = {"FairPC": FairPC, "NLatPC": NLatPC, "LatNB": LatNB, "TwoNB": TwoNB}
 
 
 def table(
     n: int = 400, *, n_groups: int = 2, n_classes: int = 2, seed: int = 0
 ) -> tuple[pl.DataFrame, Any, Any]:
-    """Features, labels and groups: Df is independent of S, and labels of the first group bent."""
+    """Features, labels and groups: some labels of the first group are altered."""
     rng = np.random.default_rng(seed)
     s = rng.integers(0, n_groups, n)
     f = rng.integers(0, n_classes, n)
@@ -58,8 +58,6 @@ def settings(
         cv=3,
         max_rows=max_rows,
         max_test_rows=max_test_rows,
-        n_replicates=None,
-        n_starts=None,
         baselines=True,
         max_memory=None,
     )

@@ -11,9 +11,9 @@ import pytest
 
 from fairpc import LatNB, audit
 from fairpc.auditing import ParityFacts
-from fairpc.auditing._categories import median
+from fairpc.auditing._gaps import median
 
-QUICK: dict[str, Any] = {"n_seeds": 1, "n_starts": 0, "n_replicates": 0, "baselines": False}
+QUICK: dict[str, Any] = {"n_seeds": 1, "baselines": False}
 
 
 def people(n: int = 500) -> tuple[pl.DataFrame, Any]:

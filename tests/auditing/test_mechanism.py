@@ -1,4 +1,4 @@
-"""Parts of an audit that fit the model again: as many times as is quick."""
+"""What an audit says of altered labels: ranges first, then the point."""
 
 from __future__ import annotations
 
@@ -7,54 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auditing.tables import QUICK, fitted, job_of_table, plain_json, table
-from fairpc.auditing import _intervals as drawing
+from auditing.tables import QUICK, fitted, table
 from fairpc.auditing import _mechanism as mechanism
 from fairpc.auditing import audit
 from fairpc.auditing._mechanism import LabelChanges
-from fairpc.auditing._rows import AuditedRows
-from fairpc.auditing._tested import assumption_test
-from fairpc.errors import AuditError
-from fairpc.models import BiasAccount, Draws, FairDistribution
+from fairpc.models import BiasAccount
 
 
-def test_intervals_and_starts_on_training_rows() -> None:
+def test_refits_are_asked_for_elsewhere() -> None:
+    """A bootstrap of a point of a set does not cover; the range is the interval."""
     X, y, s = table()
-    asked = QUICK | {"n_replicates": 4, "n_starts": 2}
-    record = audit(fitted("LatNB"), X, y, sensitive_features=s, **asked)
-    assert record.mechanism is not None
-    assert record.mechanism.n_replicates == 4
-    for cell in record.mechanism.cells:
-        assert cell.interval is not None
-        assert 0 <= cell.interval[0] <= cell.interval[1] <= 1
-    assert record.decidable.stability is not None
-    assert len(record.decidable.stability.starts) == 2
-    assert record.decidable.stability.folds == ()
-    plain_json(record)
-
-
-@pytest.mark.parametrize(
-    ("n_distinct", "n_draws"), [(1, 200), (16_000, 117), (60_000, 50), (150_000, None)]
-)
-def test_draws_are_as_many_as_are_quick(
-    n_distinct: int, n_draws: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """(rows + 1000) × 1000 edges × 500 updates each, 10¹² in all; 50 draws for up to twice that."""
-    now = job_of_table(n_seeds=1)
-    now.results["mechanism"] = mechanism.mechanism_facts(now)
-    now.results["decidable.test"] = assumption_test(now)
-    asked: list[int] = []
-
-    def drawn(_: Any, draws: Draws, *__: Any) -> Any:
-        asked.append(draws.n_replicates)
-        raise AuditError("drawn")
-
-    monkeypatch.setattr(AuditedRows, "n_distinct", n_distinct)
-    monkeypatch.setattr(drawing, "intervals", drawn)
-    monkeypatch.setattr(FairDistribution, "n_edges", 1000)
-    with pytest.raises(AuditError, match="drawn" if n_draws else "n_replicates=200"):
-        drawing.with_intervals(now)
-    assert asked == ([] if n_draws is None else [n_draws])
+    with pytest.warns(FutureWarning, match="fairpc.bootstrap_mechanism and fairpc.stability"):
+        audit(fitted("LatNB"), X, y, sensitive_features=s, n_replicates=4, **QUICK)
 
 
 def account(ranges: Any = None, counts: Any = None, **more: Any) -> BiasAccount:

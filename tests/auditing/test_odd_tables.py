@@ -50,17 +50,15 @@ def test_a_rejection_is_said_first_and_has_no_intervals() -> None:
     with pytest.warns(ContradictionWarning):
         model.fit(X, y, sensitive_features=s)
     model.warnings_ = (*model.warnings_, "Df is not about the label.")
-    record = audit(model, X, y, sensitive_features=s, **QUICK | {"n_replicates": 5})
+    record = audit(model, X, y, sensitive_features=s, **QUICK)
     assert record.verdict.rejected
-    assert "contradict the assumptions" in record.verdict.headline
-    assert "the fair rates must differ by at least" in record.verdict.headline
     assert "these labels cannot be explained" in record.verdict.headline
+    assert "must differ by at least" in record.verdict.headline
     assert record.verdict.drift == ("Df is not about the label.",)  # the rest is the headline
-    assert record.verdict.drift[0] in record.verdict.sentences[1]
+    assert record.verdict.drift[0] not in record.verdict.headline
     assert record.mechanism is not None
     assert record.mechanism.sentence.startswith("Nothing is said about altered labels.")
     assert all(cell.range is None for cell in record.mechanism.cells)
-    assert "contradict" in record.left_out["mechanism.intervals"]
     assert record.decidable.identified is not None
     assert record.decidable.identified.empty
     assert record.decidable.test is not None
@@ -74,13 +72,12 @@ def test_a_drift_is_said_first_and_no_mechanism_is_put_into_words() -> None:
     model = LatNB()
     with pytest.warns(DriftWarning):
         model.fit(X, y, sensitive_features=s)
-    record = audit(model, X, y, sensitive_features=s, **QUICK | {"n_replicates": 5})
+    record = audit(model, X, y, sensitive_features=s, **QUICK)
     assert record.verdict.rejected is False
     assert record.verdict.drift == model.warnings_
     assert record.verdict.headline.startswith("The mechanism of this model must not be read")
-    assert model.warnings_[0] in record.verdict.headline
+    assert model.warnings_[0] == record.verdict.found[0]
     assert not any("turned" in sentence for sentence in record.verdict.sentences)
-    assert "must not be read as what happened" in record.left_out["mechanism.intervals"]
     page = render(record)
     assert "Nothing is said about altered labels." in page
     assert "of the rows whose latent decision is" not in page
@@ -142,7 +139,7 @@ def test_without_groups_less_is_said() -> None:
     assert "groups" in record.left_out["parity"]
     assert record.data.n_grouped == 0
     assert record.group_metrics is not None
-    untested, mechanism, gaps, audited = record.verdict.sentences
+    _, mechanism, gaps, *_, untested, audited = record.verdict.sentences
     assert "the groups of the rows are not known" in untested
     assert audited.startswith("Audited: 400 rows of unknown groups, not exactly")
     assert "with groups that it infers, because they are not known" in mechanism

@@ -130,7 +130,7 @@ def test_a_classifier_has_no_patterns() -> None:
     model.fit(X, y, sensitive_features=s)
     record = audit(model, X, y, sensitive_features=s, **QUICK)
     assert record.patterns is None
-    assert "cannot sum out what a pattern does not name" in record.left_out["patterns"]
+    assert "cannot marginalise what a pattern does not name" in record.left_out["patterns"]
 
 
 def test_missing_values_are_in_no_pattern() -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from fairpc import LatNB, audit
-from fairpc.auditing import Audit
-from fairpc.auditing._audit import render
+from fairpc.auditing import Audit, render
 from fairpc.auditing._review import ReviewFacts, facts_of_review
 from fairpc.core import Floats, record, serialise
 from fairpc.datasets import load_loans
@@ -68,8 +65,7 @@ def test_a_plan_before_a_review() -> None:
     data = load_loans()
     X, y = data.X.head(600), data.y.head(600)
     model = LatNB().fit(X, y, sensitive_features=data.sensitive.head(600))
-    options: dict[str, Any] = {"baselines": False, "n_starts": 0, "n_replicates": 0}
-    found = audit(model, X, y, sensitive_features=data.sensitive.head(600), **options)
+    found = audit(model, X, y, sensitive_features=data.sensitive.head(600))
     plan = found.review_plan
     assert plan is not None
     assert [q.name for q in plan.questions] == ["mechanism_1", "fair_rate", "tpr"]
@@ -87,3 +83,22 @@ def test_a_plan_before_a_review() -> None:
 def test_facts_are_read_back() -> None:
     facts, _ = review(fair=(0.5, 0.5), altering=False)
     assert record(ReviewFacts, serialise(facts)) == facts
+
+
+def test_after_a_review_the_page_begins_with_what_it_showed() -> None:
+    data, names = load_loans(), {"sex": {"F": "women", "M": "men"}}
+    X, y, s = data.X.head(1500), data.y.head(1500), data.sensitive.head(1500)
+    model = LatNB(positive="yes").fit(X, y, sensitive_features=s)
+    design = model.review(X, y, 300, sensitive_features=s, random_state=0)
+    truth = (np.asarray(data.df)[:1500] == "yes").astype(float)
+    batch = design.rows, design.probability[design.rows], truth[design.rows]
+    reviewed = Reviewed.of(1500, [batch])
+    found = audit(model, X, y, sensitive_features=s, reviewed=reviewed, names=names)
+    assert found.review is not None
+    assert found.review_plan is None
+    assert {rate.group for rate in found.review.rates} == {"women", "men"}
+    rate = next(r for r in found.review.rates if (r.name, r.group) == ("mechanism_1", "women"))
+    first = render(found).partition('<p class="finding')[2][:300]
+    assert f"{100 * (1 - rate.value):.0f} (" in first
+    assert "of 100 women" in first
+    assert "By the review" in first

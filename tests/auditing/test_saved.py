@@ -17,16 +17,12 @@ from fairpc.errors import FileFormatError
 @cache
 def made(name: str = "FairPC", n_classes: int = 2) -> Audit:
     X, y, s = table(n_classes=n_classes)
-    options = QUICK if name != "FairPC" else QUICK | {"n_starts": 2, "n_replicates": 5}
-    return audit(fitted(name, n_classes=n_classes), X, y, sensitive_features=s, **options)
+    return audit(fitted(name, n_classes=n_classes), X, y, sensitive_features=s, **QUICK)
 
 
 def without_page(record: dict[str, Any]) -> dict[str, Any]:
     """A record without what only the page needs."""
-    left = {k: v for k, v in record.items() if k not in ("what_if", "left_out")}
-    if left["circuit"]:
-        left["circuit"] = left["circuit"] | {"svg": ""}
-    return left
+    return {k: v for k, v in record.items() if k not in ("what_if", "left_out")}
 
 
 @pytest.mark.parametrize(("name", "n_classes"), [("FairPC", 2), ("LatNB", 3), ("TwoNB", 2)])
@@ -40,15 +36,8 @@ def test_nothing_but_the_page_is_lost(name: str, n_classes: int) -> None:
 
 def test_the_page_can_be_made_again() -> None:
     again = Audit.from_json(made().to_json())
-    assert "that does not show that they hold" in again.verdict.headline
+    assert again.verdict == made().verdict
     assert "that does not show that they hold" in render(again)
-    assert "Drawing of the circuit" not in render(again)
-
-
-def test_a_drawing_from_a_file_is_never_shown() -> None:
-    record = json.loads(made().to_json())
-    record["circuit"]["svg"] = "<svg><text>from outside</text></svg>"
-    assert "from outside" not in render(Audit.from_json(json.dumps(record)))
 
 
 def changed(path: str, value: Any) -> str:
@@ -82,8 +71,6 @@ def changed(path: str, value: Any) -> str:
         ("parity.categories", KeyError, "'categories'"),
         ("parity.decisions.0.parity.kind", "guess", "'mean score' or 'rate'"),
         ("parity.decisions.0.parity.pairs.0.ratio_interval", [1.0], "a list of 2"),
-        ("decidable.stability.mechanism", [[1.0], [1.0, 2.0]], "rows of one length"),
-        ("decidable.stability.mechanism", [[10**400]], "not numbers"),
         ("verdict.rejected", "no", "not true or false"),
         ("left_out", [], "not an object"),
     ],

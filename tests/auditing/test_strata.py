@@ -68,9 +68,9 @@ def test_the_verdict_goes_by_the_test_within_strata(mechanism: Any) -> None:
     assert not facts.test.rejected
     assert record.decidable.rejected is False
     assert record.verdict.rejected is False
-    assert "do not contradict" in record.verdict.headline
-    assert "within strata of 'hours'" in record.verdict.headline
     said = " ".join(record.verdict.sentences)
+    assert "do not contradict the assumptions" in said
+    assert "within strata of 'hours'" in said
     assert "Without strata, these rows contradict" in said
     assert ARGUED in said
 
@@ -124,14 +124,10 @@ def test_rates_of_strata_and_groups_are_those_of_model_and_rows() -> None:
     rates = [g.decision_rate for g in facts.groups]
     np.testing.assert_allclose(rates, model.distribution_.decision_rate[:, 1])
     assert [g.b1 for g in facts.groups] == pytest.approx(model.bias_mechanism_[:, 1, 1].tolist())
-    assert facts.joint is not None
-    assert facts.joint.within
-    assert not facts.joint.plain
 
 
 def test_each_stratum_may_have_its_own_mechanism() -> None:
     facts, model = own(found("within")), fitted("within")
-    assert facts.joint is None
     assert len(facts.subgroups) == 6
     for one in facts.subgroups:
         s, a = "fm".index(one.group), int(one.stratum[-1])
@@ -248,11 +244,8 @@ def test_a_gap_in_words_names_the_group_with_fewer_labels() -> None:
     )
 
 
-def test_models_within_strata_are_audited_with_intervals_and_other_methods() -> None:
+def test_models_within_strata_are_audited_beside_other_methods() -> None:
     X, y = rejected_without_strata(2000)
     model = FairPC("sex", given="hours", structure="chow-liu", max_iter=20).fit(X, y)
-    record = audit(model, X, y, n_seeds=1, n_replicates=3, n_starts=2, cv=2)
-    assert record.mechanism is not None
-    assert record.mechanism.level == 0.95
-    assert record.decidable.stability is not None
+    record = audit(model, X, y, n_seeds=1, baselines=True, cv=2)
     assert record.trade_off is not None

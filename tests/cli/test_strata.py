@@ -132,5 +132,5 @@ def test_audits_of_such_models(
     assert own["columns"] == ["hours"]
     assert own["mechanism"] == bending
     assert own["test"]["rejected"] == found["verdict"]["rejected"]
-    assert "within strata of 'hours'" in found["verdict"]["headline"]
+    assert "within strata of 'hours'" in " ".join(found["verdict"]["sentences"])
     assert "Within strata" in Path("report.html").read_text("utf-8")

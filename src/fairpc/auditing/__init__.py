@@ -1,6 +1,6 @@
 """Facts of an audit: what a model and a table say, as plain data; the page only shows them."""
 
-from fairpc.auditing._audit import Audit, audit, group_gaps, render
+from fairpc.auditing._audit import Audit, audit, group_gaps
 from fairpc.auditing._blocks import Document, is_markdown
 from fairpc.auditing._decided import GivenDecisions, given_decisions
 from fairpc.auditing._documents import (
@@ -11,6 +11,7 @@ from fairpc.auditing._documents import (
     technical_documentation,
 )
 from fairpc.auditing._local_law_144 import bias_audit_tables
+from fairpc.auditing._page import render
 from fairpc.auditing._parity import ParityFacts
 from fairpc.auditing._reasons import Reasons, in_words, of_what, reasons, statement_of_reasons
 from fairpc.auditing._review import ReviewFacts, facts_of_review, rate_words, rows_without_model

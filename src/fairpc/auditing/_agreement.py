@@ -1,39 +1,44 @@
-"""Agreement with the observed label, which may be biased: metrics by group, ROC, calibration."""
+"""Agreement with the recorded label, which may be biased: by group, by score, of other methods."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
-from fairpc.auditing._drawing import Plane, Row, Series, curves, estimates
+from fairpc.auditing._drawing import Plane, Series, curves
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows
 from fairpc.comparison import CalibrationBin as CalibrationBin
-from fairpc.comparison import auc, calibration
-from fairpc.core import AuditError, Bools, Floats
+from fairpc.comparison import Comparison, auc, calibration, compare, default_baselines
+from fairpc.core import AuditError, Bools, Floats, LeakWarning, SameAsLabelWarning, serialise
+from fairpc.data import Groups, code_values, decode, read_frame, read_values
 from fairpc.evidence import mean_sample, quantile, rate_sample, wilson
 from fairpc.learners import kish
+from fairpc.models import series_of
 
 CAPTION: Final = (
-    "Measured against the observed label, which may be biased: agreement with it is not the same "
+    "Measured against the recorded label, which may be biased: agreement with it is not the same "
     "as being right, and a model that undoes a bias must disagree with it."
+)
+_COMPARED: Final = (
+    "Accuracy, F1 and AUC are measured against the recorded label, which may be biased: more "
+    "agreement is not simply better."
 )
 _SEEN: Final = (
     " The classifiers were learned from these rows, so their scores follow the labels more closely "
     "here than on others. How scores are calibrated on rows that were not seen is shown where the "
     "report tells how the model was learned."
 )
-_ROC_POINTS: Final = 101
 _ALL: Final = "All rows"
-_ALL_SERIES: Final = 5
 _COLUMNS: Final = 4
-_DRAWN: Final = 12
 
 _METRICS: Final[tuple[tuple[str, str, text.Form], ...]] = (
     ("accuracy", "Accuracy", text.share),
@@ -44,12 +49,6 @@ _METRICS: Final[tuple[tuple[str, str, text.Form], ...]] = (
     ("auc", "Area under the ROC curve", text.number),
     ("brier", "Brier score", text.number),
 )
-_SHOWN: Final = {
-    "accuracy": "Share of rows whose decision equals the observed label.",
-    "true_positive_rate": "Share decided positively among rows labelled positive.",
-    "false_positive_rate": "Share decided positively among rows labelled otherwise.",
-    "auc": "Chance that a row labelled positive scores above one labelled otherwise.",
-}
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class GroupMetric:
 
     group: str | None  #: its name; None for all rows
     n: int  #: labelled rows
-    accuracy: Estimate  #: share of rows whose decision is the observed label
+    accuracy: Estimate  #: share of rows whose decision is the recorded label
     selection_rate: Estimate  #: share decided positively
     true_positive_rate: Estimate  #: share decided positively among rows labelled positive
     false_positive_rate: Estimate  #: share decided positively among rows labelled otherwise
@@ -83,7 +82,7 @@ class GroupMetric:
 
 @dataclass(frozen=True)
 class GroupMetrics:
-    """Metrics per group against the observed label."""
+    """Metrics per group against the recorded label."""
 
     positive: str  #: the class that rates are of, against all others
     level: float  #: of each interval by itself
@@ -168,22 +167,11 @@ def _size(rows: AuditedRows, among: Bools) -> float:
 
 
 @dataclass(frozen=True)
-class RocCurve:
-    """True against false positive rates of one group, None for all rows, over thresholds."""
-
-    group: str | None
-    false_positive_rate: tuple[float, ...]
-    true_positive_rate: tuple[float, ...]
-
-
-@dataclass(frozen=True)
 class ScoreCurves:
-    """How scores relate to the observed label, by group."""
+    """How scores relate to the recorded label, by group."""
 
     positive: str  #: the class
     caption: str  #: what the curves are measured against
-    #: of P(decision); all rows first, then each group with both classes. Thinned.
-    roc: tuple[RocCurve, ...]
     #: of P(decision): it is not meant to match a biased label
     decision_calibration: tuple[CalibrationBin, ...]
     #: of P(D), the label as the model expects it: that one is
@@ -194,34 +182,13 @@ def score_curves(job: Job) -> ScoreCurves:
     """Curves of the labelled rows; calibration of those whose group is known too."""
     rows = job.rows
     if not rows.scored:
-        raise AuditError("decisions were given without scores: give scores (--score) too")
-    roc = tuple(
-        _roc(rows, part, name)
-        for name, part in rows.parts()
-        if len(np.unique(rows.d[part & (rows.d >= 0)] == rows.positive)) == 2
-    )
+        raise AuditError("decisions were given without scores")
     return ScoreCurves(
         positive=rows.positive_class,
         caption=CAPTION + (_SEEN if job.takes_table and rows.same_rows_as_fit else ""),
-        roc=roc,
         decision_calibration=_calibration(rows, rows.scores),
         observed_calibration=_calibration(rows, rows.observed) if rows.observed.size else (),
     )
-
-
-def _roc(rows: AuditedRows, part: Bools, name: str | None) -> RocCurve:
-    from sklearn.metrics import roc_curve
-
-    here = part & (rows.d >= 0)
-    labels, scores = rows.d[here] == rows.positive, rows.scores[here, rows.positive]
-    false, true, _ = roc_curve(labels, scores, sample_weight=rows.each_weight[here])
-    if len(false) > _ROC_POINTS:
-        # Evenly along the curve, so that its bends are kept.
-        length = false + true
-        kept = np.unique(np.searchsorted(length, np.linspace(0, length[-1], _ROC_POINTS)))
-        kept = np.union1d(kept, [0, len(false) - 1])
-        false, true = false[kept], true[kept]
-    return RocCurve(name, tuple(false.tolist()), tuple(true.tolist()))
 
 
 def _calibration(rows: AuditedRows, scores: Floats) -> tuple[CalibrationBin, ...]:
@@ -234,35 +201,13 @@ def _calibration(rows: AuditedRows, scores: Floats) -> tuple[CalibrationBin, ...
     return tuple(map(rows.named, bins))
 
 
-@blocks.section(
-    "group_metrics",
-    "Agreement with the observed label, by group",
-    lambda _, metrics: f"Accuracy {text.share(metrics.groups[0].accuracy.value)} on all rows",
-)
+@blocks.section("group_metrics", "Agreement with the recorded label")
 def show_group_metrics(audit: blocks.Audit, metrics: GroupMetrics) -> Iterator[blocks.Block]:
     """Metrics with intervals, captioned as measured against a label that may be biased."""
     flatters = "The rows are those of the fit, so these numbers are optimistic."
     more = (flatters,) if metrics.on_training_rows else ()
-    yield blocks.Notice(
-        "Read with care: the observed label may be biased.", (metrics.caption, *more)
-    )
-    yield blocks.Side(
-        [_show_metric(audit, metrics, *metric) for metric in _METRICS if metric[0] in _SHOWN]
-    )
+    yield blocks.Paragraph(" ".join((metrics.caption, *more)))
     yield show_metrics(metrics)
-
-
-def _show_metric(
-    audit: blocks.Audit, metrics: GroupMetrics, key: str, title: str, form: text.Form
-) -> blocks.Figure:
-    order = blocks.group_order(audit)
-    rows = []
-    for group in metrics.groups[: _DRAWN + 1]:
-        one: Estimate = getattr(group, key)
-        series = _ALL_SERIES if group.group is None else order[group.group]
-        rows.append(Row(_name(group), one.value, one.interval, series, note=form(one.value)))
-    tick = text.share_tick if form is text.share else text.number_tick
-    return blocks.Figure(title, _SHOWN[key], estimates(rows, tick))
 
 
 def _name(group: GroupMetric) -> str:
@@ -275,7 +220,7 @@ def show_metrics(metrics: GroupMetrics) -> blocks.TableBlock:
         f"In brackets: {text.share(metrics.level, 0)} intervals, each by itself. Positive means "
         f"“{text.short(metrics.positive, 40)}”."
     )
-    caption = "Metrics against the observed label, which may be biased"
+    caption = "Metrics against the recorded label, which may be biased"
     groups = metrics.groups
 
     def cell(group: GroupMetric, key: str, form: text.Form) -> str:
@@ -296,13 +241,11 @@ def show_metrics(metrics: GroupMetrics) -> blocks.TableBlock:
     return blocks.TableBlock(caption, head, cells, words={1}, note=note, folded=True)
 
 
-@blocks.section(
-    "curves", "ROC and calibration, by group", lambda *_: "How scores relate to the labels"
-)
+@blocks.section("curves", "Calibration")
 def show_curves(audit: blocks.Audit, curves: ScoreCurves) -> Iterator[blocks.Block]:
-    """How scores relate to the observed label."""
-    yield blocks.Notice("Measured against the observed label.", (curves.caption,))
-    figures = [_show_roc(audit, curves)] if curves.roc else []
+    """How scores relate to the recorded label."""
+    yield blocks.Paragraph(curves.caption)
+    figures = []
     for points, title, words in (
         (
             curves.decision_calibration,
@@ -320,28 +263,6 @@ def show_curves(audit: blocks.Audit, curves: ScoreCurves) -> Iterator[blocks.Blo
         if points:
             figures.append(_show_calibration(audit, points, title, words))
     yield blocks.Side(figures)
-
-
-def _show_roc(audit: blocks.Audit, scores: ScoreCurves) -> blocks.Figure:
-    by_group = {curve.group: curve for curve in scores.roc}
-    mine = {name: by_group[name] for name in blocks.group_order(audit) if name in by_group}
-    sentence = (
-        "True against false positive rate as the threshold falls. The higher a curve, the better "
-        "the scores order that group's labels."
-    )
-    series, cells = [], []
-    for name, curve in mine.items():
-        series.append(Series(name, curve.false_positive_rate, curve.true_positive_rate))
-        # At false positive rates 0, .1, …, 1: the last point up to each.
-        points = list(zip(curve.false_positive_rate, curve.true_positive_rate, strict=True))
-        tenths = (k / 10 for k in range(11))
-        cells += [(name, t, max(y for x, y in points if x <= t + 1e-12)) for t in tenths]
-    caption = "ROC curve at every tenth of the false positive rate"
-    head = ("Group", "False positive rate", "True positive rate")
-    plane = Plane("false positive rate", "true positive rate")
-    picture = curves(plane, series, diagonal="scores at random")
-    numbers = blocks.TableBlock(caption, head, cells, folded=True)
-    return blocks.Figure("ROC curve", sentence, picture, numbers, "ROC curve by group")
 
 
 def _show_calibration(
@@ -363,3 +284,130 @@ def _show_calibration(
     plane = Plane("mean score", "share labelled positive")
     picture = curves(plane, series, diagonal="score equals share", marked=True)
     return blocks.Figure(title, sentence, picture, numbers)
+
+
+@dataclass(frozen=True)
+class TradeOff:
+    """Agreement with the label against gaps between groups, method by method."""
+
+    audited: str  #: name of the audited model among the methods
+    how: str  #: how each number comes from rows that a method has not seen
+    caption: str  #: what the numbers are measured against
+    n_rows: int  #: what was compared on
+    n_folds: int
+    #: per method the mean over folds of each score, and its ``…_sd``
+    methods: tuple[Mapping[str, Any], ...]
+    failures: Mapping[str, str]  #: method -> why it could not be run
+    filled: tuple[str, ...]  #: methods whose missing cells were filled, because they take none
+
+
+def trade_off(job: Job) -> TradeOff:
+    """Compare on folds of a sample of the rows.
+
+    The training rows of the model are no test of it: it is fitted again on each training part,
+    with its settings. On other rows it is taken as it is; whether some of them are training rows
+    a fingerprint cannot tell, so that is said. No method sees columns that the fit did not have.
+    """
+    model, rows, settings = job.model, job.sample, job.settings
+    if not settings.baselines:
+        raise AuditError("a comparison with other methods was not asked for")
+    if not (rows.d >= 0).any():
+        raise AuditError("no label is known: methods cannot be compared without labels")
+    from sklearn.frozen import FrozenEstimator
+
+    name = type(model).__name__
+    audited = model if rows.same_rows_as_fit else FrozenEstimator(model)
+    methods = {name: audited} | default_baselines(settings.random_state)
+    with warnings.catch_warnings():
+        for kind in (LeakWarning, SameAsLabelWarning):  # the fit warned of them
+            warnings.simplefilter("ignore", kind)
+        comparison = compare(
+            methods,
+            _grouped(rows.as_at_fit(), model.coding_.groups),
+            rows.labels,
+            sensitive_features=rows.sensitive,
+            cv=settings.cv,
+            groups=rows.persons,
+            positive=model.positive_class_,
+            against_fair=False,
+            random_state=settings.random_state,
+            progress=job.within("trade_off"),
+        )
+    return TradeOff(
+        audited=name,
+        how=_how(comparison, job),
+        caption=_COMPARED,
+        n_rows=comparison.n_rows,
+        n_folds=comparison.n_folds,
+        methods=tuple(serialise(method) for method in comparison.means()),
+        failures=comparison.failures,
+        filled=comparison.filled,
+    )
+
+
+def _grouped(table: Any, groups: Groups) -> Any:
+    """A frame whose sensitive columns hold what the model calls their values: bins of numbers too.
+
+    A text file says 37.0 where a group of the model is 30 to 40.
+    """
+    frame = nw.from_native(table, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        return table
+    read, named = read_frame(table), []
+    for column in groups.columns:
+        if column.name in frame.columns:
+            values = read_values(column.name, read.column(column.name), groups.missing_values)
+            names = decode(column, code_values(column, values, warn=False))
+            named.append(series_of(frame, column.name, np.array(names, dtype=object)))
+    return frame.with_columns(*named).to_native()
+
+
+def _how(comparison: Comparison, job: Job) -> str:
+    model, n_all = job.model, job.rows.n_rows
+    name = type(model).__name__
+    sample = "" if comparison.n_rows == n_all else f"a random sample of {comparison.n_rows:,} of "
+    alike = ", which count alike here" if job.sample.weights is not None else ""
+    rows = f"{sample}the {n_all:,} audited rows{alike}, in {comparison.n_folds} folds"
+    if job.rows.same_rows_as_fit:
+        chosen = ""
+        if model.threshold_.values != (model.threshold,):
+            chosen = f" Its threshold there is that of its settings, {model.threshold:g}."
+        return (
+            f"On {rows}: every method, {name} with the settings of the audited model, was fitted "
+            f"again without the rows of a fold and tested on them.{chosen}"
+        )
+    return (
+        f"On {rows}: {name} is the audited model as it is, not fitted again; its numbers are "
+        "for unseen rows only if none of these rows was used in its fit. The other methods were "
+        "fitted to the audited rows outside a fold and tested on it."
+    )
+
+
+@blocks.section("trade_off", "Beside other methods")
+def show_trade_off(_: blocks.Audit, trade_off: TradeOff) -> Iterator[blocks.Block]:
+    """The audited model beside others, on rows that they were not fitted to."""
+    yield blocks.Paragraph(f"{trade_off.how} {trade_off.caption}")
+    head = ["Method", "Accuracy", "F1", "AUC", "Gap of scores, points", "Gap of decisions, points"]
+    keys = ("accuracy", "f1", "auc", "discrimination", "selection_gap")
+    rows = [
+        (m["method"], *(_with_spread(m[key], m[f"{key}_sd"]) for key in keys))
+        for m in trade_off.methods
+    ]
+    caption = (
+        f"Means over {trade_off.n_folds} folds of {text.count(trade_off.n_rows)} rows, all × 100"
+    )
+    note = "± is the standard deviation over folds."
+    if trade_off.filled:
+        names = text.listed(trade_off.filled)
+        note += f" Methods that take no missing values had them filled: {names}."
+    yield blocks.TableBlock(caption, head, rows, note=note)
+    if trade_off.failures:
+        yield blocks.Points(
+            [f"Not compared: {text.name(m)}: {why}" for m, why in trade_off.failures.items()]
+        )
+
+
+def _with_spread(value: float | None, spread: float | None) -> str:
+    if value is None:
+        return text.NOTHING
+    return text.size(value) if spread is None else f"{text.size(value)} ± {text.size(spread)}"

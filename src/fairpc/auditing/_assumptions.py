@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+import numpy as np
+
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
-from fairpc.auditing._drawing import Mark, Row, ranges
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows, taken
-from fairpc.auditing._tested import MOST_SEEDS
+from fairpc.auditing._tested import Tested
 from fairpc.core import AuditError
 from fairpc.evidence import (
     AssumptionTest,
@@ -36,12 +37,8 @@ _FAILS: Final = (
     "independent of the group; the label depends on the features through the fair decision only; "
     "in every group a label is most likely under the fair decision of the same name."
 )
-_TESTED_AGAIN: Final = (
-    f"audit(…, n_seeds={MOST_SEEDS}) tests the same with other classifiers and many ways of "
-    "splitting."
-)
-MOST_COLUMNS: Final = 30
-"""Columns that are tried as strata unasked: about half a second each."""
+MOST_COLUMNS: Final = 6
+"""Columns that are tried as strata: those whose mix explains most of the gap in labels."""
 
 ARGUED: Final = (
     "A stratum must be argued for: that the attribute may rightly matter, and is not itself the "
@@ -164,7 +161,7 @@ def candidates(job: Job) -> Candidates | None:
     if tested.fit is None:
         raise AuditError("the label has more than two classes: columns as strata need two")
     table, names = tested.given[0], tested.rows.features.names
-    tried = {name: table[:, j] for j, name in enumerate(names[:MOST_COLUMNS])}
+    tried = {names[j]: table[:, j] for j in sorted(_by_mix(tested)[:MOST_COLUMNS])}
     comparison = compared(
         tested.fit,
         tried,
@@ -182,6 +179,19 @@ def candidates(job: Job) -> Candidates | None:
         "one and with one mechanism for all strata of a group, "
         f"{listed if comparison.silent else 'none removes the rejection'}.",
     )
+
+
+def _by_mix(tested: Tested) -> list[int]:
+    """Features by how far labels of the groups would differ by its values alone, the most first."""
+    _, labels, groups = tested.given
+    positive, found = labels == tested.rows.positive, []
+    for codes in tested.rows.x[tested.kept].T:
+        values = codes.astype(np.intp) + 1
+        rates = np.bincount(values, positive) / np.maximum(np.bincount(values), 1)
+        expected = np.bincount(groups, rates[values])[np.unique(groups)]
+        sizes = np.bincount(groups)[np.unique(groups)]
+        found.append(float(np.ptp(expected / sizes)))
+    return [int(j) for j in np.argsort(found, kind="stable")[::-1]]
 
 
 def within_test(job: Job, test: StrataTest | TestsByStratum) -> WithinTest:
@@ -208,7 +218,7 @@ def headline(
     test: AssumptionFacts | WithinTest | None, untested: str, outcome: str, assumed: str = ""
 ) -> str:
     """Whether these rows contradict what a model assumes, in a sentence or two of the verdict."""
-    behind = f"the assumptions behind a hidden fair decision{assumed}"
+    behind = f"the assumptions behind a fair decision{assumed}"
     if test is None:
         return f"T{behind[1:]} were not tested on these rows: {untested.rstrip('.')}."
     if test.rejected:
@@ -217,6 +227,11 @@ def headline(
             "under them must not be read as what happened."
         )
     power = f" {test.power}" if isinstance(test, AssumptionFacts) and test.weak else ""
+    if test.p_value < 2 * (1 - test.level):
+        power += (
+            f" They only just pass, below {1 - test.level:.2g} they fail: a narrow range does not "
+            "mean that the answer is known well."
+        )
     return (
         f"These rows do not contradict {behind} (p {test.p_words}); that does not show that they "
         f"hold.{power}"
@@ -265,11 +280,10 @@ def learned_rate(job: Job, test: AssumptionFacts) -> LearnedRate | None:
     p = None
     if outside and job.tested is not None and job.tested.fit is not None:
         p = job.tested.fit.p_value_of(learned)
-    left = f"leaves {text.span((one.lower, one.upper))} possible, with"
     sentence = (
-        f"The fair rate of {one.label!r} is {text.share(learned)} by convention: the test of "
-        f"{'the fit' if test.quoted else 'this audit'} {left} {text.share(test.level, 0)} "
-        "confidence, if the assumptions hold."
+        f"The fair rate{f' of {job.names.said[one.label]}' * (len(test.sets) > 1)} may be anything "
+        f"from {text.span((one.lower, one.upper))}; where one number is needed, the model uses "
+        f"{text.share(learned)}, a convention."
     )
     if outside:
         sentence += _against(p)
@@ -307,7 +321,7 @@ def _range_of_fit(job: Job, test: AssumptionFacts) -> str:
 
 
 def show_test(audit: blocks.Audit, test: AssumptionFacts) -> Iterator[blocks.Block]:
-    """The outcome, what can be done about a rejection, and a picture of each set."""
+    """The outcome, what can be done about a rejection, and each set."""
     outcome = f"p {test.p_words}. {_UNSEEN} {test.power}".rstrip()
     headline = "Not rejected: the data do not contradict the assumptions."
     if test.rejected:
@@ -325,7 +339,7 @@ def show_test(audit: blocks.Audit, test: AssumptionFacts) -> Iterator[blocks.Blo
         f"between two people, more rates are possible. {test.tolerance}".strip()
     )
     if len(test.sets) == 1:
-        yield _bending(test)
+        yield _by_features(test)
     fits = text.listed([f"{name} ({text.counted(n, 'fit')})" for name, n in test.classifiers])
     used = text.counted(test.n_known, "row")
     if test.n_rows < test.n_known:
@@ -337,58 +351,49 @@ def show_test(audit: blocks.Audit, test: AssumptionFacts) -> Iterator[blocks.Blo
     if test.quoted:
         how = (
             f"These are the held-out rates of the fit itself, on {used}: what it printed and what "
-            f"is said here is one number. {_TESTED_AGAIN}"
+            f"is said here is one number."
         )
     yield blocks.Paragraph(how, "note")
 
 
-def _bending(test: AssumptionFacts) -> blocks.TableBlock:
+def _by_features(test: AssumptionFacts) -> blocks.TableBlock:
     """What is left where the label depends on features otherwise than through Df."""
     cells = []
     for altered in test.bending:
         low, high = float(altered.lower), float(altered.upper)  # type: ignore[arg-type]
         bounds = ("none", "none") if low > high else (low, high)
         cells.append((text.number(altered.gamma, 2), *bounds))
-    head = ("Factor", f"Lowest P(Df = {text.short(test.sets[0].label, 40)})", "Highest")
-    return blocks.TableBlock("Possible rates where features bend labels too", head, cells)
+    head = ("Factor", f"Lowest fair rate of {text.short(test.sets[0].label, 40)}", "Highest")
+    return blocks.TableBlock("Possible rates where features alter labels too", head, cells)
 
 
 def _confidence_set(
     audit: blocks.Audit, one: ConfidenceSet, test: AssumptionFacts
-) -> blocks.Figure:
-    order = blocks.group_order(audit)
-    label, bounds = text.short(one.label, 40), (text.share(one.lower), text.share(one.upper))
-    seen = "The bars do not overlap: no single rate fits every group."
-    if not one.empty:
-        seen = (
-            f"The bars overlap from {bounds[0]} to {bounds[1]} (shaded): any rate in there fits "
-            "every group."
-        )
-    if test.rejected and not one.empty:
-        seen = (
-            f"The bars still overlap, from {bounds[0]} to {bounds[1]} (shaded), but only if the "
-            "errors of both groups were as large as this at once: the test of their difference "
-            "rules it out."
-        )
-    explained = (
-        f"Each bar is the range of P(Df = {label}) that one group alone leaves possible, at the "
-        f"{text.share(test.level, 0)} level. {seen}"
-    )
-    rows = []
-    cells: list[tuple[Any, ...]] = []
-    for bar in one.groups:
-        span = (bar.lower, bar.upper)
-        rows.append(Row(bar.group, None, span, order[bar.group], note=text.span(span)))
-        cells.append((bar.group, bar.n, *span))
-    whole = ("none", "none") if one.empty else bounds
-    cells.append(("Overlap of all groups", "", *whole))
-    caption, head = f"Confidence set of P(Df = {label})", ("Group", "Rows", "Lowest", "Highest")
+) -> blocks.TableBlock:
+    """The fair rates that each group leaves possible, and their overlap."""
+    recorded, label = recorded_rates(audit, one.label), text.quoted(one.label)
+    cells: list[tuple[Any, ...]] = [
+        (bar.group, bar.n, recorded.get(bar.group), bar.lower, bar.upper) for bar in one.groups
+    ]
+    whole = ("none", "none") if one.empty else (text.share(one.lower), text.share(one.upper))
+    cells.append(("Overlap of all groups", "", "", *whole))
+    note = f"The range of the fair rate that each group leaves, at {text.share(test.level, 0)}."
     rate = None if audit.mechanism is None else audit.mechanism.rate_of(one.label)
-    marks = () if rate is None else (Mark(rate, f"point {text.share(rate)}"),)
-    overlap = None if one.empty else (one.lower, one.upper)
-    picture = ranges(rows, overlap, marks=marks, axis=f"P(Df = {label})")
-    title = f"Possible rates of {text.quoted(one.label)}"
-    return blocks.Figure(title, explained, picture, blocks.TableBlock(caption, head, cells))
+    if rate is not None:
+        note += f" Point of the model: {text.share(rate)}."
+    if test.rejected and not one.empty:
+        note += (
+            " The ranges still overlap, but only if the errors of both groups were as large as "
+            "this at once: the test of their difference rules it out."
+        )
+    head = ("Group", "Rows", "Recorded", "Lowest", "Highest")
+    return blocks.TableBlock(f"Possible fair rates of {label}", head, cells, note=note)
+
+
+def recorded_rates(audit: blocks.Audit, label: str) -> dict[str, float]:
+    """Share of a class among the recorded labels of each group that has a known one."""
+    found = () if audit.labels is None else audit.labels.disparities
+    return {g.group: g.mean for one in found if one.label == label for g in one.parity.groups}
 
 
 def show_candidates(candidates: Candidates) -> Iterator[blocks.Block]:
@@ -412,10 +417,7 @@ def show_candidates(candidates: Candidates) -> Iterator[blocks.Block]:
         "opposite ways."
     )
     if candidates.n_untried:
-        note += (
-            f" {text.counted(candidates.n_untried, 'further column')} not tried: in Python, "
-            "fairpc.evidence.compare_strata tries any."
-        )
+        note += f" {text.counted(candidates.n_untried, 'further column')} not tried."
     caption, folded = "Each column taken as strata", len(rows) > _LONG
     table = blocks.TableBlock(caption, head, rows, words={3}, note=note, folded=folded)
     yield table.without_empty_remarks()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from html import escape
 from typing import Any, Final, Self
@@ -16,34 +16,22 @@ from typing import Any, Final, Self
 import numpy.typing as npt
 
 from fairpc.auditing import _agreement as agreement
+from fairpc.auditing import _appendix as appendix
 from fairpc.auditing import _assumptions as assumptions
-from fairpc.auditing import _background as background
 from fairpc.auditing import _decidable as decidable
-from fairpc.auditing import _decision_account as account
 from fairpc.auditing import _error_rates as errors
-from fairpc.auditing import _factors as factors
-from fairpc.auditing import _formats as text
 from fairpc.auditing import _gaps as gaps
-from fairpc.auditing import _intervals as intervals
-from fairpc.auditing import _learning as learning
 from fairpc.auditing import _mechanism as mechanism
-from fairpc.auditing import _parity as parity
+from fairpc.auditing import _parity as parities
 from fairpc.auditing import _patterns as patterns
 from fairpc.auditing import _review as reviews
 from fairpc.auditing import _review_plan as plans
-from fairpc.auditing import _strata as strata
+from fairpc.auditing import _strata as within
 from fairpc.auditing import _table_facts as tables
 from fairpc.auditing import _tested as tested
-from fairpc.auditing import _trade_off as trade_off
 from fairpc.auditing import _verdict as verdicts
-from fairpc.auditing._blocks import page, shown
-from fairpc.auditing._decided import (
-    DECISIONS,
-    NO_MODEL,
-    GivenDecisions,
-    given_decisions,
-    is_estimator,
-)
+from fairpc.auditing import _what_if as what_if
+from fairpc.auditing._decided import NO_MODEL, GivenDecisions, given_decisions, is_estimator
 from fairpc.auditing._job import (
     MAX_ROWS,
     MAX_TEST_ROWS,
@@ -54,6 +42,8 @@ from fairpc.auditing._job import (
     ReadTable,
     read_table,
 )
+from fairpc.auditing._page import render
+from fairpc.auditing._rows import GivenNames
 from fairpc.core import (
     AnyPath,
     AuditError,
@@ -61,19 +51,16 @@ from fairpc.core import (
     read_json,
     record,
     serialise,
+    warn_caller,
     write_atomically,
 )
 from fairpc.data import ReadingProgress, is_source
 from fairpc.models import FittedDecisions, Report, Reviewed, check_not_dask
 
 FORMAT: Final = "fairpc audit"
-VERSION: Final = 1
+VERSION: Final = 2
 
 _ABOUT: Final = ("sensitive_features", "sample_weight", "clusters", "fair_labels")
-_CLOSING: Final = ("limits", "provenance")
-"""Sections that end the page; the others come in the order of the record."""
-_NOT_ASKED: Final = (NO_MODEL, factors.NO_FACTORS, reviews.NONE_GIVEN, plans.REVIEWED)
-"""Reasons for which a section is not on the page at all."""
 _LEFT_BEHIND: Final = "the audit was read from a file, which does not hold the circuit"
 
 
@@ -87,24 +74,25 @@ class Audit:
     Attributes:
         verdict: the main findings in words; a rejection of the assumptions comes first.
         review: what reviewed rows say of all; None where none were given.
-        review_plan: what a review would show; None after one.
+        review_plan: how well rates would be known after a review; None after one.
         data: the rows, the groups, what is missing.
-        labels: how far apart the groups are in the observed labels.
+        labels: how far apart the groups are in the recorded labels.
         mechanism: the range of P(D | Df, S) and of altered labels, then the point.
         decidable: what the data can and cannot decide.
         strata: parity within strata of the model, and which columns a rejection hangs on.
         parity: gaps of scores and decisions between groups, under the model and on these rows.
+        group_hidden: decisions of the model where the group may not be used.
         error_rates: rates of decisions by group against the fair decision, as ranges.
         factors: gaps of decisions between people who are alike in legitimate factors.
         patterns: whom naming the group moves most, and why there is nobody else.
-        group_metrics: agreement with the observed label, by group.
-        trade_off: the model beside other methods, out of sample.
-        curves: ROC and calibration, by group.
-        learning: the course of the fit, or how scores of a classifier were turned into Df.
-        circuit: size, properties and a drawing of the circuit.
+        group_metrics: agreement with the recorded label, by group.
+        trade_off: the model beside other methods, out of sample, if asked for.
+        curves: calibration, by group.
+        learning: the fit in words, or how scores of a classifier were turned into Df.
+        circuit: size of the circuit.
         limits: what is assumed, what follows, what does not.
         provenance: hashes, versions, settings, date.
-        what_if: the circuit and the coding as data, to answer questions in a page.
+        what_if: a circuit and its coding as data, to answer questions in a page.
         left_out: section or part -> why it is not there.
     """
 
@@ -115,19 +103,20 @@ class Audit:
     labels: gaps.LabelDisparity | None
     mechanism: mechanism.MechanismFacts | None
     decidable: decidable.Decidable
-    strata: strata.StrataFacts | None
-    parity: parity.ParityFacts | None
+    strata: within.StrataFacts | None
+    parity: parities.ParityFacts | None
+    group_hidden: parities.HiddenGroup | None = field(default=None, kw_only=True)
     error_rates: errors.ErrorFacts | None = field(default=None, kw_only=True)
-    factors: factors.FactorGaps | None = field(default=None, kw_only=True)
+    factors: within.FactorGaps | None = field(default=None, kw_only=True)
     patterns: patterns.PatternFacts | None
     group_metrics: agreement.GroupMetrics | None
-    trade_off: trade_off.TradeOff | None
+    trade_off: agreement.TradeOff | None
     curves: agreement.ScoreCurves | None
-    learning: learning.Learning | learning.ScoreLearningFacts | None
-    circuit: background.CircuitFacts | None
-    limits: background.Caveats
-    provenance: background.AuditProvenance
-    what_if: background.WhatIf | None
+    learning: appendix.Learning | appendix.ScoreLearningFacts | None
+    circuit: appendix.CircuitFacts | None
+    limits: appendix.Caveats
+    provenance: appendix.AuditProvenance
+    what_if: what_if.WhatIf | None
     left_out: Mapping[str, str]
 
     def to_dict(self) -> dict[str, Any]:
@@ -143,14 +132,12 @@ class Audit:
     def from_json(cls, text: str | bytes) -> Self:
         """The audit of :meth:`to_json`, or of ``fairpc audit --json``, every value checked.
 
-        The drawing of the circuit and the questions of the page are left out: they are for the
-        page that is made with the audit. Numbers that are infinite come back as NaN.
+        The questions of the page are left out: they are for the page that is made with the audit.
+        Numbers that are infinite come back as NaN.
         """
         data = read_json(text, FORMAT, VERSION) | {"what_if": None}
         found = record(cls, data)
-        circuit = None if found.circuit is None else replace(found.circuit, svg="")
-        left_out = {"what_if": _LEFT_BEHIND, **found.left_out}
-        return replace(found, circuit=circuit, left_out=left_out)
+        return replace(found, left_out={"what_if": _LEFT_BEHIND, **found.left_out})
 
     def save(self, path: AnyPath) -> None:
         """Write the page, one HTML file that needs nothing else, whole or not at all."""
@@ -166,30 +153,6 @@ class Audit:
             '<iframe sandbox="allow-scripts" style="width:100%;height:40em;border:1px solid #999" '
             f'title="fairpc audit" srcdoc="{escape(render(self), quote=True)}"></iframe>'
         )
-
-
-def render(audit: Audit) -> str:
-    """An audit as one HTML page; equal facts, equal bytes."""
-    data, made = audit.data, audit.provenance
-    what = "Decisions" if made.model == DECISIONS else f"A {made.model} model"
-    return page(
-        title=f"{text.short(data.label, 60)} by {text.listed(data.sensitive)}",
-        subtitle=f"{what} on {text.counted(data.n_rows, 'row')}, audited {made.date[:10]}",
-        version=text.name(made.versions.get("fairpc", "")),
-        sections=[shown(audit, name) for name in _section_names(audit)],
-        closing=audit.verdict.disclaimer,
-    )
-
-
-def _section_names(audit: Audit) -> Iterator[str]:
-    """Sections of the page, in order: what a review showed is first, what one would show late."""
-    closing = ("review_plan", *_CLOSING)
-    opening = ("review",) if audit.review is not None else ()
-    apart = ("left_out", *opening, *closing)
-    names = [each.name for each in fields(Audit) if each.name not in apart]
-    for name in (*opening, *names, *closing):
-        if audit.left_out.get(name) not in _NOT_ASKED:
-            yield name
 
 
 def audit(
@@ -210,12 +173,13 @@ def audit(
     max_test_rows: int | None = MAX_TEST_ROWS,
     n_replicates: int | None = None,
     n_starts: int | None = None,
-    baselines: bool = True,
+    baselines: bool = False,
     max_memory: int | str | None = None,
     reviewed: Reviewed | None = None,
     scores: npt.ArrayLike | None = None,
     positive: Any = None,
     given: str | Sequence[str] = (),
+    names: GivenNames | None = None,
     progress: Report | None = None,
 ) -> Audit:
     """Facts about a fitted model on a table: its training rows, or any others.
@@ -230,7 +194,7 @@ def audit(
         X: table; missing values are allowed. Or a table that is read in batches, however long:
             the path of a Parquet, CSV or Arrow file, a folder, a glob, a polars lazy frame. For a
             LatentDecision its rows are kept in memory.
-        y: observed labels, some or all of which may be missing; then less can be said. The name
+        y: recorded labels, some or all of which may be missing; then less can be said. The name
             of a column where X is read in batches, as is then ``sample_weight``.
         sensitive_features: groups given apart, as at fit.
         sample_weight: how many people a row stands for.
@@ -239,20 +203,18 @@ def audit(
         level: of the intervals.
         random_state: of samples, folds, refits and the splits of the test.
         n_seeds: ways of splitting in the test of the assumptions; None: the held-out rates that
-            the fit kept, if these are its rows and ``clusters`` is not given; else 11, or down to 3
+            the fit kept, if these are its rows and ``clusters`` is not given; else 11, or down to 1
             where many rows differ, or groups are many.
         classifier: what ranks the rows in that test: "best", the better of two on inner folds, as
             ``test_assumptions`` does by itself; or one of them, "logistic", which takes less
             than half of the time, or "boosting".
-        cv: folds of the trade-off.
-        max_rows: where more rows than this differ in X, random starts and the trade-off use a
-            random sample of this size, and say so; None for all rows.
+        cv: folds of that comparison.
+        max_rows: where more rows than this differ in X, the comparison with other methods uses a
+            random sample of this size, and says so; None for all rows.
         max_test_rows: the same for the test of the assumptions.
-        n_replicates: bootstrap draws for intervals of a mechanism that EM learned, on training rows
-            alone; None: 50 to 200 where that is quick; 0 for none. Never of forest circuits and of
-            a LatentDecision, whose mechanism is a point of a set: that has ranges.
-        n_starts: random starts; None: up to 10 where that is quick; 0 for none.
-        baselines: whether to fit other methods for the trade-off.
+        n_replicates: without effect; ``fairpc.bootstrap_mechanism`` draws intervals.
+        n_starts: without effect; ``fairpc.stability`` fits from random starts.
+        baselines: whether to fit other methods to compare with, which takes most of the time.
         max_memory: bytes, or text like "4GB": where the distinct rows of a streamed table, or for a
             LatentDecision its rows, take more, a random sample of them is audited, which is said.
             Half of the machine's memory by default; give what the fit was given to have its rows
@@ -263,6 +225,9 @@ def audit(
         positive: beside decisions, the favourable class; the last of ``y`` if None.
         given: beside decisions, columns of X that may rightly matter: gaps are also shown between
             people who are alike in them. A model of ours has its own.
+        names: what classes and groups are called in the report, by column and value:
+            ``{"deny": {"yes": "refused", "no": "approved"}, "sex": {"F": "women"}}``. A text, or
+            the value "", names the column itself: ``{"deny": "Loan decisions"}``.
         progress: called with a :class:`fairpc.refits.Progress` before each step.
     """
     options = locals()  # first, while it holds the arguments alone
@@ -271,6 +236,12 @@ def audit(
     )
     if reviewed is not None and is_source(X):
         raise AuditError("reviewed rows are known by their place: give the table in memory")
+    if n_replicates or n_starts:
+        warn_caller(
+            "n_replicates and n_starts of audit have no effect: fairpc.bootstrap_mechanism and "
+            "fairpc.stability fit a model again",
+            FutureWarning,
+        )
     of_decisions = {name: options[name] for name in ("scores", "positive", "given")}
     if _are_decisions(model):
         about = {name: options[name] for name in ("sensitive_features", "sample_weight")}
@@ -279,7 +250,7 @@ def audit(
         pass  # they hold what goes with them
     elif named := [n for n, v in of_decisions.items() if v is not None and (n != "given" or v)]:
         raise AuditError(f"{named[0]} goes with decisions, and a model of fairpc has its own")
-    job = Job(model, settings, progress, STEP_WORDS, reviewed)
+    job = Job(model, settings, progress, STEP_WORDS, reviewed, names)
     _run(job, X, y, **{name: options[name] for name in _ABOUT})
     job.report_step(_LAST)
     found = job.results | {name: compute(job) for name, compute in AT_ONCE.items()}
@@ -298,7 +269,7 @@ def group_gaps(
     random_state: int = 0,
     max_memory: int | str | None = None,
     progress: Report | None = None,
-) -> parity.ParityFacts:
+) -> parities.ParityFacts:
     """The gaps between groups that an audit finds in a table, in a fraction of its time.
 
     The arguments are those of :func:`audit`. An AuditError says why groups cannot be compared.
@@ -310,7 +281,7 @@ def group_gaps(
     _run(job, X, y, **about, clusters=clusters)
     if job.results["parity"] is None:
         raise AuditError(job.left_out["parity"])
-    facts: parity.ParityFacts = job.results["parity"]
+    facts: parities.ParityFacts = job.results["parity"]
     return facts
 
 
@@ -327,7 +298,7 @@ def _run(job: Job, X: Any, y: Any, **about: Any) -> None:
                 done = f"{now.done / now.total:.0%} of {now.total / 1e6:,.0f} MB"
             job.report_step(_FIRST, f": {now.stage}, {done}")
 
-        return read_table(job.subject, X, y, job.settings, watch=watch, **about)
+        return read_table(job.subject, X, y, job.settings, watch=watch, **about).called(job.names)
 
     job.run(AuditStep(_FIRST, STEP_WORDS[_FIRST], read, needed=True, of_model=False))
     with warnings.catch_warnings():
@@ -365,23 +336,22 @@ STEPS: Final = (
     AuditStep("decidable.test", "test of the assumptions", tested.assumption_test, of_model=False),
     AuditStep("strata.test", "test within strata", tested.test_within_strata),
     AuditStep("mechanism", "mechanism", mechanism.mechanism_facts),
-    AuditStep("mechanism.intervals", "intervals of the mechanism", intervals.with_intervals),
     AuditStep("decidable.identified", "what the labels leave possible", decidable.identified_facts),
-    AuditStep("decidable.stability", "fits from random starts", learning.spread_over_starts),
-    AuditStep("strata.gaps", "gaps within strata", strata.gap_parts),
+    AuditStep("strata.gaps", "gaps within strata", within.gap_parts),
     AuditStep("strata.candidates", "columns as strata", assumptions.candidates),
-    AuditStep("strata", "strata", strata.strata_facts),
-    AuditStep("parity", "gaps in scores and decisions", parity.parity_facts, of_model=False),
+    AuditStep("strata", "strata", within.strata_facts),
+    AuditStep("parity", "gaps in scores and decisions", parities.parity_facts, of_model=False),
+    AuditStep("group_hidden", "decisions without the group", parities.hidden_group),
     AuditStep("error_rates", "error rates", errors.error_facts, of_model=False),
     AuditStep("review", "what the review showed", reviews.review_facts, of_model=False),
     AuditStep("review_plan", "what a review would show", plans.review_plan, of_model=False),
-    AuditStep("factors", "gaps within factors", factors.factor_gaps, of_model=False),
-    AuditStep("patterns", "who is hit", patterns.pattern_facts),
+    AuditStep("factors", "gaps within factors", within.factor_gaps, of_model=False),
+    AuditStep("patterns", "affected subgroups", patterns.pattern_facts),
     AuditStep("group_metrics", "agreement with labels", agreement.group_metrics, of_model=False),
-    AuditStep("trade_off", "other methods", trade_off.trade_off),
-    AuditStep("curves", "curves of the scores", agreement.score_curves, of_model=False),
-    AuditStep("circuit", "drawing of the circuit", background.circuit_facts),
-    AuditStep("what_if", "form of the page", background.what_if),
+    AuditStep("trade_off", "other methods", agreement.trade_off),
+    AuditStep("curves", "calibration", agreement.score_curves, of_model=False),
+    AuditStep("circuit", "size of the circuit", appendix.circuit_facts),
+    AuditStep("what_if", "form of the page", what_if.what_if),
 )
 """What takes time or may have no answer, in order."""
 
@@ -393,12 +363,11 @@ STEP_WORDS: Final = {
 }
 
 AT_ONCE: Final[Mapping[str, Callable[[Job], Any]]] = {
-    "mechanism": lambda job: job.results.get("mechanism.intervals") or job.results["mechanism"],
     "decidable": decidable.decidable_facts,
-    "verdict": lambda job: (account.decision_verdict if job.decisions else verdicts.verdict)(job),
-    "learning": lambda job: None if job.decisions else learning.learning(job),
-    "limits": lambda job: account.decision_limits() if job.decisions else background.limits(job),
-    "provenance": background.provenance,
+    "verdict": verdicts.verdict,
+    "learning": lambda job: None if job.decisions else appendix.learning(job),
+    "limits": lambda job: verdicts.decision_limits() if job.decisions else appendix.limits(job),
+    "provenance": appendix.provenance,
     "left_out": lambda job: job.left_out | ({"learning": NO_MODEL} if job.decisions else {}),
 }
 """What is there at once when the steps are done: each has an answer for every model."""

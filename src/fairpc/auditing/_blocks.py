@@ -1,4 +1,4 @@
-"""Pages and documents: sections of paragraphs, tables and pictures, written as HTML or Markdown.
+"""Pages and documents: sections of paragraphs, tables and pictures, as HTML or Markdown.
 
 A section module says with :func:`section` which function shows the facts of that name. A file of
 HTML has a policy of its own; Markdown says the same; no name from data can be markup.
@@ -66,6 +66,14 @@ class Points(Block):
     """A list of sentences."""
 
     items: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Finding(Block):
+    """The one sentence that a reader repeats."""
+
+    text: str
+    alert: bool = False  #: whether it forbids to believe what follows
 
 
 @dataclass(frozen=True)
@@ -151,21 +159,6 @@ class Side(Block):
 
 
 @dataclass(frozen=True)
-class Drawing(Block):
-    """A wide drawing that scrolls."""
-
-    name: str
-    svg: Markup
-
-
-@dataclass(frozen=True)
-class Lines(Block):
-    """Lines of text whose columns line up."""
-
-    text: str
-
-
-@dataclass(frozen=True)
 class Form(Block):
     """The questions that the page itself answers."""
 
@@ -197,42 +190,46 @@ class Entries(Block):
 
 @dataclass(frozen=True)
 class Section:
-    """One part of a page or a document."""
+    """One part of a chapter of the page, or of a document."""
 
     key: str
     title: str
-    gist: str  #: what one sees of it while it is folded, besides the title
     blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """What the page shows folded: a title, what is in there in a few words, and its parts."""
+
+    key: str
+    title: str
+    gist: str
+    parts: tuple[Section, ...]
 
 
 F = TypeVar("F")
 Show = Callable[["Audit", F], Iterable[Block]]
-Gist = Callable[["Audit", Any], str]
 
-SHOWN: Final[dict[str, tuple[str, Gist, Show[Any]]]] = {}
-"""Section of an audit -> its title, its gist, and what shows it."""
+SHOWN: Final[dict[str, tuple[str, Show[Any]]]] = {}
+"""Section of an audit -> its title, and what shows it."""
 
 
-def section(name: str, title: str, gist: Gist) -> Callable[[Show[F]], Show[F]]:
-    """Say that a function shows the section ``name`` of an audit, which it is given, if any.
-
-    ``gist`` says in a few words what is in there.
-    """
+def section(name: str, title: str) -> Callable[[Show[F]], Show[F]]:
+    """Say that a function shows the section ``name`` of an audit, which it is given, if any."""
 
     def register(show: Show[F]) -> Show[F]:
-        SHOWN[name] = title, gist, show
+        SHOWN[name] = title, show
         return show
 
     return register
 
 
 def shown(audit: Audit, name: str) -> Section:
-    """A section of the page; where the audit has no facts for it, it says why."""
-    title, gist, show = SHOWN[name]
+    """A section; where the audit has no facts for it, it says why."""
+    title, show = SHOWN[name]
     facts = getattr(audit, name)
-    if facts is None:
-        return Section(name, title, "Not in this report", (absent(audit, name),))
-    return Section(name, title, gist(audit, facts), tuple(show(audit, facts)))
+    blocks = (absent(audit, name),) if facts is None else tuple(show(audit, facts))
+    return Section(name, title, blocks)
 
 
 def printed(blocks: Iterable[Block]) -> Iterator[Block]:
@@ -244,7 +241,7 @@ def printed(blocks: Iterable[Block]) -> Iterator[Block]:
             yield from printed(block.figures)
         elif isinstance(block, Figure):
             yield from printed([] if block.table is None else [block.table])
-        elif not isinstance(block, KeyNumbers | Drawing | Form):
+        elif not isinstance(block, KeyNumbers | Form):
             yield block
 
 
@@ -263,9 +260,10 @@ def group_order(audit: Audit) -> dict[str, int]:
     return {group.name: i for i, group in enumerate(audit.data.groups)}
 
 
-def page(title: str, subtitle: str, version: str, sections: Sequence[Section], closing: str) -> str:
+def page(title: str, subtitle: str, version: str, chapters: Sequence[Chapter], closing: str) -> str:
     """A report as one HTML file that asks for nothing; equal facts, equal bytes."""
-    forms = [b for section in sections for b in section.blocks if isinstance(b, Form)]
+    blocks = (b for chapter in chapters for part in chapter.parts for b in part.blocks)
+    forms = [block for block in blocks if isinstance(block, Form)]
     scripts = [static("page.js")]
     if forms:
         scripts += [static("engine.js"), static("what_if.js")]
@@ -276,7 +274,7 @@ def page(title: str, subtitle: str, version: str, sections: Sequence[Section], c
         title=title,
         subtitle=subtitle,
         version=version,
-        sections=sections,
+        chapters=chapters,
         closing=closing,
         data=embedded(forms[0].data) if forms else None,
     )
@@ -328,12 +326,12 @@ def _environment() -> Environment:
 
 @dataclass(frozen=True)
 class Document:
-    """A paper that somebody has to file."""
+    """A document that somebody has to file."""
 
-    kind: str  #: what such a paper is called
+    kind: str  #: what such a document is called
     title: str
     subtitle: str
-    disclaimer: str  #: what holds for every such paper
+    disclaimer: str  #: what holds for every such document
     is_not: tuple[str, ...]  #: what it is not, a sentence each
     sections: tuple[Section, ...]
     version: str  #: of fairpc

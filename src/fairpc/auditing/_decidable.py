@@ -1,4 +1,4 @@
-"""What the data can and cannot decide: test, confidence set, identified set, random starts."""
+"""What the data can and cannot decide: the test, its set, the identified set."""
 
 from __future__ import annotations
 
@@ -15,14 +15,10 @@ from fairpc.auditing._assumptions import (
     AssumptionFacts,
     LearnedRate,
     assumption_facts,
-    headline,
     learned_rate,
     show_test,
 )
-from fairpc.auditing._drawing import Plane, Series, curves
 from fairpc.auditing._job import Job
-from fairpc.auditing._learning import show_stability
-from fairpc.auditing._rows import AuditedRows
 from fairpc.auditing._strata import show_own_test
 from fairpc.core import AuditError, Bools, Floats, Record
 from fairpc.evidence import (
@@ -36,23 +32,9 @@ from fairpc.evidence import (
     TestsByStratum,
     identified_set,
 )
-from fairpc.models import CircuitClassifier, Stability
+from fairpc.models import CircuitClassifier
 
-N_BANDS: Final = 10
 AnySet = IdentifiedSet | IdentifiedWithin | IdentifiedByStratum
-
-
-@dataclass(frozen=True)
-class ScoreBand:
-    """Rows of one group with scores in one tenth: between what bounds their scores may lie."""
-
-    group: str
-    low: float  #: start of the tenth, of the model's own score
-    high: float  #: its end
-    n: int  #: rows
-    score: float  #: mean of the model's score
-    lower: float  #: mean lower bound over the identified set
-    upper: float  #: mean upper bound
 
 
 @dataclass(frozen=True)
@@ -79,8 +61,6 @@ class IdentifiedFacts(Record):
     #: strata that have their own mechanisms per stratum and group
     groups: tuple[Mapping[str, Any], ...]
     strata: tuple[StratumRange, ...]  #: of a model with strata
-    #: bounds of a person's score, by group and tenth of the model's score
-    bands: tuple[ScoreBand, ...]
     mean_width: float | None  #: mean over rows of upper − lower bound; None where the set is empty
     always: float | None  #: share of rows whose score is above the threshold, whatever is true
     never: float | None  #: share of rows whose score is below it, whatever is true
@@ -104,7 +84,7 @@ class IdentifiedFacts(Record):
         if self.strata:
             wide = [r.possible[1] - r.possible[0] for r in self.strata if r.possible is not None]
             return (
-                f"If the assumptions hold, {self._known}, the share of hidden decisions "
+                f"If the assumptions hold, {self._known}, the share of fair decisions "
                 f"{self.positive!r} in a stratum may vary over up to {text.gap(max(wide))}: a "
                 f"person's score then ranges over {width} on average, and for {depends} of the "
                 "rows the decision depends on it."
@@ -127,7 +107,7 @@ class IdentifiedFacts(Record):
     def _nothing(self) -> str:
         if self.strata:
             return (
-                f"No share of hidden decisions {self.positive!r} within strata fits every group, "
+                f"No share of fair decisions {self.positive!r} within strata fits every group, "
                 f"{self._known}."
             )
         low = max(self.groups, key=lambda g: g["lower"])
@@ -154,9 +134,6 @@ class Decidable:
     learned: LearnedRate | None
     #: the identified set; None for models without Df
     identified: IdentifiedFacts | None
-    #: spread over random starts and half tables; None where it was left out
-    stability: Stability | None
-    stability_rows: int  #: rows that it is of: a sample of a large table
 
     @property
     def possible(self) -> str:
@@ -168,20 +145,6 @@ class Decidable:
             )
         return "Possible: every value that fits the same P(D | X, S), without sampling error."
 
-    @property
-    def headline(self) -> str:
-        """Whether these rows contradict the assumptions, in a sentence of the verdict."""
-        test = self.test
-        limit = 0.0 if test is None else 1 - test.level
-        if test is not None and not test.rejected and test.p_value < 2 * limit:
-            return (
-                "The assumptions behind a hidden fair decision only just pass on these rows "
-                f"(p {test.p_words}; below {limit:.2g} they fail). That does not show that they "
-                "hold, and the narrow range that is left does not mean that the answer is known "
-                "well."
-            )
-        return headline(test, self.untested, "" if test is None else test.clash)
-
 
 def identified_facts(job: Job) -> IdentifiedFacts:
     """The identified set: by the bounds of the fit, if it has some without strata.
@@ -191,7 +154,7 @@ def identified_facts(job: Job) -> IdentifiedFacts:
     """
     model, rows = job.model, job.rows
     if not model._latent:
-        raise AuditError(f"{type(model).__name__} has no hidden decision to be identified")
+        raise AuditError(f"{type(model).__name__} has no latent fair decision to be identified")
     if len(rows.classes) > 2:
         raise AuditError(
             "the label has more than two classes: the closed form of the set needs two; see the "
@@ -213,9 +176,11 @@ def _by_fit(job: Job, bounds: StratumBounds) -> IdentifiedFacts:
     model, rows, rejected = job.model, job.rows, bounds.rejected(LEVEL)
     low, high = bounds.point_set()
     table = []
+    shown = dict(zip(job.coding.group_names, rows.groups, strict=True))
     for own in bounds.ranges():
-        names = ("group", "n", "rate", "lower", "upper")
-        row: dict[str, Any] = {name: getattr(own, name) for name in names}
+        names = ("n", "rate", "lower", "upper")
+        row: dict[str, Any] = {"group": shown.get(own.group, own.group)}
+        row |= {name: getattr(own, name) for name in names}
         start, stop = max(low - bounds.delta, own.lower), min(high + bounds.delta, own.upper)
         at = [own.mechanism(pi) for pi in own.corners(start, stop)]
         for name in ("b0", "b1"):
@@ -285,13 +250,13 @@ def _by_stratum(
 
 
 def _room(job: Job, lower: Floats, upper: Floats, kept: Bools) -> tuple[Any, ...]:
-    """How far scores and decisions are open: bands, mean width, shares decided always, never, open.
+    """How far scores and decisions are open: mean width, shares decided always, never, open.
 
     From the bounds of the scores of the entries that are kept, NaN where nothing is possible.
     """
     rows, known = job.rows, np.isfinite(lower)
     if not known.any():
-        return (), None, None, None, None
+        return None, None, None, None
     kept = kept.copy()
     kept[kept] = known
     lower, upper, counts = lower[known], upper[known], rows.each_count[kept]
@@ -300,23 +265,7 @@ def _room(job: Job, lower: Floats, upper: Floats, kept: Bools) -> tuple[Any, ...
         float(np.average(part, weights=counts)) for part in (lower > threshold, upper <= threshold)
     )
     width = float(np.average(upper - lower, weights=counts))
-    return _bands(rows, lower, upper, kept), width, always, never, 1 - always - never
-
-
-def _bands(rows: AuditedRows, lower: Floats, upper: Floats, kept: Bools) -> tuple[ScoreBand, ...]:
-    own, groups, counts = rows.scores[kept, rows.positive], rows.s[kept], rows.each_count[kept]
-    place = np.minimum((own * N_BANDS).astype(np.intp), N_BANDS - 1)
-    result = []
-    for g in np.unique(groups).tolist():
-        for band in np.unique(place[groups == g]).tolist():
-            here = (groups == g) & (place == band)
-            name, n = rows.groups[g], int(counts[here].sum())
-            means = (
-                float(np.average(values[here], weights=counts[here]))
-                for values in (own, lower, upper)
-            )
-            result.append(ScoreBand(name, band / N_BANDS, (band + 1) / N_BANDS, n, *means))
-    return tuple(result)
+    return width, always, never, 1 - always - never
 
 
 def decidable_facts(job: Job) -> Decidable:
@@ -330,8 +279,6 @@ def decidable_facts(job: Job) -> Decidable:
         rejected=None if job.own_test is None else job.own_test.rejected,
         learned=None if test is None else learned_rate(job, test),
         identified=job.results["decidable.identified"],
-        stability=job.results["decidable.stability"],
-        stability_rows=job.sample.n_rows,
     )
 
 
@@ -341,24 +288,9 @@ _NOT_ASSUMED: Final = (
 )
 
 
-def _gist(_: blocks.Audit, decidable: Decidable) -> str:
-    word = {True: "contradicted", False: "not contradicted", None: "not tested"}[decidable.rejected]
-    learned = decidable.learned
-    left = ""
-    if learned is not None:
-        left = f"; P(Df = {text.short(learned.label, 20)}) from {text.share(learned.lower)} to "
-        left += text.share(learned.upper)
-    return f"Assumptions {word}{left}"
-
-
-@blocks.section("decidable", "What the data can and cannot decide", _gist)
+@blocks.section("decidable", "Do the data contradict the assumptions?")
 def show_decidable(audit: blocks.Audit, decidable: Decidable) -> Iterator[blocks.Block]:
     """How much of the account rests on data, and how much on assumptions."""
-    yield blocks.Paragraph(
-        "Nobody sees a hidden decision. These are the limits of what the data can say about it.",
-        "lead",
-    )
-    yield blocks.Heading("Do the data contradict the assumptions?")
     own = None if audit.strata is None else audit.strata.own
     if own is not None:
         yield show_own_test(own)
@@ -368,24 +300,16 @@ def show_decidable(audit: blocks.Audit, decidable: Decidable) -> Iterator[blocks
         yield from show_test(audit, decidable.test)
     if not audit.data.fitted:
         yield blocks.Paragraph(_NOT_ASSUMED, "note")
-        return  # What follows is about the Df of a model.
-    tested = decidable.identified is not None and decidable.identified.level is not None
-    yield blocks.Heading("What stays open" + ("" if tested else " at any number of rows"))
-    if decidable.identified is None:
-        yield blocks.absent(audit, "decidable.identified")
-    else:
+    elif decidable.identified is not None:
+        tested = decidable.identified.level is not None
+        yield blocks.Heading("What stays open" + ("" if tested else " at any number of rows"))
         yield from _show_identified(audit, decidable.identified)
-    yield blocks.Heading("Spread over random starts")
-    if decidable.stability is None:
-        yield blocks.absent(audit, "decidable.stability")
-    else:
-        yield from show_stability(audit, decidable.stability)
 
 
 def _show_identified(audit: blocks.Audit, facts: IdentifiedFacts) -> Iterator[blocks.Block]:
     after_all = f" {_after_all(audit.decidable)}" if facts.empty and not facts.strata else ""
     yield blocks.Paragraph(facts.sentence + after_all)
-    if facts.bands:
+    if facts.mean_width is not None:
         yield blocks.KeyNumbers(
             [
                 ("Mean width of the bounds of a score, points", text.size(facts.mean_width)),
@@ -394,18 +318,8 @@ def _show_identified(audit: blocks.Audit, facts: IdentifiedFacts) -> Iterator[bl
                 ("Depends on what is true", text.share(facts.open)),
             ]
         )
-        yield _show_bands(facts, blocks.group_order(audit))
     if any("stratum" in group for group in facts.groups):
-        yield blocks.Paragraph(
-            "What is possible in each stratum is in the section on strata.", "note"
-        )
-    elif (table := _ranges(audit, facts)) is not None:
-        yield table
-    else:
-        yield blocks.Paragraph(
-            "What is possible of the mechanism is in the section on it, sampling error included.",
-            "note",
-        )
+        yield blocks.Paragraph("What is possible in each stratum is in the part on strata.", "note")
 
 
 def _after_all(decidable: Decidable) -> str:
@@ -421,77 +335,3 @@ def _after_all(decidable: Decidable) -> str:
         f"{text.share(one.lower)} to {text.share(one.upper)}. So no ranges of the mechanism are "
         "given here, and none of a person's score."
     )
-
-
-def _show_bands(facts: IdentifiedFacts, order: dict[str, int]) -> blocks.Figure:
-    series = []
-    for group in order:
-        mine = [band for band in facts.bands if band.group == group]
-        scores = [band.score for band in mine]
-        series.append(Series(group, scores, scores, [(band.lower, band.upper) for band in mine]))
-    explained = (
-        "Each mark is a tenth of the model's scores. The line at the same place runs from the "
-        "lowest to the highest score that fits the data equally well; a mark off its line is a "
-        "score that the data exclude, if the assumptions hold."
-    )
-    cells = [
-        (
-            band.group,
-            f"{text.share(band.low, 0)} to {text.share(band.high, 0)}",
-            *(band.n, band.score, band.lower, band.upper),
-        )
-        for band in facts.bands
-    ]
-    head = ("Group", "Model's score", "Rows", "Mean score", "Lowest", "Highest")
-    caption = "Bounds of a person's score, by tenth of the model's score"
-    numbers = blocks.TableBlock(caption, head, cells, words={1}, folded=True)
-    plane = Plane("score of the model", "possible scores")
-    picture = curves(plane, series, marked=True, joined=False)
-    title, alone = "How far a person's score can vary", "Bounds of a person's score"
-    return blocks.Figure(title, explained, picture, numbers, alone)
-
-
-def _ranges(audit: blocks.Audit, facts: IdentifiedFacts) -> blocks.TableBlock | None:
-    """What each group leaves possible, beside the point of the model.
-
-    None where the section on the mechanism has the ranges, sampling error included.
-    """
-    if audit.mechanism is not None and audit.mechanism.range_level is not None:
-        return None
-    label = text.short(facts.positive, 30)
-    learned = _learned(audit, facts.positive)
-    rate = None if audit.mechanism is None else audit.mechanism.rate_of(facts.positive)
-    rows: list[tuple[Any, ...]] = []
-    for group in facts.groups:
-        name = text.short(group["group"])
-        if not facts.strata:
-            rows.append((name, f"P(Df = {label}), from this group alone", _span(group, ""), rate))
-        if facts.empty and not facts.strata:
-            continue  # No value of the mechanism is possible at the estimates themselves.
-        for key, given in (("b0", "Df otherwise"), ("b1", f"Df = {label}")):
-            quantity = f"P(D = {label} given {given})"
-            own = learned.get((group["group"], key), text.NOTHING)
-            rows.append((name, quantity, _span(group, f"{key}_"), own))
-    head = ("Group", "Quantity", "Possible", "Point")
-    note = (
-        f"{audit.decidable.possible} Point: the model's value, with its bootstrap interval where "
-        "there is one."
-    )
-    return blocks.TableBlock("Identified set of the mechanism", head, rows, words={1}, note=note)
-
-
-def _span(group: Mapping[str, Any], key: str) -> str:
-    low, high = group[f"{key}lower"], group[f"{key}upper"]
-    return text.span((low, high)) if -math.inf < low <= high < math.inf else "none"
-
-
-def _learned(audit: blocks.Audit, positive: str) -> dict[tuple[str, str], str]:
-    found = audit.mechanism
-    if found is None or len(found.classes) != 2:
-        return {}
-    result = {}
-    for cell in found.cells:
-        if cell.label == positive:
-            name = "b1" if cell.decision == positive else "b0"
-            result[cell.group, name] = text.bracketed(cell.probability, cell.interval)
-    return result

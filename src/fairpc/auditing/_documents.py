@@ -23,8 +23,8 @@ from fairpc.auditing import _formats as text
 from fairpc.auditing import _parity as parity
 from fairpc.auditing import _table_facts as tables
 from fairpc.auditing._agreement import show_metrics
+from fairpc.auditing._appendix import show_limits
 from fairpc.auditing._audit import Audit
-from fairpc.auditing._background import show_limits
 from fairpc.auditing._blocks import (
     Blank,
     Block,
@@ -40,7 +40,7 @@ from fairpc.auditing._blocks import (
     shown,
     static,
 )
-from fairpc.auditing._categories import show_categories
+from fairpc.auditing._gaps import show_categories
 from fairpc.core import AnyPath, FileFormatError, read_whole
 
 MAX_BYTES: Final = 1 << 20
@@ -174,7 +174,7 @@ def _entries(data: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
 
 
 def document(audit: Audit, kind: str, title: str, subtitle: str, **made: Any) -> Document:
-    """A paper with facts of an audit; ``made`` are its sections, and what it is not."""
+    """A document with facts of an audit; ``made`` are its sections, and what it is not."""
     version = text.name(audit.provenance.versions.get("fairpc", ""))
     said = audit.verdict.disclaimer
     return Document(kind, text.short(title, 80), subtitle, said, version=version, **made)
@@ -182,7 +182,7 @@ def document(audit: Audit, kind: str, title: str, subtitle: str, **made: Any) ->
 
 def section(key: str, title: str, blocks: Iterable[Block]) -> Section:
     """A section of a document."""
-    return Section(key, title, "", tuple(printed(blocks)))
+    return Section(key, title, tuple(printed(blocks)))
 
 
 def model_card(audit: Audit, answers: Answers | None = None) -> Document:
@@ -241,8 +241,8 @@ def _metrics(audit: Audit) -> Iterator[Block]:
     yield Points(
         [
             "Selection rates and mean scores by group, their differences and ratios.",
-            "Agreement with the observed label by group, which may itself be biased.",
-            "A test of the assumptions behind a hidden decision, and what the labels leave open.",
+            "Agreement with the recorded label by group, which may itself be biased.",
+            "A test of the assumptions behind a fair decision, and what the labels leave open.",
         ]
     )
     level = audit.provenance.audit_settings.get("level")
@@ -289,12 +289,12 @@ def _training(audit: Audit, known: Answers) -> Iterator[Block]:
 
 def _results(audit: Audit) -> Iterator[Block]:
     yield from _findings(audit)
-    yield Heading("Observed labels")
+    yield Heading("Recorded labels")
     yield from shown(audit, "labels").blocks
     several = len(audit.data.sensitive) > 1
     yield Heading("Decisions" + (": intersectional results" if several else ""))
     yield from _decisions(audit)
-    yield Heading("Agreement with the observed label")
+    yield Heading("Agreement with the recorded label")
     yield from _agreement(audit)
 
 
@@ -432,10 +432,10 @@ def _governance(audit: Audit, known: Answers) -> Iterator[Block]:
 
 def _limits(audit: Audit, known: Answers) -> Iterator[Block]:
     yield Heading("Performance for persons and groups")
-    yield Paragraph("See point 2(g) above: agreement with the observed label by group.")
+    yield Paragraph("See point 2(g) above: agreement with the recorded label by group.")
     found = audit.decidable.identified
     if found is not None and not found.empty:
-        yield Heading("What the data leave open")
+        yield Heading("The identified set")
         yield Paragraph(found.sentence)
     yield from known.under("Foreseeable unintended outcomes", "eu.unintended")
     yield Heading("Input data")

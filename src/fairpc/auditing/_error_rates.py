@@ -79,18 +79,6 @@ class ErrorFacts(Record):
             odds = "Equalised odds nearly hold, too."
         return f"{self.rates.doubt} {first} {tpr}".lstrip(), f"{odds} {fpr}"
 
-    @property
-    def key_numbers(self) -> list[tuple[str, str]]:
-        """The ranges of the differences between two groups; none where there are more."""
-        if len(self.rates.differences) > 1:
-            return []
-        (pair,) = self.rates.differences
-        of = f"{text.short(pair.last, 20)} {text.MINUS} {text.short(pair.first, 20)}"
-        return [
-            (f"{_RATES[rate][0]}, {of}, points", text.span(_limits(pair, rate), text.points))
-            for rate in ("tpr", "fpr")
-        ]
-
     def _said(self, kind: int) -> tuple[str, bool]:
         """The sentence of the pair that is farthest apart for sure, and whether one is."""
         rate = ("tpr", "fpr")[kind]
@@ -109,8 +97,8 @@ def error_facts(job: Job) -> ErrorFacts:
     rows, tested = job.drawn, job.tested
     if rows.same_rows_as_fit:
         raise AuditError(
-            "these are the rows that the model was fitted to, and error rates against the fair "
-            "decision need decisions that did not look at these labels: audit other rows"
+            "how often decisions err against the fair decision can be said only of rows that the "
+            "model was not fitted to: audit others, and this part shows it"
         )
     if len(rows.classes) > 2:
         raise AuditError("the label has more than two classes: error rates need two")
@@ -140,12 +128,7 @@ def error_facts(job: Job) -> ErrorFacts:
     return ErrorFacts(rows.named(found), int(kept.sum()))
 
 
-def _gist(_: blocks.Audit, facts: ErrorFacts) -> str:
-    first, odds = (said.partition(".")[0] for said in facts.conclusions)
-    return f"{first}; {odds[0].lower()}{odds[1:]}"
-
-
-@blocks.section("error_rates", "Error rates against the fair decision", _gist)
+@blocks.section("error_rates", "Error rates against the fair decision")
 def show_error_rates(audit: blocks.Audit, facts: ErrorFacts) -> Iterator[blocks.Block]:
     """Rates by group against label and fair decision, differences, calibration."""
     yield blocks.Paragraph(

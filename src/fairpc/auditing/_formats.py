@@ -76,10 +76,19 @@ def quoted(value: Any) -> str:
     return f"“{short(value, 40)}”"
 
 
+def due(said: str) -> str:
+    """What somebody deserves, of a class as a sentence says it: “yes”, or to be approved."""
+    return said if said.startswith("“") else f"to be {said}"
+
+
 def listed(values: Sequence[Any]) -> str:
     """Names in a sentence: a, b and c."""
-    names = [short(value, 40) for value in values]
-    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+    return series([short(value, 40) for value in values])
+
+
+def series(parts: Sequence[str]) -> str:
+    """Parts of a sentence as they are: a, b and c."""
+    return " and ".join(part for part in (", ".join(parts[:-1]), *parts[-1:]) if part)
 
 
 def missing(value: Any) -> bool:
@@ -164,6 +173,16 @@ def span(bounds: Sequence[float | None] | None, form: Form = share) -> str:
         return NOTHING
     low, high = map(form, bounds)
     return f"{low} to {high}"
+
+
+def at_most(bounds: Sequence[float | None] | None, form: Form = share) -> str:
+    """A range that may begin at nothing: at most 8.2%, none, 15.0% to 33.0%."""
+    if bounds is None or any(map(missing, bounds)):
+        return NOTHING
+    low, high = map(form, bounds)
+    if high == form(0.0):
+        return NONE
+    return f"at most {high}" if low == form(0.0) else f"{low} to {high}"
 
 
 def bracketed(

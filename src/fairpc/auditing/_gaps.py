@@ -1,4 +1,4 @@
-"""How far apart groups are in a rate or a mean score, and whether that could be chance: labels.
+"""How far apart groups are in a rate or a mean score, and whether that could be chance.
 
 Evidence is computed on codes of groups and named afterwards, because names sort as text ("10"
 before "2") and "last minus first" must not depend on that.
@@ -9,19 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Final
 
 import numpy as np
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
-from fairpc.auditing._drawing import Mark, Row, bars, estimates
+from fairpc.auditing._drawing import Row, bars
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows
 from fairpc.core import Bools, Codes, Floats, Positions, Record
+from fairpc.data import SMALL, Groups
 from fairpc.evidence import Interval, PairGap, Parity, parity
 
-FOUR_FIFTHS: Final = 0.8
 _DRAWN: Final = 12
 _LONG: Final = 10
 _SIDES: Final = {
@@ -71,7 +72,7 @@ class Disparity(Record):
 
 @dataclass(frozen=True)
 class LabelDisparity(Record):
-    """Disparity of the observed labels."""
+    """Disparity of the recorded labels."""
 
     #: of the positive class; of every class where there are more than two
     disparities: tuple[Disparity, ...]
@@ -93,14 +94,14 @@ class LabelDisparity(Record):
         if math.isfinite(pair.impact_ratio):
             ratio = text.number(pair.impact_ratio)
         return (
-            f"Observed labels: {text.share(means[pair.last])} of group {pair.last!r} and "
+            f"Recorded labels: {text.share(means[pair.last])} of group {pair.last!r} and "
             f"{text.share(means[pair.first])} of group {pair.first!r} are {worst.label!r} "
             f"(impact ratio {ratio}, {_SIDES[pair.four_fifths]}; p {text.p_words(p)})."
         )
 
 
 def label_disparity(job: Job) -> LabelDisparity:
-    """Rates of the observed classes by group; rows without a label are left out."""
+    """Rates of the recorded classes by group; rows without a label are left out."""
     rows = job.rows
     return LabelDisparity(rates(rows, rows.d, rows.comparable(rows.d >= 0), job.settings.level))
 
@@ -158,36 +159,24 @@ def _test(p: float, n: float, q: float, m: float) -> tuple[str, float]:
     return "score test of two rates", p_value
 
 
-def gap_words(disparities: Sequence[Disparity]) -> str:
-    """The largest gap of several classes, in a few words."""
-    return f"up to {text.size(max(d.gap for d in disparities))} points"
-
-
-@blocks.section(
-    "labels",
-    "Disparity of the observed labels",
-    lambda _, disparity: f"Rates of the groups differ by {gap_words(disparity.disparities)}",
-)
+@blocks.section("labels", "Recorded labels")
 def show_labels(audit: blocks.Audit, disparity: LabelDisparity) -> Iterator[blocks.Block]:
     """How often each group was given each label."""
-    yield blocks.Paragraph(disparity.sentence, "lead")
     yield blocks.Paragraph(
-        "This is what was recorded. It does not say why: groups may differ in what the label "
+        f"{disparity.sentence} This does not say why: groups may differ in what the label "
         "measures, in how it was given, or in both."
     )
     for one in disparity.disparities:
         label = text.quoted(one.label)
-        if len(disparity.disparities) > 1:
-            yield blocks.Heading(f"Class {label}")
         what = f"The share of rows labelled {label}"
-        yield show_means(audit, one, f"Rows labelled {label}, by group", what)
-        yield show_ratios(one, "Impact ratio of the labels")
+        yield show_means(audit, one, f"Recorded {label}, by group", what)
+        yield show_pairs(one, f"Recorded {label}: differences and ratios between groups")
 
 
 def show_means(audit: blocks.Audit, disparity: Disparity, title: str, what: str) -> blocks.Figure:
     """Rate or mean score of each group as a bar; ``what`` begins the sentence about it."""
     groups, order = disparity.parity.groups, blocks.group_order(audit)
-    rows = [Row(g.group, g.mean, series=order[g.group]) for g in groups]
+    rows = [Row(g.group, g.mean, series=order[g.group]) for g in groups[:_DRAWN]]
     low, high = (pick(groups, key=lambda g: g.mean) for pick in (min, max))
     sentence = (
         f"{what} is lowest in group {text.short(low.group, 40)}, {text.share(low.mean)}, and "
@@ -195,49 +184,11 @@ def show_means(audit: blocks.Audit, disparity: Disparity, title: str, what: str)
     )
     head = ["Group", "Rows", "Rate" if disparity.parity.kind == "rate" else "Mean", "Note"]
     cells = [(g.group, g.n, g.mean, "few rows" if g.small else "") for g in groups]
-    table = blocks.TableBlock(title, head, cells).without_empty_remarks()
+    table = blocks.TableBlock(title, head, cells, folded=True).without_empty_remarks()
     return blocks.Figure(title, sentence, bars(rows), table)
 
 
-def show_ratios(disparity: Disparity, title: str) -> blocks.Figure:
-    """The smaller mean over the larger, per pair, against four fifths and equality."""
-    finite = {p: p.impact_ratio for p in disparity.parity.pairs if math.isfinite(p.impact_ratio)}
-    pairs = sorted(disparity.parity.pairs, key=lambda p: finite.get(p, math.inf))[:_DRAWN]
-    rows = [
-        Row(_pair(p), finite.get(p), _ratio_interval(p), note=text.number(p.impact_ratio, 2))
-        for p in pairs
-    ]
-    sentence = (
-        "The impact ratio is the smaller mean over the larger; 1 is equality. Here "
-        f"{_MARKS[disparity.parity.four_fifths]}. The four-fifths mark is a rule of thumb of US "
-        "employment law, not a test of fairness."
-    )
-    marks = (Mark(FOUR_FIFTHS, "four fifths"), Mark(1.0, "equal"))
-    # Around four fifths and equality, and as far as the intervals go.
-    numbers = [n for row in rows for n in (row.value, *(row.interval or ())) if n is not None]
-    known = [n for n in numbers if math.isfinite(n)]
-    extent = max(min([0.7, *known]) - 0.05, 0.0), max([1.05, *known]) + 0.05
-    picture = estimates(rows, text.number_tick, marks=marks, extent=extent)
-    return blocks.Figure(title, sentence, picture, _pair_table(disparity))
-
-
-def show_differences(disparity: Disparity, title: str) -> blocks.Figure:
-    """Differences with their intervals, per pair, against zero."""
-    sentence = (
-        f"The largest gap is {text.size(disparity.gap)} points, and at most "
-        f"{text.size(disparity.gap_upper)} allowing for chance."
-    )
-    pairs = sorted(disparity.parity.pairs, key=lambda p: -abs(p.difference))[:_DRAWN]
-    rows = []
-    for p in pairs:
-        name, note = _pair(p, text.MINUS), text.points(p.difference)
-        rows.append(Row(name, p.difference, p.difference_interval, note=note))
-    zero = (Mark(0.0, "no gap"),)
-    picture = estimates(rows, text.points_tick, marks=zero, axis="percentage points")
-    return blocks.Figure(title, sentence, picture, _pair_table(disparity))
-
-
-def _pair_table(disparity: Disparity) -> blocks.TableBlock:
+def show_pairs(disparity: Disparity, caption: str) -> blocks.TableBlock:
     """Every pair: difference, ratio, their intervals, and the test where there is one."""
     parity, tests = disparity.parity, disparity.significance
     head = ["Pair", "Difference, points", "Impact ratio", "Four fifths"]
@@ -251,7 +202,11 @@ def _pair_table(disparity: Disparity) -> blocks.TableBlock:
         for pair in parity.pairs
     ]
     together = text.share(parity.level, 0)
-    note = f"In brackets: intervals that hold together at the {together} level."
+    note = (
+        f"In brackets: intervals that hold together at the {together} level. The impact ratio is "
+        f"the smaller rate over the larger; here {_MARKS[parity.four_fifths]}, a rule of thumb of "
+        "US employment law and not a test of fairness."
+    )
     if tests:
         head.append("p")
         for row, test in zip(rows, tests, strict=True):
@@ -262,7 +217,7 @@ def _pair_table(disparity: Disparity) -> blocks.TableBlock:
         note += " Persons repeat; the intervals take that into account."
     if disparity.too_small:
         note += f" Too few rows to compare: {text.listed(disparity.too_small)}."
-    caption, folded = "Differences and ratios between groups", len(rows) > _LONG
+    folded = len(rows) > _LONG
     return blocks.TableBlock(caption, head, rows, words={3}, note=note, folded=folded)
 
 
@@ -274,3 +229,87 @@ def _ratio_interval(pair: PairGap) -> Interval | None:
     """Interval of the smaller mean over the larger."""
     low, high = pair.impact_interval
     return (low, high) if math.isfinite(pair.ratio) and math.isfinite(low) else None
+
+
+@dataclass(frozen=True)
+class CategoryRate:
+    """The rows of one category, and what was decided of them."""
+
+    levels: tuple[str, ...]  #: a value per attribute
+    n: int  #: rows
+    share: float | None  #: of the weight of the rows whose group is known
+    n_selected: int  #: rows that were decided so
+    selection_rate: float | None  #: share of the weight that was; None where there are no rows
+    #: share of the weight with a score above the median of all audited rows; None without scores
+    scoring_rate: float | None
+    small: bool  #: fewer than 30 rows
+
+
+@dataclass(frozen=True)
+class Categories:
+    """One attribute, or two crossed: how often each category was decided so."""
+
+    attributes: tuple[str, ...]  #: names of the sensitive columns
+    label: str  #: the class that "selected" means
+    median: float  #: of the scores of this class, over all audited rows
+    categories: tuple[CategoryRate, ...]  #: those that occurred at fit
+
+
+def categories(job: Job) -> tuple[Categories, ...]:
+    """Each attribute alone, then each two crossed; for every class that gaps are shown of."""
+    rows, groups = job.rows, job.coding.groups
+    numbers, result = range(len(groups.columns)), []
+    for k in rows.shown_classes:
+        middle = median(rows.scores[:, k], rows.each_weight)
+        for which in (*combinations(numbers, 1), *combinations(numbers, 2)):
+            cells = _cells(rows, groups, which)
+            found = tuple(_rate(rows, here, levels, k, middle) for levels, here in cells)
+            names = tuple(groups.columns[j].name for j in which)
+            result.append(Categories(names, rows.classes[k], middle, found))
+    return tuple(result)
+
+
+def _cells(
+    rows: AuditedRows, groups: Groups, which: tuple[int, ...]
+) -> Iterator[tuple[tuple[str, ...], Bools]]:
+    """The levels of each category that occurred at fit, and its rows."""
+    codes = [tuple(cell[j] for j in which) for cell in groups.cells]
+    for category in sorted(set(codes)):
+        inside = np.array([code == category for code in codes])
+        columns = (groups.columns[j] for j in which)
+        levels = tuple(c.labels[v] for c, v in zip(columns, category, strict=True))
+        yield levels, (rows.s >= 0) & inside[rows.s]
+
+
+def _rate(
+    rows: AuditedRows, here: Bools, levels: tuple[str, ...], k: int, middle: float
+) -> CategoryRate:
+    n, selected = rows.number(here), rows.decided == k
+    return CategoryRate(
+        levels=levels,
+        n=n,
+        share=rows.mean(here, rows.s >= 0),
+        n_selected=rows.number(here & selected),
+        selection_rate=rows.mean(selected, here),
+        scoring_rate=rows.mean(rows.scores[:, k] > middle, here) if rows.scored else None,
+        small=n < SMALL,
+    )
+
+
+def median(scores: Floats, weights: Floats) -> float:
+    """The least score that half of the weight does not exceed.
+
+    With an even number of rows that is the lower of the two in the middle; no score lies between
+    them, so the same rows are above it as above their mean.
+    """
+    return float(np.quantile(scores, 0.5, weights=weights, method="inverted_cdf"))
+
+
+def show_categories(found: Sequence[Categories], most: int) -> Iterator[blocks.TableBlock]:
+    """Decisions by so many sensitive attributes, crossed, at most."""
+    for part in found:
+        if len(part.attributes) <= most:
+            rows = [(", ".join(c.levels), c.n, c.selection_rate) for c in part.categories]
+            by = " × ".join(text.short(name, 40) for name in part.attributes)
+            caption = f"Share decided {text.quoted(part.label)}, by {by}"
+            yield blocks.TableBlock(caption, ("Category", "Rows", "Rate"), rows)

@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 import numpy as np
 
 from fairpc.auditing._decided import NO_MODEL, GivenDecisions, decided_rows
-from fairpc.auditing._rows import AuditedRows, asked, audited_rows, same_rows
+from fairpc.auditing._rows import (
+    AuditedRows,
+    GivenNames,
+    Names,
+    asked,
+    audited_rows,
+    same_rows,
+)
 from fairpc.core import (
     AuditError,
     FairpcError,
@@ -46,6 +53,7 @@ from fairpc.data import (
 from fairpc.evidence import AssumptionTest, StrataTest, TestsByStratum
 from fairpc.models import (
     ROW_BYTES,
+    CircuitClassifier,
     FittedColumns,
     FittedDecisions,
     GivenRows,
@@ -81,8 +89,6 @@ _LEAST: Final = {
     "max_rows": 100,
     "max_test_rows": 100,
     "random_state": 0,
-    "n_replicates": 0,
-    "n_starts": 0,
 }
 
 
@@ -97,9 +103,7 @@ class AuditSettings:
     cv: int = 3
     max_rows: int | None = MAX_ROWS
     max_test_rows: int | None = MAX_TEST_ROWS
-    n_replicates: int | None = None
-    n_starts: int | None = None
-    baselines: bool = True
+    baselines: bool = False
     max_memory: int | str | None = None
 
     def __post_init__(self) -> None:
@@ -128,6 +132,12 @@ class ReadTable:
 
     rows: AuditedRows  #: all rows of the table, equal ones merged; a sample where too many differ
     drawn: AuditedRows  #: rows as they are in the table: all of them, or as many at random
+
+    def called(self, names: Names) -> ReadTable:
+        """The same with other names of classes and groups."""
+        shown: dict[str, Any] = {"groups": names.groups, "classes": names.classes}
+        rows = replace(self.rows, **shown)
+        return ReadTable(rows, rows if self.drawn is self.rows else replace(self.drawn, **shown))
 
 
 def read_table(
@@ -323,6 +333,7 @@ class Job:
     progress: Report | None = None
     steps: Mapping[str, str] = field(default_factory=dict)  #: names of all steps, in order -> words
     reviewed: Reviewed | None = None  #: what reviewers said of rows of the table
+    given_names: GivenNames | None = None  #: of classes and groups
     #: step -> what it computed; None where it has no answer
     results: dict[str, Any] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)  #: step -> why it has none
@@ -340,9 +351,23 @@ class Job:
         """Decisions that are not of a model of ours; None if there is one."""
         return self.subject if isinstance(self.subject, GivenDecisions) else None
 
+    def circuits(self, without: str) -> CircuitClassifier:
+        """The model, if it is a circuit; an AuditError says what a classifier does not have."""
+        if isinstance(self.model, CircuitClassifier):
+            return self.model
+        raise AuditError(
+            f"{type(self.model).__name__} turns scores of a classifier into those of the fair "
+            f"decision: {without}; use FairPC for that"
+        )
+
     @property
     def coding(self) -> TableCoding:
         return self.subject.coding_
+
+    @cached_property
+    def names(self) -> Names:
+        """What classes and groups are called."""
+        return Names.of(self.coding, self.given_names)
 
     @property
     def takes_table(self) -> bool:

@@ -14,8 +14,8 @@ from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
 from fairpc.auditing._audit import Audit
 from fairpc.auditing._blocks import Blank, Document, Entries
-from fairpc.auditing._categories import Categories, CategoryRate
 from fairpc.auditing._documents import Answers, document, section, thresholds
+from fairpc.auditing._gaps import Categories, CategoryRate
 from fairpc.core import OptionError
 
 LEAST_SHARE: Final = 0.02

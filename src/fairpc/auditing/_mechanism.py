@@ -1,4 +1,4 @@
-"""The bias mechanism: what the labels leave of P(D | Df, S), and how many were altered either way.
+"""The label-bias mechanism: what the labels leave of P(D | Df, S), and how many were altered.
 
 The range is the finding, and the point within it a convention. Both are those of the model's own
 account of bias. Where the labels contradict the assumptions nothing is said about altered labels.
@@ -6,7 +6,7 @@ account of bias. Where the labels contradict the assumptions nothing is said abo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,16 +15,14 @@ import numpy as np
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
 from fairpc.auditing._assumptions import within_test
-from fairpc.auditing._drawing import flow
+from fairpc.auditing._drawing import Row, ranges
 from fairpc.auditing._job import Job
 from fairpc.core import AuditError, Floats
 from fairpc.evidence import AssumptionTest, Interval
 from fairpc.models import BiasAccount
 
 _LONG: Final = 16  # rows of a table that is not folded
-_SAID: Final = 6  # sentences that are not too many to read
-_DRAWN: Final = 8  # groups in pictures
-_MISFIT: Final = 0.01  # a difference of rates that is worth a word
+_DRAWN: Final = 12  # groups in pictures
 NAMED: Final = 6
 """Groups that a sentence names; of more, those with the largest share of altered labels."""
 
@@ -42,7 +40,6 @@ class MechanismCell:
     decision: str
     label: str
     probability: float  #: as learned
-    interval: Interval | None  #: bootstrap interval; None where there is none
     count: float  #: estimated number of audited labels with this decision and label, at the point
     training_count: float  #: the same among the training rows
     #: least and largest probability that held-out labels leave possible; None where they contradict
@@ -83,20 +80,15 @@ class MechanismFacts:
     #: contradict the assumptions, that nothing is said about it
     sentences: tuple[str, ...]
     sentence: str  #: the whole in one
-    #: bootstrap intervals of ``decision_rate``; empty where there are none
-    decision_rate_intervals: tuple[Interval, ...] = ()
-    level: float | None = None  #: of each interval; None where there are none
-    covered: str = ""  #: what the intervals are around, and what they cover; empty without
-    n_replicates: int = 0  #: bootstrap draws behind the intervals
     contradiction: str = ""  #: how the labels contradict the assumptions; empty where they do not
     range_level: float | None = None  #: confidence in each range; None where there are none
+    delta: float = 0.0  #: by how much the rates of two groups may differ, within a stratum
+    alike: bool = False  #: whether recorded rates are equal within chance: nothing to explain
 
     @property
     def altered(self) -> tuple[MechanismCell, ...]:
         """The cells whose label is not the decision."""
         return tuple(cell for cell in self.cells if cell.label != cell.decision)
-
-    delta: float = 0.0  #: by how much the rates of two groups may differ, within a stratum
 
     def rate_of(self, label: str) -> float:
         """P(Df = label) as learned."""
@@ -108,8 +100,8 @@ def mechanism_facts(job: Job) -> MechanismFacts:
     model, rows = job.model, job.rows
     if not model._latent:
         raise AuditError(
-            f"{type(model).__name__} has no hidden decision, so no mechanism between it and the "
-            "label"
+            f"{type(model).__name__} has no latent fair decision, so no mechanism between it and "
+            "the label"
         )
     account = bias_account(job)
     counts = account.counts
@@ -134,12 +126,14 @@ def mechanism_facts(job: Job) -> MechanismFacts:
         contradiction=account.contradiction,
         range_level=account.level if known else None,
         delta=job.strata.delta,
+        alike=account.alike,
     )
 
 
 def bias_account(job: Job) -> BiasAccount:
     """That of the fit; for other rows with their own counts. Silent where a test rejects."""
     rows, account, test = job.rows, job.model.explain_bias(), job.own_test
+    account = replace(account, groups=rows.groups, classes=rows.classes)
     if rows.same_rows_as_fit and account.contradiction:
         return account
     if not rows.same_rows_as_fit:
@@ -167,7 +161,7 @@ def _cells(account: BiasAccount, training: Floats) -> Iterator[MechanismCell]:
         spans: list[Interval | None] = [None, None]
         if counted is not None and account.ranges is not None:
             spans = [_ends(of[at]) for of in (account.ranges, counted)]
-        yield MechanismCell(*names, share, None, here, at_fit, *spans)
+        yield MechanismCell(*names, share, here, at_fit, *spans)
 
 
 def _ends(of: Floats) -> Interval | None:
@@ -244,47 +238,24 @@ def _points(altered: Iterable[LabelChanges], positive: str) -> str:
     return said
 
 
-def _gist(audit: blocks.Audit, facts: MechanismFacts) -> str:
-    if _silent(audit, facts):
-        return "Learned by the model, not a finding"
-    known = [c for c in facts.altered if c.range and c.decision == facts.positive]
-    if not known:
-        return "A point, whose range is not known"
-    named = sorted(known, key=lambda cell: -cell.range[1] if cell.range else 0.0)[:2]
-    each = ", ".join(
-        f"{_between(*cell.range)} in group {text.short(cell.group, 20)}"
-        for cell in named
-        if cell.range
-    )
-    return f"Of fair decisions {text.quoted(facts.positive)}, recorded otherwise: {each}"
-
-
 def _silent(audit: blocks.Audit, facts: MechanismFacts) -> bool:
     """Whether nothing is said about altered labels."""
     return bool(facts.contradiction) or audit.verdict.withdrawn
 
 
-@blocks.section("mechanism", "The bias mechanism", _gist)
+@blocks.section("mechanism", "How labels were altered")
 def show_mechanism(audit: blocks.Audit, facts: MechanismFacts) -> Iterator[blocks.Block]:
     """What the labels leave of P(D | Df, S), then the point, and what it means for the rows."""
     if _silent(audit, facts):
         yield blocks.Notice("Nothing is said about altered labels.", _why(audit, facts), alert=True)
-        yield _probabilities(audit, facts, folded=True)
+        yield replace(_table(facts), folded=True)
         return
-    if len(facts.sentences) <= _SAID:
-        yield blocks.Points(facts.sentences)
+    yield blocks.Paragraph(facts.sentence)
+    if facts.range_level is not None:
+        yield from _figures(audit, facts)
     else:
-        yield blocks.Paragraph(facts.sentence, "lead")
-    yield _range_table(facts)
-    yield blocks.Heading("The point, a convention")
-    yield blocks.Paragraph(f"{_POINT} {_rate_words(facts)}")
-    yield blocks.Paragraph(_on_rows(facts))
-    yield _flows(facts)
-    if len(facts.groups) > _DRAWN:
-        yield blocks.Paragraph(f"The {_DRAWN} largest groups are drawn.", "note")
-    yield _probabilities(audit, facts)
-    caption = "Estimated number of audited labels at the point"
-    yield _matrix(facts, caption, lambda cell: text.count(cell.count), folded=True)
+        yield _table(facts)
+    yield blocks.Paragraph(f"{_POINT} {_rate_words(facts)}", "note")
 
 
 def _why(audit: blocks.Audit, facts: MechanismFacts) -> tuple[str, ...]:
@@ -297,22 +268,51 @@ def _why(audit: blocks.Audit, facts: MechanismFacts) -> tuple[str, ...]:
     return (*said, "What follows is what the model learned. It is not what happened.")
 
 
-def _range_table(facts: MechanismFacts) -> blocks.TableBlock:
+def _figures(audit: blocks.Audit, facts: MechanismFacts) -> Iterator[blocks.Figure]:
+    """A picture for each way in which labels may be altered; the table of all below the first."""
+    order, said = blocks.group_order(audit), audit.data.said
+    first = sorted(facts.classes, key=lambda name: name != facts.positive)
+    ways = [(f, d) for f in first for d in first if f != d]
+    for decision, label in ways:
+        cells = [c for c in facts.altered if (c.decision, c.label) == (decision, label)]
+        rows = [
+            Row(c.group, None, c.range, order[c.group], note=text.at_most(c.range))
+            for c in cells[:_DRAWN]
+        ]
+        ends = [c.range[1] for c in cells if c.range]
+        top = min(1.0, max(0.1, 1.15 * max(ends, default=0.0)))
+        fair, recorded = (said.get(k, text.quoted(k)) for k in (decision, label))
+        title = f"Deserved {text.due(fair)}, recorded {recorded}"
+        sentence = (
+            f"Of the people whose fair decision is {fair}, the share recorded {recorded}. Bar: "
+            f"what the labels leave possible, with {text.share(facts.range_level, 0)} confidence."
+        )
+        picture = ranges(rows, extent=(0.0, top))
+        table = _table(facts) if (decision, label) == ways[-1] else None
+        yield blocks.Figure(title, sentence, picture, table)
+
+
+def _table(facts: MechanismFacts) -> blocks.TableBlock:
     """A row per group and decision: how often another label was recorded."""
+    known = facts.range_level is not None
     rows = [
         [
             text.short(cell.group),
             text.short(cell.decision, 40),
             text.short(cell.label, 40),
-            text.span(cell.range),
-            text.span(cell.count_range, text.count),
+            *(
+                (text.at_most(cell.range), text.at_most(cell.count_range, text.count))
+                if known
+                else ()
+            ),
             text.share(cell.probability),
             text.count(cell.count),
         ]
         for cell in facts.altered
     ]
-    head = ["Group", "Fair decision", "Recorded", "Possible", "Labels", "Point", "Labels, point"]
-    note = "No range is known: the fit did not look for one." if facts.range_level is None else ""
+    head = ["Group", "Fair decision", "Recorded", *(("Possible", "Labels") if known else ())]
+    head += ["Point", "Labels, point"]
+    note = "No range is known: the fit did not look for one."
     if facts.range_level is not None:
         note = f"Possible: each range with {text.share(facts.range_level, 0)} confidence."
     caption = "How often the recorded label is not the fair decision"
@@ -326,7 +326,7 @@ def _rate_words(facts: MechanismFacts) -> str:
             f"{text.quoted(name)} {text.share(rate)}"
             for name, rate in zip(facts.classes, facts.decision_rate, strict=True)
         )
-        return f"The fair decision Df has the same rate in every group by construction: {rates}."
+        return f"The fair decision has the same rate in every group by construction: {rates}."
     k = facts.classes.index(facts.positive)
     rates = ", ".join(
         f"{text.share(rates[k])} in group {text.short(group, 40)}"
@@ -334,99 +334,12 @@ def _rate_words(facts: MechanismFacts) -> str:
     )
     if facts.delta:
         return (
-            f"Rates of the latent decision Df differ by at most {text.gap(facts.delta)} between "
+            f"Rates of the fair decision differ by at most {text.gap(facts.delta)} between "
             "groups, by construction, where the model has strata within each. In the whole table "
             f"the rate of {text.quoted(facts.positive)} is {rates}."
         )
     return (
-        "The fair decision Df has the same rate in every group within each stratum, by "
+        "The fair decision has the same rate in every group within each stratum, by "
         f"construction. In the whole table the rate of {text.quoted(facts.positive)} is {rates}: "
         "the mix of strata alone makes them differ."
-    )
-
-
-def _on_rows(facts: MechanismFacts) -> str:
-    """Why the pictures may have other rates than the model: they count rows, given their labels."""
-    known = {g: r for g, r in zip(facts.groups, facts.row_decision_rate, strict=True) if r == r}
-    rates = text.listed([f"{text.share(r)} in group {text.short(g, 40)}" for g, r in known.items()])
-    said = (
-        "The pictures count the audited rows: of each, the likely decision given its features and "
-        f"its label. On these rows that makes {text.quoted(facts.positive)} the decision for "
-        f"{rates}."
-    )
-    k = facts.classes.index(facts.positive)
-    off = max((abs(r - facts.decision_rate[k]) for r in known.values()), default=0.0)
-    if facts.group_decision_rate or off < _MISFIT:
-        return said
-    return (
-        f"{said} Under the model it would be {text.share(facts.decision_rate[k])} in each: the "
-        "difference shows how far the model is from these rows."
-    )
-
-
-def _flows(facts: MechanismFacts) -> blocks.Side:
-    figures, sizes = [], {t.group: t.n for t in facts.turned}
-    largest = sorted(facts.groups, key=lambda g: -sizes[g])[:_DRAWN]
-    cells = {(c.group, c.decision, c.label): c.count for c in facts.cells}
-    for group in (g for g in facts.groups if g in largest):
-        counts = [[cells[group, f, d] for d in facts.classes] for f in facts.classes]
-        total = sum(map(sum, counts))
-        turned = total - sum(counts[k][k] for k in range(len(counts)))
-        name = text.short(group, 40)
-        share = f" ({text.share(turned / total)}), the dark bands," if round(turned) else ""
-        sentence = (
-            f"At the point {text.number_or_none(turned)} of {text.count(total)} labels{share} "
-            "differ from the fair decision. The table above says what range is possible."
-        )
-        alone = f"From decision to label in group {name}"
-        picture = flow(facts.classes, counts, facts.classes.index(facts.positive))
-        figures.append(blocks.Figure(f"Group {name}", sentence, picture, name=alone))
-    return blocks.Side(figures)
-
-
-def _probabilities(
-    audit: blocks.Audit, facts: MechanismFacts, *, folded: bool = False
-) -> blocks.TableBlock:
-    """A row per group and decision, a column per label."""
-    if facts.level is not None:
-        note = (
-            f"In brackets: bootstrap intervals from {text.counted(facts.n_replicates, 'draw')}, "
-            f"{text.share(facts.level, 0)} each. {facts.covered}"
-        )
-    else:
-        why = blocks.reason(audit, "mechanism.intervals", "the audit was made without refits")
-        note = f"Without bootstrap intervals: {why[:1].lower()}{why[1:]}"
-
-    caption = "Point of the mechanism, P(D | Df, S), as the model uses it"
-    return _matrix(
-        facts,
-        caption,
-        lambda cell: text.bracketed(cell.probability, cell.interval),
-        note,
-        folded=folded,
-    )
-
-
-def _matrix(
-    facts: MechanismFacts,
-    caption: str,
-    shown: Callable[[MechanismCell], str],
-    note: str = "",
-    *,
-    folded: bool = False,
-) -> blocks.TableBlock:
-    head = ["Group", "Fair decision"]
-    head += [f"Labelled {text.quoted(label)}" for label in facts.classes]
-    cells = {(c.group, c.decision, c.label): c for c in facts.cells}
-    rows = [
-        [
-            text.short(group),
-            text.short(decision, 40),
-            *(shown(cells[group, decision, label]) for label in facts.classes),
-        ]
-        for group in facts.groups
-        for decision in facts.classes
-    ]
-    return blocks.TableBlock(
-        caption, head, rows, words={1}, note=note, folded=folded or len(rows) > _LONG
     )

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 import numpy as np
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
-from fairpc.auditing._categories import Categories, categories, show_categories
 from fairpc.auditing._drawing import Plane, Series, curves
 from fairpc.auditing._gaps import (
+    Categories,
     Disparity,
+    categories,
     disparity,
-    gap_words,
     rates,
-    show_differences,
+    show_categories,
     show_means,
-    show_ratios,
+    show_pairs,
 )
 from fairpc.auditing._job import Job
-from fairpc.auditing._rows import AuditedRows
-from fairpc.core import Bools, Record
+from fairpc.auditing._rows import AuditedRows, Names
+from fairpc.core import AuditError, Bools, Record
 from fairpc.evidence import (
     EqualRates,
     Interval,
@@ -33,9 +33,9 @@ from fairpc.evidence import (
     parity_curve,
     thresholds_of,
 )
+from fairpc.models import GivenRows
 
 _COMMON: Final = 0.5  # the common threshold where that of the decisions is not known
-_SMALL_GAP: Final = 0.01  # of a smaller one no multiple is told
 _ALIKE: Final = 0.02  # two gaps that differ by less are called about as large
 _EXTREME: Final = 0.01  # a class decided for less of every group, or for all but that, is one-sided
 _HARDLY: Final = 0.1  # of the share of a class among labels: decisions below it are hardly any
@@ -59,6 +59,9 @@ class GapChange(Record):
     change: float
     interval: Interval
     n_rows: int  #: rows that were compared
+    sizes: Interval  #: weight of each of the two groups
+    people: tuple[str, str]  #: the two groups as a sentence says them
+    said: str  #: the class likewise
     #: what decisions do to the gap; "reversed": the other group is ahead, by more than chance;
     #: "unclear": chance may explain the change; "one class": hardly anybody, or hardly anybody
     #: else, is decided to be of the class, so decisions can hardly differ
@@ -76,43 +79,82 @@ class GapChange(Record):
 
     @property
     def sentence(self) -> str:
-        """Both gaps in words, the group that labels favour first."""
+        """Decisions and labels in counts and shares, the group that labels favour first."""
         way = -1 if self.label_rates[1] >= self.label_rates[0] else 1
-        first, last = [self.first, self.last][::way]
-        labels, decisions = (
-            list(map(text.share, rates[::way])) for rates in (self.label_rates, self.decision_rates)
+        each = list(zip(self.people, self.sizes, self.label_rates, strict=True))[::way]
+        before = " and ".join(
+            f"{text.count(rate * n)} of {text.count(n)} {who} ({text.share(rate)})"
+            for who, n, rate in each
         )
+        decided = list(zip(self.sizes, self.decision_rates, strict=True))[::way]
+        after = " and ".join(f"{text.count(n * rate)} ({text.share(rate)})" for n, rate in decided)
         how = ""
-        if self.outcome == "wider" and self.label_gap >= _SMALL_GAP:
-            how = f", {text.number(self.decision_gap / self.label_gap, 1)} times as far"
-        elif (self.decision_rates[1] - self.decision_rates[0]) * way > 0:
+        if (self.decision_rates[1] - self.decision_rates[0]) * way > 0:
             how = " the other way"
         return (
-            f"{self._headline}. The label is {self.label!r} for {labels[0]} of group {first!r} and "
-            f"{labels[1]} of group {last!r}, {text.gap(self.label_gap)} apart; the decision is "
-            f"{self.label!r} for {decisions[0]} and {decisions[1]}, {text.gap(self.decision_gap)} "
-            f"apart{how}."
+            f"{self._headline}. Recorded {self.said}: {before}, {text.gap(self.label_gap)} apart. "
+            f"Decided {self.said}: {after}, {text.gap(self.decision_gap)} apart{how}."
         )
 
     @property
     def _headline(self) -> str:
         if self.outcome == "one class":
             some = "almost nobody" if max(self.decision_rates) < 0.5 else "almost everybody"
-            return (
-                f"The model decides {self.label!r} for {some}, so its decisions can hardly differ "
-                "between groups"
-            )
+            return f"The decisions hardly tell people apart, {some} is {self.said}"
         if self.outcome == "unclear":
             more = self.decision_gap - self.label_gap
             if abs(more) < _ALIKE:
-                return "The gap between groups is about as large in the decisions as in the labels"
+                return "The decisions keep the gap between groups"
             size = "larger" if more > 0 else "smaller"
-            return (
-                f"The gap between groups is {size} in the decisions than in the labels, by a "
-                "difference that chance may explain"
-            )
+            return f"The gap is {size} in the decisions, which chance may explain"
         verb = {"wider": "widen", "narrower": "narrow", "reversed": "reverse"}[self.outcome]
-        return f"The decisions of the model {verb} the gap between groups"
+        return f"The decisions {verb} the gap between groups"
+
+
+@dataclass(frozen=True)
+class HiddenGroup(Record):
+    """What the model decides where the group may not be used, beside what it decides with it."""
+
+    decisions: tuple[Disparity, ...]  #: gaps in selection rates; per class shown
+    gap_with: float  #: the largest gap of the same rows with the group
+    changed: float  #: share of the rows that are decided otherwise
+    n_rows: int
+    sensitive: str  #: what is not used
+
+    _computed = ("gap", "sentence")
+
+    @property
+    def gap(self) -> float:
+        return max(d.gap for d in self.decisions)
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"If {self.sensitive} may not be used at decision time, the model decides otherwise "
+            f"for {text.share(self.changed)} of the rows, and decisions differ by "
+            f"{text.gap(self.gap)} between groups instead of {text.size(self.gap_with)}."
+        )
+
+
+def hidden_group(job: Job) -> HiddenGroup:
+    """Decisions of the same model with the group hidden."""
+    rows = job.rows
+    kept = rows.comparable(rows.s >= 0)
+    given = rows.given()
+    nobody = np.full_like(rows.s, -1)
+    scores, _ = job.model._answers(GivenRows(replace(given.codes, s=nobody), given.table))
+    if len(rows.classes) > 2:
+        decided = scores.argmax(axis=1)
+    else:
+        chosen = job.model.threshold_.decide(scores[:, rows.positive], nobody)
+        decided = np.where(chosen, rows.positive, 1 - rows.positive)
+    level = job.settings.level
+    found, before = (rates(rows, of.astype(np.intp), kept, level) for of in (decided, rows.decided))
+    changed = rows.mean(decided != rows.decided, kept)
+    if changed is None:
+        raise AuditError("no row has weight")
+    gap = max(d.gap for d in before)
+    return HiddenGroup(found, gap, changed, rows.number(kept), job.names.sensitive)
 
 
 @dataclass(frozen=True)
@@ -187,7 +229,7 @@ def parity_facts(job: Job) -> ParityFacts:
         thresholds=thresholds if binary else (),
         curve=tuple(map(rows.named, curve)),
         equal_rates=_equal_rates(rows, kept, cut) if binary else None,
-        change=None if job.results["labels"] is None else _change(rows, level),
+        change=None if job.results["labels"] is None else _change(rows, level, job.names),
         n_unknown=rows.number(rows.s < 0),
         sentences=_sentences(model_gap, mix_gap, level, scores, decisions),
         undecided=_undecided(rows, kept, decisions),
@@ -235,14 +277,16 @@ def _equal_rates(rows: AuditedRows, kept: Bools, threshold: float) -> EqualRates
     return rows.named(found)
 
 
-def _change(rows: AuditedRows, level: float) -> GapChange:
+def _change(rows: AuditedRows, level: float, names: Names) -> GapChange:
     """Decisions beside labels of the same rows: the pair, and class, with the largest gap."""
     kept = rows.comparable(rows.d >= 0)
-    found = [one for k in rows.shown_classes for one in _changes(rows, kept, k, level)]
+    found = [one for k in rows.shown_classes for one in _changes(rows, kept, k, level, names)]
     return max(found, key=lambda one: max(one.label_gap, one.decision_gap))
 
 
-def _changes(rows: AuditedRows, kept: Bools, k: int, level: float) -> Iterator[GapChange]:
+def _changes(
+    rows: AuditedRows, kept: Bools, k: int, level: float, names: Names
+) -> Iterator[GapChange]:
     """Of one class, pair by pair."""
     labelled, decided = ((of == k).astype(np.float64) for of in (rows.d, rows.decided))
     of_labels, of_decisions, both = (
@@ -252,6 +296,8 @@ def _changes(rows: AuditedRows, kept: Bools, k: int, level: float) -> Iterator[G
     )
     shares = tuple(rows.mean(values, kept) or 0.0 for values in (labelled, decided))
     before, after = ({g.group: g.mean for g in p.groups} for p in (of_labels, of_decisions))
+    weights = rows.each_weight
+    sizes = {name: float(weights[kept & (rows.s == g)].sum()) for g, name in enumerate(rows.groups)}
     for decisions, pair in zip(of_decisions.pairs, both.pairs, strict=True):
         low, high = (2 * end for end in pair.difference_interval)
         label_rates = before[pair.first], before[pair.last]
@@ -259,8 +305,20 @@ def _changes(rows: AuditedRows, kept: Bools, k: int, level: float) -> Iterator[G
         how: Outcome = "one class"
         if not _one_class(*shares):
             how = outcome(label_rates, decision_rates, (low, high), decisions.difference_interval)
-        compared = rows.classes[k], pair.first, pair.last, label_rates, decision_rates
-        yield GapChange(*compared, 2 * pair.difference, (low, high), rows.number(kept), how)
+        yield GapChange(
+            label=rows.classes[k],
+            first=pair.first,
+            last=pair.last,
+            label_rates=label_rates,
+            decision_rates=decision_rates,
+            change=2 * pair.difference,
+            interval=(low, high),
+            n_rows=rows.number(kept),
+            sizes=(sizes[pair.first], sizes[pair.last]),
+            people=(names.who(pair.first), names.who(pair.last)),
+            said=names.said[rows.classes[k]],
+            outcome=how,
+        )
 
 
 def _one_class(labelled: float, decided: float) -> bool:
@@ -331,43 +389,23 @@ def _sentences(
     return tuple(said)
 
 
-@blocks.section(
-    "parity",
-    "Parity: gaps in scores and decisions",
-    lambda _, facts: (
-        f"Mean scores differ by {gap_words(facts.scores)}, decisions by "
-        f"{gap_words(facts.decisions)}"
-        if facts.scores
-        else f"Decisions differ by {gap_words(facts.decisions)}"
-    ),
-)
+@blocks.section("parity", "Decisions")
 def show_parity(audit: blocks.Audit, facts: ParityFacts) -> Iterator[blocks.Block]:
     """What is equal between groups, with a bound where it is not exact."""
-    if facts.model_gap is None:
-        lead = "How often each group gets the favourable decision. "
-    else:
-        lead = (
-            f"{under_model(facts.model_gap, facts.mix_gap)}. On rows that is not exact: a model is "
-            "not the data, and a threshold turns equal means into unequal rates. "
-        )
-    bounds = "The bounds say how far the gaps may go beyond what was seen."
-    yield blocks.Paragraph(lead + bounds, "lead")
-    yield blocks.KeyNumbers([*_key_numbers(facts)])
+    if facts.change is not None:
+        yield blocks.Paragraph(facts.change.sentence)
+    yield from show_decisions(audit, facts)
     if facts.n_unknown:
         rows = text.counted(facts.n_unknown, "row")
         yield blocks.Paragraph(f"Left out here: {rows} whose group is not known.", "note")
-    if facts.scores:
-        yield blocks.Heading("Before thresholding: mean scores")
-    for one in facts.scores:
-        label = text.quoted(one.label)
-        title, what = f"Mean score for {label}, by group", f"The mean score for {label}"
-        yield show_means(audit, one, title, what)
-        yield show_differences(one, f"Differences of mean scores for {label}")
-    yield blocks.Heading("After thresholding: decisions" if facts.scores else "Decisions")
-    yield from show_decisions(audit, facts)
     if len(audit.data.sensitive) > 1:
-        yield blocks.Heading("By each attribute alone")
         yield from show_categories(facts.categories, 1)
+    if facts.scores:
+        yield blocks.Heading("Mean scores, before a threshold makes them decisions")
+        yield blocks.Paragraph(facts.sentences[0])
+    for one in facts.scores:
+        caption = f"Mean scores for {text.quoted(one.label)}: differences between groups"
+        yield replace(show_pairs(one, caption), folded=True)
     if facts.curve:
         yield blocks.Heading("At other thresholds")
         yield _curve(audit, facts.curve)
@@ -375,27 +413,33 @@ def show_parity(audit: blocks.Audit, facts: ParityFacts) -> Iterator[blocks.Bloc
         yield _thresholds(facts.equal_rates)
 
 
-def _key_numbers(facts: ParityFacts) -> Iterator[tuple[str, str]]:
-    within = "" if facts.mix_gap is None else " within strata"
-    if facts.model_gap is not None:
-        yield f"Gap{within} under the model, points", text.size(facts.model_gap)
-    if facts.mix_gap is not None:
-        yield "Gap by the mix of strata under the model, points", text.size(facts.mix_gap)
-    for name, part in (("mean scores", facts.scores), ("decisions", facts.decisions)):
-        if not part:
-            continue
-        worst = max(part, key=lambda d: d.gap)
-        most = f"{text.size(worst.gap)} (at most {text.size(worst.gap_upper)})"
-        yield f"Gap of {name}, points", most
+@blocks.section("group_hidden", "If the group may not be used")
+def show_hidden(audit: blocks.Audit, facts: HiddenGroup) -> Iterator[blocks.Block]:
+    """Decisions without the group beside those with it."""
+    yield blocks.Paragraph(facts.sentence)
+    known = (
+        {}
+        if audit.parity is None
+        else {(d.label, g.group): g.mean for d in audit.parity.decisions for g in d.parity.groups}
+    )
+    cells = [
+        (g.group, d.label, known.get((d.label, g.group)), g.mean)
+        for d in facts.decisions
+        for g in d.parity.groups
+    ]
+    head = ("Group", "Decided", "With the group", "Group hidden")
+    note = f"Computed on {text.counted(facts.n_rows, 'row')}."
+    caption = "Decisions with and without the group"
+    yield blocks.TableBlock(caption, head, cells, words={1}, note=note)
 
 
-def show_decisions(audit: blocks.Audit, facts: ParityFacts) -> Iterator[blocks.Figure]:
+def show_decisions(audit: blocks.Audit, facts: ParityFacts) -> Iterator[blocks.Block]:
     """Selection rates of the groups, and their ratios."""
     for one in facts.decisions:
         label = text.quoted(one.label)
         title, what = f"Share decided {label}, by group", f"The share decided {label}"
         yield show_means(audit, one, title, what)
-        yield show_ratios(one, f"Impact ratio of the decision {label}")
+        yield show_pairs(one, f"Decided {label}: differences and ratios between groups")
 
 
 def _curve(audit: blocks.Audit, records: Sequence[Parity]) -> blocks.Figure:
@@ -403,14 +447,15 @@ def _curve(audit: blocks.Audit, records: Sequence[Parity]) -> blocks.Figure:
     worst = max(records, key=lambda r: abs(r.difference))
     sentence = (
         "Share of each group whose score is at or above a common threshold. Of all thresholds the "
-        f"gap is largest at {text.share(worst.threshold)}: {text.points(worst.difference)} points."
+        f"gap is largest at {text.share(worst.threshold, 3)}: "
+        f"{text.points(worst.difference)} points."
     )
     means = [{m.group: m.mean for m in record.groups} for record in records]
     names = [group for group in blocks.group_order(audit) if group in means[0]]
     head = ["Threshold", *(text.short(name, 30) for name in names), "Largest gap", "Interval"]
     cells = [
         (
-            text.share(record.threshold),
+            text.share(record.threshold, 3),
             *(mean[name] for name in names),
             text.points(record.difference),
             text.span(record.difference_interval, text.points),
@@ -442,7 +487,7 @@ def _thresholds(equal: EqualRates) -> blocks.TableBlock:
     note = ""
     if labelled:
         note = (
-            f"Agreement with the observed label, which may be biased, goes from "
+            f"Agreement with the recorded label, which may be biased, goes from "
             f"{text.share(equal.accuracy_before)} to {text.share(equal.accuracy)}."
         )
     caption = f"Thresholds per group that would select {text.share(equal.rate)} of each group"

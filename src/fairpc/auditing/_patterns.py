@@ -1,14 +1,13 @@
-"""Who is hit: discrimination patterns of the model, and the audited rows that they are about."""
+"""Affected subgroups: discrimination patterns of the model, and the rows they are about."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
-from fairpc.auditing._background import of_circuits
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows, taken
 from fairpc.core import Record
@@ -25,24 +24,15 @@ from fairpc.models import (
     find_patterns,
 )
 
-MOST_WORK: Final = 2e10
-"""Multiplications that a further feature may take: about three seconds of one core."""
+MOST_WORK: Final = 4e9
+"""Multiplications that a further feature may take: about half a second of one core."""
 
 _CAUTIONS: Final = (
     "A pattern is a statement about the model: how its probability moves when the group is named "
-    "beside what else is known. It is not a count of people who were treated wrongly.",
-    "Compare the model with the rows. If the rows do not show the difference, the model made it: "
-    "then distrust the model there first.",
-    "A pattern is not unlawful by itself, and to find none clears nobody. It says where to look: "
-    "at the reason for the difference, and at whether a value that is named may count at all.",
-    "The patterns were picked from many candidates because they are large, so the numbers on the "
-    "rows have no intervals and no p-values; on other rows they will tend to be smaller.",
-    "The decision is that of the model. Where the data contradict its assumptions, the patterns "
-    "still say whose scores it moves, but not what a fair decision would be.",
-    "A pattern of few rows says little. Rows in which a named value or the group is missing are "
-    "not counted.",
-    "Values are those that the model uses: a number is a bin, and rare levels may be merged. "
-    "Ranges that join several bins were not searched.",
+    "beside what else is known. If the rows do not show the difference, distrust the model there.",
+    "A pattern is not unlawful by itself, and to find none clears nobody. It says where to look.",
+    "The patterns were picked from many because they are large: on other rows they tend to be "
+    "smaller. A pattern of few rows says little.",
 )
 _IN_ROWS: Final = {True: "yes", False: "no", None: text.NOTHING}
 
@@ -107,7 +97,7 @@ class PatternTable(Record):
 
 @dataclass(frozen=True)
 class PatternFacts:
-    """Who is hit, under the model."""
+    """Affected subgroups, under the model."""
 
     decisions: PatternTable  #: of Df; of D where there is no latent fair decision
     labels: PatternTable | None  #: of D; None where that is the decision
@@ -116,21 +106,28 @@ class PatternFacts:
 
 def pattern_facts(job: Job) -> PatternFacts:
     """Patterns of decisions and of labels, of groups that 30 of the audited rows would be in."""
-    model = of_circuits(
-        job, "there are no patterns: a classifier cannot sum out what a pattern does not name"
-    )
-    decisions = _table(model, job.rows, "decision")
-    labels = _table(model, job.rows, "label") if model._latent else None
+    model = job.circuits("a classifier cannot marginalise what a pattern does not name")
+    decisions = _table(job, model, "decision")
+    labels = _table(job, model, "label") if model._latent else None
     return PatternFacts(decisions, labels, _CAUTIONS)
 
 
-def _table(model: CircuitClassifier, rows: AuditedRows, of: Outcome) -> PatternTable:
+def _table(job: Job, model: CircuitClassifier, of: Outcome) -> PatternTable:
+    rows = job.rows
     min_share = min(max(MIN_SHARE, SMALL / rows.n_rows), 0.5)
     size = min(SIZE, len(rows.features.names))
     asked = Question(of, rows.positive, size, THRESHOLD, min_share, "pareto", None, MOST_WORK)
     found = find_patterns(model.distribution_, model.coding_, asked)
-    each = tuple(_on_rows(rows, found, i) for i in _one_per_point(found))
-    return taken(PatternTable, found, patterns=each)
+    each = (_on_rows(rows, found, i) for i in _one_per_point(found))
+    named = tuple(replace(row, group=_called(job, row.group)) for row in each)
+    return taken(PatternTable, found, positive=rows.positive_class, patterns=named)
+
+
+def _called(job: Job, group: Mapping[str, str]) -> dict[str, str]:
+    """A group with the names that were given to its values."""
+    names = {column: (job.given_names or {}).get(column) for column in group}
+    known = {column: of for column, of in names.items() if isinstance(of, Mapping)}
+    return {column: known.get(column, {}).get(level, level) for column, level in group.items()}
 
 
 def _one_per_point(patterns: Patterns) -> list[int]:
@@ -170,18 +167,13 @@ def _on_rows(rows: AuditedRows, patterns: Patterns, i: int) -> PatternRow:
     )
 
 
-@blocks.section(
-    "patterns",
-    "Who is hit: patterns of groups and values",
-    lambda _, facts: f"{text.counted(facts.decisions.n_found, 'pattern')} in the decisions",
-)
+@blocks.section("patterns", "Affected subgroups")
 def show_patterns(audit: blocks.Audit, facts: PatternFacts) -> Iterator[blocks.Block]:
     """Where naming the group moves a probability most."""
     yield blocks.Paragraph(
         "Take people who share some values, say an occupation and a marital status. Then name "
         "their group. By how much does that move what the model expects of them? A large "
-        "difference is called a discrimination pattern.",
-        "lead",
+        "difference is called a discrimination pattern."
     )
     tables = {"the decision of the model": facts.decisions}
     if facts.labels is not None:
@@ -192,7 +184,6 @@ def show_patterns(audit: blocks.Audit, facts: PatternFacts) -> Iterator[blocks.B
         if part.patterns:
             yield _pattern_table(of, part)
         yield blocks.Paragraph(f"Nothing was missed. {part.account}", "note")
-    yield blocks.Heading("How to read this")
     yield blocks.Points(facts.cautions)
 
 
@@ -211,12 +202,9 @@ def _pattern_table(of: str, part: PatternTable) -> blocks.TableBlock:
     few = any(pattern.n_rows < SMALL for pattern in part.patterns)
     on_rows = f"the share labelled {positive}" if part.of == "label" else "mean scores"
     note = (
-        f"Model: the share of all people, and the probability of {positive} for them and for all "
-        "people with the same values, whatever their group. Rows: how many of the audited rows "
-        f"they are, {on_rows} of them and of all rows with the same values, and whether these "
-        f"differ by more than {text.number(100 * part.threshold, 0)} points, too, the same way. "
-        "After the first line, of patterns within one percentage point the one of most people is "
-        "shown, unless a larger difference concerns more."
+        f"Model: the probability of {positive} for them and for all people with the same values, "
+        f"whatever their group. Rows: {on_rows} of the same, and whether these differ by more than "
+        f"{text.number(100 * part.threshold, 0)} points, too, the same way."
     )
     if few:
         note += f" Where there are fewer than {SMALL} rows, they say little."

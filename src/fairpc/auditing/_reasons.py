@@ -18,9 +18,9 @@ import numpy as np
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
+from fairpc.auditing._appendix import DISCLAIMER
 from fairpc.auditing._blocks import Document
 from fairpc.auditing._documents import Answers, section
-from fairpc.auditing._verdict import DISCLAIMER
 from fairpc.core import AuditError, FairpcError, Record
 from fairpc.data import Frame, read_frame
 from fairpc.models import Contribution, FittedQueries
@@ -69,7 +69,7 @@ class Reasons(Record):
 
     model: str  #: class of the model
     model_hash: str  #: of its circuit
-    latent: bool  #: whether the score is of Df; of the observed label otherwise
+    latent: bool  #: whether the score is of Df; of the recorded label otherwise
     label: str  #: name of the label
     positive: str  #: the class that the score is of
     score: float  #: P(Df = positive | what is known)
@@ -85,7 +85,7 @@ class Reasons(Record):
     group: Reason | None  #: the sensitive attribute; None where it was not given
     sensitive: tuple[str, ...]  #: names of the sensitive columns
     unknown: tuple[str, ...]  #: features that were not given, which are marginalised
-    drift: tuple[str, ...]  #: what the guard said at fit: Df is not about the label
+    drift: tuple[str, ...]  #: what the fit check said: Df is not about the label
     date: str  #: when this was computed, UTC
     version: str  #: of fairpc
 
@@ -99,7 +99,7 @@ def reasons(model: FittedQueries, row: Any, *, sensitive_features: Any = None) -
     """What moved the score of the person in a frame with one row; columns may be absent."""
     if not isinstance(model, FittedQueries):
         raise AuditError(
-            f"the model is a {type(model).__name__}: reasons need values summed out, which "
+            f"the model is a {type(model).__name__}: reasons need values marginalised, which "
             "FairPC, NLatPC, LatNB and TwoNB can; fit one of these"
         )
     parts = model.explain(row, sensitive_features=sensitive_features)
@@ -290,7 +290,7 @@ def _all(found: Reasons, words: Mapping[str, str]) -> Iterator[blocks.Block]:
         names = text.listed([r.column for r in found.unmoved])
         yield blocks.Paragraph(f"Known, without any change: {names}.")
     if found.unknown:
-        yield blocks.Paragraph(f"Not known, and summed out: {text.listed(found.unknown)}.")
+        yield blocks.Paragraph(f"Not known, and marginalised: {text.listed(found.unknown)}.")
 
 
 def _table(caption: str, reasons: Sequence[Reason], words: Mapping[str, str]) -> blocks.TableBlock:
@@ -311,7 +311,7 @@ def _group(reasons: Reasons) -> Iterator[blocks.Block]:
     names = text.listed(reasons.sensitive)
     if reasons.group is None:
         yield blocks.Paragraph(
-            f"{names} was not given, and the score sums it out. Then mean scores need not be "
+            f"{names} was not given, and the score marginalises it. Then mean scores need not be "
             "equal between groups, even under the model."
         )
         return

@@ -21,10 +21,7 @@ from fairpc.data import Warned
 from fairpc.evidence import Interval, ReviewEstimates
 from fairpc.models import Reviewed, ReviewRows, TwoNB, quick_decision
 
-NONE_GIVEN: Final = (
-    "no rows were reviewed: `fairpc review MODEL TABLE -n 300 -o to_review.csv` draws some, and "
-    "`fairpc audit MODEL TABLE --reviewed to_review.csv` says what the answers show"
-)
+NONE_GIVEN: Final = "no rows were reviewed"
 _ERRORS: Final = ("tpr", "fpr", "accuracy", "precision")
 
 
@@ -115,7 +112,19 @@ def review_facts(job: Job) -> ReviewFacts:
             for name in _ERRORS
         }
         table = replace(table, ranges={**table.ranges, **own})
-    return facts_of_review(table, job.reviewed, job.settings.level)
+    called = called_groups(job)
+    named: dict[str, Any] = {
+        "groups": np.array([called[group] for group in table.groups.tolist()]),
+        "classes": (rows.classes[1 - rows.positive], rows.positive_class),
+        "ranges": {(name, called[group]): of for (name, group), of in table.ranges.items()},
+    }
+    return facts_of_review(replace(table, **named), job.reviewed, job.settings.level)
+
+
+def called_groups(job: Job) -> dict[str, str]:
+    """What the groups of the model, and those of the audit, are called in the audit."""
+    groups = job.rows.groups
+    return dict(zip((*job.coding.group_names, *groups), (*groups, *groups), strict=True))
 
 
 def rows_without_model(
@@ -276,13 +285,7 @@ def _notes(estimates: ReviewEstimates, table: ReviewRows) -> Iterator[str]:
         )
 
 
-@blocks.section(
-    "review",
-    "What the review showed",
-    lambda _, facts: (
-        f"{text.counted(facts.n_drawn - facts.n_blank, 'reviewed row')} of {facts.n_rows:,}"
-    ),
-)
+@blocks.section("review", "What the review showed")
 def show_review(audit: blocks.Audit, facts: ReviewFacts) -> Iterator[blocks.Block]:
     """Rates, differences, tests, and what follows."""
     batches = "" if facts.n_batches == 1 else f" in {facts.n_batches} batches"

@@ -12,7 +12,7 @@ from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
 from fairpc.auditing._drawing import Plane, Series, curves
 from fairpc.auditing._job import Job
-from fairpc.auditing._review import rate_words
+from fairpc.auditing._review import called_groups, rate_words
 from fairpc.core import AuditError
 from fairpc.models import ReviewRows
 
@@ -72,7 +72,7 @@ def review_plan(job: Job) -> ReviewPlan:
         shares = np.bincount(rows.s[at], y) / np.maximum(np.bincount(rows.s[at]), 1)
         observed, bounds = shares[rows.s[at]], None
     table = ReviewRows.of_codes(job.coding, rows.coded(), at, observed, decided, bounds)
-    words = rate_words(rows.positive_class)
+    words, called = rate_words(rows.positive_class), called_groups(job)
     found = []
     widths = table.widths(min(_USUAL, len(at)))
     for name in _QUESTIONS:
@@ -80,29 +80,21 @@ def review_plan(job: Job) -> ReviewPlan:
         if of_groups:
             worst = max(of_groups, key=lambda width: width.half_width)
             numbers = worst.curve, worst.n, worst.half_width, worst.aim, worst.n_needed
-            found.append(ReviewQuestion(name, words[name], str(worst.group), *numbers))
+            group = called[str(worst.group)]
+            found.append(ReviewQuestion(name, words[name], group, *numbers))
     return ReviewPlan(len(at), tuple(found))
 
 
-@blocks.section(
-    "review_plan",
-    "What a review would show",
-    lambda _, plan: (
-        f"±{text.size(plan.questions[0].half_width)} points with "
-        f"{text.counted(plan.questions[0].n, 'file')}"
-    ),
-)
+@blocks.section("review_plan", "What a review would show")
 def show_plan(audit: blocks.Audit, plan: ReviewPlan) -> Iterator[blocks.Block]:
     """Width against the number of files, for three questions."""
     yield blocks.Paragraph(
         "Labels alone cannot show errors that all groups share. Somebody who looks again at some "
         "files, drawn with a known chance, can: a second reader, an appeal, an outcome that came "
-        "in later. This is how well three questions would be answered.",
-        "lead",
+        "in later. This is how well three questions would be answered."
     )
     yield blocks.Points([_in_words(question) for question in plan.questions])
     yield _widths(plan)
-    yield blocks.Lines("fairpc review MODEL TABLE -n 300 -o to_review.csv")
 
 
 def _widths(plan: ReviewPlan) -> blocks.Figure:

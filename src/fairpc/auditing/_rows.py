@@ -5,7 +5,7 @@ Equal rows may be one entry with a count: what is a sum over rows is then a sum 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any, Final, TypeVar
@@ -14,8 +14,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
+from fairpc.auditing import _formats as text
 from fairpc.core import AuditError, Bools, Codes, Floats, Ints, Positions, check_clusters
-from fairpc.data import Encoding, take_rows
+from fairpc.data import Encoding, TableCoding, take_rows
 from fairpc.evidence import some_of
 from fairpc.models import ROWS, FittedDecisions, GivenRows, Rows, rows_fingerprint, rows_in_order
 
@@ -32,6 +33,82 @@ _NAMED: Final = dict.fromkeys(("group", "first", "last", "above", "below"), "gro
 R = TypeVar("R", bound=Any)
 _GIVEN: Final = ("table", "labels", "sensitive", "fair_labels")
 _EACH: Final = ("s", "d", "x", "scores", "observed", "decided", "weights", "counts", "persons", "f")
+
+
+GivenNames = Mapping[str, str | Mapping[str, str]]
+_SEXES: Final = {
+    **dict.fromkeys(("f", "female", "woman", "women"), "women"),
+    **dict.fromkeys(("m", "male", "man", "men"), "men"),
+}
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the label, its classes and the groups are called where people read of them."""
+
+    title: str  #: of a report: "Loan approvals by sex"
+    sensitive: str  #: "sex", "sex and race"
+    classes: tuple[str, ...]
+    groups: tuple[str, ...]
+    said: Mapping[str, str]  #: a class as a sentence says it: approved, or “yes”
+    people: Mapping[str, str]  #: a group as a sentence says it: women, or people in group 3
+
+    @classmethod
+    def of(cls, coding: TableCoding, given: GivenNames | None = None) -> Names:
+        """Names as they were given, by column and value; else those of the table.
+
+        A column has a text, its own name, or a mapping of its values, in which "" is the column.
+        """
+        groups, labels = coding.groups, coding.labels
+        known = {labels.name: tuple(map(str, labels.classes))}
+        known |= {column.name: column.labels for column in groups.columns}
+        asked = _checked_names(given or {}, known)
+        label = asked.get(labels.name, {})
+        classes = tuple(label.get(name, name) for name in known[labels.name])
+        said = {label[c]: text.short(label[c], 40) for c in known[labels.name] if c in label}
+        names, people = list[str](), dict[str, str]()
+        for name, cell in zip(coding.group_names, groups.cells, strict=True):
+            parts = [(c.name, c.labels[v]) for c, v in zip(groups.columns, cell, strict=True)]
+            own = [asked.get(column, {}).get(level) for column, level in parts]
+            if any(own):
+                shown = (o or "=".join(part) for o, part in zip(own, parts, strict=True))
+                name = ", ".join(shown)
+            names.append(name)
+            usual = None
+            if len(parts) == 1 and parts[0][0].lower() in ("sex", "gender"):
+                usual = own[0] or _SEXES.get(parts[0][1].lower())
+            noun = usual or (name if all(own) else f"people in group {name}")
+            people[name] = text.short(noun, 60)
+        for what, each in (("classes", classes), ("groups", names)):
+            if len(set(each)) < len(each):
+                raise AuditError(f"names gives two {what} the same name: give each its own")
+        by = [asked.get(name, {}).get("", _readable(name)) for name in groups.column_names]
+        what = label.get("", _readable(labels.name))
+        title = f"{text.short(what[:1].upper() + what[1:], 60)} by {text.listed(by)}"
+        said = {c: said.get(c, text.quoted(c)) for c in classes}
+        return cls(title, text.listed(by), classes, tuple(names), said, people)
+
+    def who(self, group: str) -> str:
+        return self.people.get(group, f"people in group {text.short(group, 40)}")
+
+
+def _checked_names(given: GivenNames, known: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    asked = {}
+    for column, names in given.items():
+        if column not in known:
+            raise AuditError(
+                f"names has the column {column!r}: name values of {', '.join(map(repr, known))}"
+            )
+        asked[column] = {"": names} if isinstance(names, str) else dict(names)
+        for value in asked[column]:
+            if value and value not in known[column]:
+                there = ", ".join(map(repr, known[column][:10]))
+                raise AuditError(f"names has the value {value!r} of {column!r}, which has {there}")
+    return asked
+
+
+def _readable(column: str) -> str:
+    return " ".join(column.replace("_", " ").split()) or column
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +187,7 @@ class AuditedRows:
         return float(np.average(values[entries], weights=weights)) if weights.any() else None
 
     def weighing(self, entries: Bools) -> dict[str, Any]:
-        """What functions of ``fairpc.evidence`` are told about some entries besides their values.
+        """What functions of ``fairpc.evidence`` are given about some entries besides their values.
 
         Weights, persons and counts, in this order; each is None where rows count alike.
         """

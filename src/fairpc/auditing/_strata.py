@@ -1,4 +1,4 @@
-"""Strata: what holds within them, and how much of a gap between groups is their mix.
+"""Strata and legitimate factors: what holds within them, and how much of a gap is their mix.
 
 A model with strata assumes that Df is independent of S within each of them, not in the whole table.
 So the rates of the groups may differ, by their mix of strata alone.
@@ -22,7 +22,7 @@ from fairpc.auditing._assumptions import (
     show_candidates,
     within_test,
 )
-from fairpc.auditing._drawing import Mark, Plane, Point, Row, Series, areas, estimates
+from fairpc.auditing._drawing import Mark, Row, estimates
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows, taken
 from fairpc.core import AuditError, Bools, FairpcError, Floats, Ints, Record
@@ -42,7 +42,13 @@ _CUT: Final = (
     "A gap between two groups is the sum of two parts, in percentage points: what comes from the "
     "different mix of strata, and the mean gap between people of the same stratum. The lines are "
     "intervals. The model takes the first part of the gap in labels as given and explains the "
-    "second by how labels were bent."
+    "second by how labels were altered."
+)
+NO_FACTORS: Final = "no legitimate factors were named (given)"
+_EXPLAINED: Final = (
+    "A gap between two groups is the sum of two parts, in percentage points: what comes from "
+    "the different mix of these factors, and the mean gap between people who are alike in them. "
+    "The lines are intervals."
 )
 _DRAWN: Final = 12
 _LONG: Final = 16
@@ -105,17 +111,6 @@ class SubgroupFacts:
 
 
 @dataclass(frozen=True)
-class JointSet:
-    """Mechanisms of the largest group that the labels leave possible, as polygons of (b0, b1)."""
-
-    group: str
-    within: tuple[Interval, ...]  #: within strata; none where nothing is possible
-    plain: tuple[Interval, ...]  #: without strata
-    area: float  #: of the first
-    plain_area: float
-
-
-@dataclass(frozen=True)
 class OwnStrata(Record):
     """The strata of the model."""
 
@@ -134,7 +129,6 @@ class OwnStrata(Record):
     scores: tuple[GapParts, ...]  #: gaps of the model's scores
     n_rows: int  #: rows that the parts of gaps are of
     n_unknown: int  #: audited rows whose stratum is not known
-    joint: JointSet | None  #: of a shared mechanism
     argued: str = ARGUED  #: what no number here can decide
 
     _computed = ("sentences",)
@@ -146,7 +140,7 @@ class OwnStrata(Record):
         alteration = "in each of them in its own way" if own else "alike in all of them"
         assumed = (
             " that is independent of the group within strata of "
-            f"{' × '.join(map(repr, self.columns))}, and labels that are bent {alteration}"
+            f"{' × '.join(map(repr, self.columns))}, and labels that are altered {alteration}"
         )
         outcome = "" if self.test is None else self.test.outcome
         return headline(self.test, self.untested, outcome, assumed)
@@ -250,7 +244,6 @@ def _own(job: Job) -> OwnStrata:
         scores=scores,
         n_rows=job.drawn.n_rows,
         n_unknown=rows.number(strata.codes(rows.x) < 0),
-        joint=_joint(test, rows) if shared else None,
     )
 
 
@@ -303,18 +296,7 @@ def _subgroups(job: Job) -> Iterator[SubgroupFacts]:
             yield SubgroupFacts(stratum, group, *_rates_of_labels(own, rates, rows.positive), *sets)
 
 
-def _joint(test: StrataTest, rows: AuditedRows) -> JointSet:
-    group, drawn = rows.groups[test.groups[0].group], test.outlines()
-    return JointSet(group, drawn["within"], drawn["plain"], test.area, test.plain_area)
-
-
-def _gist(_: blocks.Audit, facts: StrataFacts) -> str:
-    if facts.own is not None:
-        return f"{len(facts.own.strata)} strata of {text.listed(facts.own.columns)}"
-    return "Which columns would remove the rejection"
-
-
-@blocks.section("strata", "Within strata", _gist)
+@blocks.section("strata", "Within strata")
 def show_strata(audit: blocks.Audit, facts: StrataFacts) -> Iterator[blocks.Block]:
     """What holds within strata of the model, and which columns a rejection hangs on."""
     if facts.own is not None:
@@ -322,15 +304,13 @@ def show_strata(audit: blocks.Audit, facts: StrataFacts) -> Iterator[blocks.Bloc
     if facts.candidates is not None:
         yield blocks.Heading("Which columns would remove the rejection?")
         yield from show_candidates(facts.candidates)
-    elif facts.own is not None and "strata.candidates" in audit.left_out:
-        yield blocks.absent(audit, "strata.candidates")
 
 
 def _show_own(audit: blocks.Audit, own: OwnStrata) -> Iterator[blocks.Block]:
     columns = " × ".join(text.short(name, 40) for name in own.columns)
-    alteration = "In all strata of a group labels are bent alike."
+    alteration = "In all strata of a group labels are altered alike."
     if own.mechanism == "within":
-        alteration = "In each stratum labels may be bent in their own way."
+        alteration = "In each stratum labels may be altered in their own way."
     yield blocks.Paragraph(
         f"This model lets the fair decision depend on {columns}. People with the same value are a "
         "stratum. Within a stratum the fair decision has the same rate in every group, by "
@@ -355,18 +335,16 @@ def _show_own(audit: blocks.Audit, own: OwnStrata) -> Iterator[blocks.Block]:
     yield _groups_table(own)
     if own.subgroups:
         yield _subgroups_table(audit, own)
-    if own.joint is not None:
-        yield _show_joint(own, own.joint)
 
 
 def show_own_test(own: OwnStrata) -> blocks.Block:
-    """The test of what a model with strata assumes, in the section on what data decide."""
+    """The test of what a model with strata assumes, in the part on what data decide."""
     if own.test is None:
         return blocks.Paragraph(own.headline)
     outcome = "Not rejected: the data do not contradict the assumptions within strata."
     if own.test.rejected:
         outcome = "Rejected: the data contradict the assumptions, within strata too."
-    where = "The section on strata below shows it beside the test without strata."
+    where = "The part on strata shows it beside the test without strata."
     return blocks.Notice(outcome, (own.headline, f"{where} {own.argued}"), alert=own.test.rejected)
 
 
@@ -466,29 +444,58 @@ def _subgroups_table(audit: blocks.Audit, own: OwnStrata) -> blocks.TableBlock:
     return blocks.TableBlock(caption, head, rows, words={1, 3, 5}, note=note, folded=folded)
 
 
-def _show_joint(own: OwnStrata, joint: JointSet) -> blocks.Figure:
-    """The possible mechanisms of the largest group, with strata and without."""
-    learned = next(g for g in own.groups if g.group == joint.group)
-    name, label = text.short(joint.group, 40), text.quoted(own.positive)
-    known = {"without strata": joint.plain, "within strata": joint.within}
-    empty = [name for name, corners in known.items() if not corners]
-    sets = [
-        Series(f"possible {name}", [b0 for b0, _ in corners], [b1 for _, b1 in corners])
-        for name, corners in known.items()
-    ]
-    void = f" Nothing is possible {' and '.join(empty)}: there is no area." if empty else ""
-    explained = (
-        f"Each point of an area is a mechanism that the labels of group {name}, the largest, leave "
-        f"possible: along, how often {label} was recorded although the fair decision is not; up, "
-        f"how often it was recorded where the fair decision is. The mark is what was learned.{void}"
+@dataclass(frozen=True)
+class FactorGaps(Record):
+    """Gaps of labels and of decisions within strata of the factors."""
+
+    columns: tuple[str, ...]  #: whose values make the strata, crossed
+    labels: tuple[GapParts, ...]  #: per pair of groups
+    decisions: tuple[GapParts, ...]
+    n_rows: int  #: rows whose stratum is known
+    n_unknown: int  #: rows whose stratum is not
+
+    _computed = ("sentence",)
+
+    @property
+    def sentence(self) -> str:
+        """The largest gap of decisions within strata, beside the whole one."""
+        one = max(self.decisions, key=lambda part: abs(part.within))
+        low, high = map(text.points, one.within_interval)
+        return (
+            f"Within the same {text.listed(self.columns)}, decisions for group {one.last!r} and "
+            f"group {one.first!r} differ by {text.points(one.within)} points ({low} to {high}); "
+            f"without that, by {text.points(one.raw)}."
+        )
+
+
+def factor_gaps(job: Job) -> FactorGaps:
+    """Gaps within the factors that were named; an AuditError where none were."""
+    given = job.decisions
+    if given is None or not given.strata:
+        raise AuditError(NO_FACTORS)
+    rows, level = job.drawn, job.settings.level
+    where = given.strata.codes(rows.x)
+    labels, decided = ((of == rows.positive).astype(np.float64) for of in (rows.d, rows.decided))
+    known = where >= 0
+    decisions = parts_of(rows, decided, known, where, level)
+    if not decisions:
+        raise AuditError("no stratum of the named factors has rows of two groups: name fewer")
+    return FactorGaps(
+        columns=tuple(rows.features.names[j] for j in given.strata.columns),
+        labels=parts_of(rows, labels, known & (rows.d >= 0), where, level),
+        decisions=decisions,
+        n_rows=rows.number(known),
+        n_unknown=rows.number(~known),
     )
-    plane = Plane(f"P(D = {text.short(own.positive, 14)} | Df otherwise)", "P(D | Df alike)")
-    picture = areas(plane, sets, Point("learned", learned.b0, learned.b1))
-    cells = [
-        ("without strata", text.number(joint.plain_area)),
-        ("within strata", text.number(joint.area)),
-    ]
-    caption = "Area of the possible mechanisms; all that are conceivable have 0.5"
-    table = blocks.TableBlock(caption, ("Parity", "Area"), cells)
-    title = f"Mechanisms that labels leave possible, group {name}"
-    return blocks.Figure(title, explained, picture, table)
+
+
+@blocks.section("factors", "Within legitimate factors")
+def show_factors(_: blocks.Audit, facts: FactorGaps) -> Iterator[blocks.Block]:
+    """How much of a gap is left between people who are alike in what may rightly matter."""
+    yield blocks.Paragraph(facts.sentence, "lead")
+    yield blocks.Notice("These factors must be argued for.", (ARGUED,))
+    note = f"Computed on {text.counted(facts.n_rows, 'row')}."
+    if facts.n_unknown:
+        note += f" Left out: {text.counted(facts.n_unknown, 'row')} that lack a value of them."
+    found = {"labels": facts.labels, "decisions": facts.decisions}
+    yield show_parts(found, _EXPLAINED, note, "How much of the gap is the mix of these factors?")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from fairpc.auditing._rows import AuditedRows
 from fairpc.core import Bools, Codes
 from fairpc.data import SMALL, TableCoding
 
-_SUMMED_OUT: Final = "The model sums them out; no value is made up."
+_MARGINALISED: Final = "The model marginalises them; no value is made up."
 _AS_THEY_ARE: Final = "The classifier is given them as missing and deals with them in its own way."
 _NOT_TRAINED: Final = (
     "The audit takes it that whatever decides was made on other rows: it cannot see how it was "
@@ -72,6 +72,9 @@ class TableFacts:
     #: what was done with each column of the table at fit; empty where a classifier takes them as
     #: they are
     columns: tuple[Mapping[str, Any], ...]
+    title: str = ""  #: of a report
+    said: Mapping[str, str] = field(default_factory=dict)  #: class -> as a sentence says it
+    people: Mapping[str, str] = field(default_factory=dict)  #: group -> as a sentence says it
 
     @property
     def fitted(self) -> bool:
@@ -102,8 +105,11 @@ def table_facts(job: Job) -> TableFacts:
         groups=tuple(_count(rows, rows.s, g, *group) for g, group in enumerate(groups)),
         sensitive=coding.groups.column_names,
         missing=tuple(_missing(coding, rows)),
-        missing_words=_AS_THEY_ARE if job.takes_table else _SUMMED_OUT,
+        missing_words=_AS_THEY_ARE if job.takes_table else _MARGINALISED,
         columns=() if job.takes_table else tuple(_columns(coding)),
+        title=job.names.title,
+        said=job.names.said,
+        people=job.names.people,
     )
 
 
@@ -133,13 +139,7 @@ def _missing(coding: TableCoding, rows: AuditedRows) -> Iterator[Missing]:
     yield of(", ".join(coding.groups.column_names), "group", rows.s < 0)
 
 
-def _data_gist(_: blocks.Audit, facts: TableFacts) -> str:
-    holes = sum(column.share > 0 for column in facts.missing)
-    missing = f"values missing in {text.counted(holes, 'column')}" if holes else "nothing missing"
-    return f"{text.counted(facts.n_rows, 'row')}, {len(facts.groups)} groups, {missing}"
-
-
-@blocks.section("data", "Data, groups, missing values", _data_gist)
+@blocks.section("data", "Data, groups, missing values")
 def show_data(_: blocks.Audit, facts: TableFacts) -> Iterator[blocks.Block]:
     """Who is in the table, and what is not known about them."""
     yield from show_rows(facts)
@@ -157,7 +157,7 @@ def show_rows(facts: TableFacts) -> Iterator[blocks.Block]:
         yield blocks.Paragraph(
             f"The groups of these rows are not known: no row has a value of "
             f"{text.listed(facts.sensitive)}. So nothing in this report compares groups on them. "
-            "The model sums the group out, and equal mean scores are then not guaranteed even "
+            "The model marginalises the group, and equal mean scores are then not guaranteed even "
             "under the model."
         )
         known = [(g.name, g.training_rows) for g in facts.groups]
@@ -165,7 +165,7 @@ def show_rows(facts: TableFacts) -> Iterator[blocks.Block]:
     cells = [(c.name, c.n, c.share) for c in facts.classes]
     hidden = facts.n_rows - facts.n_labelled
     note = f"{text.counted(hidden, 'row')} have no label and count in no class." if hidden else ""
-    caption = "Observed classes, among the rows with a label"
+    caption = "Recorded classes, among the rows with a label"
     yield blocks.TableBlock(caption, ("Class", "Rows", "Share"), cells, note=note)
 
 

@@ -35,8 +35,7 @@ from fairpc.evidence import (
 )
 
 MOST_SEEDS: Final = 11
-FEWEST_SEEDS: Final = 3
-_SEED_ROWS: Final = 60_000
+_SEED_ROWS: Final = 10_000
 _GROUP_ROWS: Final = 250
 _FEW_GROUPS: Final = 10
 """Rows that take as long as a group does beyond its own, and groups up to which that is little."""
@@ -49,7 +48,7 @@ class Tested:
     rows: AuditedRows  #: a sample of a large table
     kept: Bools  #: those of them that were tested: label, group and stratum are known
     given: tuple[Array, Positions, Positions]  #: features of these as they came, label and group
-    asked: dict[str, Any]  #: what the test was told besides the rows
+    asked: dict[str, Any]  #: what the test was given besides the rows
     unstratified: AssumptionTest
     fit: TopSets | None  #: the splits; None for more than two classes
     quoted: bool = False  #: whether they are those of the fit
@@ -67,7 +66,7 @@ def _bounds_of_fit(job: Job) -> LabelBounds | None:
     rows, bounds = job.rows, job.model.label_ends_ if job.model._latent else None
     if bounds is None or not rows.same_rows_as_fit or job.settings.n_seeds is not None:
         return None
-    every = tuple(g.group for g in bounds.groups) == rows.groups
+    every = tuple(g.group for g in bounds.groups) == job.coding.group_names
     # Of persons who repeat a fit of circuits knows nothing.
     return bounds if every and len(rows.classes) == 2 and rows.persons is None else None
 
@@ -102,9 +101,8 @@ def _codes(rows: AuditedRows, kept: Bools) -> tuple[Positions, Positions]:
 def _of_rows(job: Job) -> Tested:
     """Test on rows with label and group, in groups that have every class and 10 rows.
 
-    11 ways of splitting unless told otherwise, down to 3 where many rows differ, on which one way
-    hardly differs from another, or where groups are many, and for decisions of anybody, which need
-    the ends of the labels and no test of a model.
+    11 ways of splitting unless asked otherwise, down to 1, as a fit takes, where many rows differ,
+    on which one way hardly differs from another, or where groups are many.
     """
     settings, n_seeds = job.settings, job.settings.n_seeds
     rows = job.drawn.sample(settings.max_test_rows, settings.random_state)
@@ -114,8 +112,7 @@ def _of_rows(job: Job) -> Tested:
         many = _GROUP_ROWS * max(len(rows.groups_in(kept)) - _FEW_GROUPS, 0)
         affordable = _SEED_ROWS // max(rows.n_distinct + many, 1)
         # The median over an odd number is one of them.
-        most = FEWEST_SEEDS if job.decisions else MOST_SEEDS
-        n_seeds = min(most, max(FEWEST_SEEDS, affordable - 1 + affordable % 2))
+        n_seeds = min(MOST_SEEDS, max(1, affordable - 1 + affordable % 2))
     asked: dict[str, Any] = {
         "positive": rows.positive if len(rows.classes) == 2 else None,
         "classifier": None if settings.classifier == "best" else settings.classifier,

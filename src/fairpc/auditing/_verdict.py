@@ -1,48 +1,49 @@
-"""The verdict of an audit: the main findings in words, how sure they are, and what to do.
+"""The verdict of an audit: a finding that a person repeats, how sure it is, what to do on Monday.
 
 What forbids to believe the mechanism is said before anything else: a rejection of the assumptions
-or, of a model whose Df has drifted from the label, what the check of its fit said.
+or, of a model whose fair decision has drifted from the label, what the fit check said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
+from fairpc.auditing._appendix import DISCLAIMER, Caveats
+from fairpc.auditing._assumptions import AssumptionFacts, headline, recorded_rates
 from fairpc.auditing._decidable import Decidable, decidable_facts
+from fairpc.auditing._drawing import Row, bars, ranges
+from fairpc.auditing._error_rates import ASSUMED, REVIEW, ErrorFacts
 from fairpc.auditing._gaps import LabelDisparity
 from fairpc.auditing._job import Job
-from fairpc.auditing._mechanism import MechanismFacts
-from fairpc.auditing._parity import ParityFacts
-from fairpc.auditing._strata import OwnStrata, StrataFacts
+from fairpc.auditing._mechanism import MechanismCell, MechanismFacts
+from fairpc.auditing._parity import HiddenGroup, ParityFacts
+from fairpc.auditing._review import ReviewFacts
+from fairpc.auditing._review_plan import ReviewPlan
+from fairpc.auditing._strata import FactorGaps, OwnStrata, StrataFacts
 from fairpc.auditing._table_facts import TableFacts
 from fairpc.core import Record
 from fairpc.data import SMALL
-from fairpc.models import LatentDecision
+from fairpc.evidence import Interval
 
-DISCLAIMER: Final = "This is evidence, not a certificate of compliance."
-_CONSEQUENCES: Final = (
-    "Everything below that speaks of fair decisions or of a bias mechanism rests on assumptions "
-    "which these rows contradict. Read it as a description of the model, not of the world."
+_NO_FINDING: Final = (
+    "Do not quote how labels were altered, and do not defend decisions with it: read what this "
+    "report says of it as a description of the model, not of the world."
 )
 _WIDE: Final = 0.05  # a gap in decisions that calls for a reason
-_OPEN: Final = 0.1  # so many decisions that hang on what cannot be told do, too
-_FIT_OTHERWISE: Final = "Before you say how labels were altered, fit a model that fits these rows."
-_FROM_SCORES: Final = (
-    "Try LatentDecision, which keeps to what its own classifier leaves possible, or strata (given)."
-)
-_STRATA: Final = (
-    "Strata (given) may explain what it does not, and so may something that you know beforehand, "
-    "which you can state (knowledge=…)."
-)
-_THRESHOLD: Final = "Choose a threshold before you use decisions (choose_threshold)."
-_EQUAL_RATES: Final = "choose a threshold for each group (choose_threshold with equalise=True)"
-_FIND_OUT: Final = (
-    "Find out the right decision for some people (fair_labels=…), or state what you know "
-    "beforehand (knowledge=…)."
+_OPEN: Final = 0.1  # so many decisions that hang on what cannot be known are worth one, too
+_DRAWN: Final = 12
+_LIMITS: Final = (
+    "Fair rates of the groups may differ: nothing here assumes that they are equal.",
+    "Every number measured against the recorded label inherits the errors of that label.",
+    "Ranges cover what the labels leave open and sampling error. They do not cover rows that do "
+    "not represent the people concerned.",
+    "Whether whatever decides was made on these rows cannot be seen in general; decisions that "
+    "plainly followed the labels are refused.",
+    DISCLAIMER,
 )
 
 
@@ -50,9 +51,9 @@ _FIND_OUT: Final = (
 class Verdict(Record):
     """A few sentences, in the order in which somebody asks: what, how sure, what now."""
 
-    headline: str  #: the first sentence
-    found: tuple[str, ...]  #: what was found
-    sure: tuple[str, ...]  #: how sure that is, besides the headline
+    headline: str  #: the finding, in one sentence
+    found: tuple[str, ...]  #: what else was found
+    sure: tuple[str, ...]  #: how sure that is
     to_do: tuple[str, ...]  #: what to do about it
     #: whether the data contradict the assumptions; None where that was not tested
     rejected: bool | None
@@ -72,121 +73,243 @@ class Verdict(Record):
 
 def verdict(job: Job) -> Verdict:
     """Words for what the other sections found."""
+    if job.decisions:
+        return _of_decisions(job)
     decidable, drift = decidable_facts(job), job.model.warnings_
     strata: StrataFacts | None = job.results["strata"]
-    mechanism: MechanismFacts | None = job.results["mechanism"]
     own = None if strata is None else strata.own
-    if decidable.rejected and mechanism is not None:
+    if decidable.rejected and job.results["mechanism"] is not None:
         # The headline says it, of these rows.
         drift = tuple(one for one in drift if one not in job.model.explain_bias().contradiction)
-    tested = decidable.headline if own is None else own.headline
-    learned, first = decidable.learned, ""
-    if drift:
-        first = f"The mechanism of this model must not be read as what happened. {drift[0]}"
+    learned = decidable.learned
+    outside = learned is not None and learned.outside
+    withdrawn = bool(decidable.rejected or drift or outside)
+    found = [*_what_was_found(job, own, withdrawn)]
+    if decidable.rejected:
+        first = _rejection(job, decidable.test, own)
+    elif drift:
+        first = "The mechanism of this model must not be read as what happened."
+        found = [drift[0], *found]
     elif learned is not None and learned.outside:
         first = learned.sentence
-    withdrawn = bool(decidable.rejected or first)
-    found, sure = [*_what_was_found(job, own, withdrawn)], [*drift[1:]]
-    headline = tested
-    # Of assumptions that are rejected no model is right, whatever its Df describes.
-    if first and decidable.rejected:
-        found.insert(0, first)
-    elif first:
-        headline = first
-        sure.insert(0, tested)
+    else:
+        first = _finding(job)
+    if not first:
+        first, *found = found
     return Verdict(
-        headline,
-        tuple(found),
-        (*sure, *_sure(job, decidable, own)),
-        tuple(_to_do(job, decidable)),
-        decidable.rejected,
-        withdrawn,
-        drift,
+        headline=first,
+        found=tuple(found),
+        sure=(*drift[1:], *_sure(job, decidable, own, withdrawn)),
+        to_do=tuple(_to_do(job, decidable, withdrawn)),
+        rejected=decidable.rejected,
+        withdrawn=withdrawn,
+        drift=drift,
     )
 
 
+def _rejection(job: Job, test: AssumptionFacts | None, own: OwnStrata | None) -> str:
+    """What cannot be: one fair rate for all, or one within strata."""
+    if own is not None and own.test is not None:
+        return f"No fair rate within strata explains these labels: {own.test.outcome}."
+    least = None if test is None else test.least_difference
+    if test is None or least is None or least.limit <= test.delta:
+        return f"No fair rate explains these labels: {'' if test is None else test.clash}."
+    above, below = (job.names.who(str(group)) for group in (least.above, least.below))
+    allowed = "one rate for all" if not test.delta else f"{text.gap(test.delta)} between groups"
+    return (
+        f"With {allowed} these labels cannot be explained: the fair rates of {above} and {below} "
+        f"must differ by at least {text.size(least.limit)} points."
+    )
+
+
+def _finding(job: Job) -> str:
+    """How often labels were altered, as ranges, of the group that was hit most and least."""
+    mechanism: MechanismFacts | None = job.results["mechanism"]
+    if mechanism is None or mechanism.range_level is None:
+        return ""
+    who, said = job.names.who, job.names.said
+    if mechanism.alike:
+        groups = text.series([who(g) for g in mechanism.groups])
+        both = groups if len(mechanism.groups) < 4 else "the groups"
+        return (
+            f"No difference between {both} needs explaining; errors that all share cannot be seen "
+            "in such a table."
+        )
+    ways: list[list[MechanismCell]] = [
+        [c for c in mechanism.altered if c.decision == decision and c.range is not None]
+        for decision in (mechanism.positive, *mechanism.classes)
+    ]
+    cells = max(ways, key=lambda way: max((_span(c)[0] for c in way), default=-1.0))
+    if len(cells) < 2:
+        return ""
+    worst = max(cells, key=_span)
+    least = min((c for c in cells if c is not worst), key=lambda c: _span(c)[1])
+    first = _of_hundred(_span(worst))
+    return (
+        f"{first[:1].upper()}{first[1:]} of 100 {who(worst.group)} who deserved "
+        f"{text.due(said[worst.decision])} were recorded {said[worst.label]}; among "
+        f"{who(least.group)} {_of_hundred(_span(least))}."
+    )
+
+
+def _span(cell: MechanismCell) -> Interval:
+    return cell.range or (0.0, 0.0)
+
+
+def _of_hundred(interval: Sequence[float]) -> str:
+    """A range of shares as people count: between 15 and 33, at most 8."""
+    low, high = (round(100 * end) for end in interval)
+    if high < 1:
+        return "fewer than 1"
+    if low == high:
+        return f"about {low}"
+    return f"between {low} and {high}" if low else f"at most {high}"
+
+
 def _what_was_found(job: Job, own: OwnStrata | None, withdrawn: bool) -> Iterator[str]:
-    """What a reader compares first: decisions with labels. Then how labels came about."""
+    """What a reader compares first: decisions with labels. Then how many labels were altered."""
     data: TableFacts = job.results["data"]
-    labels: LabelDisparity | None = job.results["labels"]
     mechanism: MechanismFacts | None = job.results["mechanism"]
     parity: ParityFacts | None = job.results["parity"]
     if data.n_rows < data.n_table:
         yield _audited(data)
+    yield from _gap(job)
+    if own is not None:
+        yield from own.sentences[1:]
+    if mechanism is not None and not withdrawn:
+        yield _counts(job, mechanism)
+    if parity is None:
+        yield _no_groups(data)
+
+
+def _gap(job: Job) -> Iterator[str]:
+    """Decisions beside labels, or the labels alone."""
+    labels: LabelDisparity | None = job.results["labels"]
+    parity: ParityFacts | None = job.results["parity"]
     if parity is not None and parity.change is not None:
         yield parity.change.sentence
     elif labels is not None:
         yield labels.sentence
-    if own is not None:
-        yield from own.sentences[1:]
-    if mechanism is not None and not withdrawn:
-        yield mechanism.sentence
-    if parity is not None:
-        yield parity.sentences[0]
-    elif not data.n_grouped:
-        columns = "column" if len(data.sensitive) == 1 else "columns"
-        columns = f"{columns} {', '.join(map(repr, data.sensitive))}"
-        yield (
-            "Gaps between groups on these rows are not reported: the groups are not known. "
-            f"Give the sensitive {columns} with them."
-        )
-    else:
-        yield (
+    elif parity is not None:
+        yield parity.sentences[-1]
+
+
+def _counts(job: Job, mechanism: MechanismFacts) -> str:
+    """Labels that were altered away from the positive class, as ranges; else the whole account."""
+    known = job.results["data"].n_grouped > 0
+    if mechanism.range_level is None or len(mechanism.groups) > 3 or not known:
+        return mechanism.sentence
+    parts = []
+    for one in mechanism.turned:
+        if one.down_range is not None:
+            low, high = map(text.count, one.down_range)
+            many = f"at most {high}" if low == "0" else f"{low} to {high}"
+            parts.append(f"{many} of {text.count(one.n)} {job.names.who(one.group)}")
+    said = text.due(job.names.said[mechanism.positive])
+    return (
+        f"In this table {text.series(parts)} deserved {said} and were recorded otherwise."
+        if parts
+        else mechanism.sentence
+    )
+
+
+def _no_groups(data: TableFacts) -> str:
+    if data.n_grouped:
+        return (
             "Gaps between groups on these rows are not known: no two groups have known members "
             "among them."
         )
+    columns = "column" if len(data.sensitive) == 1 else "columns"
+    columns = f"{columns} {', '.join(map(repr, data.sensitive))}"
+    return (
+        "Gaps between groups on these rows are not reported: the groups are not known. "
+        f"Give the sensitive {columns} with them."
+    )
 
 
-def _sure(job: Job, decidable: Decidable, own: OwnStrata | None) -> Iterator[str]:
+def _sure(job: Job, decidable: Decidable, own: OwnStrata | None, withdrawn: bool) -> Iterator[str]:
     """How far the findings carry."""
-    parity: ParityFacts | None = job.results["parity"]
-    if parity is not None:
-        yield from parity.sentences[1:]
+    mechanism: MechanismFacts | None = job.results["mechanism"]
+    if mechanism is not None and mechanism.range_level is not None and not withdrawn:
+        same = "is the same in every group"
+        if job.strata.delta:
+            same = f"differs by at most {text.gap(job.strata.delta)} between groups"
+        yield (
+            f"{text.share(mechanism.range_level, 0)} confidence, if the fair rate {same}"
+            f"{' within strata' * bool(job.strata)}, and labels depend on features only through "
+            "the fair decision."
+        )
+    test, untested = decidable.test, decidable.untested
     if own is not None:
-        yield from (*own.sentences[:1], own.argued)
-    learned, drift = decidable.learned, job.model.warnings_
-    if learned is not None and (drift or not learned.outside):
+        yield own.headline
+        yield own.sentences[0]
+        yield own.argued
+    else:
+        yield headline(test, untested, "" if test is None else test.clash)
+    learned = decidable.learned
+    if learned is not None and not learned.outside:
         yield learned.sentence
-    if decidable.identified is not None and not decidable.identified.empty:
-        yield decidable.identified.sentence
     data: TableFacts = job.results["data"]
     if data.n_rows == data.n_table:
         yield _audited(data)
 
 
-def _to_do(job: Job, decidable: Decidable) -> Iterator[str]:
+def _to_do(job: Job, decidable: Decidable, withdrawn: bool) -> Iterator[str]:
     """The next steps that these findings call for, the most pressing first."""
     parity: ParityFacts | None = job.results["parity"]
     data: TableFacts = job.results["data"]
-    test, learned, identified = decidable.test, decidable.learned, decidable.identified
-    if decidable.rejected:
-        advice = () if test is None else test.what_to_do
-        yield from advice or ("Do not quote the mechanism, and do not defend decisions with it.",)
-    elif job.model.warnings_ or (learned is not None and learned.outside):
-        own = isinstance(job.model, LatentDecision)
-        yield f"{_FIT_OTHERWISE} {_STRATA if own else _FROM_SCORES}"
+    identified = decidable.identified
+    if withdrawn and job.results["mechanism"] is not None:
+        yield _NO_FINDING
+    yield from _review(job)
     if parity is not None:
         change, decisions = parity.change, max(parity.decisions, key=lambda d: d.gap)
         if change is not None and change.outcome == "one class":
-            yield (f"{_THRESHOLD} With the present one they hardly tell people apart.")
+            yield "Choose another threshold before you use decisions."
         if decisions.gap >= _WIDE and parity.equal_rates is not None:
             yield (
                 f"Decisions differ by {text.gap(decisions.gap)} between groups. If they should "
-                f"not, {_EQUAL_RATES}; the section on parity says what that costs. Otherwise write "
-                "down why they may differ."
+                "not, choose a threshold for each group (under Gaps, with what it costs). "
+                "Otherwise write down why they may differ."
             )
+    yield from _hidden(job)
     if identified is not None and identified.open is not None and identified.open >= _OPEN:
         yield (
             f"For {text.share(identified.open)} of the rows the decision depends on what these "
-            f"data cannot tell. {_FIND_OUT}"
+            "data cannot tell: a review decides that, too."
         )
+    yield from _small(data)
+    if data.same_rows_as_fit:
+        yield "Audit files that the model has not seen: on its own rows it agrees too well."
+    else:
+        yield "Keep this report with the model, and audit again when new rows come in."
+
+
+def _review(job: Job) -> Iterator[str]:
+    """How well the share that the finding is about would be known after a review."""
+    plan: ReviewPlan | None = job.results["review_plan"]
+    asked = () if plan is None else (q for q in plan.questions if q.name == "mechanism_1")
+    for one in asked:
+        more = f"; for ±{text.number(100 * one.aim, 0)} review {one.n_needed:,}"
+        yield (
+            f"Have {one.n:,} files reviewed: in each group, the share of those who deserved "
+            f"{text.due(job.names.said[job.rows.positive_class])} and were recorded otherwise "
+            f"would be known to ±{text.number(100 * one.half_width, 0)} points"
+            f"{more if one.half_width > one.aim else ''}."
+        )
+
+
+def _hidden(job: Job) -> Iterator[str]:
+    """What changes where the group may not be used."""
+    hidden: HiddenGroup | None = job.results["group_hidden"]
+    if hidden is not None:
+        yield hidden.sentence
+
+
+def _small(data: TableFacts) -> Iterator[str]:
     small = [group.name for group in data.groups if 0 < group.n < SMALL]
     if small:
         yield f"Get more rows of the groups with under {SMALL}: {', '.join(map(repr, small))}."
-    if data.same_rows_as_fit:
-        yield "Audit rows that the model has not seen: agreement on its own rows is optimistic."
-    else:
-        yield "Keep this report with the model, and audit again when new rows come in."
 
 
 def _audited(data: TableFacts) -> str:
@@ -205,42 +328,162 @@ def _audited(data: TableFacts) -> str:
     return f"Audited: {text.counted(data.n_rows, 'row')} {groups}, {which}."
 
 
-@blocks.section("verdict", "Verdict", lambda *_: "")
+def _of_decisions(job: Job) -> Verdict:
+    """Words for decisions of anybody."""
+    errors: ErrorFacts | None = job.results["error_rates"]
+    factors: FactorGaps | None = job.results["factors"]
+    data: TableFacts = job.results["data"]
+    found = [*(() if errors is None else (_errors(job, errors), *errors.conclusions)), *_gap(job)]
+    if factors is not None:
+        found.append(factors.sentence)
+    if job.results["parity"] is None:
+        found.append(f"Gaps between groups are not known: {job.left_out['parity']}.")
+    to_do = [*_review(job)]
+    if errors is None or not errors.open:
+        to_do.append("Write down why decisions may differ between groups, or change them.")
+    elif not to_do:
+        to_do.append(REVIEW)
+    to_do += [*_small(data), "Keep this report, and audit again when new rows come in."]
+    return Verdict(
+        headline=found[0],
+        found=tuple(found[1:]),
+        sure=tuple(_sure_of_decisions(job, errors)),
+        to_do=tuple(to_do),
+        rejected=None,
+        withdrawn=False,
+    )
+
+
+def _errors(job: Job, errors: ErrorFacts) -> str:
+    """Whether people who deserve the same are treated alike, of the groups farthest apart."""
+    who, said = job.names.who, text.due(job.names.said[job.rows.positive_class])
+    pairs = errors.rates.differences
+    for rate, deserving in (("tpr", f"deserve {said}"), ("fpr", f"do not deserve {said}")):
+        ends = {pair: getattr(pair, rate) for pair in pairs}
+        pair = max(ends, key=lambda p: max(ends[p][0], -ends[p][1]))
+        low, high = ends[pair]
+        if max(low, -high) > 0:
+            more, less = (pair.last, pair.first) if low > 0 else (pair.first, pair.last)
+            least, most = sorted((abs(low), abs(high)))
+            return (
+                f"Of those who {deserving}, {who(more)} are selected {text.size(least)} to "
+                f"{text.size(most)} points more often than {who(less)}, whatever the labels hide."
+            )
+    pair = max(pairs, key=lambda p: p.tpr[1] - p.tpr[0])
+    low, high = map(text.points, pair.tpr)
+    return (
+        f"Whether {who(pair.last)} and {who(pair.first)} who deserve {said} are treated alike "
+        f"cannot be decided from these labels: the difference may be {low} to {high} points."
+    )
+
+
+def _sure_of_decisions(job: Job, errors: ErrorFacts | None) -> Iterator[str]:
+    parity: ParityFacts | None = job.results["parity"]
+    data: TableFacts = job.results["data"]
+    if errors is None:
+        why = job.left_out["error_rates"]
+        yield f"Error rates against the fair decision are not known: {text.sentence(why)}"
+    else:
+        level = text.share(errors.rates.level, 0)
+        yield (
+            f"Each range holds with {level} confidence if the decisions did not look at these "
+            "labels and, within a group, labels depend on features only through the fair decision. "
+            "Fair rates of the groups may differ."
+        )
+    if parity is not None:
+        yield from parity.sentences[-1:]
+    yield f"Audited: {text.counted(data.n_rows, 'row')} in {len(data.groups)} groups."
+
+
+def decision_limits() -> Caveats:
+    """What the ranges of decisions of anybody assume, and what does not follow."""
+    return Caveats(ASSUMED, (), _LIMITS)
+
+
+@blocks.section("verdict", "")
 def show_verdict(audit: blocks.Audit, verdict: Verdict) -> Iterator[blocks.Block]:
-    """The findings; a rejection of the assumptions, or a drift of Df, stands out."""
-    consequences = (_CONSEQUENCES,) if verdict.rejected else ()
-    yield blocks.Notice(verdict.headline, consequences, alert=verdict.withdrawn)
-    yield blocks.KeyNumbers(_key_numbers(audit, verdict))
+    """The finding, one picture, and what a manager asks next."""
+    reviewed = _review_finding(audit)
+    yield blocks.Finding(reviewed or verdict.headline, alert=verdict.withdrawn)
+    picture = _fair_rates(audit) or _rates(audit)
+    if picture is not None:
+        yield picture
+    found = (verdict.headline, *verdict.found) if reviewed else verdict.found
     yield blocks.Brief(
         (
-            ("What was found", verdict.found),
-            ("How sure it is", verdict.sure),
-            ("What to do", verdict.to_do),
+            ("What was found", found),
+            ("How sure", verdict.sure),
+            ("What to do on Monday", verdict.to_do),
         )
     )
     yield blocks.Paragraph(
-        f"{verdict.disclaimer} No statistic can settle whether a decision was just."
+        f"{verdict.disclaimer} No statistic can settle whether a decision was just.", "note"
     )
 
 
-def _key_numbers(audit: blocks.Audit, verdict: Verdict) -> list[tuple[str, str]]:
-    """What a reader compares at first sight; how many rows there are stands under the title."""
-    labels, parity = audit.labels, audit.parity
-    pairs, ratios = [], {}
-    for name, part in (
-        ("labels", () if labels is None else labels.disparities),
-        ("decisions", () if parity is None else parity.decisions),
-    ):
-        if part:
-            worst = max(part, key=lambda d: d.gap)
-            pairs.append((f"Gap in {name}, points", text.size(worst.gap)))
-            ratios[name] = text.number(worst.parity.largest.impact_ratio, 2)
-    if ratios:
-        pairs.append((f"Impact ratio, {' → '.join(ratios)}", " → ".join(ratios.values())))
-    if not audit.data.fitted:
-        return [*pairs, *([] if audit.error_rates is None else audit.error_rates.key_numbers)]
-    word = {True: "rejected", False: "not rejected", None: "not tested"}[verdict.rejected]
-    if verdict.withdrawn and not verdict.rejected:
-        word = "the model does not fit"
-    within = " within strata" if audit.strata is not None and audit.strata.own is not None else ""
-    return [*pairs, (f"Assumptions{within}", word)]
+def _review_finding(audit: blocks.Audit) -> str:
+    """What reviewed rows say of altered labels; empty where there are none."""
+    facts: ReviewFacts | None = audit.review
+    rates = [] if facts is None else [r for r in facts.rates if r.name == "mechanism_1"]
+    if facts is None or not rates:
+        return ""
+    missed = sorted(rates, key=lambda r: r.value)
+    who = audit.data.people
+    said = audit.data.said.get(facts.classes[1], text.quoted(facts.classes[1]))
+    parts = [
+        f"{text.number(100 * (1 - r.value), 0)} "
+        f"({text.number(100 * (1 - r.interval[1]), 0)} to "
+        f"{text.number(100 * (1 - r.interval[0]), 0)}) of 100 "
+        f"{who.get(r.group, f'people in group {r.group}')}"
+        for r in (missed[0], *missed[-1:])[: len(missed)]
+    ]
+    return (
+        f"By the review {text.series(parts)} who deserved {text.due(said)} were recorded otherwise."
+    )
+
+
+def _fair_rates(audit: blocks.Audit) -> blocks.Figure | None:
+    """The range of the fair rate of each group, their overlap, and the recorded rates."""
+    test = audit.decidable.test
+    if test is None or len(test.sets) != 1:
+        return None
+    (one,) = test.sets
+    order, recorded = blocks.group_order(audit), recorded_rates(audit, one.label)
+    said = audit.data.said.get(one.label, text.quoted(one.label))
+    rows = []
+    for bar in one.groups[:_DRAWN]:
+        who = audit.data.people.get(bar.group, bar.group).removeprefix("people in ")
+        name, pin = f"{who[:1].upper()}{who[1:]}", recorded.get(bar.group)
+        note = f"{text.share(bar.lower, 0)} to {text.share(bar.upper, 0)}"
+        if pin is not None:
+            note += f", recorded {text.share(pin, 0)}"
+        rows.append(Row(name, pin, (bar.lower, bar.upper), order[bar.group], note))
+    shared = "The bars do not overlap: no one rate fits all groups."
+    if not one.empty and not test.rejected:
+        shared = f"Shaded: the rates that fit all groups, {text.span((one.lower, one.upper))}."
+    ends = [end for bar in one.groups for end in (bar.lower, bar.upper)]
+    pins = [*ends, *recorded.values()]
+    extent = max(0.0, min(pins) - 0.1), min(1.0, max(pins) + 0.1)
+    overlap = None if one.empty or test.rejected else (one.lower, one.upper)
+    sentence = (
+        f"Bar: the share that deserves {text.due(said)}, as far as the labels of each group leave "
+        f"it open, with {text.share(test.level, 0)} confidence. Pin: the share recorded {said}. "
+        f"{shared}"
+    )
+    picture = ranges(rows, overlap, extent=extent)
+    title = f"Who deserves {text.due(said)}, and who was recorded so"
+    return blocks.Figure(title, sentence, picture, name="Fair rates and recorded rates by group")
+
+
+def _rates(audit: blocks.Audit) -> blocks.Figure | None:
+    """Recorded rates, or decisions, of the groups where no fair rate is known."""
+    labels = () if audit.labels is None else audit.labels.disparities
+    decisions = () if audit.parity is None else audit.parity.decisions
+    found, what = (labels, "recorded") if labels else (decisions, "decided")
+    if not found:
+        return None
+    one, order = found[-1], blocks.group_order(audit)
+    rows = [Row(g.group, g.mean, series=order[g.group]) for g in one.parity.groups[:_DRAWN]]
+    said = audit.data.said.get(one.label, text.quoted(one.label))
+    title = f"Who was {what} {said}"
+    return blocks.Figure(title, f"Share {what} {said}, by group.", bars(rows))

@@ -82,6 +82,7 @@ __all__ = [
     "TwoNB",
     "bootstrap_mechanism",
     "load",
+    "quick_decision",
     "stability",
 ]
 

@@ -2,7 +2,7 @@
 
 /* Exact queries on a probabilistic circuit: one pass over its nodes, children first.
 
-   A row is an array of codes, one per variable; -1 is unknown and summed out. */
+   A row is an array of codes, one per variable; -1 is unknown and marginalised. */
 const engine = (() => {
   const INDICATOR = 0;
   const PRODUCT = 1;

@@ -106,7 +106,7 @@ const whatIf = (() => {
   const numberCell = (text) => make("td", { class: "num" }, text);
   const meterCell = (...ends) => make("td", { class: "wide" }, meter(...ends));
 
-  /* Cells for P(decision) and, where there is a latent decision apart from it, P(label). */
+  /* Cells for P(decision) and, where there is a latent fair decision apart from it, P(label). */
   function cells(hidden, label, favoured = true) {
     const first = [numberCell(share(hidden)), meterCell(0, hidden, favoured ? "s2" : "s3")];
     return latent ? [...first, numberCell(share(label))] : first;
@@ -120,7 +120,7 @@ const whatIf = (() => {
   function answerTable(found) {
     const rows = data.classes.map((name, k) =>
       row(k === positive, name, ...cells(found.decision[k], found.observed[k], k === positive)));
-    return table("Given the values you set; unknown values are summed out.", head("Class"), rows);
+    return table("Given the values you set; unknown values are marginalised.", head("Class"), rows);
   }
 
   function groupTable(found, codes) {
@@ -152,7 +152,7 @@ const whatIf = (() => {
     const hidden = share(found.decision[positive]);
     const name = `“${data.classes[positive]}”`;
     if (!latent) return `The label is ${name} with probability ${hidden}.`;
-    return `The latent decision is ${name} with probability ${hidden}, the observed label with ` +
+    return `The fair decision is ${name} with probability ${hidden}, the recorded label with ` +
       `${share(found.observed[positive])}.`;
   }
 

@@ -1,0 +1,405 @@
+"""What lies behind the numbers: how the model was learned, what it assumes, where it comes from."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final, cast
+
+from fairpc.auditing import _blocks as blocks
+from fairpc.auditing import _formats as text
+from fairpc.auditing._assumptions import ARGUED
+from fairpc.auditing._job import Job
+from fairpc.circuit import depth
+from fairpc.core import AuditError, serialise
+from fairpc.models import CircuitClassifier, LatentDecision, SecondRound, TableClassifier
+
+DISCLAIMER: Final = "This is evidence, not a certificate of compliance."
+MOST_EDGES: Final = 100_000
+"""Of a circuit that is made to be counted: a forest circuit decides without it."""
+_PACKAGES: Final = ("fairpc", "numpy", "scipy", "scikit-learn", "numba", "polars", "fairlearn")
+_KINDS: Final = {
+    "hgb": "gradient boosting",
+    "logistic": "logistic regression",
+    "forest": "a random forest",
+}
+_HOW_CALIBRATED: Final = {
+    "isotonic": "calibrated within each group by isotonic regression",
+    "sigmoid": "calibrated within each group by a sigmoid",
+    None: "taken as calibrated within each group, as the settings say",
+}
+_POINTS: Final = {
+    "between": "Of the rates of Df that they leave open, the middle of those between the groups' "
+    "recorded rates was chosen, then the mechanism that alters the fewest labels.",
+    "prior": "Of what they leave open, the mechanism that alters the fewest labels was chosen, by "
+    "a prior.",
+    "middle": "Of what they leave open, the middle was chosen.",
+}
+_LATENT: Final = (
+    "The fair decision Df is independent of the group S.",
+    "The recorded label D depends on the features X through Df and S only.",
+    "In every group a label is most likely under the fair decision of the same name.",
+)
+_TIED: Final = ("The label D is independent of the group S under the model; there is no Df.",)
+_FREE: Final = ("Nothing: P(S, D) is free, and the scores may depend on the group.",)
+_BY_CIRCUIT: Final = (
+    "Under the model the mean of P(decision | X, S) is the same in every group, whatever was "
+    "learned: the circuit shares one set of parameters for it.",
+)
+_WITHIN: Final = (
+    "The fair decision Df is independent of the group S within each stratum of {columns}. In the "
+    "whole table it need not be.",
+    "The recorded label D depends on the features X through {through} only.",
+    "In every group{each} a label is most likely under the fair decision of the same name.",
+    ARGUED,
+)
+_BY_STRATUM: Final = (
+    "Under the model the mean of P(decision | X, S) is the same in every group within each "
+    "stratum, whatever was learned: the circuit shares one set of parameters for it.",
+    "In the whole table the means differ by the mix of strata alone.",
+)
+_NEARLY: Final = (
+    "The fair decision Df is nearly independent of the group S: its rates in two groups differ "
+    "by at most {delta}{within}."
+)
+_BY_DELTA: Final = (
+    "Under the model the means of P(decision | X, S) of two groups differ by at most {delta}"
+    "{within}, whatever was learned: every group has parameters of its own that are kept so near."
+)
+_CALIBRATED: Final = (
+    "The classifier, after its calibration, gives P(D | X, S): in each group, of the rows with "
+    "score p a share p has the positive label."
+)
+_BY_SCORES: Final = (
+    "In each group P(Df = positive | x, s) is a line in P(D = positive | x, s).",
+    "Under the model the mean of P(Df | X, S) is the same in every group.",
+    "In the training rows, each scored by a classifier that had not seen it, the mean score of "
+    "each group is P(Df): the odds of each group are shifted for that.",
+)
+_OF_SCORES: Final = (
+    "An error of the calibration becomes an error of the score of Df, divided by the difference "
+    "between P(D = positive | Df = positive) and P(D = positive | Df otherwise) in the group.",
+    "Scores are means over the classifiers of the folds, those beyond the ends of the mechanism "
+    "are moved towards 0 and 1, and the odds are shifted: the line holds up to that.",
+    "Nothing is said about the distribution of the features, and what is missing of them is not "
+    "marginalised.",
+)
+_LIMITS: Final = (
+    "Equal mean scores under the model do not imply equal mean scores on rows, or equal "
+    "selection rates after a threshold.",
+    "The equality holds if the group is known at prediction; it need not hold if it is hidden.",
+    "The data fix the order of scores within a group, not their level or spread: different "
+    "mechanisms fit equally well.",
+    "Intervals cover only sampling error. They do not cover rows that do not represent the people "
+    "concerned, labels that mean something else, or features that are proxies for what may not "
+    "be used.",
+    "Every number measured against the recorded label inherits the errors of that label.",
+    DISCLAIMER,
+)
+
+
+@dataclass(frozen=True)
+class CircuitFacts:
+    """The size of the circuit."""
+
+    model: str  #: "FairPC", "NLatPC", "LatNB" or "TwoNB"
+    n_nodes: int
+    n_edges: int
+    n_parameters: int
+    depth: int
+    n_components: int  #: circuits mixed inside each P(x | f, s)
+    variables: tuple[str, ...]  #: names, in the order of the columns
+
+
+def circuit_facts(job: Job) -> CircuitFacts:
+    """Facts about the circuit of a model; of a large one it is not made."""
+    model = job.circuits("there is no circuit")
+    if model.distribution_.n_edges > MOST_EDGES:
+        raise AuditError(f"the circuit has {model.distribution_.n_edges:,} edges: it was not made")
+    graph, layout = model.circuit_.graph, model.distribution_.layout
+    return CircuitFacts(
+        model=type(model).__name__,
+        n_nodes=graph.n_nodes,
+        n_edges=graph.n_edges,
+        n_parameters=graph.n_parameters,
+        depth=depth(graph),
+        n_components=layout.n_components,
+        variables=graph.names,
+    )
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How a circuit was learned."""
+
+    n_iter: int  #: updates of EM
+    converged: bool  #: whether it stopped by itself
+    choices: tuple[str, ...]  #: how the structure was chosen, in words
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """In words, as documents say it."""
+        ended = "It stopped by itself" if self.converged else "It was stopped by the limit"
+        updates = f"Parameters were learned by {text.counted(self.n_iter, 'update')} of EM."
+        return (*self.choices, f"{updates} {ended}.")
+
+
+@dataclass(frozen=True)
+class ScoreLearningFacts:
+    """How scores of a classifier became those of the fair decision."""
+
+    classifier: str  #: in words
+    n_folds: int  #: classifiers, each learned without a fold; their scores are averaged
+    per_group: bool  #: whether each group has its own
+    calibration: str | None  #: "isotonic", "sigmoid"; None where scores were taken as they are
+    select: str  #: the point of the identified set: "between", "prior" or "middle"
+    straight: bool  #: whether the point alters hardly any label, so that D = Df was kept
+    #: the same for P(S | x), for rows whose group is not known; None where such rows are refused
+    group_classifier: str | None
+    positive: str  #: the class
+    sentences: tuple[str, ...]  #: in words
+
+
+def learning(job: Job) -> Learning | ScoreLearningFacts:
+    """What there is to say of the fit."""
+    model: Any = job.model
+    if not isinstance(model, LatentDecision):
+        choices = () if model.choices_ is None else model.choices_.sentences
+        return Learning(model.n_iter_, bool(model.converged_), choices)
+    groups = model.group_estimators_
+    return ScoreLearningFacts(
+        classifier=_words(model.estimators_[0][0]),
+        n_folds=len(model.estimators_),
+        per_group=bool(model.per_group),
+        calibration=model.calibration,
+        select=model.select,
+        straight=model.score_map_.straight,
+        group_classifier=_words(groups[0]) if groups else None,
+        positive=str(model.positive_class_),
+        sentences=_sentences(model),
+    )
+
+
+def _sentences(model: LatentDecision) -> tuple[str, ...]:
+    n, own = len(model.estimators_), ", one for each group" if model.per_group else ""
+    point = _POINTS[model.select]
+    if model.score_map_.straight:
+        point += (
+            " That point alters hardly any label, so the scores are those of the label, with the "
+            "same mean in every group. It is a convention: the ranges of the mechanism say how "
+            "many labels may be altered."
+        )
+    hidden = "Rows whose group is not known are refused."
+    if model.group_estimators_:
+        hidden = (
+            "Where the group is not known, the score is a mean over the groups, weighted by how "
+            f"likely {_words(model.group_estimators_[0])} finds each of them from the features."
+        )
+    source, second = "the same scores", list[str]()
+    if model.second_round_ is not None:
+        source = "the scores of the label alone"
+        second.append(_second_round(model.second_round_))
+    return (
+        f"The label was learned from features and group by {_words(model.estimators_[0][0])}{own}, "
+        f"{text.counted(n, 'time')}, each time without one fold of the rows. Scores are means over "
+        "these.",
+        *second,
+        f"Scores of the rows left out were {_HOW_CALIBRATED[model.calibration]}.",
+        f"P(Df) and the mechanism come from {source}. {point}",
+        hidden,
+    )
+
+
+def _second_round(second_round: SecondRound) -> str:
+    """What was learned once the mechanism was known."""
+    names = [_words(classifier) for classifier in second_round.estimators[0]]
+    shares = " and ".join(
+        f"{share:.0%} by {name}" for name, share in zip(names, second_round.shares[1:], strict=True)
+    )
+    return (
+        "Once the mechanism was known, Df was learned behind the labels in the same folds: "
+        f"scores are made {second_round.shares[0]:.0%} by the classifiers of the label, {shares} "
+        "of Df. Under these shares the labels of the rows left out are likeliest."
+    )
+
+
+def _words(classifier: Any) -> str:
+    """What a classifier is."""
+    if isinstance(classifier, TableClassifier):
+        return _KINDS[classifier.kind]
+    steps = getattr(classifier, "steps", None)
+    name = type(steps[-1][1] if steps else classifier).__name__
+    return f"{name} at the end of a pipeline" if steps else name
+
+
+@dataclass(frozen=True)
+class Caveats:
+    """Assumptions and limits in words."""
+
+    assumptions: tuple[str, ...]  #: of the model
+    guaranteed: tuple[str, ...]  #: what holds exactly under them
+    limits: tuple[str, ...]  #: what does not follow
+
+
+def limits(job: Job) -> Caveats:
+    """The words for a model of this kind, and for what was stated beforehand."""
+    found = _of_kind(job)
+    if not job.strata.delta:
+        return found
+    words = {
+        "delta": text.gap(job.strata.delta),
+        "within": " within each stratum" * bool(job.strata),
+    }
+    # The first assumption is that of independence; lines hold whatever the rates are.
+    lines = tuple(s for s in found.guaranteed if s == _BY_SCORES[0])
+    return Caveats(
+        (_NEARLY.format(**words), *found.assumptions[1:]),
+        (*lines, _BY_DELTA.format(**words)),
+        found.limits,
+    )
+
+
+def _of_kind(job: Job) -> Caveats:
+    """The same where rates are equal."""
+    model = job.model
+    if isinstance(model, LatentDecision):
+        return Caveats((*_LATENT, _CALIBRATED, *_stated(job)), _BY_SCORES, (*_OF_SCORES, *_LIMITS))
+    layout = cast(CircuitClassifier, model).distribution_.layout
+    if not layout.tied and not layout.latent:
+        return Caveats(_FREE, (), _LIMITS)
+    if job.strata:
+        return Caveats((*_assumed_within(job), *_stated(job)), _BY_STRATUM, _LIMITS)
+    return Caveats((*(_LATENT if layout.latent else _TIED), *_stated(job)), _BY_CIRCUIT, _LIMITS)
+
+
+def _assumed_within(job: Job) -> list[str]:
+    columns = " × ".join(job.rows.features.names[j] for j in job.strata.columns)
+    own = job.strata.within
+    words = {"through": "Df, S and the stratum", "each": " and stratum"}
+    if not own:
+        words = {"through": "Df and S", "each": ""}
+    return [sentence.format(columns=columns, **words) for sentence in _WITHIN]
+
+
+def _stated(job: Job) -> list[str]:
+    model = job.model
+    stated = [f"Stated beforehand: {model.knowledge_}."] if model.knowledge_ else []
+    if model.n_anchors_:
+        stated.append(f"The fair decision of {model.n_anchors_:,} training rows is known.")
+    return stated
+
+
+@dataclass(frozen=True)
+class AuditProvenance:
+    """What would be needed to do the audit again."""
+
+    model: str  #: class of the model; "decisions" where they came without one
+    #: of the circuit, structure and parameters; or of the map from scores of a classifier to Df;
+    #: empty, as the next, for decisions of anybody
+    model_hash: str
+    training_hash: str  #: of the rows that the model was fitted to, encoded
+    audited_hash: str  #: of the audited rows, encoded the same way
+    settings: Mapping[str, Any]  #: of the model
+    audit_settings: Mapping[str, Any]  #: of the audit
+    versions: Mapping[str, str]  #: of Python and of the packages that are installed
+    platform: str  #: machine and operating system
+    date: str  #: when the audit was made, UTC
+    seconds: Mapping[str, float]  #: time each part of the audit took
+
+
+def provenance(job: Job) -> AuditProvenance:
+    """Hashes, versions and settings as they are now."""
+    installed, own = {}, job.decisions
+    for package in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            installed[package] = version(package)
+    params = {} if own else job.model.get_params()
+    return AuditProvenance(
+        model=own.name if own else type(job.model).__name__,
+        model_hash="" if own else job.model._fair().fingerprint,
+        training_hash="" if own else job.model.data_fingerprint_,
+        audited_hash=job.rows.fingerprint,
+        settings={name: _setting(value) for name, value in params.items()},
+        audit_settings=asdict(job.settings),
+        versions={"python": platform.python_version(), **installed},
+        platform=platform.platform(),
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        seconds={name: round(value, 3) for name, value in job.seconds.items()},
+    )
+
+
+def _setting(value: Any) -> Any:
+    """A setting that JSON can hold; of anything else its class."""
+    if value is None or isinstance(value, str | int | float | bool):
+        return serialise(value)
+    if isinstance(value, tuple | list):
+        return [_setting(item) for item in value]
+    return type(value).__name__
+
+
+@blocks.section("learning", "How the model was learned")
+def show_learning(
+    audit: blocks.Audit, learning: Learning | ScoreLearningFacts
+) -> Iterator[blocks.Block]:
+    """The fit in words, and the size of the circuit."""
+    yield blocks.Points(learning.sentences)
+    if (found := audit.circuit) is not None:
+        yield blocks.Paragraph(
+            f"As a circuit the model has {text.count(found.n_nodes)} nodes, "
+            f"{text.count(found.n_edges)} edges and {text.count(found.n_parameters)} parameters. "
+            "Every probability in this report that holds under the model is an exact evaluation "
+            "of it.",
+            "note",
+        )
+
+
+@blocks.section("limits", "Assumptions and limits")
+def show_limits(audit: blocks.Audit, caveats: Caveats) -> Iterator[blocks.Block]:
+    """What is assumed, what follows, what does not."""
+    who = "model" if audit.data.fitted else "audit"
+    for title, sentences in (
+        (f"What the {who} assumes", caveats.assumptions),
+        ("What then holds exactly", caveats.guaranteed),
+        ("What does not follow", caveats.limits),
+    ):
+        if sentences:
+            yield blocks.Heading(title)
+            yield blocks.Points(sentences)
+
+
+@blocks.section("provenance", "Provenance")
+def show_provenance(audit: blocks.Audit, provenance: AuditProvenance) -> Iterator[blocks.Block]:
+    """What would be needed to do the audit again: hashes, versions, settings, date."""
+    hashes = "The hashes identify the model and the rows; equal hashes mean equal content."
+    yield blocks.Paragraph(hashes)
+    learned = (
+        "Map of scores" if provenance.model == LatentDecision.__name__ else "Circuit and parameters"
+    )
+    identity = {
+        "Model": provenance.model,
+        learned: provenance.model_hash,
+        "Training rows, encoded": provenance.training_hash,
+        "Audited rows, encoded": provenance.audited_hash,
+        "Date": provenance.date,
+        "Platform": provenance.platform,
+    }
+    yield _pairs("Identity", {name: value for name, value in identity.items() if value})
+    yield _pairs("Versions", provenance.versions)
+    if provenance.settings:
+        yield _pairs("Settings of the model", provenance.settings, folded=True)
+    yield _pairs("Settings of the audit", provenance.audit_settings, folded=True)
+    times = {name: f"{value:,.1f} s" for name, value in provenance.seconds.items()}
+    yield _pairs("Time of each part", times, folded=True)
+
+
+def _pairs(caption: str, values: Mapping[str, Any], *, folded: bool = False) -> blocks.TableBlock:
+    def shown(value: Any) -> str:
+        return text.name(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+    cells = [(name, shown(value)) for name, value in values.items()]
+    return blocks.TableBlock(caption, ("What", "Value"), cells, words={1}, folded=folded)

@@ -1,0 +1,96 @@
+"""The page of an audit: six chapters, of which those without facts are not shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from fairpc.auditing import _blocks as blocks
+from fairpc.auditing import _formats as text
+from fairpc.auditing._decided import DECISIONS, NO_MODEL
+
+
+def render(audit: blocks.Audit) -> str:
+    """An audit as one HTML page; equal facts, equal bytes."""
+    data, made = audit.data, audit.provenance
+    what = "Decisions" if made.model == DECISIONS else f"A {made.model} model"
+    title = data.title or f"{text.short(data.label, 60)} by {text.listed(data.sensitive)}"
+    return blocks.page(
+        title=title,
+        subtitle=f"{what} on {text.counted(data.n_rows, 'row')}, audited {made.date[:10]}",
+        version=text.name(made.versions.get("fairpc", "")),
+        chapters=[chapter for chapter in _chapters(audit) if chapter.parts],
+        closing=f"Made with fairpc {text.name(made.versions.get('fairpc', ''))}.",
+    )
+
+
+def _chapters(audit: blocks.Audit) -> Iterator[blocks.Chapter]:
+    for key, title, names, gist in CHAPTERS:
+        parts = tuple(part for name in names for part in _part(audit, name))
+        yield blocks.Chapter(key, title, gist(audit), parts)
+
+
+def _part(audit: blocks.Audit, name: str) -> Iterator[blocks.Section]:
+    if getattr(audit, name) is not None:
+        yield blocks.shown(audit, name)
+    elif name == "error_rates" and audit.left_out.get(name, NO_MODEL) != NO_MODEL:
+        # People ask for these first: where they are not there, the page says what would give them.
+        yield blocks.Section(
+            name,
+            blocks.shown(audit, name).title,
+            (blocks.Paragraph(blocks.reason(audit, name), "note"),),
+        )
+
+
+def _gaps(audit: blocks.Audit) -> str:
+    parts = {
+        "Recorded": () if audit.labels is None else audit.labels.disparities,
+        "decided": () if audit.parity is None else audit.parity.decisions,
+    }
+    gaps = {name: max(d.gap for d in found) for name, found in parts.items() if found}
+    said = ", ".join(f"{name} {text.size(gap)}" for name, gap in gaps.items())
+    return f"{said[:1].upper()}{said[1:]} points apart" if said else ""
+
+
+def _bias(audit: blocks.Audit) -> str:
+    facts = audit.mechanism
+    if facts is None:
+        return "How often decisions err" if audit.error_rates is not None else ""
+    if facts.contradiction or audit.verdict.withdrawn:
+        return "Learned by the model, not a finding"
+    known = [c for c in facts.altered if c.range and c.decision == facts.positive]
+    if not known:
+        return "A point, whose range is not known"
+    named = sorted(known, key=lambda cell: -cell.range[1] if cell.range else 0.0)[:2]
+    said = audit.data.said.get(facts.positive, text.quoted(facts.positive))
+    each = ", ".join(f"{text.short(c.group, 20)} {text.at_most(c.range)}" for c in named)
+    return f"Deserved {text.due(said)}, recorded otherwise: {each}"
+
+
+def _evidence(audit: blocks.Audit) -> str:
+    found = audit.decidable
+    word = {True: "contradicted", False: "not contradicted", None: "not tested"}[found.rejected]
+    learned = found.learned
+    left = "" if learned is None else f"; fair rate {text.span((learned.lower, learned.upper))}"
+    return f"Assumptions {word}{left}"
+
+
+CHAPTERS: Final[tuple[tuple[str, str, tuple[str, ...], Callable[[blocks.Audit], str]], ...]] = (
+    ("verdict", "Verdict", ("verdict", "review"), lambda _: ""),
+    ("gaps", "Gaps", ("labels", "parity", "group_hidden", "factors", "patterns"), _gaps),
+    ("label-bias", "Label bias", ("mechanism", "error_rates", "strata"), _bias),
+    (
+        "evidence",
+        "Evidence",
+        ("decidable", "review_plan", "group_metrics", "curves", "trade_off"),
+        _evidence,
+    ),
+    ("what-if", "What if", ("what_if",), lambda _: "Set what is known of a person; exact answers"),
+    (
+        "appendix",
+        "Appendix",
+        ("data", "learning", "limits", "provenance"),
+        lambda _: "The data, how the model was learned, what is assumed, provenance",
+    ),
+)
+"""Key and title of each chapter, the sections of the audit that are its parts, and its gist."""
