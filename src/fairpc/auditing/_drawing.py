@@ -344,7 +344,8 @@ class Plane:
             axes.append(words("11%", y(tick) + 4, self.y_form(tick), "tick", "end"))
         for tick in round_numbers(x.low, x.high):
             axes.append(line(x.at(tick), y.end, x.at(tick), y.start, "grid"))
-            axes.append(words(x.at(tick), y.start + 16, self.x_form(tick), "tick", "middle"))
+            anchor = "end" if x(tick) > 94 else "middle"
+            axes.append(words(x.at(tick), y.start + 16, self.x_form(tick), "tick", anchor))
         axes.append(words("54%", y.start + 34, self.x_title, "axis", "middle"))
         return x, y, axes
 
