@@ -15,6 +15,7 @@ from sklearn.metrics import roc_auc_score
 
 from fairpc import LatentDecision
 from fairpc.core import Array, Floats, Ints
+from fairpc.data import read_frame
 from fairpc.learners import (
     AlteredLabels,
     BoostedOdds,
@@ -24,7 +25,7 @@ from fairpc.learners import (
     corrected_boosting,
     corrected_linear,
 )
-from fairpc.learners._design import Design
+from fairpc.learners._design import Design, encoded_matrix
 from fairpc.models import TableClassifier
 from fairpc.models._score_map import ScoreMap
 from fairpc.models._score_map_fit import ScoredRows, calibrated, fit_score_map
@@ -107,8 +108,9 @@ def test_a_classifier_that_knows_the_mechanism_finds_df(kind: Any) -> None:
     table, s, _, d = bent(0, 4000)
     new, _, new_f, _ = bent(1, 4000)
     rows = AlteredLabels.of(d, np.ones(len(d)), (s == "M").astype(int), BENT)
-    behind = TableClassifier.behind(kind, table, rows)
     plain = TableClassifier(kind, random_state=0).fit(table, d)
+    matrix = encoded_matrix(plain.encoding_, read_frame(table))
+    behind = TableClassifier.behind(kind, plain.encoding_, matrix, rows)
     own, bent_rate = behind.predict_proba(new)[:, 1], plain.predict_proba(new)[:, 1].mean()
     assert abs(own.mean() - new_f.mean()) < 0.03 < abs(bent_rate - new_f.mean())
     again = TableClassifier.from_dict(behind.to_dict())

@@ -37,20 +37,26 @@ def test_a_forest_reads_and_learns_once(
     gain: float, readings: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The scores that circuits are compared with are those that the forest is grown from."""
-    read, learned = [], []
-    training, by_learner = tables.RowReader.training, label_scores.ScoreLearning.by_learner
-    monkeypatch.setattr(
-        tables.RowReader, "training", lambda *a, **k: read.append(1) or training(*a, **k)
-    )
-    monkeypatch.setattr(
-        label_scores.ScoreLearning,
-        "by_learner",
-        lambda *a: learned.append(len(a)) or by_learner(*a),
-    )
+    read: list[int] = []
+    learned: list[int] = []
+
+    def counted(calls: list[int], call: Any) -> Any:
+        def counting(*given: Any, **named: Any) -> Any:
+            calls.append(len(given))
+            return call(*given, **named)
+
+        return counting
+
+    for owner, name, calls in (
+        (tables.RowReader, "training", read),
+        (label_scores.ScoreLearning, "by_learner", learned),
+    ):
+        monkeypatch.setattr(owner, name, counted(calls, getattr(owner, name)))
     found = LabelGain(-0.5, gain, 0.01)
     monkeypatch.setattr("fairpc.models._circuit_fit.compare_labels", lambda *given: found)
     X, y, s = people()
     model = FairPC(random_state=0, max_iter=20, guard=False).fit(X, y, sensitive_features=s)
+    assert model.choices_ is not None
     assert model.choices_.forest == (readings == 1)
     assert len(read) == readings
     assert learned.count(1) == 1  # learners that know nothing of the mechanism
