@@ -1,11 +1,10 @@
 """FairPC, NLatPC, LatNB, TwoNB, LatentDecision: their fits, files, queries and refits."""
 
-from fairpc.models._batches import check_not_dask
 from fairpc.models._bias_account import BiasAccount
 from fairpc.models._bootstrap import MechanismIntervals, bootstrap_mechanism, intervals
 from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._classifiers import TableClassifier
-from fairpc.models._decisions import FittedDecisions, GivenRows
+from fairpc.models._decisions import FittedDecisions, GivenRows, check_not_dask
 from fairpc.models._distilled import SCORER_FORMAT, Distilled, DistilPrice, group_is_input
 from fairpc.models._distribution import FairDistribution, Outcome
 from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB

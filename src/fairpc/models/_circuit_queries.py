@@ -10,8 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairpc.circuit import Circuit
 from fairpc.core import Codes, EvidenceError, Floats, LearningError, MissingExtraError, TableError
-from fairpc.models._batches import in_batches
-from fairpc.models._decisions import FittedDecisions, GivenRows
+from fairpc.models._decisions import FittedDecisions, GivenRows, in_batches
 from fairpc.models._distribution import FairDistribution, Outcome, leave_one_out
 from fairpc.models._fair_layers import S
 from fairpc.models._model import Contribution

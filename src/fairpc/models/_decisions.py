@@ -5,12 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Self
+from functools import wraps
+from inspect import signature
+from typing import Any, ClassVar, Final, ParamSpec, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
+from fairpc.cluster import by_partition, is_dask, need_dask
 from fairpc.core import (
     AnyPath,
     Array,
@@ -24,8 +27,11 @@ from fairpc.core import (
 )
 from fairpc.data import (
     TableCoding,
+    Warned,
     check_rows,
     check_weights,
+    is_source,
+    open_source,
     read_frame,
     take_rows,
 )
@@ -36,7 +42,6 @@ from fairpc.evidence import (
     ThresholdPoint,
     threshold_curve,
 )
-from fairpc.models._batches import in_batches
 from fairpc.models._bias_account import BiasAccount, contradictions, mechanism_ranges, rates_alike
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._distilled import Distilled, ImitatedRows, distilled, without_groups
@@ -46,6 +51,19 @@ from fairpc.models._model import FairModel, Threshold, equalised, fixed, for_rat
 from fairpc.models._review import Reviewable
 from fairpc.models._rows import Rows
 from fairpc.models._settings import stratum_names
+from fairpc.models._tables import FittedColumns, check_not_apart
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+PREFIXES: Final = {"predict_proba": "p_df_", "predict_observed_proba": "p_d_"}
+"""Of the columns of lazy predictions, before the name of each class."""
+
+LAZY: Final = ("predict", *PREFIXES)
+"""Methods that are lazy for a Dask frame."""
+
+SETTINGS: Final = ("level", "decisions")
+"""Arguments of methods that say something of all rows alike."""
 
 YES, NO, OPEN = "yes", "no", "open"
 """Decisions that every possible mechanism agrees about, and those that depend on it."""
@@ -58,6 +76,83 @@ _NO_BOUNDS: Final = (
     "bounds of scores need labels that were held out at fit: fit with guard=True to at least 300 "
     "rows with groups and labels"
 )
+
+
+def in_batches(method: Callable[P, R]) -> Callable[P, R]:
+    """A method of a classifier that gives something per row, and takes tables in parts too.
+
+    Of a file, a folder, a glob or a polars lazy frame it gives what it gives of the table in
+    memory, while a few batches of rows are there at a time; ``y`` then names a column. Of a Dask
+    frame, decisions become a lazy series, probabilities a lazy frame with a column per class.
+    """
+    names = tuple(signature(method).parameters)
+
+    @wraps(method)
+    def either(*args: P.args, **kwargs: P.kwargs) -> R:
+        given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
+        model, table = given.pop("self"), given.pop("X", None)
+        if is_dask(table):
+            return _lazy(model, method.__name__, table, given)  # type: ignore[no-any-return]
+        if is_source(table):
+            return _streamed(model, method, names, table, given)  # type: ignore[no-any-return]
+        return method(*args, **kwargs)
+
+    return either
+
+
+def check_not_dask(table: Any) -> None:
+    """A TableError where a table is a Dask frame."""
+    if is_dask(table):
+        raise TableError(
+            f"a Dask frame was given: fit, {', '.join(LAZY)} take one, this takes its rows, "
+            "frame.compute(), or the files that it was read from"
+        )
+
+
+def _streamed(
+    model: Any,
+    method: Callable[..., Any],
+    names: tuple[str, ...],
+    table: Any,
+    given: Mapping[str, Any],
+) -> Any:
+    """What the method gives of each batch, one after the other; warnings are given once."""
+    apart = dict(given)
+    label = apart.pop("y", None)
+    settings = {name: apart.pop(name) for name in SETTINGS if name in apart}
+    check_not_apart(**apart)
+    source = open_source(table)
+    columns = FittedColumns.of(source, model._coding(), unused=model._needs_table, label=label)
+    warned = Warned()
+    with warned.watching():
+        parts = [
+            method(model, **{name: rows[name] for name in names if name in rows}, **settings)
+            for rows in source.map(columns.columns, columns.given)
+        ]
+    if not parts:
+        raise TableError("the table is empty: it has no rows, give at least one")
+    warned.warn()
+    if not isinstance(parts[0], tuple):
+        return np.concatenate(parts)
+    columns_of = zip(*parts, strict=True)
+    return tuple(None if some[0] is None else np.concatenate(some) for some in columns_of)
+
+
+def _lazy(model: Any, method: str, frame: Any, given: Mapping[str, Any]) -> Any:
+    need_dask()
+    for name, value in given.items():
+        if value is not None:
+            raise TableError(
+                f"{name} were given separately from a Dask frame: make them columns of it, "
+                "because its partitions are read one by one"
+            )
+    classes = model.classes_  # says so where the model is not fitted
+    if method not in LAZY:
+        check_not_dask(frame)
+    call = getattr(model, method)
+    if method not in PREFIXES:
+        return by_partition(frame, call, ["decision"], classes.dtype)
+    return by_partition(frame, call, [f"{PREFIXES[method]}{c}" for c in classes], np.float64)
 
 
 def _over_strata(ranges: Floats) -> Floats:
@@ -435,26 +530,9 @@ class FittedDecisions(Reviewable, ABC):
             sensitive_features: groups of the rows, if given apart.
             level: of the interval of its gap.
         """
-        if len(self.classes_) > 2:
-            raise LearningError("the label has more than two classes: a scorer needs two")
-        positive = self._coding().labels.positive
-        groups, features = self._evidence(X, sensitive_features)
-        if groups is None or (groups < 0).any():
-            raise LearningError("the groups of the rows are not known: a gap needs them")
-        scores = self._fair().decision(groups, features)[:, positive]
-        nobody = np.full_like(groups, -1)
-        try:
-            without = self._fair().decision(nobody, features)[:, positive]
-            hidden = self.threshold_.decide(without, nobody)
-        except LearningError:  # a LatentDecision that was fitted without a classifier of the group
-            hidden = None
-        soft = None
-        if y is not None:
-            soft = self.posterior(X, y, sensitive_features=sensitive_features)[:, positive]
-        decided = self.threshold_.decide(scores, groups)
-        rows = ImitatedRows(scores, decided, groups, hidden, soft)
-        own = TableClassifier(random_state=0) if estimator is None else estimator
-        return distilled(own, without_groups(X, self._coding()), rows, self._coding(), level)
+        learner = TableClassifier(random_state=0) if estimator is None else estimator
+        rows = ImitatedRows.of(self, X, y, sensitive_features)
+        return distilled(learner, without_groups(X, self._coding()), rows, self._coding(), level)
 
     @property
     def mechanism_range_(self) -> Floats:

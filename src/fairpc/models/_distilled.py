@@ -175,6 +175,27 @@ class ImitatedRows:
     hidden: Array | None  #: decisions with the group marginalised
     posterior: Floats | None  #: P(Df = positive | x, s, d)
 
+    @classmethod
+    def of(cls, model: Any, X: Any, y: Any, sensitive_features: Any) -> ImitatedRows:
+        """What a fitted model says of rows whose groups are known; labels may be None."""
+        if len(model.classes_) > 2:
+            raise LearningError("the label has more than two classes: a scorer needs two")
+        positive, fair = model.coding_.labels.positive, model._fair()
+        groups, features = model._evidence(X, sensitive_features)
+        if groups is None or (groups < 0).any():
+            raise LearningError("the groups of the rows are not known: a gap needs them")
+        scores = fair.decision(groups, features)[:, positive]
+        nobody = np.full_like(groups, -1)
+        try:
+            without = fair.decision(nobody, features)[:, positive]
+            hidden = model.threshold_.decide(without, nobody)
+        except LearningError:  # a LatentDecision that was fitted without a classifier of the group
+            hidden = None
+        soft = None
+        if y is not None:
+            soft = model.posterior(X, y, sensitive_features=sensitive_features)[:, positive]
+        return cls(scores, model.threshold_.decide(scores, groups), groups, hidden, soft)
+
     def price(self, decided: Array, held: Array) -> DistilPrice:
         """Of decisions of some rows."""
         with_group, groups = self.decided[held], self.groups[held]
