@@ -26,7 +26,7 @@ EDGE: Final = 0.005
 BINS: Final = 4
 LEAST_ROWS: Final = 3
 """Reviewed rows of a level; rarer ones are one level together."""
-BALLAST: Final = 0.2
+BALLAST: Final = 0.1
 """Rows added to the variance of a level, so that one surprise where none was likely is no proof."""
 SEED: Final = 0
 
