@@ -60,10 +60,18 @@ from fairpc.core import (
     read_json,
     record,
     serialise,
+    without_few,
     write_atomically,
 )
 from fairpc.data import ReadingProgress, is_source
-from fairpc.models import FittedDecisions, Report, Reviewed, check_not_dask
+from fairpc.models import (
+    Disclosure,
+    FittedDecisions,
+    Report,
+    Reviewed,
+    check_not_dask,
+    disclosure,
+)
 
 FORMAT: Final = "fairpc audit"
 VERSION: Final = 1
@@ -71,6 +79,7 @@ VERSION: Final = 1
 _ABOUT: Final = ("sensitive_features", "sample_weight", "clusters", "fair_labels")
 _CLOSING: Final = ("limits", "provenance")
 """Sections that end the page; the others come in the order of the record."""
+_NOT_SHOWN: Final = ("left_out", "disclosure")
 _NOT_ASKED: Final = (NO_MODEL, factors.NO_FACTORS)
 """Reasons for which a section is not on the page at all."""
 _LEFT_BEHIND: Final = "the audit was read from a file, which does not hold the circuit"
@@ -104,6 +113,7 @@ class Audit:
         provenance: hashes, versions, settings, date.
         what_if: the circuit and the coding as data, to answer questions in a page.
         left_out: section or part -> why it is not there.
+        disclosure: what the model holds of the people in its training table; for documents.
     """
 
     verdict: verdicts.Verdict
@@ -126,6 +136,7 @@ class Audit:
     provenance: background.AuditProvenance
     what_if: background.WhatIf | None
     left_out: Mapping[str, str]
+    disclosure: Disclosure | None = field(default=None, kw_only=True)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as dicts, lists, text and numbers that JSON can hold; None for no number."""
@@ -181,7 +192,7 @@ def render(audit: Audit) -> str:
 def _section_names(audit: Audit) -> Iterator[str]:
     """Sections of the page, in order: what a review told is first, that there was none late."""
     closing = _CLOSING if audit.review is not None else ("review", *_CLOSING)
-    names = [each.name for each in fields(Audit) if each.name not in ("left_out", *closing)]
+    names = [each.name for each in fields(Audit) if each.name not in (*_NOT_SHOWN, *closing)]
     for name in (*names, *closing):
         if audit.left_out.get(name) not in _NOT_ASKED:
             yield name
@@ -278,7 +289,8 @@ def audit(
     _run(job, X, y, **{name: options[name] for name in _ABOUT})
     job.report_step(_LAST)
     found = job.results | {name: compute(job) for name, compute in AT_ONCE.items()}
-    return Audit(**{section.name: found[section.name] for section in fields(Audit)})
+    whole = Audit(**{section.name: found[section.name] for section in fields(Audit)})
+    return without_few(whole, job.min_cell)
 
 
 def group_gaps(
@@ -322,7 +334,8 @@ def _run(job: Job, X: Any, y: Any, **about: Any) -> None:
                 done = f"{now.done / now.total:.0%} of {now.total / 1e6:,.0f} MB"
             job.report_step(_FIRST, f": {now.stage}, {done}")
 
-        return read_table(job.subject, X, y, job.settings, watch=watch, **about)
+        table = read_table(job.subject, X, y, job.settings, watch=watch, **about)
+        return table if job.reviewed is not None else table.without_few(job.min_cell)
 
     job.run(AuditStep(_FIRST, STEP_WORDS[_FIRST], read, needed=True, of_model=False))
     with warnings.catch_warnings():
@@ -393,6 +406,7 @@ AT_ONCE: Final[Mapping[str, Callable[[Job], Any]]] = {
     "learning": lambda job: None if job.decisions else learning.learning(job),
     "limits": lambda job: account.decision_limits() if job.decisions else background.limits(job),
     "provenance": background.provenance,
+    "disclosure": lambda job: None if job.decisions else disclosure(job.model),
     "left_out": lambda job: job.left_out | ({"learning": NO_MODEL} if job.decisions else {}),
 }
 """What is there at once when the steps are done: each has an answer for every model."""

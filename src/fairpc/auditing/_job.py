@@ -31,6 +31,7 @@ from fairpc.core import (
     row_hash,
 )
 from fairpc.data import (
+    MIN_CELL,
     CodedRows,
     Distinct,
     DistinctSum,
@@ -128,6 +129,20 @@ class ReadTable:
 
     rows: AuditedRows  #: all rows of the table, equal ones merged; a sample where too many differ
     drawn: AuditedRows  #: rows as they are in the table: all of them, or as many at random
+
+    def without_few(self, least: int) -> ReadTable:
+        """The table without the rows of groups, or of unknown group, that are fewer than a limit.
+
+        With them, totals would say of these people what groups do not; where two groups would not
+        be left, all stay.
+        """
+        n = np.bincount(self.rows.s + 1, self.rows.each_count, len(self.rows.groups) + 1)
+        few = (n > 0) & (n < least)
+        if not few.any() or np.count_nonzero((n > 0) & ~few & (np.arange(len(n)) > 0)) < 2:
+            return self
+        kept = replace(self, rows=self.rows.without_groups(few))
+        same = self.drawn is self.rows
+        return replace(kept, drawn=kept.rows if same else self.drawn.without_groups(few))
 
 
 def read_table(
@@ -343,6 +358,11 @@ class Job:
     @property
     def coding(self) -> TableCoding:
         return self.subject.coding_
+
+    @property
+    def min_cell(self) -> int:
+        """People about whom a number is told, at least."""
+        return int(getattr(self.subject, "min_cell", MIN_CELL))
 
     @property
     def takes_table(self) -> bool:

@@ -179,6 +179,11 @@ class AuditedRows:
         codes = np.ascontiguousarray(np.column_stack([self.s, self.x]))
         return len(np.unique(codes.view([("", codes.dtype)] * codes.shape[1])))
 
+    def without_groups(self, hidden: Bools) -> AuditedRows:
+        """The rows of other groups; the first of ``hidden`` is about unknown ones."""
+        kept = self._take(np.flatnonzero(~hidden[self.s + 1]))
+        return replace(kept, n_table=self.n_table - self.n_rows + kept.n_rows)
+
     def _take(self, rows: Ints) -> AuditedRows:
         known = {name: value for name, value in vars(self).items() if value is not None}
         taken = {name: known[name][rows] for name in _EACH if name in known}

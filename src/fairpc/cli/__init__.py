@@ -39,10 +39,12 @@ COMMANDS: Final = {
     "predict": "_predict.predict",
     "audit": "_audit.audit",
     "review": "_review.review",
+    "inspect": "_inspect.inspect",
     "query": "_predict.query",
     "explain": "_predict.explain",
     "file": "_audit.file",
     "export": "_predict.export",
+    "serve": "_serve.serve",
     "compare": "_compare.compare",
     "data": "_bundled.data",
 }

@@ -78,6 +78,16 @@ MaxMemory = Annotated[
     ),
 ]
 
+MinCell = Annotated[
+    int,
+    option(
+        "K",
+        "Levels, bins, groups and strata of fewer people are merged or suppressed, in the model, "
+        "its file and what is made of it; 1: none.",
+        min=1,
+        max=1000,
+    ),
+]
 Weight = Annotated[
     str | None,
     option("COL", "A column of weights: how many people a row stands for. It is no feature."),
@@ -259,6 +269,7 @@ class ModelOptions:
             max=1.0,
         ),
     ] = 0.0
+    min_cell: MinCell = 5
     weight: Weight = None
     equal_mass: Annotated[
         bool,

@@ -72,6 +72,7 @@ from fairpc.core._errors import (
     shown,
     warn_caller,
 )
+from fairpc.core._few import Fewer, is_few, without_few
 from fairpc.core._hashing import RowSample, fingerprint, row_digest, row_hash, row_uniform
 from fairpc.core._records import (
     ALTERED,

@@ -13,6 +13,7 @@ from fairpc.data._coding import (
 )
 from fairpc.data._column import (
     CALENDAR,
+    MIN_CELL,
     TRUTH,
     TYPE_ROWS,
     Column,
@@ -39,7 +40,14 @@ from fairpc.data._files import (
     reason_of,
     write_table,
 )
-from fairpc.data._fit_column import BINS, IDENTIFIES, EncodingOptions, NumberModel, identifies
+from fairpc.data._fit_column import (
+    BINS,
+    FEW_PEOPLE,
+    IDENTIFIES,
+    EncodingOptions,
+    NumberModel,
+    identifies,
+)
 from fairpc.data._frame import (
     Frame,
     check_rows,

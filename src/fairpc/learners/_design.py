@@ -29,6 +29,7 @@ from fairpc.core import (
     missing,
 )
 from fairpc.data import (
+    FEW_PEOPLE,
     IDENTIFIES,
     STANDARD,
     Column,
@@ -219,10 +220,12 @@ def fit_encoding(
     kind: ClassifierKind,
     missing_values: tuple[Sentinel, ...],
     identifiers: Mapping[str, str] | None,
+    min_cell: int = 1,
 ) -> Encoding:
     """What each column of a table holds, and which levels a classifier of this kind keeps.
 
     ``identifiers`` are columns that tell rows apart, and why they are left out; None finds them.
+    Levels of fewer than ``min_cell`` rows count as missing.
     """
     fitted: list[Column | Dropped] = []
     for name, column in zip(frame.names, frame.columns, strict=True):
@@ -234,7 +237,7 @@ def fit_encoding(
         if why is not None:
             fitted.append(Dropped(name, f"{why}; {_TO_KEEP}" if why == IDENTIFIES else why))
         else:
-            fitted.append(_fit_column(name, values, codes, weights, kind))
+            fitted.append(_fit_column(name, values, codes, weights, kind, min_cell))
     used = tuple(column for column in fitted if isinstance(column, Column))
     dropped = tuple(column for column in fitted if isinstance(column, Dropped))
     if not used:
@@ -244,13 +247,15 @@ def fit_encoding(
 
 
 def _fit_column(
-    name: str, values: Values, codes: Ints, weights: Floats, kind: ClassifierKind
+    name: str, values: Values, codes: Ints, weights: Floats, kind: ClassifierKind, min_cell: int
 ) -> Column | Dropped:
     known = ~values.missing()
     if not known.any():
         return Dropped(name, "it is missing in every row")
     share = float(weights[~known].sum() / weights.sum())
     if values.type == "boolean":
+        if min(np.bincount(values.data[known].astype(np.int64), minlength=2)) < min_cell:
+            return Dropped(name, f"{FEW_PEOPLE}{min_cell} rows or more (min_cell)")
         return Column(name, "boolean", levels=(False, True), missing_share=share, done="boolean")
     if values.type == "date" or (values.type == "number" and not values.declared):
         done = f"{values.type}, not binned"
@@ -263,6 +268,11 @@ def _fit_column(
         number = distinct_numbers(values.data[known])[1]
     mass = np.bincount(number, weights[known], len(levels))
     kept = np.sort(np.argsort(-mass, kind="stable")[: MOST_LEVELS[kind]])
+    whole = bool((weights == np.floor(weights)).all())
+    people = mass if whole else np.bincount(number, minlength=len(levels))
+    kept = kept[people[kept] >= min_cell]
+    if not len(kept):
+        return Dropped(name, f"{FEW_PEOPLE}{min_cell} rows or more (min_cell)")
     if kind == "forest":
         positive = np.bincount(number, (weights * codes)[known], len(levels))
         rate = (positive + ORDER_ROWS * positive.sum() / mass.sum()) / (mass + ORDER_ROWS)

@@ -5,6 +5,7 @@ from fairpc.models._bootstrap import MechanismIntervals, bootstrap_mechanism, in
 from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._decisions import FittedDecisions, GivenRows, check_not_dask
+from fairpc.models._disclosure import Disclosure, disclosure, file_facts
 from fairpc.models._distribution import FairDistribution, Outcome
 from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
 from fairpc.models._fair_layers import cells_of

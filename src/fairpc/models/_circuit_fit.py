@@ -40,7 +40,7 @@ from fairpc.models._rows import Rows, hold_out, joined, some_rows
 from fairpc.models._score_map_fit import within_limits
 from fairpc.models._score_mechanism import held_limits
 from fairpc.models._selection import LabelGain, compare_labels, fit_auto
-from fairpc.models._settings import Settings, generator, refuse_rate, strata_of
+from fairpc.models._settings import Settings, generator, refuse_rate, strata_of, without_few
 from fairpc.models._strata import Strata
 from fairpc.models._tables import GivenTable, RowReader, Training, coded_rows, listed, warn_of_leaks
 from fairpc.structure import HELD_OUT, MODEL_METHODS, ModelMethod
@@ -124,6 +124,7 @@ class CircuitSettings(Settings):
         options = EncodingOptions(
             n_bins=BINS if self.n_bins is None else self.n_bins,
             rare=self.rare,
+            min_cell=int(self.min_cell),
             numeric=table.roles.numeric,
             categorical=resolve(names, listed(self.categorical), "categorical"),
             numbers=self.numbers,
@@ -198,8 +199,9 @@ class CircuitFit:
         return training, _with_gain(fitted, gain, training), checked
 
     def _stratified(self, training: Training) -> Training:
-        strata = self.settings._strata(training.coding)
-        return replace(training, rows=training.rows.with_strata(strata))
+        own = self.settings
+        rows = without_few(training.rows, own._strata(training.coding), int(own.min_cell))
+        return replace(training, rows=rows)
 
     def _forest_training(self) -> Training:
         """The rows under the coding of a forest."""

@@ -44,7 +44,13 @@ from fairpc.models._guard import Checked
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._model import fixed
 from fairpc.models._rows import Rows, TrainingRows
-from fairpc.models._settings import check_beside, check_settings, serialised, small_strata
+from fairpc.models._settings import (
+    check_beside,
+    check_settings,
+    rounded_counts,
+    serialised,
+    small_strata,
+)
 from fairpc.models._tables import (
     GivenTable,
     RowReader,
@@ -176,7 +182,8 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         self.n_iter_ = max(len(fitted.history["objective"]) - 1, 1)
         self.warnings_ = (*checked.contradictions, *checked.sentences)
         self.label_ends_ = checked.label_bounds
-        self.label_counts_, self.log_likelihood_ = label_counts(rows, distribution)
+        counts, self.log_likelihood_ = label_counts(rows, distribution)
+        self.label_counts_ = rounded_counts(counts, int(self.min_cell))
         self.data_fingerprint_ = training.fingerprint
         self.table_options_ = {}
         self.knowledge_ = self.knowledge or Knowledge()
@@ -250,6 +257,8 @@ class FairPC(CircuitClassifier):
         threshold: score above which ``predict`` gives the positive class.
         n_bins, rare: bins of a numeric column, None: 8, or 32 for a forest; share under which
             levels are merged, a fifth of it for a forest.
+        min_cell: levels, bins, groups and strata of fewer people are merged or count as missing, so
+            that neither the model nor its file tells of them; 1 tells all.
         numeric, categorical: columns that are binned, or whose values are levels, whatever they
             look like.
         numbers: "density": what is known of a number goes on inside its bin, with a density that

@@ -291,6 +291,7 @@ class FoldClassifiers:
         per_group: one classifier per group in place of one that sees S.
         missing_values: values that mean "missing", for our own classifier.
         identifiers: columns that tell rows apart, which our own classifier leaves out, and why.
+        min_cell: people that a level of our own classifier stands for, at least.
         n_jobs: folds fitted at once, as in scikit-learn.
         rng: of folds, and of our own classifier.
     """
@@ -300,6 +301,7 @@ class FoldClassifiers:
     per_group: bool
     missing_values: tuple[Any, ...]
     identifiers: Mapping[str, str]
+    min_cell: int
     n_jobs: int | None
     rng: np.random.Generator
 
@@ -357,7 +359,7 @@ class FoldClassifiers:
         whole = self.view.table(table, rows.s)
         parts = [np.flatnonzero(scored.folds != k) for k in range(self.n_folds)]
         seeds = self.rng.integers(1 << 31, size=self.n_folds)
-        how = self.missing_values, self.identifiers
+        how = self.missing_values, self.identifiers, self.min_cell
         behind = delayed(TableClassifier.behind)
         return self._by_fold(
             behind(kind, take_rows(whole, at), every.take(at), *how, int(seed))
@@ -385,7 +387,7 @@ class FoldClassifiers:
         if given is None:
             given = TableClassifier(missing_values=self.missing_values, random_state=seed)
         if isinstance(given, TableClassifier):
-            return fit(clone(given), *rows, identifiers=self.identifiers)
+            return fit(clone(given), *rows, identifiers=self.identifiers, min_cell=self.min_cell)
         return fit(clone(given), *rows)
 
     def _by_fold(self, fits: Iterable[Any]) -> list[tuple[Any, ...]]:
