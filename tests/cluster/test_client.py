@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -96,15 +97,16 @@ def _answers(context: ssl.SSLContext, plain: socket.socket) -> bool:
 
 def test_nobody_else_on_this_machine_is_let_in(client: Any) -> None:
     """Every port of a local cluster refuses whoever lacks its key, and shows no page."""
-    from distributed import Client
+    from distributed.comm import connect
     from distributed.security import Security
 
     info = client.scheduler_info()
     others = [info["address"], *info["workers"], *(w["nanny"] for w in info["workers"].values())]
     assert all(address.startswith("tls://127.0.0.1:") for address in others)
-    for security in (None, Security.temporary()):
+    for security in (Security(), Security.temporary()):
+        key = security.get_connection_args("client")
         with pytest.raises((OSError, TypeError)):  # a key is refused, or lacking
-            Client(info["address"], timeout=1, security=security)
+            asyncio.run(connect(info["address"], timeout=3, **key))
     for address in others:
         host, port = address.removeprefix("tls://").split(":")
         with socket.create_connection((host, int(port)), timeout=5) as plain:

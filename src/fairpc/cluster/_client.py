@@ -10,9 +10,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from fairpc.core import ClusterError, MissingExtraError
+from fairpc.core import ClusterError, MissingExtraError, private_folder
 
 T = TypeVar("T")
 
@@ -60,7 +61,11 @@ def connected(
     from distributed import Client
 
     if scheduler is None:
-        with _local_cluster(n_workers or _cores()) as cluster, Client(cluster) as client:
+        with (
+            private_folder() as scratch,
+            _local_cluster(n_workers or _cores(), scratch) as cluster,
+            Client(cluster) as client,
+        ):
             yield client
         return
     try:
@@ -112,7 +117,7 @@ def _knock(address: str) -> None:
         pass
 
 
-def _local_cluster(n_workers: int) -> Any:
+def _local_cluster(n_workers: int, scratch: Path) -> Any:
     """Processes of one thread each, which listen to each other alone."""
     need_dask("cryptography")
     import dask
@@ -122,7 +127,7 @@ def _local_cluster(n_workers: int) -> Any:
     settings = {f"{_ENVIRON}.{name}": value for name, value in SETTINGS.items()}
     with dask.config.set(settings | NO_PAGES):
         here = {"host": _HERE, "dashboard_address": _PRIVATE, "preload": "fairpc.cluster._client"}
-        own = {"security": Security.temporary(), **_SILENT}
+        own = {"security": Security.temporary(), "local_directory": str(scratch), **_SILENT}
         return LocalCluster(n_workers=n_workers, threads_per_worker=1, **here, **own)
 
 

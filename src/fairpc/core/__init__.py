@@ -97,6 +97,8 @@ from fairpc.core._running import (
 from fairpc.core._whole_files import (
     AnyPath,
     check_writable,
+    private_file,
+    private_folder,
     read_whole,
     replacing,
     write_atomically,

@@ -112,8 +112,8 @@ def _parts_few(given: Mapping[str, Any], part: str, least: int) -> bool:
 
 def _without_complement(given: Sequence[Any], parts: list[Any], least: int) -> list[Any]:
     """Where one part alone is hidden, the smallest of the others is, too."""
-    sizes = [getattr(own, "n", None) for own in given]
-    if not all(isinstance(n, int) for n in sizes) or sum(is_few(n, least) for n in sizes) != 1:
+    sizes = [int(own.n) for own in given if isinstance(getattr(own, "n", None), int)]
+    if len(sizes) < len(given) or sum(is_few(n, least) for n in sizes) != 1:
         return parts
     rest = [i for i, n in enumerate(sizes) if n >= least]
     if rest:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +16,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from fairpc.cluster import frame_table, is_dask
-from fairpc.core import LearningError, TableError, warn_caller
+from fairpc.core import LearningError, TableError, private_folder, warn_caller
 from fairpc.data import (
     UNBOUNDED,
     Distinct,
@@ -435,8 +433,7 @@ class RowReader:
         encoder = RowEncoder(coding, roles, whole, warn=not new)
         folder, most = None, self.max_bytes // ROW_BYTES
         if not source.in_memory:
-            temporary = tempfile.TemporaryDirectory(prefix="fairpc-")
-            folder = Path(self.stack.enter_context(temporary))
+            folder = self.stack.enter_context(private_folder())
         rows = _some(source.distinct(encoder, most=most, folder=folder, watch=watch))
         if isinstance(rows, Distinct):
             return Training.of(coding, _in_memory(encoder, rows))
