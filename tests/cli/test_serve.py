@@ -125,6 +125,12 @@ def test_what_cannot_be_scored_is_said(
     assert words in json.loads(said)["error"]
 
 
+def test_a_page_of_another_name_is_not_answered(service: Service) -> None:
+    """A name that was made to mean this machine would let a browser's page read scores."""
+    request = b"GET /version HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
+    assert service.sends_raw(request, hangs_up=False) == 400
+
+
 def hostile(rng: random.Random, row: dict[str, Any]) -> tuple[bytes, bool]:
     """A request that somebody made who wishes the service ill; and whether it ends too early."""
     good = json.dumps(row).encode()
@@ -149,17 +155,18 @@ def hostile(rng: random.Random, row: dict[str, Any]) -> tuple[bytes, bool]:
     else:
         body = good
     length = len(body) if kind < 7 else rng.choice([-1, 0, 10**12, len(body) + 5])
-    head = f"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+    ends = f"Connection: close\r\nContent-Length: {length}\r\n\r\n"
+    head = f"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n{ends}"
     if kind == 8:
         head = rng.choice(
             [
-                "GET /../../etc/passwd HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+                "GET /../../etc/passwd HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n",
                 "POST / HTTP/9.9\r\n\r\n",
-                "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+                "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
                 "A" * 40_000,
                 "\r\n" * 500,
-                f"POST / HTTP/1.1\r\nHost: a\r\nX: {'y' * 70_000}\r\n\r\n",
-                "DELETE /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+                f"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: {'y' * 70_000}\r\n\r\n",
+                "DELETE /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n",
             ]
         )
     return head.encode() + bytes(body), kind >= 7

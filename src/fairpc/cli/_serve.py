@@ -11,6 +11,7 @@ import asyncio
 import logging
 import re
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import fairpc.cli._options as opt
@@ -33,6 +34,7 @@ _NO_BRACKETS: Final = re.compile(rb"[^][{}]+")
 _FLAT: Final = re.compile(rb"\{\}|\[(?:\{\})*\]")
 """The brackets of a request, without its text: those of an object of values, or a list of some."""
 READ_SECONDS: Final = 10.0
+LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 QUEUE: Final = 512
 """Requests that may wait for a worker."""
 _LOG: Final = logging.getLogger("fairpc.serve")
@@ -58,7 +60,9 @@ def serve(
         raise MissingExtraError(
             "a service is run by uvicorn: pip install 'fairpc[serve]'"
         ) from None
-    app = application(loaded(model_file, then="nothing else"), workers)
+    # A page in a browser of this machine could else ask under a name of its own.
+    hosts = ("localhost", "127.0.0.1", "[::1]") if host in LOOPBACK else ("*",)
+    app = application(loaded(model_file, then="nothing else"), workers, hosts)
     if screen.prints_text:
         say(f"Scores of {model_file} at http://{host}:{port}/ ; Ctrl-C ends the service")
     uvicorn.run(
@@ -75,11 +79,13 @@ def serve(
     )
 
 
-def application(model: FittedModel, workers: int = 2) -> Starlette:
-    """The service of a model, for any ASGI server."""
+def application(model: FittedModel, workers: int = 2, hosts: Sequence[str] = ("*",)) -> Starlette:
+    """The service of a model, for any ASGI server, under some names of its host."""
     try:
         from anyio import CapacityLimiter, to_thread
         from starlette.applications import Starlette
+        from starlette.middleware import Middleware
+        from starlette.middleware.trustedhost import TrustedHostMiddleware
         from starlette.responses import JSONResponse
         from starlette.routing import Route
     except ImportError:
@@ -121,7 +127,8 @@ def application(model: FittedModel, workers: int = 2) -> Starlette:
             Route("/", score, methods=["POST"]),
             Route("/health", told, methods=["GET"]),
             Route("/version", told, methods=["GET"]),
-        ]
+        ],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))],
     )
 
 

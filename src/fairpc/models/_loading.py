@@ -231,7 +231,11 @@ def _distribution(saved: SavedCircuits, layout: Layout) -> FairDistribution:
             raise LearningError("its forest is not over its columns")
         return ForestDistribution(layout, forest, saved.rates)
     features = from_dict(saved.features, "its circuits")
-    return FairDistribution.of_parts(MODELS[saved.model]._model, layout, saved.rates, features)
+    made = FairDistribution.of_parts(MODELS[saved.model]._model, layout, saved.rates, features)
+    # Nodes that are equal become one: a file that has some twice would be saved as another.
+    if _size(feature_circuits(made.circuit, made.layout)) != _size(features):
+        raise LearningError("its circuits have a node twice, or one that is not used")
+    return made
 
 
 def _check_parity(distribution: FairDistribution) -> None:
