@@ -149,7 +149,7 @@ def answer(model: FittedModel, body: bytes) -> dict[str, Any] | list[dict[str, A
     if _FLAT.fullmatch(_NO_BRACKETS.sub(b"", _TEXT.sub(b"", body))) is None:
         raise TableError("the request is nested otherwise: send an object, or a list of objects")
     given = parse_json(body, "the request", MAX_BYTES)
-    rows = given if isinstance(given, list) else [given]
+    rows: list[Any] = given if isinstance(given, list) else [given]
     if not 0 < len(rows) <= MAX_ROWS:
         raise TableError(f"the request has {len(rows)} rows: send 1 to {MAX_ROWS:,}")
     coding = model.coding_
