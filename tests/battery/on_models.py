@@ -244,9 +244,10 @@ def _paths(content: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
     """Where values stand, and lists of them."""
     if above and not (isinstance(content, dict) and content):
         yield above
-    items = content.items() if isinstance(content, dict) else ()
-    if isinstance(content, list):
-        items = enumerate(content[:40])
+    items: list[tuple[Any, Any]] = []
+    if isinstance(content, dict | list):
+        many = content.items() if isinstance(content, dict) else enumerate(content[:40])
+        items = list(many)
     for key, value in items:
         yield from _paths(value, (*above, key))
 

@@ -141,9 +141,10 @@ def hostile(rng: random.Random, row: dict[str, Any]) -> tuple[bytes, bool]:
     if kind == 0:
         body = rng.randbytes(rng.randrange(3000))
     elif kind == 1:
-        body = bytearray(good)
+        altered = bytearray(good)
         for _ in range(rng.randrange(1, 6)):
-            body[rng.randrange(len(body))] = rng.randrange(256)
+            altered[rng.randrange(len(good))] = rng.randrange(256)
+        body = bytes(altered)
     elif kind == 2:
         body = json.dumps(row | {rng.choice([*row, "x"]): rng.choice(values)}).encode()
     elif kind == 3:
@@ -169,7 +170,7 @@ def hostile(rng: random.Random, row: dict[str, Any]) -> tuple[bytes, bool]:
                 "DELETE /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n",
             ]
         )
-    return head.encode() + bytes(body), kind >= 7
+    return head.encode() + body, kind >= 7
 
 
 def attacked(service: Service, n: int, seed: int) -> None:

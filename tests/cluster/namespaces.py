@@ -69,7 +69,7 @@ def fitted(networks: list[int], folder: Path, stack: ExitStack) -> bool:
     from decisions import table
     from fairpc import LatNB
 
-    fairpc.cluster._table.PART_ROWS = 100
+    fairpc.cluster._table.PART_ROWS = 100  # type: ignore[misc]
     security = Security.temporary()
     keys = []
     for name in ("ca_file", "scheduler_cert", "scheduler_key"):

@@ -11,7 +11,7 @@ from typing import Any
 from fairpc.core import AnyPath, Record, counted
 from fairpc.data import Column
 from fairpc.models._classifiers import TableClassifier
-from fairpc.models._file import MAX_BYTES, FittedModel, read_content
+from fairpc.models._file import MAX_BYTES, read_content
 from fairpc.models._settings import stratum_names
 
 
@@ -83,7 +83,7 @@ def file_facts(path: AnyPath) -> dict[str, Any]:
     }
 
 
-def disclosure(model: FittedModel) -> Disclosure:
+def disclosure(model: Any) -> Disclosure:
     """What a fitted model holds."""
     coding = model._coding()
     encoding, strata = coding.features, model._fair().strata
@@ -112,7 +112,7 @@ def _values(column: Column) -> tuple[str, ...]:
     return (*column.labels, *map(str, column.merged)) if not column.binned or column.edges else ()
 
 
-def _of_classifiers(model: FittedModel) -> Iterator[HeldColumn]:
+def _of_classifiers(model: Any) -> Iterator[HeldColumn]:
     """Levels that classifiers of a fold hold beside those of the table."""
     known = {column.name: set(_values(column)) for column in model._coding().features.columns}
     seen: dict[str, HeldColumn] = {}

@@ -164,7 +164,7 @@ class Rows:
         if not here.any():
             return self
         x = self.x.copy(order="F")
-        x[np.ix_(here, self.strata.columns)] = -1
+        x[np.ix_(np.flatnonzero(here), np.array(self.strata.columns))] = -1
         return replace(self, x=x)
 
     @property

@@ -264,7 +264,7 @@ def subgroup_rows(rows: TrainingRows, strata: Strata) -> Floats:
 
 def without_few(rows: T, strata: Strata, min_cell: int) -> T:
     """Rows with strata; those of a group that has under ``min_cell`` rows in one are of none."""
-    made: Any = rows.with_strata(strata)
+    made: T = rows.with_strata(strata)  # type: ignore[assignment] # of its own class
     if not strata or min_cell == 1:
         return made
     counts = subgroup_rows(made, strata).ravel()
@@ -276,7 +276,7 @@ def without_few(rows: T, strata: Strata, min_cell: int) -> T:
             "stratum (min_cell)",
             TableWarning,
         )
-    return made.hiding(few)
+    return made.hiding(few)  # type: ignore[return-value]
 
 
 def rounded_counts(counts: Floats, min_cell: int) -> Floats:
