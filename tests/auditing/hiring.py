@@ -42,7 +42,7 @@ def people(n: int = 600) -> tuple[pl.DataFrame, Any]:
 def fitted() -> LatNB:
     X, y = people()
     named = pl.Series("hired", np.array(["no", "yes"])[y])
-    return LatNB(["sex", "race"], max_iter=30).fit(X, named)
+    return LatNB(["sex", "race"], max_iter=30, min_cell=1).fit(X, named)
 
 
 @cache
@@ -55,7 +55,7 @@ def audited() -> Audit:
 @cache
 def one_attribute() -> Audit:
     X, y = people()
-    return audit(LatNB("race", max_iter=10).fit(X, y), X, y, **QUICK)
+    return audit(LatNB("race", max_iter=10, min_cell=1).fit(X, y), X, y, **QUICK)
 
 
 @cache
@@ -66,7 +66,9 @@ def nasty() -> tuple[Audit, Reasons]:
     table = pl.DataFrame({name: rng.choice(names, n).tolist() for name in names})
     groups = {f"S {name}": rng.choice(names[:3], n).tolist() for name in names[:2]}
     labels = pl.Series(NASTY[3], rng.choice(["<b>no</b>", "y|es\n"], n).tolist())
-    model = LatNB(max_iter=5).fit(table, labels, sensitive_features=pl.DataFrame(groups))
+    model = LatNB(max_iter=5, min_cell=1).fit(
+        table, labels, sensitive_features=pl.DataFrame(groups)
+    )
     sensitive = pl.DataFrame(groups)
     found = reasons(model, table.head(1), sensitive_features=sensitive.head(1))
     return audit(model, table, labels, sensitive_features=sensitive, **QUICK), found

@@ -30,7 +30,7 @@ SECTIONS = (
     *("verdict", "review", "review_plan", "data", "labels", "mechanism", "decidable", "strata"),
     *("parity", "group_hidden", "error_rates", "factors", "patterns", "group_metrics"),
     *("trade_off", "curves", "learning", "circuit", "limits", "provenance", "what_if"),
-    "left_out",
+    *("left_out", "disclosure"),
 )
 
 

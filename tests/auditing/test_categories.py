@@ -34,7 +34,7 @@ def people(n: int = 500) -> tuple[pl.DataFrame, Any]:
 @cache
 def fitted_people() -> tuple[LatNB, pl.DataFrame, Any]:
     X, y = people()
-    return LatNB(["sex", "race", "old"], max_iter=20).fit(X, y), X, y
+    return LatNB(["sex", "race", "old"], max_iter=20, min_cell=1).fit(X, y), X, y
 
 
 def parity_of(**more: Any) -> ParityFacts:

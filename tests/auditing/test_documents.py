@@ -64,6 +64,7 @@ def test_a_card_has_the_usual_sections() -> None:
         "Metrics",
         "Evaluation data",
         "Training data",
+        "What the model file discloses",
         "Quantitative analyses",
         "Ethical considerations",
         "Caveats and recommendations",

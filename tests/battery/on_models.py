@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ import polars as pl
 from battery.attacks import Difference, Suite, Verdict
 from battery.forests import changed_model
 from battery.mutations import changed_bytes, dumps, equal
+from exporting.scored import by_duckdb, by_onnx, by_python, by_sqlite
 from fairpc import FairPC, LatentDecision, LatNB, NLatPC, TwoNB, load
 from fairpc.circuit import from_dict
 from fairpc.circuit import to_dict as circuit_content
@@ -210,6 +211,73 @@ class Models(Suite):
             except (FairpcError, NotAnsweredError):
                 continue
         return []
+
+
+class Forgeries(Models):
+    """One field, each as likely as any other, made anew by somebody who knows checksums."""
+
+    name, full = "forgeries", 500
+
+    def attack(self, rng: random.Random) -> tuple[str, Callable[[], Verdict]]:
+        victim = rng.choice(self.saved)
+        kinds: dict[str, list[tuple[Any, ...]]] = {}
+        for path in _paths(victim.content):
+            kinds.setdefault(".".join(p for p in path if isinstance(p, str)), []).append(path)
+        kind = rng.choice(sorted(set(kinds) - {"format", "version", "checksum"}))
+        content = json.loads(victim.data)
+        *above, last = rng.choice(kinds[kind])
+        place = content
+        for step in above:
+            place = place[step]
+        place[last] = _forged(rng, place[last])
+        data = resigned(content)
+        return f"{victim.name}: {kind}", lambda: self._read(victim, data, True)
+
+    def _asked(self, model: Any, rows: Any) -> list[Any]:
+        super()._asked(model, rows)
+        if not isinstance(model, LatentDecision) and isinstance(rows, pl.DataFrame):
+            _exports(model, rows, self.folder)
+        return []
+
+
+def _paths(content: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where values stand, and lists of them."""
+    if above and not (isinstance(content, dict) and content):
+        yield above
+    items: list[tuple[Any, Any]] = []
+    if isinstance(content, dict | list):
+        many = content.items() if isinstance(content, dict) else enumerate(content[:40])
+        items = list(many)
+    for key, value in items:
+        yield from _paths(value, (*above, key))
+
+
+def _forged(rng: random.Random, old: Any) -> Any:
+    """Another value of the same kind; of numbers that sum to 1, others that do."""
+    if isinstance(old, bool):
+        return not old
+    if isinstance(old, int | float):
+        numbers = (old + 1, -old, 2 * old, 1 - old, old / 3, old * (1 + 1e-7), 0, 1, -1, 0.5, 1e300)
+        return rng.choice([type(old)(number) for number in numbers])
+    if isinstance(old, str):
+        return rng.choice([old + "x", old[::-1], "", old[: len(old) // 2], "FairPC", "1.5"])
+    if isinstance(old, list) and old:
+        return rng.choice(
+            [old[::-1], old[1:] + old[:1], old[:-1], [*old, old[0]], [old[0]] * len(old)]
+        )
+    return rng.choice([None, [], {}, 0, "x", [0.5, 0.5]])
+
+
+def _exports(model: Any, rows: pl.DataFrame, folder: Path) -> None:
+    """What the four kinds of exported files say of rows, against what the model says."""
+    said = model.predict_proba(rows)
+    for score in (by_python, by_onnx, by_sqlite, by_duckdb):
+        try:
+            found = score(model, rows, folder)
+        except FairpcError:  # a name or a value that the language has no word for
+            continue
+        if not np.allclose(found, said, rtol=0, atol=1e-6):
+            raise Difference(f"{score.__name__} gives other scores than the model")
 
 
 def _probabilities(found: Any) -> None:

@@ -13,6 +13,14 @@ SEED = 1
 
 
 @pytest.mark.slow
+def test_five_hundred_forgeries_of_every_field() -> None:
+    """Refused, or another model that is valid and whose exports agree with it."""
+    found = run("forgeries", SEED, 500)
+    assert not [outcome for outcome in found if outcome.verdict.failed]
+    assert {Verdict.REFUSED, Verdict.OTHER} <= {o.verdict for o in found}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["models", "psdd", "checkpoints", "tables", "arrays", "kills"])
 def test_a_tenth_of_the_attacks(name: str) -> None:
     if name == "kills" and not hasattr(os, "fork"):

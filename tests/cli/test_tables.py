@@ -466,7 +466,7 @@ def test_a_gate_that_cannot_decide_fails(folder: Path, capsys: pytest.CaptureFix
         ("all", "t", "either"): "the model decides 'yes' for over 99% of every group",
         ("m", "empty", "decisions"): "all rows of a group have the same score",
         ("m", "empty", "scores"): "all rows of a group have the same score",
-        ("m", "one", "scores"): "group 'X' has fewer than two rows",
+        ("m", "one", "scores"): "group 'X' has too few rows",
     }
     for (model, of, gap), why in cases.items():
         call = ("audit", f"{model}.fairpc", f"{of}.csv", "--fail-over", "0.3", "--gap", gap)

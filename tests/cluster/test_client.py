@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import socket
+import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
@@ -72,13 +77,47 @@ def test_a_scheduler_without_workers_is_said() -> None:
 
 
 def test_workers_with_another_fairpc_are_said(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    address = client.scheduler.address
-    with connected(address) as second:
+    address, key = client.scheduler.address, client.security
+    with connected(address, security=key) as second:
         assert len(second.run(os.getpid)) == 2
     monkeypatch.setattr("fairpc.__version__", "99.0")
     said = "has fairpc .*, and this is fairpc 99.0: install the same"
-    with pytest.raises(ClusterError, match=said), connected(address):
+    with pytest.raises(ClusterError, match=said), connected(address, security=key):
         pass
+
+
+def _answers(context: ssl.SSLContext, plain: socket.socket) -> bool:
+    """Whether somebody who has no key is told anything."""
+    try:
+        with context.wrap_socket(plain) as talk:
+            talk.sendall(b"x" * 64)
+            return bool(talk.recv(1))
+    except OSError:
+        return False
+
+
+def test_nobody_else_on_this_machine_is_let_in(client: Any) -> None:
+    """Every port of a local cluster refuses whoever lacks its key, and shows no page."""
+    from distributed.comm import connect
+    from distributed.security import Security
+
+    info = client.scheduler_info()
+    others = [info["address"], *info["workers"], *(w["nanny"] for w in info["workers"].values())]
+    assert all(address.startswith("tls://127.0.0.1:") for address in others)
+    for security in (Security(), Security.temporary()):
+        key = security.get_connection_args("client")
+        with pytest.raises((OSError, TypeError)):  # a key is refused, or lacking
+            asyncio.run(connect(info["address"], timeout=3, **key))
+    for address in others:
+        host, port = address.removeprefix("tls://").split(":")
+        with socket.create_connection((host, int(port)), timeout=5) as plain:
+            unverified = ssl.create_default_context()
+            unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
+            assert _answers(unverified, plain) is False
+    for port in info["services"].values():
+        for page in ("", "status", "json/counts.json", "info/main/workers.html", "health"):
+            with pytest.raises(HTTPError, match="404"):
+                urlopen(f"http://127.0.0.1:{port}/{page}", timeout=5)
 
 
 def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

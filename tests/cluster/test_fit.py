@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +16,7 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 
+from cluster.namespaces import NOT_PERMITTED
 from decisions import table
 from fairpc import FairPC, LatNB
 from fairpc.circuit import EMStep
@@ -203,3 +208,19 @@ def test_a_worker_that_dies_costs_time_and_not_the_result(client: Any) -> None:
     assert np.array_equal(quiet.circuit_.parameters, hurt.circuit_.parameters)
     client.wait_for_workers(2, timeout=120)
     assert set(client.run(os.getpid).values()) != set(pids.values())
+
+
+@pytest.mark.slow
+def test_workers_on_networks_of_their_own_give_the_same_bits_when_one_is_killed(
+    tmp_path: Path,
+) -> None:
+    """Two workers in network namespaces, whose only way is a cable to the scheduler."""
+    pytest.importorskip("cryptography", reason="TLS needs fairpc[cluster]")
+    script = Path(__file__).with_name("namespaces.py")
+    if not (shutil.which("unshare") and shutil.which("ip") and shutil.which("nsenter")):
+        pytest.skip("there is no unshare, nsenter or ip here")
+    command = ["unshare", "--net", sys.executable, str(script), str(tmp_path)]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    if found.returncode == NOT_PERMITTED or "Operation not permitted" in found.stderr:
+        pytest.skip("network namespaces are not permitted here")
+    assert found.stdout.strip() == "same bits", found.stderr[-2000:]

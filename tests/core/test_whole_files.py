@@ -13,7 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from fairpc.core import check_writable, read_whole, write_atomically
+from fairpc.core import (
+    check_writable,
+    private_file,
+    private_folder,
+    read_whole,
+    write_atomically,
+)
 from fairpc.errors import FileFormatError
 
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX permissions and pipes")
@@ -226,3 +232,27 @@ def test_a_kill_leaves_the_old_or_the_new_file(tmp_path: Path, delay: float) -> 
         process.send_signal(signal.SIGKILL)
     content = path.read_bytes()
     assert content in (b"old", b"a" * 3_000_000, b"b" * 3_000_000)
+
+
+@posix
+def test_rows_on_disk_are_their_owners_alone_and_are_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folders of mode 700 with files of mode 600; those of killed processes go with the next."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    code = (
+        f"import os, tempfile; tempfile.tempdir = {str(tmp_path)!r}\n"
+        "from fairpc.core import private_file, private_folder\n"
+        "with private_folder() as f:\n    private_file(f / 'part'); os._exit(9)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False)
+    (left,) = tmp_path.iterdir()
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (left, left / "part")]
+    assert modes == [0o700, 0o600]
+    other = tmp_path / "fairpc-of-somebody-else"
+    other.mkdir()
+    with private_folder() as first, private_folder() as second:
+        assert {first, second, other} == set(tmp_path.iterdir())
+        with pytest.raises(FileExistsError):
+            private_file(private_file(first / "part"))
+    assert list(tmp_path.iterdir()) == [other]

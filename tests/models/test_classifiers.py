@@ -190,7 +190,7 @@ def test_levels_beyond_the_most_frequent_are_missing(kind: ClassifierKind) -> No
     rng = np.random.default_rng(0)
     level = np.minimum(rng.geometric(0.01, 3000), 400)
     table = pl.DataFrame({"l": [f"v{i}" for i in level], "n": rng.normal(size=3000)})
-    model = TableClassifier(kind, random_state=0).fit(table, level % 2)
+    model = TableClassifier(kind, random_state=0).fit(table, level % 2, min_cell=1)
     column = model.encoding_.column("l")
     most = {"hgb": 250, "logistic": 32, "forest": 64}[kind]
     assert len(column.levels) == most

@@ -798,7 +798,8 @@ def test_a_row_alone_has_the_bits_that_it_has_among_others(cv: int) -> None:
 def test_a_group_of_one_row_has_a_score(calibration: Any) -> None:
     """A sigmoid of labels that are all alike was an error of scikit-learn."""
     few = np.where(np.arange(len(G)) < 1, "X", G)
-    model = LatentDecision(LogisticRegression(), calibration=calibration, random_state=0)
+    how: Any = {"calibration": calibration, "min_cell": 1, "random_state": 0}
+    model = LatentDecision(LogisticRegression(), **how)
     with pytest.warns(TableWarning, match=r"under 30 rows: X \(1 row\)"):
         model.fit(X, Y, sensitive_features=few)
     assert np.isfinite(model.predict_proba(X, sensitive_features=few)).all()

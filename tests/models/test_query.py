@@ -229,7 +229,9 @@ def test_what_is_left_out_may_be_one_value() -> None:
     number = np.where(rng.random(n) < 0.5, 7, rng.integers(0, 40, n))
     frame = pl.DataFrame({"number": number, "kind": kind, "sex": rng.choice(["F", "M"], n)})
     label = pl.Series(rng.choice(["no", "yes"], n))
-    words = vocabulary(LatNB("sex", numeric=["number"], rare=0.02, max_iter=5).fit(frame, label))
+    words = vocabulary(
+        LatNB("sex", numeric=["number"], rare=0.02, min_cell=1, max_iter=5).fit(frame, label)
+    )
     labels = words.features.column("number").labels
     assert "7" in labels
     others = probability(words, "number != 7")

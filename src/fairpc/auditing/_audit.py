@@ -52,10 +52,18 @@ from fairpc.core import (
     record,
     serialise,
     warn_caller,
+    without_few,
     write_atomically,
 )
 from fairpc.data import ReadingProgress, is_source
-from fairpc.models import FittedDecisions, Report, Reviewed, check_not_dask
+from fairpc.models import (
+    Disclosure,
+    FittedDecisions,
+    Report,
+    Reviewed,
+    check_not_dask,
+    disclosure,
+)
 
 FORMAT: Final = "fairpc audit"
 VERSION: Final = 2
@@ -94,6 +102,7 @@ class Audit:
         provenance: hashes, versions, settings, date.
         what_if: a circuit and its coding as data, to answer questions in a page.
         left_out: section or part -> why it is not there.
+        disclosure: what the model holds of the people in its training table; for documents.
     """
 
     verdict: verdicts.Verdict
@@ -118,6 +127,7 @@ class Audit:
     provenance: appendix.AuditProvenance
     what_if: what_if.WhatIf | None
     left_out: Mapping[str, str]
+    disclosure: Disclosure | None = field(default=None, kw_only=True)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as dicts, lists, text and numbers that JSON can hold; None for no number."""
@@ -254,7 +264,8 @@ def audit(
     _run(job, X, y, **{name: options[name] for name in _ABOUT})
     job.report_step(_LAST)
     found = job.results | {name: compute(job) for name, compute in AT_ONCE.items()}
-    return Audit(**{section.name: found[section.name] for section in fields(Audit)})
+    whole = Audit(**{section.name: found[section.name] for section in fields(Audit)})
+    return without_few(whole, job.min_cell)
 
 
 def group_gaps(
@@ -298,7 +309,10 @@ def _run(job: Job, X: Any, y: Any, **about: Any) -> None:
                 done = f"{now.done / now.total:.0%} of {now.total / 1e6:,.0f} MB"
             job.report_step(_FIRST, f": {now.stage}, {done}")
 
-        return read_table(job.subject, X, y, job.settings, watch=watch, **about).called(job.names)
+        table = read_table(job.subject, X, y, job.settings, watch=watch, **about)
+        if job.reviewed is None:
+            table = table.without_few(job.min_cell)
+        return table.called(job.names)
 
     job.run(AuditStep(_FIRST, STEP_WORDS[_FIRST], read, needed=True, of_model=False))
     with warnings.catch_warnings():
@@ -368,6 +382,7 @@ AT_ONCE: Final[Mapping[str, Callable[[Job], Any]]] = {
     "learning": lambda job: None if job.decisions else appendix.learning(job),
     "limits": lambda job: verdicts.decision_limits() if job.decisions else appendix.limits(job),
     "provenance": appendix.provenance,
+    "disclosure": lambda job: None if job.decisions else disclosure(job.model),
     "left_out": lambda job: job.left_out | ({"learning": NO_MODEL} if job.decisions else {}),
 }
 """What is there at once when the steps are done: each has an answer for every model."""

@@ -17,6 +17,8 @@ import numpy.typing as npt
 from fairpc.auditing._rows import AuditedRows, with_table
 from fairpc.core import AuditError, Floats, Positions, check_scores
 from fairpc.data import (
+    MIN_CELL,
+    EncodingOptions,
     Labels,
     TableCoding,
     check_rows,
@@ -70,7 +72,10 @@ def given_decisions(
     strata = sorted(resolve(frame.names, named, "given"))
     estimator = is_estimator(decider)
     table = GivenTable.of(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight)
-    coding, _ = fit_coding(table.source, table.roles, positive=positive, given_whole=True)
+    options = EncodingOptions(min_cell=MIN_CELL)
+    coding, _ = fit_coding(
+        table.source, table.roles, positive=positive, options=options, given_whole=True
+    )
     labels = coding.labels
     if len(labels.classes) != 2:
         raise AuditError(
@@ -186,7 +191,7 @@ def decided_rows(
 ) -> AuditedRows:
     """The rows of the table with what was decided of them."""
     coding = given.coding_
-    rows = rows_in_order(coding, X, y, sensitive_features, sample_weight)
+    rows = rows_in_order(coding, X, y, sensitive_features, sample_weight, warn=False)
     positive = coding.labels.positive
     own = (given.decided == positive).astype(np.float64) if given.scores is None else given.scores
     scores = np.empty((rows.n_rows, 2))

@@ -35,6 +35,7 @@ from fairpc.auditing._blocks import (
     Paragraph,
     Points,
     Section,
+    TableBlock,
     absent,
     printed,
     shown,
@@ -203,6 +204,7 @@ def model_card(audit: Audit, answers: Answers | None = None) -> Document:
             section("metrics", "Metrics", _metrics(audit)),
             section("evaluation", "Evaluation data", _evaluation(audit, known)),
             section("training", "Training data", _training(audit, known)),
+            section("disclosure", "What the model file discloses", _disclosure(audit)),
             section("results", "Quantitative analyses", _results(audit)),
             section("ethics", "Ethical considerations", _ethics(audit, known)),
             section("caveats", "Caveats and recommendations", _caveats(audit, known)),
@@ -296,6 +298,17 @@ def _results(audit: Audit) -> Iterator[Block]:
     yield from _decisions(audit)
     yield Heading("Agreement with the recorded label")
     yield from _agreement(audit)
+
+
+def _disclosure(audit: Audit) -> Iterator[Block]:
+    found = audit.disclosure
+    if found is None:
+        yield Paragraph("Decisions were audited: there is no model file of fairpc.")
+        return
+    yield Points(found.sentences)
+    rows = [(c.column, f"{c.role}, {c.kind}", ", ".join(c.values)) for c in found.columns]
+    head = ("Column", "What it is", "Values that the file names")
+    yield TableBlock("Values in the model file", head, rows, words={1, 2}, folded=True)
 
 
 def _ethics(audit: Audit, known: Answers) -> Iterator[Block]:

@@ -124,7 +124,9 @@ def disparity(rows: AuditedRows, values: Floats, kept: Bools, k: int, level: flo
     found = parity(values[kept], rows.s[kept], level=each, **rows.weighing(kept))
     present = set(rows.groups_in(kept))
     too_small = tuple(
-        name for g, name in enumerate(rows.groups) if g not in present and (rows.s == g).any()
+        name
+        for g, name in enumerate(rows.groups)
+        if g not in present and (g in rows.too_few or (rows.s == g).any())
     )
     return Disparity(rows.classes[k], rows.named(found), (), too_small)
 

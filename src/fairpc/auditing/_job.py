@@ -38,6 +38,7 @@ from fairpc.core import (
     row_hash,
 )
 from fairpc.data import (
+    MIN_CELL,
     CodedRows,
     Distinct,
     DistinctSum,
@@ -138,6 +139,20 @@ class ReadTable:
         shown: dict[str, Any] = {"groups": names.groups, "classes": names.classes}
         rows = replace(self.rows, **shown)
         return ReadTable(rows, rows if self.drawn is self.rows else replace(self.drawn, **shown))
+
+    def without_few(self, least: int) -> ReadTable:
+        """The table without the rows of groups, or of unknown group, that are fewer than a limit.
+
+        With them, totals would say of these people what groups do not; where two groups would not
+        be left, all stay.
+        """
+        n = np.bincount(self.rows.s + 1, self.rows.each_count, len(self.rows.groups) + 1)
+        few = (n > 0) & (n < least)
+        if not few.any() or np.count_nonzero((n > 0) & ~few & (np.arange(len(n)) > 0)) < 2:
+            return self
+        kept = replace(self, rows=self.rows.without_groups(few))
+        same = self.drawn is self.rows
+        return replace(kept, drawn=kept.rows if same else self.drawn.without_groups(few))
 
 
 def read_table(
@@ -368,6 +383,11 @@ class Job:
     def names(self) -> Names:
         """What classes and groups are called."""
         return Names.of(self.coding, self.given_names)
+
+    @property
+    def min_cell(self) -> int:
+        """People about whom a number is told, at least."""
+        return int(getattr(self.subject, "min_cell", MIN_CELL))
 
     @property
     def takes_table(self) -> bool:

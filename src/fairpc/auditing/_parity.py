@@ -242,8 +242,8 @@ def _undecided(
     """Why a small gap on these rows would say nothing of scores, or of decisions."""
     if small := decisions[0].too_small:
         why = (
-            f"group {small[0]!r} has fewer than two rows or persons, so it is not compared: give "
-            "more rows of it, or leave it out"
+            f"group {small[0]!r} has too few rows or persons to be compared: give more rows of it, "
+            "or leave it out"
         )
         return {"scores": why, "decisions": why}
     each = [rows.scores[kept & (rows.s == g)] for g in rows.groups_in(kept)]

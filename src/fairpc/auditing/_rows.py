@@ -137,6 +137,7 @@ class AuditedRows:
     fingerprint: str = ""  #: of the rows of the table, as that of the training rows is made
     same_rows_as_fit: bool | None = False  #: these are the rows of the fit; None if not known
     scored: bool = True  #: whether there are scores, or decisions alone
+    too_few: tuple[int, ...] = ()  #: groups whose rows were left out, because they are few people
 
     @property
     def positive_class(self) -> str:
@@ -255,6 +256,12 @@ class AuditedRows:
         """Distinct rows of group and features."""
         codes = np.ascontiguousarray(np.column_stack([self.s, self.x]))
         return len(np.unique(codes.view([("", codes.dtype)] * codes.shape[1])))
+
+    def without_groups(self, hidden: Bools) -> AuditedRows:
+        """The rows of other groups; the first of ``hidden`` is about unknown ones."""
+        kept = self._take(np.flatnonzero(~hidden[self.s + 1]))
+        few = tuple(np.flatnonzero(hidden[1:]).tolist())
+        return replace(kept, n_table=self.n_table - self.n_rows + kept.n_rows, too_few=few)
 
     def _take(self, rows: Ints) -> AuditedRows:
         known = {name: value for name, value in vars(self).items() if value is not None}

@@ -39,11 +39,13 @@ COMMANDS: Final = {
     "predict": "_predict.predict",
     "audit": "_audit.audit",
     "review": "_review.review",
+    "inspect": "_inspect.inspect",
     "query": "_predict.query",
     "explain": "_documents.explain",
     "document": "_documents.document",
     "export": "_predict.export",
     "distil": "_distil.distil",
+    "serve": "_serve.serve",
     "compare": "_compare.compare",
     "data": "_bundled.data",
 }

@@ -61,6 +61,9 @@ Seed = Annotated[int, option("N", "Random seed.", "--seed", min=0, max=2**32 - 1
 MaxMemory = Annotated[
     str | None, option("SIZE", "Memory for rows, such as 4GB; beyond it, disk or a sample is used.")
 ]
+MinCell = Annotated[
+    int, option("K", "Fewer people than this are merged or left out; 1: none.", min=1, max=1000)
+]
 Weight = Annotated[str | None, option("COL", "How many people a row stands for; not a feature.")]
 AllowUnseen = Annotated[
     list[str] | None, option("COL", "A column that may hold new values alone: they are missing.")
@@ -229,6 +232,7 @@ class ModelOptions:
             max=1.0,
         ),
     ] = 0.0
+    min_cell: MinCell = 5
     weight: Weight = None
     equal_mass: Annotated[
         bool, option(None, "Tie the fair rates of the training rows, too.", "--equal-mass")

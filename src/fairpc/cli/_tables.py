@@ -8,7 +8,6 @@ from __future__ import annotations
 import codecs
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
@@ -19,7 +18,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 from fairpc.cli._options import Engine, Naming, TextFormat, as_number
 from fairpc.cli._screen import Screen
-from fairpc.core import FairpcError, FileFormatError, OptionError, TableError, check_writable
+from fairpc.core import (
+    FairpcError,
+    FileFormatError,
+    OptionError,
+    TableError,
+    check_writable,
+    private_file,
+    private_folder,
+)
 from fairpc.data import (
     TYPE_ROWS,
     NotUtf8Error,
@@ -99,8 +106,7 @@ def opened(
 
 def _scratch(kept: ExitStack) -> Path:
     """A file of our own, in a folder that goes with the block."""
-    folder = tempfile.TemporaryDirectory(prefix="fairpc-")
-    return Path(kept.enter_context(folder)) / "table"
+    return private_file(kept.enter_context(private_folder()) / "table")
 
 
 def _copy_stdin(copy: Path, source: str) -> None:

@@ -10,9 +10,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from fairpc.core import ClusterError, MissingExtraError
+from fairpc.core import ClusterError, MissingExtraError, private_folder
 
 T = TypeVar("T")
 
@@ -28,35 +29,49 @@ iteration of EM would then ask for the same pages again, zeroed."""
 
 _HERE: Final = "127.0.0.1"
 _PRIVATE: Final = f"{_HERE}:0"  # Dask's pages at a free port that this machine alone can reach
+_SILENT: Final[Mapping[str, Any]] = {"scheduler_kwargs": {"dashboard": False}}
+NO_PAGES: Final[Mapping[str, Any]] = {
+    f"distributed.{who}.http.routes": [] for who in ("scheduler", "worker")
+}
+"""Pages of Dask that anybody on this machine could open, under its settings: none."""
 _ADDRESS: Final = re.compile(r"((tcp|tls|ucx|wss?)://)?\[?(?P<host>[^/\[\]]+)\]?:(?P<port>\d{1,5})")
 _ENVIRON: Final = "distributed.nanny.pre-spawn-environ"
 
 
-def need_dask() -> None:
-    """A MissingExtraError if Dask is not installed."""
-    if not all(find_spec(name) for name in ("dask", "distributed", "pandas", "pyarrow")):
+def need_dask(*more: str) -> None:
+    """A MissingExtraError if Dask, or ``more``, is not installed."""
+    if not all(find_spec(name) for name in ("dask", "distributed", "pandas", "pyarrow", *more)):
         raise MissingExtraError(
             "a fit over many machines is run by Dask: pip install 'fairpc[cluster]'"
         )
 
 
 @contextmanager
-def connected(scheduler: str | None = None, n_workers: int | None = None) -> Iterator[Any]:
+def connected(
+    scheduler: str | None = None, n_workers: int | None = None, *, security: Any = None
+) -> Iterator[Any]:
     """A client of the scheduler at an address; without one, of processes on this machine.
 
-    The processes, one per core if ``n_workers`` is None, end with the block.
+    The processes, one per core if ``n_workers`` is None, end with the block. Whoever can talk to a
+    scheduler or a worker can run code as its user: those of this machine talk TLS, under a key that
+    is made for them and that they alone have. To a scheduler at an address one talks as Dask is
+    configured, or with ``security`` of Dask.
     """
     need_dask()
     from distributed import Client
 
     if scheduler is None:
-        with _local_cluster(n_workers or _cores()) as cluster, Client(cluster) as client:
+        with (
+            private_folder() as scratch,
+            _local_cluster(n_workers or _cores(), scratch) as cluster,
+            Client(cluster) as client,
+        ):
             yield client
         return
     try:
         _knock(scheduler)
-        client = Client(scheduler, timeout=SECONDS)
-    except (OSError, ValueError) as error:
+        client = Client(scheduler, timeout=SECONDS, security=security)
+    except (OSError, ValueError, TypeError) as error:  # the last where a key is lacking
         raise ClusterError(
             f"there is no Dask scheduler at {scheduler!r} ({_reason(error)}): check the address, "
             "such as tcp://10.0.0.1:8786, or start one with `dask scheduler`"
@@ -74,6 +89,7 @@ def connected(scheduler: str | None = None, n_workers: int | None = None) -> Ite
 def current_client() -> Iterator[Any]:
     """The client that the program has opened; without one, threads of this process for a while."""
     need_dask()
+    import dask
     from distributed import Client, LocalCluster, get_client
 
     try:
@@ -82,7 +98,8 @@ def current_client() -> Iterator[Any]:
         # Processes would import the user's script anew, which only guarded scripts survive.
         threads = {"n_workers": 1, "threads_per_worker": _cores(), "processes": False}
         with (
-            LocalCluster(**threads, dashboard_address=_PRIVATE) as cluster,
+            dask.config.set(NO_PAGES),
+            LocalCluster(**threads, dashboard_address=_PRIVATE, **_SILENT) as cluster,
             Client(cluster, set_as_default=False) as own,
         ):
             yield own
@@ -100,15 +117,18 @@ def _knock(address: str) -> None:
         pass
 
 
-def _local_cluster(n_workers: int) -> Any:
-    """Processes of one thread each, which listen to this machine alone."""
+def _local_cluster(n_workers: int, scratch: Path) -> Any:
+    """Processes of one thread each, which listen to each other alone."""
+    need_dask("cryptography")
     import dask
     from distributed import LocalCluster
+    from distributed.security import Security
 
     settings = {f"{_ENVIRON}.{name}": value for name, value in SETTINGS.items()}
-    with dask.config.set(settings):
+    with dask.config.set({**settings, **NO_PAGES}):
         here = {"host": _HERE, "dashboard_address": _PRIVATE, "preload": "fairpc.cluster._client"}
-        return LocalCluster(n_workers=n_workers, threads_per_worker=1, **here)
+        own = {"security": Security.temporary(), "local_directory": str(scratch), **_SILENT}
+        return LocalCluster(n_workers=n_workers, threads_per_worker=1, **here, **own)
 
 
 def _cores() -> int:

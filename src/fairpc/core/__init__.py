@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         shown,
         warn_caller,
     )
+    from fairpc.core._few import Fewer, is_few, without_few
     from fairpc.core._hashing import RowSample, fingerprint, row_digest, row_hash, row_uniform
     from fairpc.core._records import (
         ALTERED,
@@ -101,9 +102,12 @@ if TYPE_CHECKING:
     from fairpc.core._whole_files import (
         AnyPath,
         check_writable,
+        private_file,
+        private_folder,
         read_whole,
         replacing,
         write_atomically,
     )
+
 
 __getattr__, __dir__ = on_first_use(__name__)

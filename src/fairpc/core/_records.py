@@ -23,6 +23,7 @@ from typing import get_type_hints as type_hints
 import numpy as np
 
 from fairpc.core._errors import FairpcError, FileFormatError
+from fairpc.core._few import Fewer
 
 MOST: Final = 20
 """Rows of a table that a notebook shows."""
@@ -64,6 +65,8 @@ def serialise(value: Any) -> Any:
     """
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, Fewer):
+        return str(value)
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
@@ -310,6 +313,8 @@ class _Reader:
             if isinstance(data, float) or (type(data) is int and abs(data) < _INT64):
                 return float(data)
             raise self.unfit(where, "a number", data)
+        if hint is int and isinstance(data, str) and (few := Fewer.read(data)) is not None:
+            return few
         if type(data) is not hint or (hint is int and abs(data) >= _INT64):
             raise self.unfit(where, _WORDS.get(hint, "another kind of value"), data)
         return data

@@ -7,8 +7,10 @@ import errno
 import os
 import re
 import secrets
+import shutil
 import stat
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -21,6 +23,8 @@ if sys.platform != "win32":  # which has no such locks
 AnyPath = str | os.PathLike[str]
 
 _PIECE: Final = 2**20
+_FOLDER: Final = "fairpc-"
+_LOCK: Final = ".fairpc-lock"
 _TEMPORARY: Final = re.compile(r"\..{1,100}\.fairpc-[0-9a-f]{16}\.tmp")
 
 
@@ -99,6 +103,50 @@ def _remove_left_overs(folder: Path) -> None:
                     path.unlink()
             finally:
                 os.close(descriptor)
+
+
+@contextlib.contextmanager
+def private_folder() -> Iterator[Path]:
+    """A folder for rows of a table, which its owner alone may open; it goes with the block.
+
+    What killed processes of the same user left of such folders goes when the next one is made.
+    """
+    _remove_left_folders(Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(prefix=_FOLDER) as name:  # of mode 700
+        path = Path(name)
+        new = path / f"{_LOCK}-new"
+        lock = os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        try:
+            if sys.platform != "win32":
+                with contextlib.suppress(OSError):  # not all file systems have locks
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+                    new.rename(path / _LOCK)  # under this name it is locked from the start
+            yield path
+        finally:
+            os.close(lock)
+
+
+def private_file(path: Path) -> Path:
+    """A new file that its owner alone may read, to be written."""
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    return path
+
+
+def _remove_left_folders(parent: Path) -> None:
+    """Remove folders of ours whose process has ended: their lock is there, and nobody holds it."""
+    if sys.platform == "win32":
+        return
+    for folder in parent.glob(f"{_FOLDER}*"):
+        with contextlib.suppress(OSError):
+            own = folder.lstat()
+            if not stat.S_ISDIR(own.st_mode) or own.st_uid != os.geteuid():
+                continue
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder)
+            finally:
+                os.close(lock)
 
 
 def _cut(name: str) -> str:

@@ -14,6 +14,7 @@ from fairpc.data._coding import (
 )
 from fairpc.data._column import (
     CALENDAR,
+    MIN_CELL,
     TRUTH,
     TYPE_ROWS,
     Column,
@@ -42,6 +43,7 @@ from fairpc.data._files import (
 )
 from fairpc.data._fit_column import (
     BINS,
+    FEW_PEOPLE,
     IDENTIFIES,
     EncodingOptions,
     NumberModel,

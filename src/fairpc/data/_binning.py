@@ -81,9 +81,11 @@ class _Bins:
 
 
 def choose_edges(
-    atoms: Atoms, n_bins: int, rare: float, *, monotone: bool = False
+    atoms: Atoms, n_bins: int, rare: float, min_cell: int = 1, *, monotone: bool = False
 ) -> tuple[float, ...]:
     """Edges of about ``n_bins`` bins, none with less than a share ``rare`` of the weight.
+
+    None has a weight under ``min_cell``; there are no edges where that leaves one bin.
 
     With classes, quantile bins finer than asked are merged, neighbour by
     neighbour, where the merger loses least information about the class
@@ -106,13 +108,15 @@ def choose_edges(
     if supervised:
         _merge_by_class(bins, n_bins)
         _merge_light(bins, light)
+    _merge_few(bins, min_cell)
     return _edges(atoms, bins)
 
 
-def distinct_edges(atoms: Atoms, rare: float) -> tuple[float, ...]:
+def distinct_edges(atoms: Atoms, rare: float, min_cell: int = 1) -> tuple[float, ...]:
     """Edges that leave each value its bin, except that rare values join a neighbour."""
     bins = _runs(atoms, np.zeros(len(atoms.values), np.bool_), len(atoms.values))
     _merge_small(bins, rare * float(atoms.weights.sum()))
+    _merge_few(bins, min_cell)
     return _edges(atoms, bins)
 
 
@@ -226,6 +230,14 @@ def _merge_small(bins: _Bins, least: float) -> None:
                 break
         else:
             return
+
+
+def _merge_few(bins: _Bins, least: float) -> None:
+    """Join bins lighter than ``least`` to the lighter neighbour, be it a heavy value."""
+    while len(bins.start) > 1 and min(bins.weight) < least:
+        i = int(np.argmin(bins.weight))
+        sides = [j for j in (i - 1, i + 1) if 0 <= j < len(bins.start)]
+        bins.merge(min(i, min(sides, key=lambda j: (bins.weight[j], j))))
 
 
 def _merge_by_class(bins: _Bins, n_bins: int) -> None:

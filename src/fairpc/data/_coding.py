@@ -30,6 +30,7 @@ from fairpc.data._column import (
     shown_numbers,
 )
 from fairpc.data._fit_column import (
+    FEW_PEOPLE,
     FEW_ROWS,
     IDENTIFIES,
     EncodingOptions,
@@ -110,17 +111,16 @@ class Encoding(Coded):
                 raise TableError(dropped.message)
         raise TableError(f"column {name!r} is not in the table: use one of {_listed(self.names)}")
 
-    def transform(self, frame: Any, *, allow_absent: bool = False) -> Codes:
+    def transform(self, frame: Any, *, allow_absent: bool = False, warn: bool = True) -> Codes:
         """Codes of the rows of a frame, shape (rows, columns used), column-major; -1 = missing.
 
         Columns that are not used are ignored. A column that is absent is an
         error, or missing in every row if ``allow_absent``. A level that was not
-        seen at fit counts as missing, with a warning that names it.
+        seen at fit counts as missing, with a warning that names it, if ``warn``.
         """
         table = self.aligned(read_frame(frame))
-        return code_columns(
-            self.columns, table, self.missing_values, None if allow_absent else absent
-        )
+        lacking = None if allow_absent else absent
+        return code_columns(self.columns, table, self.missing_values, lacking, warn=warn)
 
     def inverse(
         self, codes: npt.ArrayLike, numbers: Mapping[str, Floats] | None = None
@@ -265,17 +265,20 @@ class TableCoding(Coded):
         features = self.features.transform(frame, allow_absent=allow_absent)
         return self.group_codes(X, frame, sensitive_features), features
 
-    def group_codes(self, X: Any, frame: Frame, sensitive_features: Any) -> Codes | None:
+    def group_codes(
+        self, X: Any, frame: Frame, sensitive_features: Any, *, warn: bool = True
+    ) -> Codes | None:
         """Groups of the rows: from columns of X, or given apart; None if neither is there."""
         if self.sensitive:
             check_not_both(sensitive_features)
             if not set(self.sensitive) & set(frame.names):
                 return None
-            return self.groups.transform(frame.select(self.sensitive), allow_absent=True)
+            own = frame.select(self.sensitive)
+            return self.groups.transform(own, allow_absent=True, warn=warn)
         if sensitive_features is None:
             return None
         check_rows(X, frame, sensitive_features, "sensitive feature")
-        return self.groups.transform(sensitive_features)
+        return self.groups.transform(sensitive_features, warn=warn)
 
     @property
     def group_names(self) -> tuple[str, ...]:
@@ -315,11 +318,13 @@ class RowEncoder:
         coding: how the table becomes codes.
         roles: which columns are what.
         whole: whether weights count rows.
+        warn: whether levels and groups are named that the coding does not know.
     """
 
     coding: TableCoding
     roles: Roles
     whole: bool = True
+    warn: bool = True
 
     @property
     def packing(self) -> Packing:
@@ -354,11 +359,12 @@ class RowEncoder:
         if roles.sensitive:
             names, by_place = tuple(map(shown_name, roles.sensitive)), roles.groups_positional
             groups = replace(frame.select(roles.sensitive), names=names, from_array=by_place)
-            s = coding.groups.transform(groups, allow_absent=bool(coding.sensitive))
+            inside = bool(coding.sensitive)
+            s = coding.groups.transform(groups, allow_absent=inside, warn=self.warn)
         columns = [
             s,
             coding.labels.transform(frame.column(roles.label)),
-            *coding.features.transform(table).T,
+            *coding.features.transform(table, warn=self.warn).T,
         ]
         if roles.fair is not None:
             columns.append(coding.fair_codes(frame.column(roles.fair)))
@@ -388,7 +394,7 @@ def identifiers(encoding: Encoding) -> dict[str, str]:
     return {
         each.name: IDENTIFIES if each.reason.startswith(IDENTIFIES) else each.reason
         for each in encoding.dropped
-        if each.reason.startswith((IDENTIFIES, FEW_ROWS))
+        if each.reason.startswith((IDENTIFIES, FEW_ROWS, FEW_PEOPLE))
     }
 
 
@@ -416,12 +422,15 @@ def fit_coding(
             "features too"
         )
     crossing, sentinels = summary.groups, roles.missing_values
-    groups = groups_of(crossing.columns, crossing.rows, crossing.weights, sentinels)
+    options = options or EncodingOptions()
+    groups = groups_of(
+        crossing.columns, crossing.rows, crossing.weights, sentinels, options.min_cell, again=again
+    )
     n_labels = len(summary.labels.data) + bool(summary.label_weights[-1])
     found, known = values_at(summary.labels, np.arange(n_labels)), summary.label_weights[:n_labels]
     labels = labels_of(shown_name(roles.label), found, known, positive, sentinels)
     classes, n_classes = code_values(labels.column, summary.labels), len(labels.classes)
-    given = options or EncodingOptions(), classes, n_classes, labels.positive
+    given = options, classes, n_classes, labels.positive
     features = fit_features(source, roles, summary, *given)
     if not again:
         for warn in (warn_of_writing, warn_of_codes):
@@ -429,7 +438,7 @@ def fit_coding(
                 warn(column, summary.columns[column.name])
         if not given_whole:
             warn_of_dropped([d for d in features.dropped if d.reason != LEFT_OUT])
-        warn_of_groups(groups)
+        warn_of_groups(groups, options.min_cell)
         warn_of_classes(labels, len(groups.names))
         for leak in label_leaks(summary, classes.astype(np.int64), n_classes, features.columns):
             warn_leak(leak, f"the label {labels.name!r}")

@@ -44,6 +44,10 @@ from fairpc.data._writing import STANDARD, Writing, parsed_numbers
 
 Kind = Literal["category", "number", "boolean", "date"]
 
+MIN_CELL: Final = 5
+"""People that a level, a bin or a group of a model stands for, at least."""
+AS_MISSING: Final = "as missing"
+"""How what was done with a column ends where values of few people were left out."""
 TYPE_ROWS: Final = 20
 """Values from which on a column of which none was there at fit is of another type."""
 CALENDAR: Final = (-62_135_596_800_000_000.0, 253_402_214_400_000_000.0)
@@ -157,6 +161,11 @@ class Column(Coded):
     def textual(self) -> bool:
         """Whether the levels are text."""
         return not self.binned and isinstance((*self.levels, *self.merged)[0], str)
+
+    @property
+    def few(self) -> bool:
+        """Whether values of few people count as missing."""
+        return self.done.endswith(AS_MISSING)
 
     @property
     def unit(self) -> float:
@@ -277,6 +286,8 @@ def code_columns(
     frame: Frame,
     missing_values: Sequence[Sentinel],
     absent: Callable[[str], str] | None,
+    *,
+    warn: bool = True,
 ) -> Codes:
     """Codes of some columns of a frame, rows × columns, column-major; -1 = missing.
 
@@ -287,7 +298,7 @@ def code_columns(
     for j, column in enumerate(columns):
         if column.name in present:
             values = read_values(column.name, present[column.name], missing_values)
-            codes[:, j] = code_values(column, values)
+            codes[:, j] = code_values(column, values, warn=warn)
         elif absent is not None:
             raise TableError(absent(column.name))
     return codes
@@ -465,7 +476,8 @@ def _warn_unseen(column: Column, values: Values, codes: Codes) -> None:
     if not (codes < 0).any():
         return
     unseen = (codes < 0) & ~values.missing()
-    if not unseen.any():
+    # Values of few people were left out at fit, and are as few in rows like those.
+    if int(unseen.sum()) < (TYPE_ROWS if column.few else 1):
         return
     data = values.taken(unseen).data
     levels = sorted(set(data.to_list() if values.type == "text" else data.tolist()))

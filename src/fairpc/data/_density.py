@@ -517,7 +517,8 @@ def _tail_starts(values: _Section, low: float) -> list[float]:
         starts.append(math.ceil(between / values.step) * values.step if values.step else between)
     largest = float(values.x[-1])
     room = max((largest - low) / max(values.n, 1.0), values.step, _FLAT * values.scale)
-    starts.append(largest + values.step if values.step else round_number(largest, largest + room))
+    beyond = round_number(largest, largest + room)
+    starts.append(math.ceil(beyond / values.step) * values.step if values.step else beyond)
     if low < 0 and largest < 0:
         starts.append(0.0)
     width = _FLAT * max(values.scale, abs(low))

@@ -10,7 +10,7 @@ import numpy as np
 
 from fairpc.core import Array, ColumnWarning, Floats, Ints, TableError, counted, warn_caller
 from fairpc.data._binning import Atoms, choose_edges, distinct_edges, value_label
-from fairpc.data._column import Column, Dropped, Kind
+from fairpc.data._column import AS_MISSING, Column, Dropped, Kind
 from fairpc.data._column_summary import MOST, ColumnSummary, Numbers, RowClasses, Texts
 from fairpc.data._density import fit_density
 from fairpc.data._table import MAX_ARITY
@@ -31,6 +31,7 @@ IDENTIFIER_ROWS: Final = 20
 
 IDENTIFIES: Final = "it has a different value in every row, like an identifier"
 FEW_ROWS: Final = "none of its "
+FEW_PEOPLE: Final = "fewer than two of its values are those of "
 TO_KEEP: Final = "name it with numeric=… or categorical=… to keep it"
 """What one does about a column that was taken for an identifier."""
 
@@ -52,6 +53,7 @@ class EncodingOptions:
     Attributes:
         n_bins: about how many bins a numeric column gets; fewer where rows are few.
         rare: levels with a smaller share are merged into "other".
+        min_cell: levels, bins and groups that fewer people have are not told apart, nor named.
         useful: share that some value of a column of names must have, or it is dropped; None: rare.
         max_levels: the most levels that a column may have, "other" included.
         numeric: columns to be binned, whatever they look like.
@@ -64,6 +66,7 @@ class EncodingOptions:
 
     n_bins: int = BINS
     rare: float = 0.005
+    min_cell: int = 1
     useful: float | None = None
     max_levels: int = 16
     numeric: frozenset[str] = frozenset()
@@ -89,6 +92,8 @@ class EncodingOptions:
             raise TableError(f"max_levels is {self.max_levels}: give from 2 to {MAX_ARITY}")
         if not 0 <= self.rare < 1:
             raise TableError(f"rare is {self.rare}: give a share of at least 0 and below 1")
+        if self.min_cell < 1:
+            raise TableError(f"min_cell is {self.min_cell}: give a number of people, 1 for none")
         if self.binning not in get_args(Binning):
             raise TableError(f"binning is {self.binning!r}: use 'label' or 'quantile'")
         if self.numbers not in get_args(NumberModel):
@@ -248,30 +253,53 @@ def _fit_levels(column: ListedColumn, options: EncodingOptions) -> Column | Drop
         return _fit_heavy(name, content, options)
     if content.values.type == "date":
         raise TableError(f"column {name!r} holds dates: they are binned, not categorical")
-    levels = levels_of(content.values)
+    levels, weights = levels_of(content.values), column.weights
+    if weights.sum() < options.min_cell:
+        return _few(name, options)
     if len(levels) == 1:
         return _constant(name, levels[0])
     if content.values.type == "boolean":
+        if weights.min() < options.min_cell:
+            return _few(name, options)
         return Column(name, "boolean", levels=(False, True), done="boolean")
-    weights = column.weights
     if isinstance(content, Texts):
         weights = weights[content.texts.arg_sort().to_numpy()]
     kept, merged = merge_rare(weights, options.rare, options.max_levels)
     if weights.max() < options.least * weights.sum():
         return _spread(name, f"{len(levels):,}", options)
-    return _levels(name, levels, kept, merged)
+    return _levels(name, levels, weights, [kept, merged], options)
 
 
-def _levels(name: str, levels: Sequence[Level], kept: list[int], merged: list[int]) -> Column:
-    unlisted = len(merged) > MAX_MERGED
+def _levels(
+    name: str,
+    levels: Sequence[Level],
+    weights: Floats,
+    parts: Sequence[list[int]],
+    options: EncodingOptions,
+) -> Column | Dropped:
+    """A column of levels that are kept, and of those that are merged into "other".
+
+    Those of fewer people than ``min_cell`` are merged and not listed; where "other" would stand for
+    as few, they count as missing.
+    """
+    few = weights < options.min_cell
+    kept, merged = ([i for i in part if not few[i]] for part in parts)
     done = f"category of {counted(len(kept), 'level')}"
-    if merged:
-        done += f", {counted(len(merged), 'rare one')} merged into 'other'"
+    other = float(weights[merged].sum() + weights[few].sum())
+    n_merged = len(merged) + int(few.sum())
+    if n_merged and other >= options.min_cell:
+        done += f", {counted(n_merged, 'rare one')} merged into 'other'"
+    elif n_merged:
+        done += f", {counted(n_merged, 'rare one counts', 'rare ones count')} {AS_MISSING}"
+        n_merged = 0
+    if not kept or len(kept) + bool(n_merged) < 2:
+        return _few(name, options)
+    unlisted = bool(n_merged) and (n_merged > MAX_MERGED or bool(few.any()))
     return Column(
         name,
         "category",
         levels=tuple(levels[i] for i in kept),
-        merged=() if unlisted else tuple(levels[i] for i in merged),
+        merged=() if unlisted or not n_merged else tuple(levels[i] for i in merged),
         open=unlisted,
         done=done,
     )
@@ -283,7 +311,7 @@ def _fit_heavy(name: str, texts: Texts, options: EncodingOptions) -> Column | Dr
     known = float(mass.sum()) + (0.0 if texts.rest is None else float(texts.rest.sum()))
     if mass.max(initial=0.0) < options.least * known:
         return _spread(name, f"more than {MOST:,}", options)
-    kept = np.flatnonzero(mass >= options.rare * known)
+    kept = np.flatnonzero(mass >= max(options.rare * known, options.min_cell))
     kept = np.sort(kept[np.argsort(-mass[kept], kind="stable")][: options.max_levels - 1])
     levels = tuple(texts.texts.gather(kept).to_list())
     done = f"category of {counted(len(kept), 'level')}, more than {MOST:,} merged into 'other'"
@@ -293,18 +321,25 @@ def _fit_heavy(name: str, texts: Texts, options: EncodingOptions) -> Column | Dr
 def _fit_numbers(column: ListedColumn, options: EncodingOptions) -> Column | Dropped:
     name, content = column.name, column.content
     atoms = _atoms(column)
+    if atoms.weights.sum() < options.min_cell:
+        return _few(name, options)
     if len(atoms.values) == 1:
         return _constant(name, value_label(float(atoms.values[0]), date=atoms.date))
     monotone = name in options.monotone
     free = name not in options.numeric and not (atoms.date or monotone)
     if free and atoms.integral and len(atoms.values) <= options.max_levels:
         rare = (atoms.weights < options.rare * atoms.weights.sum()).sum()
-        if rare < 2 and len(atoms.values) <= FEW_NUMBERS:
+        many = atoms.weights.min() >= options.min_cell
+        if rare < 2 and many and len(atoms.values) <= FEW_NUMBERS:
             levels = levels_of(content.values)
-            return _levels(name, levels, list(range(len(levels))), [])
-        edges, done = distinct_edges(atoms, options.rare), "bins of single or rare whole numbers"
+            every = list(range(len(levels)))
+            return _levels(name, levels, atoms.weights, [every, []], options)
+        edges = distinct_edges(atoms, options.rare, options.min_cell)
+        done = "bins of single or rare whole numbers"
     else:
         edges, done = _choose(atoms, options, column.n_present, monotone)
+    if not edges:
+        return _few(name, options)
     kind: Kind = "date" if atoms.date else "number"
     words = f"{kind} in {len(edges) + 1} {done}"
     density = fit_density(edges, atoms) if options.numbers == "density" else None
@@ -316,10 +351,11 @@ def _choose(
 ) -> tuple[tuple[float, ...], str]:
     n_bins = min(options.n_bins, max(2, n_present // ROWS_PER_BIN))
     if len(atoms.values) <= n_bins and not monotone:
-        return distinct_edges(atoms, options.rare), "bins, one per value"
+        return distinct_edges(atoms, options.rare, options.min_cell), "bins, one per value"
     by = "by quantiles" if atoms.classes is None else "chosen with the label"
     by += ", its rate monotone" if monotone else ""
-    return choose_edges(atoms, n_bins, options.rare, monotone=monotone), f"bins {by}"
+    edges = choose_edges(atoms, n_bins, options.rare, options.min_cell, monotone=monotone)
+    return edges, f"bins {by}"
 
 
 def _atoms(column: ListedColumn) -> Atoms:
@@ -339,6 +375,10 @@ def _largest(data: Array) -> float:
 
 def _spread(name: str, n_values: str, options: EncodingOptions) -> Dropped:
     return Dropped(name, f"{FEW_ROWS}{n_values} values holds {options.least:.2%} of rows")
+
+
+def _few(name: str, options: EncodingOptions) -> Dropped:
+    return Dropped(name, f"{FEW_PEOPLE}{options.min_cell} rows or more (min_cell)")
 
 
 def _constant(name: str, value: object) -> Dropped:

@@ -24,6 +24,8 @@ from fairpc.core import (
     warn_caller,
 )
 from fairpc.data._column import (
+    AS_MISSING,
+    MIN_CELL,
     Coded,
     Column,
     Dropped,
@@ -45,8 +47,6 @@ SMALL: Final = 30
 
 MANY: Final = 20
 """More groups or classes than this are warned of: each has parameters of its own to learn."""
-FEWEST: Final = 5
-"""And groups of fewer rows: of them hardly anything can be learned."""
 
 _FEW_NUMBERS: Final = 8  # a numeric attribute with more values than this is binned
 
@@ -63,7 +63,7 @@ class Groups(Coded):
     Attributes:
         columns: the sensitive columns.
         cells: per group, its code in each column; only combinations that occur, ascending.
-        rows: number of training rows per group.
+        rows: number of training rows per group; those of fewer than ``min_cell`` are no groups.
         missing_values: values that mean "missing", besides null and NaN.
     """
 
@@ -134,7 +134,7 @@ class Groups(Coded):
         """Groups with fewer than ``least`` training rows, and how many they have."""
         return tuple((n, r) for n, r in zip(self.names, self.rows, strict=True) if r < least)
 
-    def transform(self, sensitive: Any, *, allow_absent: bool = False) -> Codes:
+    def transform(self, sensitive: Any, *, allow_absent: bool = False, warn: bool = True) -> Codes:
         """Group code of each row; -1 where a part of it is missing or, with a warning, unknown.
 
         ``sensitive`` is a vector or series for a single column, or a frame that has the columns.
@@ -144,9 +144,10 @@ class Groups(Coded):
             # A vector, a series or an array is known by position.
             frame = replace(frame, names=self.column_names)
         absent = None if allow_absent else _absent
-        return self._group_codes(code_columns(self.columns, frame, self.missing_values, absent))
+        codes = code_columns(self.columns, frame, self.missing_values, absent, warn=warn)
+        return self._group_codes(codes, warn=warn)
 
-    def _group_codes(self, codes: Codes) -> Codes:
+    def _group_codes(self, codes: Codes, *, warn: bool) -> Codes:
         arities = [column.arity for column in self.columns]
         # The last place is that of cells with a missing part: their number is -1.
         place = np.full(math.prod(arities) + 1, MISSING, np.int16)
@@ -158,11 +159,12 @@ class Groups(Coded):
             number = np.where((number < 0) | (part < 0), -1, number.astype(np.int64) * arity + part)
         groups = np.asarray(place[number])
         unseen = (groups < 0) & (number >= 0)
-        if unseen.any():
+        if warn and unseen.any():
             row = codes[int(np.argmax(unseen))]
+            n = counted(int(unseen.sum()), "row counts", "rows count")
             warn_caller(
-                f"the group {_name(self.columns, tuple(row.tolist()))!r} was not seen at fit: "
-                f"{counted(int(unseen.sum()), 'row counts', 'rows count')} as of unknown group",
+                f"the group {_name(self.columns, tuple(row.tolist()))!r} was not seen at fit: {n} "
+                "as of unknown group (one of fewer than min_cell rows is not kept)",
                 TableWarning,
             )
         return groups
@@ -203,8 +205,16 @@ def groups_of(
     rows: Ints,
     weights: Floats,
     missing_values: tuple[Sentinel, ...] = (),
+    min_cell: int = 1,
+    *,
+    again: bool = True,
 ) -> Groups:
-    """Groups by sensitive columns whose combinations stand for some ``rows`` of some weight."""
+    """Groups by sensitive columns whose combinations stand for some ``rows`` of some weight.
+
+    Rows of groups under ``min_cell`` rows are of unknown group: neither their level nor anything
+    that was learned of them alone is kept. The two largest groups stay in any case, and all where
+    none has so many. What does not stay is said, unless it was (``again``).
+    """
     whole = bool((weights == np.floor(weights)).all())
     scale = 1.0 if whole else float(rows.sum() / weights.sum())
     fitted, codes = [], []
@@ -219,23 +229,50 @@ def groups_of(
             f"the columns {names} cross to {len(crossed)} groups in complete rows: "
             f"between 2 and {MAX_GROUPS} are needed"
         )
+    kept = n_rows >= min_cell
+    kept |= np.argsort(np.argsort(-n_rows, kind="stable")) < (2 if kept.any() else len(kept))
+    if not (again or kept.all()):
+        few = [_name(tuple(fitted), tuple(cell)) for cell in crossed[~kept].tolist()]
+        warn_caller(
+            f"{counted(len(few), 'group has', 'groups have')} fewer than {min_cell} rows "
+            f"({', '.join(few[:3])}{', …' if len(few) > 3 else ''}): "
+            f"{counted(int(n_rows[~kept].sum()), 'row counts', 'rows count')} as of unknown group; "
+            "min_cell=1 keeps them, and names them in the model file",
+            GroupWarning,
+        )
+    fitted, crossed = _without_unused(fitted, crossed[kept])
     cells = tuple(tuple(cell) for cell in crossed.tolist())
-    return Groups(tuple(fitted), cells, tuple(n_rows.tolist()), missing_values)
+    return Groups(tuple(fitted), cells, tuple(n_rows[kept].tolist()), missing_values)
 
 
-def warn_of_groups(groups: Groups) -> None:
+def _without_unused(columns: list[Column], cells: Codes) -> tuple[list[Column], Codes]:
+    """The columns without the levels that no group has; the codes of groups go with them."""
+    fitted, codes = [], []
+    for column, own in zip(columns, cells.T, strict=True):
+        used = np.unique(own)
+        if column.kind == "category" and len(used) < column.arity:
+            levels = tuple(column.levels[i] for i in used.tolist())
+            done = f"category of {counted(len(used), 'level')}, others count {AS_MISSING}"
+            column, own = replace(column, levels=levels, done=done), np.searchsorted(used, own)
+        fitted.append(column)
+        codes.append(own)
+    return fitted, np.stack(codes, axis=1).astype(np.int16)
+
+
+def warn_of_groups(groups: Groups, min_cell: int = MIN_CELL) -> None:
     """Say before the work begins that groups are many, or of a handful of rows."""
-    tiny, n = groups.small(FEWEST), len(groups.names)
+    tiny, n = groups.small(MIN_CELL), len(groups.names)
     if n <= MANY and not tiny:
         return
     by = " × ".join(map(repr, groups.column_names))
     name, rows = min(zip(groups.names, groups.rows, strict=True), key=lambda each: each[1])
-    few = f"{counted(len(tiny), 'group has', 'groups have')} fewer than {FEWEST} rows, "
+    few = f"{counted(len(tiny), 'group has', 'groups have')} fewer than {MIN_CELL} rows, "
+    stays = "; they stay, for a model needs two groups, and its file tells of so few people"
     warn_caller(
         f"{by} makes {n} groups; {few if tiny else ''}the smallest, {name!r}, has "
         f"{counted(rows, 'row')}: each group is learned by itself, which takes time and of few "
         f"rows tells little (under {SMALL} next to nothing); merge values, or leave out rows of "
-        "the smallest groups",
+        f"the smallest groups{stays if tiny and min_cell > 1 else ''}",
         GroupWarning,
     )
 

@@ -123,7 +123,9 @@ def label_leaks(
             leak = _parted(table, column.name, numbers)
         if leak is None and column.binned and read.content is not None:
             bins = np.zeros((column.arity + 1, n_classes))
-            np.add.at(bins, np.append(code_values(column, read.content.values), -1), table)
+            np.add.at(
+                bins, np.append(code_values(column, read.content.values, warn=False), -1), table
+            )
             leak = _leak(bins, (column.name,))
         if leak is not None:
             leaks.append(leak)
@@ -151,7 +153,7 @@ def merged_leaks(
     names = tuple(column.name for column in merged)
     asked = replace(roles, label=sensitive, sensitive=(), features=names, fair=None)
     summary = summarise_source(source, asked)
-    codes = code_values(groups, summary.labels).astype(np.int64)
+    codes = code_values(groups, summary.labels, warn=False).astype(np.int64)
     return label_leaks(summary, codes, groups.arity, merged)
 
 
@@ -362,7 +364,8 @@ def _cuts(
         given = read_values(column.name, used.column(column.name), roles.missing_values)
         values = unmarked(column, given)
         if by_code:
-            ids, names = code_values(column, values).astype(np.int64), list(range(column.arity))
+            ids = code_values(column, values, warn=False).astype(np.int64)
+            names = list(range(column.arity))
         else:
             if not column.textual and values.type == "text" and column.kind != "boolean":
                 values = Values("number", numbers_of(column, values))
@@ -405,7 +408,8 @@ def _sizes_by_code(read: ColumnSummary, column: Column) -> bytes:
     table = read.weights
     if read.content is None:
         return b""
-    codes = code_values(column, replace(read.content.values, declared=read.declared))
+    own = replace(read.content.values, declared=read.declared)
+    codes = code_values(column, own, warn=False)
     seen = codes >= 0
     by_label = [np.bincount(codes[seen], w[seen], column.arity) for w in table.T]
     sums = np.stack(by_label, axis=1).astype(np.float64)

@@ -16,7 +16,17 @@ from typing import Any, Final, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.core import Array, Codes, CodesError, Floats, Int32s, Integers, Ints, Words
+from fairpc.core import (
+    Array,
+    Codes,
+    CodesError,
+    Floats,
+    Int32s,
+    Integers,
+    Ints,
+    Words,
+    private_file,
+)
 
 T = TypeVar("T")
 
@@ -485,7 +495,7 @@ class PartWriter:
         columns["weight"] = rows.weights
         if rows.copies is not None:
             columns["copies"] = rows.copies
-        path = _path(self.folder, len(self._written))
+        path = private_file(_path(self.folder, len(self._written)))
         pl.DataFrame(columns).write_ipc(path, compression="uncompressed")
         self._written.append(rows.sizes)
 

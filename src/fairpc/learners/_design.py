@@ -30,6 +30,7 @@ from fairpc.core import (
     missing,
 )
 from fairpc.data import (
+    FEW_PEOPLE,
     IDENTIFIES,
     STANDARD,
     Column,
@@ -220,10 +221,12 @@ def fit_encoding(
     kind: ClassifierKind,
     missing_values: tuple[Sentinel, ...],
     identifiers: Mapping[str, str] | None,
+    min_cell: int = 1,
 ) -> Encoding:
     """What each column of a table holds, and which levels a classifier of this kind keeps.
 
     ``identifiers`` are columns that tell rows apart, and why they are left out; None finds them.
+    Levels of fewer than ``min_cell`` rows count as missing.
     """
     fitted: list[Column | Dropped] = []
     for name, column in zip(frame.names, frame.columns, strict=True):
@@ -235,7 +238,7 @@ def fit_encoding(
         if why is not None:
             fitted.append(Dropped(name, f"{why}; {_TO_KEEP}" if why == IDENTIFIES else why))
         else:
-            fitted.append(_fit_column(name, values, codes, weights, kind))
+            fitted.append(_fit_column(name, values, codes, weights, kind, min_cell))
     used = tuple(column for column in fitted if isinstance(column, Column))
     dropped = tuple(column for column in fitted if isinstance(column, Dropped))
     if not used:
@@ -245,13 +248,15 @@ def fit_encoding(
 
 
 def _fit_column(
-    name: str, values: Values, codes: Ints, weights: Floats, kind: ClassifierKind
+    name: str, values: Values, codes: Ints, weights: Floats, kind: ClassifierKind, min_cell: int
 ) -> Column | Dropped:
     known = ~values.missing()
     if not known.any():
         return Dropped(name, "it is missing in every row")
     share = float(weights[~known].sum() / weights.sum())
     if values.type == "boolean":
+        if min(np.bincount(values.data[known].astype(np.int64), minlength=2)) < min_cell:
+            return Dropped(name, f"{FEW_PEOPLE}{min_cell} rows or more (min_cell)")
         return Column(name, "boolean", levels=(False, True), missing_share=share, done="boolean")
     if values.type == "date" or (values.type == "number" and not values.declared):
         done = f"{values.type}, not binned"
@@ -264,6 +269,11 @@ def _fit_column(
         number = distinct_numbers(values.data[known])[1]
     mass = np.bincount(number, weights[known], len(levels))
     kept = np.sort(np.argsort(-mass, kind="stable")[: MOST_LEVELS[kind]])
+    whole = bool((weights == np.floor(weights)).all())
+    people = mass if whole else np.bincount(number, minlength=len(levels))
+    kept = kept[people[kept] >= min_cell]
+    if not len(kept):
+        return Dropped(name, f"{FEW_PEOPLE}{min_cell} rows or more (min_cell)")
     if kind == "forest":
         positive = np.bincount(number, (weights * codes)[known], len(levels))
         rate = (positive + ORDER_ROWS * positive.sum() / mass.sum()) / (mass + ORDER_ROWS)
@@ -304,18 +314,20 @@ class EncodedTable:
         frame, weights: the rows.
         missing_values: that mean "missing".
         identifiers: columns that tell rows apart, and why they are left out.
+        min_cell: rows that a level stands for, at least, also among some of the rows.
     """
 
     frame: Frame
     weights: Floats
     missing_values: tuple[Sentinel, ...]
     identifiers: Mapping[str, str] | None
+    min_cell: int = 1
     _read: dict[ClassifierKind, tuple[Encoding, Floats]] = field(default_factory=dict)
 
     def _whole(self, kind: ClassifierKind) -> tuple[Encoding, Floats]:
         if kind not in self._read:
             codes = np.zeros(len(self.weights), np.int64)
-            given = self.weights, kind, self.missing_values, self.identifiers
+            given = self.weights, kind, self.missing_values, self.identifiers, self.min_cell
             encoding = fit_encoding(self.frame, codes, *given)
             self._read[kind] = encoding, encoded_matrix(encoding, self.frame)
         return self._read[kind]
@@ -327,15 +339,18 @@ class EncodedTable:
         for column, values in zip(encoding.columns, matrix.T, strict=True):
             own = values[rows]
             known = own[~np.isnan(own)]
-            if not len(known):  # a column that is of no use to these rows
+            seen = np.ones(1, np.bool_)
+            if column.kind in ("category", "boolean"):
+                people = np.bincount(known.astype(np.int64), minlength=len(column.levels))
+                seen = people >= max(self.min_cell, 1)
+            few = not (seen.all() if column.kind == "boolean" else seen.any())
+            if not len(known) or few:  # a column that is of no use to these rows
                 some, codes = self.frame.taken(rows), np.zeros(len(rows), np.int64)
                 given = self.weights[rows], kind, self.missing_values, self.identifiers
-                return fit_encoding(some, codes, *given)
-            if column.kind == "category":
-                seen = np.bincount(known.astype(np.int64), minlength=len(column.levels)) > 0
-                if not seen.all():
-                    levels = tuple(itertools.compress(column.levels, seen))
-                    column = replace(column, levels=levels)
+                return fit_encoding(some, codes, *given, self.min_cell)
+            if column.kind == "category" and not seen.all():
+                levels = tuple(itertools.compress(column.levels, seen))
+                column = replace(column, levels=levels)
             columns.append(column)
         return replace(encoding, columns=tuple(columns))
 

@@ -321,8 +321,8 @@ def learn_boosting(
         learning_rate=0.08,
         max_iter=200 if early else 40,
         max_leaf_nodes=12,
-        # Small tables must be split at all.
-        min_samples_leaf=40 if early else min(10, max(1, len(y) // 20)),
+        # Small tables must be split at all, and no leaf is about a few people.
+        min_samples_leaf=40 if early else min(10, max(5, len(y) // 20)),
         l2_regularization=5.0,
         max_features=0.5,
         early_stopping=early,

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from fairpc.models._circuit_queries import FittedQueries
     from fairpc.models._classifiers import TableClassifier
     from fairpc.models._decisions import FittedDecisions, GivenRows
+    from fairpc.models._disclosure import Disclosure, disclosure, file_facts
     from fairpc.models._distilled import SCORER_FORMAT, Distilled, DistilPrice, group_is_input
     from fairpc.models._distribution import FairDistribution, Outcome
     from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB

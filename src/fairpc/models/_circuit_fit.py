@@ -43,6 +43,7 @@ from fairpc.models._rows import Rows, hold_out, joined, some_rows
 from fairpc.models._score_map_fit import limits_between, within_limits
 from fairpc.models._score_mechanism import held_limits
 from fairpc.models._selection import LabelGain, coarser, compare_labels, fit_auto
+from fairpc.models._settings import without_few
 from fairpc.models._tables import GivenTable, RowReader, Training, coded_rows, warn_of_leaks
 from fairpc.structure import HELD_OUT, MODEL_METHODS, ModelMethod
 
@@ -102,8 +103,8 @@ class CircuitFit:
             watch=lambda progress: self.say(_reading_line(progress)),
             again=again,
         )
-        strata = own._strata(training.coding)
-        return replace(training, rows=training.rows.with_strata(strata))
+        rows = without_few(training.rows, own._strata(training.coding), int(own.min_cell))
+        return replace(training, rows=rows)
 
     def warn_of_leaks(self, training: Training) -> None:
         """Say which columns give group or label away, where the coding is new."""

@@ -26,6 +26,7 @@ from fairpc.core import (
     record,
 )
 from fairpc.data import (
+    MIN_CELL,
     Encoding,
     Frame,
     Level,
@@ -110,11 +111,13 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sample_weight: npt.ArrayLike | None = None,
         *,
         identifiers: Mapping[str, str] | None = None,
+        min_cell: int = MIN_CELL,
     ) -> Self:
         """Learn from rows and labels; rows of no weight play no part.
 
         ``identifiers`` are columns that tell rows apart, and why they are left out, where these are
-        some rows of a table that is known whole.
+        some rows of a table that is known whole. Levels of fewer than ``min_cell`` rows count as
+        missing.
         """
         check_choice("kind", self.kind, CLASSIFIER_KINDS, OptionError)
         check_settings(self.get_params(deep=False))
@@ -125,7 +128,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(used) < frame.n_rows:
             frame, codes, weights = frame.taken(used), codes[used], weights[used]
         missing = sentinels(self.missing_values)
-        encoding = fit_encoding(frame, codes, weights, self.kind, missing, identifiers)
+        encoding = fit_encoding(frame, codes, weights, self.kind, missing, identifiers, min_cell)
         return self._learn(classes, encoding, encoded_matrix(encoding, frame), codes, weights)
 
     def _learn(

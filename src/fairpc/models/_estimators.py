@@ -43,6 +43,7 @@ from fairpc.models._settings import (
     check_settings,
     generator,
     refuse_rate,
+    rounded_counts,
     serialised,
     small_strata,
     strata_of,
@@ -143,6 +144,7 @@ class CircuitSettings(Settings):
         options = EncodingOptions(
             n_bins=BINS if self.n_bins is None else self.n_bins,
             rare=self.rare,
+            min_cell=int(self.min_cell),
             numeric=table.roles.numeric,
             categorical=resolve(names, listed(self.categorical), "categorical"),
             numbers=self.numbers,
@@ -321,7 +323,8 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         reviewed = () if self._held is None else self._held.warnings
         self.warnings_ = (*reviewed, *checked.contradictions, *checked.sentences)
         self.label_ends_ = checked.label_bounds
-        self.label_counts_, self.log_likelihood_ = label_counts(rows, distribution)
+        counts, self.log_likelihood_ = label_counts(rows, distribution)
+        self.label_counts_ = rounded_counts(counts, int(self.min_cell))
         self.data_fingerprint_ = training.fingerprint
         self.table_options_ = {}
         self.knowledge_ = knowledge_after(self.knowledge, self._held, training.coding)
@@ -407,6 +410,8 @@ class FairPC(CircuitClassifier):
         threshold: score above which ``predict`` gives the positive class.
         n_bins, rare: bins of a numeric column, None: 8, or 32 for a forest; share under which
             levels are merged, a fifth of it for a forest.
+        min_cell: levels, bins, groups and strata of fewer people are merged or count as missing, so
+            that neither the model nor its file tells of them; 1 tells all.
         numeric, categorical: columns that are binned, or whose values are levels, whatever they
             look like.
         numbers: "density": what is known of a number goes on inside its bin, with a density that

@@ -111,6 +111,7 @@ class Options:
             not in the paper, and the objective may then fall.
         random_state: seed of a random start, and of structure where features are missing.
         limits: prior knowledge about P(Df) and the mechanism, kept at every iteration.
+        min_cell: people that a leaf of a forest circuit stands for, if any.
     """
 
     structure: Structure = field(default_factory=Structure)
@@ -123,6 +124,7 @@ class Options:
     equal_mass: bool = False
     random_state: int | np.random.Generator | None = None
     limits: Limits | None = None
+    min_cell: int = 1
 
     def __post_init__(self) -> None:
         if self.init not in ("prior", "random"):

@@ -335,6 +335,7 @@ class FoldClassifiers:
         per_group: one classifier per group in place of one that sees S.
         missing_values: values that mean "missing", for our own classifier.
         identifiers: columns that tell rows apart, which our own classifier leaves out, and why.
+        min_cell: people that a level of our own classifier stands for, at least.
         n_jobs: folds fitted at once, as in scikit-learn.
         rng: of folds, and of our own classifier.
     """
@@ -344,6 +345,7 @@ class FoldClassifiers:
     per_group: bool
     missing_values: tuple[Any, ...]
     identifiers: Mapping[str, str]
+    min_cell: int
     n_jobs: int | None
     rng: np.random.Generator
 
@@ -385,7 +387,8 @@ class FoldClassifiers:
             missing, ours = self.missing_values, given is None
         if not ours:
             return None
-        return EncodedTable(read_frame(table), weights, sentinels(missing), self.identifiers)
+        given = sentinels(missing), self.identifiers, self.min_cell
+        return EncodedTable(read_frame(table), weights, *given)
 
     def of_labels(
         self, given: Any, table: FoldTable, folds: Positions, positive: int, weighted: bool
@@ -453,7 +456,9 @@ class FoldClassifiers:
             own = np.ones(len(at)) if weights is None else weights
             known = *EncodedRows(encoded, at).learned_from(model.kind), labels[at], own
             return delayed(clone(model).fit_encoded)(*known)
-        more = {"identifiers": self.identifiers} if isinstance(model, TableClassifier) else {}
+        more: dict[str, Any] = {}
+        if isinstance(model, TableClassifier):
+            more = {"identifiers": self.identifiers, "min_cell": self.min_cell}
         some = take_rows(table, at)
         return delayed(fitted_classifier)(clone(model), some, labels[at], weights, **more)
 

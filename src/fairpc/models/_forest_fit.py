@@ -166,7 +166,7 @@ def fit_forest(
     # last bits would depend on their number.
     with one_thread():
         scores = sharpened(rows, scores, rates)
-        forest = _grown(own, start.growing, scores, each, rng)
+        forest = _grown(own, start.growing, scores, each, rng, options.min_cell)
     distribution = ForestDistribution(Layout.of("FairPC", rows), forest, rates)
     history = dict(fitted.history)
     for name, some in (evaluation or {}).items():
@@ -403,6 +403,7 @@ def _grown(
     scores: Scores,
     rates: Sequence[tuple[Floats, Floats]],
     rng: np.random.Generator,
+    min_cell: int = 1,
 ) -> Forest:
     """Trees that imitate what sums over features leave of each fold's scores, and their leaves."""
     additive = _additive(rows, growing, scores, rates)
@@ -421,8 +422,9 @@ def _grown(
             for codes in (growing.codes, growing.drawn)
         )
         tree = _tree(drawn, scores.drawn[k] - additive.label_rates, n_leaves, seeds[k])
+        at = _pruned(tree, places, rows.each, min_cell)
         leaves, leaf = np.unique(
-            np.concatenate([tree.apply(drawn), tree.apply(places)]), return_inverse=True
+            at[np.concatenate([tree.apply(drawn), tree.apply(places)])], return_inverse=True
         )
         cut = _boxes(tree, leaves, order, kept)
         # A feature that no leaf cuts has all its mass in every box.
@@ -455,6 +457,27 @@ def _tree(places: Ints, said: Floats, n_leaves: int, seed: int) -> Any:
     return tree.fit(places, said[:, :, 1:].reshape(len(places), -1))
 
 
+def _pruned(tree: Any, places: Ints, each: Floats, min_cell: int) -> Ints:
+    """The leaf that each node is part of, itself unless leaves of few people were joined.
+
+    A leaf in which there is somebody, but fewer than ``min_cell`` rows, becomes one with its
+    sibling.
+    """
+    left, right = tree.tree_.children_left.copy(), tree.tree_.children_right
+    people = np.bincount(tree.apply(places), each, len(left))
+    for node in range(len(left) - 1, -1, -1):  # children come after their parents
+        if left[node] >= 0:
+            below = [left[node], right[node]]
+            people[node] = people[below].sum()
+            if any(left[c] < 0 and 0 < people[c] < min_cell for c in below):
+                left[node] = -1
+    at = np.arange(len(left))
+    for node, child in enumerate(tree.tree_.children_left):
+        if child >= 0 and (at[node] != node or left[node] < 0):
+            at[[child, right[node]]] = at[node]
+    return at
+
+
 def _boxes(tree: Any, leaves: Ints, order: Sequence[Ints], columns: Ints) -> list[Bools]:
     """The values that each leaf allows, per feature; the tree has seen some columns of them."""
     nodes = tree.tree_
@@ -465,11 +488,10 @@ def _boxes(tree: Any, leaves: Ints, order: Sequence[Ints], columns: Ints) -> lis
         return below
 
     sizes = [len(places) for places in order]
-    reached, allowed = leaf_boxes(
-        nodes.children_left, nodes.children_right, feature, goes_left, sizes
-    )
-    at = np.array([reached.index(leaf) for leaf in leaves.tolist()])
-    return [boxes[at] for boxes in allowed]
+    left = np.where(np.isin(np.arange(nodes.node_count), leaves), -1, nodes.children_left)
+    reached, allowed = leaf_boxes(left, nodes.children_right, feature, goes_left, sizes)
+    place = np.array([reached.index(leaf) for leaf in leaves.tolist()])
+    return [boxes[place] for boxes in allowed]
 
 
 def _leaf_rates(

@@ -74,8 +74,10 @@ from fairpc.models._settings import (
     check_settings,
     generator,
     refuse_rate,
+    rounded_counts,
     small_strata,
     strata_of,
+    without_few,
 )
 from fairpc.models._strata import UNDIVIDED, Strata
 from fairpc.models._tables import (
@@ -149,6 +151,8 @@ class LatentDecision(  # type: ignore[misc]
             own.
         decimal: the decimal mark of numbers that are text, "." or ","; None tells it by the texts
             of each column. The default classifier is given them as numbers.
+        min_cell: levels, groups and strata of fewer people are not told apart, nor named in files;
+            1 tells all.
         random_state: of folds and of the default classifier.
         n_jobs: folds fitted at once, as in scikit-learn.
     """
@@ -210,7 +214,9 @@ class LatentDecision(  # type: ignore[misc]
         strata = strata_of(self.given, self.mechanism, coding, self.delta)
         refuse_rate(self.knowledge, self.given)
         given = X, y, sensitive_features, sample_weight, fair_labels
-        all_rows = rows_in_order(coding, *given).with_strata(strata)
+        all_rows = without_few(
+            rows_in_order(coding, *given, warn=False), strata, int(self.min_cell)
+        )
         ours = isinstance(self.estimator, TableClassifier | None)
         view = GroupView.of(coding, X, all_rows.s, own=ours)
         table, rows, who = _used(X, all_rows, clusters)
@@ -219,7 +225,14 @@ class LatentDecision(  # type: ignore[misc]
         _warn_small(coding, small_strata(rows, strata, coding))
         missing, ids = tuple(self.missing_values), identifiers(coding.features)
         cross = FoldClassifiers(
-            view, int(self.cv), bool(self.per_group), missing, ids, self.n_jobs, rng
+            view,
+            int(self.cv),
+            bool(self.per_group),
+            missing,
+            ids,
+            int(self.min_cell),
+            self.n_jobs,
+            rng,
         )
         folds, positive = cross.folds(rows, who, coding), coding.labels.positive
         self._say("classifiers of the label, fold by fold")
@@ -280,7 +293,7 @@ class LatentDecision(  # type: ignore[misc]
             table.source,
             table.roles,
             positive=self.positive,
-            options=EncodingOptions(numeric=table.roles.numeric),
+            options=EncodingOptions(numeric=table.roles.numeric, min_cell=int(self.min_cell)),
             given_whole=True,
         )
         classes = coding.labels.classes
@@ -314,7 +327,8 @@ class LatentDecision(  # type: ignore[misc]
         self.warnings_ = (*reviewed, *findings(fair.score_map, scored, coding))
         self.folds_ = scored.folds
         self.fold_rows_ = _name_in_order(scored.rows)
-        self.label_counts_ = fair.altered_by_scores(scored)
+        counts = fair.altered_by_scores(scored)
+        self.label_counts_ = rounded_counts(counts, int(self.min_cell))
 
     def cross_fitted(
         self,
@@ -333,7 +347,8 @@ class LatentDecision(  # type: ignore[misc]
         """
         coding = self._coding()
         all_rows = rows_in_order(coding, X, y, sensitive_features, sample_weight, fair_labels)
-        table, rows, who = _used(X, all_rows.with_strata(self._strata), clusters)
+        own_rows = without_few(all_rows, self._strata, int(self.min_cell))
+        table, rows, who = _used(X, own_rows, clusters)
         if not hasattr(self, "folds_"):
             raise LearningError(
                 "this LatentDecision was loaded from a file, which does not say what fold each row "

@@ -100,7 +100,7 @@ def _model_of(content: dict[str, Any], repair: str) -> FittedModel:
 
 def _with_delta(saved: SavedScores | SavedCircuits) -> SavedScores | SavedCircuits:
     """What a file says that was written before rates could differ: they do not."""
-    settings = {"delta": 0.0} | saved.settings
+    settings = {"delta": 0.0, "min_cell": 1} | saved.settings
     if isinstance(saved, SavedCircuits):
         return replace(saved, settings=settings, ends=_same_rates(saved.ends))
     score_map = saved.score_map
@@ -231,7 +231,11 @@ def _distribution(saved: SavedCircuits, layout: Layout) -> FairDistribution:
             raise LearningError("its forest is not over its columns")
         return ForestDistribution(layout, forest, saved.rates)
     features = from_dict(saved.features, "its circuits")
-    return FairDistribution.of_parts(MODELS[saved.model]._model, layout, saved.rates, features)
+    made = FairDistribution.of_parts(MODELS[saved.model]._model, layout, saved.rates, features)
+    # Nodes that are equal become one: a file that has some twice would be saved as another.
+    if _size(feature_circuits(made.circuit, made.layout)) != _size(features):
+        raise LearningError("its circuits have a node twice, or one that is not used")
+    return made
 
 
 def _check_parity(distribution: FairDistribution) -> None:
@@ -356,7 +360,7 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     content = {"coding": coding, "warnings": [], "table": {}, **content}
     given, latent = content["settings"], content["model"] == LATENT_DECISION
     usual = settings_of(LatentDecision() if latent else MODELS[content["model"]]())
-    content["settings"] = settings = usual | given
+    content["settings"] = settings = usual | {"min_cell": 1} | given
     if latent:
         scores = content["score_map"] | {"ends": _equal_rates(content["score_map"]["ends"])}
         return {"second_round": None, **content, "score_map": scores}

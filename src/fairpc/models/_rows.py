@@ -7,7 +7,7 @@ workers of a cluster.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
@@ -40,6 +40,8 @@ from fairpc.models._fair_layers import Layout
 from fairpc.models._strata import UNDIVIDED, Strata
 
 T = TypeVar("T")
+NOBODY: Final = np.zeros(0, np.int64)
+"""No subgroups."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +79,7 @@ class Rows:
         *,
         fair: bool = False,
         strata: Strata = UNDIVIDED,
+        few: Ints = NOBODY,
     ) -> Rows:
         """Rows of codes S, D, X and, with ``fair``, Df, as a ``RowEncoder`` makes them."""
         n_groups, n_classes, *sizes = arities
@@ -93,6 +96,7 @@ class Rows:
             copies=rows.copies,
             strata=strata,
         )
+        made = made.hiding(few)
         return made.with_fair_decisions(rows.codes[:, last]) if fair else made
 
     @classmethod
@@ -162,6 +166,15 @@ class Rows:
     def with_strata(self, strata: Strata) -> Rows:
         """The same rows with these strata."""
         return replace(self, strata=strata)
+
+    def hiding(self, few: Ints) -> Rows:
+        """The same rows; of those in these subgroups the stratum is not known."""
+        here = np.isin(self.subgroups, few) if len(few) else np.zeros(0, np.bool_)
+        if not here.any():
+            return self
+        x = self.x.copy(order="F")
+        x[np.ix_(np.flatnonzero(here), np.array(self.strata.columns))] = -1
+        return replace(self, x=x)
 
     @property
     def subgroups(self) -> Codes:
@@ -378,6 +391,10 @@ class TrainingRows(Protocol):
         """The same rows with these strata."""
         ...
 
+    def hiding(self, few: Ints) -> TrainingRows:
+        """The same rows; of those in these subgroups the stratum is not known."""
+        ...
+
     def sample(self, n: int, rng: np.random.Generator) -> Rows:
         """The rows to learn structure from: about ``n``, or all where they are in memory."""
         ...
@@ -403,10 +420,15 @@ class PartedRows:
     fair: bool = False  #: whether some fair decisions are known
     kept_bytes: int = 0  #: what of parts on disk may stay in memory while EM runs
     strata: Strata = UNDIVIDED
+    few: Ints = field(default_factory=NOBODY.copy)  #: subgroups whose rows are of unknown stratum
 
     def with_strata(self, strata: Strata) -> PartedRows:
         """The same rows with these strata."""
         return replace(self, strata=strata)
+
+    def hiding(self, few: Ints) -> PartedRows:
+        """The same rows; of those in these subgroups the stratum is not known."""
+        return replace(self, few=few)
 
     def map(self, work: Callable[[Rows], T]) -> Iterator[T]:
         return self.parts.map(partial(_worked, work=work, form=self._form))
@@ -445,7 +467,12 @@ class PartedRows:
         """What codes mean; sent to workers instead of the parts."""
         arities = self.parts.packing.arities
         return partial(
-            Rows.coded, arities=arities, names=self.names, fair=self.fair, strata=self.strata
+            Rows.coded,
+            arities=arities,
+            names=self.names,
+            fair=self.fair,
+            strata=self.strata,
+            few=self.few,
         )
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import numpy as np
 
-from fairpc.core import Floats, LearningError, counted
-from fairpc.data import DECIMALS, NumberModel, TableCoding, resolve
+from fairpc.core import Floats, LearningError, TableWarning, counted, warn_caller
+from fairpc.data import DECIMALS, MIN_CELL, NumberModel, TableCoding, resolve
 from fairpc.learners import CalibrationMethod
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._priors import SMOOTHING
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fairpc.circuit import Circuit
     from fairpc.models._estimators import CircuitClassifier
 
+T = TypeVar("T", bound=TrainingRows)
 Sensitive = str | int | Sequence[str | int] | None
 StructureChoice = Literal["auto", "forest", ModelMethod]
 
@@ -90,6 +91,7 @@ DIFFERENCE: Final = _rule(
 )
 FOLDS: Final = _rule("a number of folds from 2 to 100", lambda v: is_whole(v) and 2 <= v <= 100)
 KNOWLEDGE: Final = _rule("a fairpc.Knowledge", lambda v: v is None or isinstance(v, Knowledge))
+PEOPLE: Final = _rule("a number of people from 1 on", lambda v: is_whole(v) and v >= 1)
 SEED: Final = _rule("a whole number from 0 to 2**32 - 1, a generator of numpy, or None", _is_seed)
 
 
@@ -123,6 +125,7 @@ class Settings:
     threshold: float = field(default=0.5, metadata=NUMBER)
     n_bins: int | None = field(default=None, metadata=WHOLE_OR_NONE)
     rare: float = field(default=0.005, metadata=NUMBER)
+    min_cell: int = field(default=MIN_CELL, metadata=PEOPLE)
     numeric: Sequence[str | int] = field(default=(), metadata=COLUMNS)
     categorical: Sequence[str | int] = field(default=(), metadata=COLUMNS)
     numbers: NumberModel = "density"
@@ -155,6 +158,7 @@ class ScoreSettings:
     missing_values: Sequence[Any] = field(default=(), metadata=VALUES)
     numeric: Sequence[str | int] = field(default=(), metadata=COLUMNS)
     decimal: Literal[".", ","] | None = field(default=None, metadata=DECIMAL)
+    min_cell: int = field(default=MIN_CELL, metadata=PEOPLE)
     random_state: Any = field(default=None, metadata=SEED)
     n_jobs: int | None = field(default=None, metadata=WHOLE_OR_NONE)
 
@@ -256,6 +260,33 @@ def subgroup_rows(rows: TrainingRows, strata: Strata) -> Floats:
 
     total: Floats = sum(rows.map(counts), np.zeros(()))
     return total.reshape(-1, strata.n)
+
+
+def without_few(rows: T, strata: Strata, min_cell: int) -> T:
+    """Rows with strata; those of a group that has under ``min_cell`` rows in one are of none."""
+    made: T = rows.with_strata(strata)  # type: ignore[assignment] # of its own class
+    if not strata or min_cell == 1:
+        return made
+    counts = subgroup_rows(made, strata).ravel()
+    few = np.flatnonzero((counts > 0) & (counts < min_cell))
+    if len(few):
+        warn_caller(
+            f"{counted(len(few), 'group has', 'groups have')} fewer than {min_cell} rows in a "
+            f"stratum: {counted(int(counts[few].sum()), 'row counts', 'rows count')} as of unknown "
+            "stratum (min_cell)",
+            TableWarning,
+        )
+    return made.hiding(few)  # type: ignore[return-value]
+
+
+def rounded_counts(counts: Floats, min_cell: int) -> Floats:
+    """Counts [s, f, d]; to multiples of ``min_cell`` in groups of which fewer have some label.
+
+    The others would give it away: the rows of each group are known.
+    """
+    labels = counts.sum(axis=1, keepdims=True)
+    few = ((labels > 0) & (labels < min_cell)).any(axis=2, keepdims=True)
+    return np.where(few, np.round(counts / min_cell) * min_cell, counts)
 
 
 def small_strata(rows: TrainingRows, strata: Strata, coding: TableCoding) -> str:

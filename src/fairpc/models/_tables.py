@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +15,7 @@ import numpy.typing as npt
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
-from fairpc.core import LearningError, TableError, warn_caller
+from fairpc.core import LearningError, TableError, private_folder, warn_caller
 from fairpc.data import (
     UNBOUNDED,
     Distinct,
@@ -363,17 +361,19 @@ def rows_in_order(
     sensitive_features: Any = None,
     sample_weight: npt.ArrayLike | None = None,
     fair_labels: Any = None,
+    *,
+    warn: bool = True,
 ) -> Rows:
     """The rows of a frame one by one under a coding that is known; what is not given is missing."""
     frame = read_frame(X)
     unknown = np.full(frame.n_rows, -1, np.int16)
     if y is not None:
         check_rows(X, frame, y, "label")
-    groups = coding.group_codes(X, frame, sensitive_features)
+    groups = coding.group_codes(X, frame, sensitive_features, warn=warn)
     rows = Rows(
         unknown if groups is None else groups,
         unknown if y is None else coding.labels.transform(y),
-        coding.features.transform(frame),
+        coding.features.transform(frame, warn=warn),
         check_weights(sample_weight, frame.n_rows),
         len(coding.groups.names),
         len(coding.labels.classes),
@@ -426,17 +426,16 @@ class RowReader:
         ``again`` says that the table was coded before.
         """
         source, roles = table.source, table.roles
-        if coding is None:
+        if new := coding is None:
             coding, whole = fit_coding(
                 source, roles, positive=positive, options=options, watch=watch, again=again
             )
         else:
             whole = whole_weights(source, roles)
-        encoder = RowEncoder(coding, roles, whole)
+        encoder = RowEncoder(coding, roles, whole, warn=not new)
         folder, most = None, self.max_bytes // ROW_BYTES
         if not source.in_memory:
-            temporary = tempfile.TemporaryDirectory(prefix="fairpc-")
-            folder = Path(self.stack.enter_context(temporary))
+            folder = self.stack.enter_context(private_folder())
         rows = _some(source.distinct(encoder, most=most, folder=folder, watch=watch))
         if isinstance(rows, Distinct):
             return Training.of(coding, _in_memory(encoder, rows))

@@ -1,0 +1,184 @@
+"""``fairpc serve``: scores of a model over HTTP, on the same machine or behind a proxy.
+
+A request is believed in nothing: how long it is, how long it takes, how deep it is nested, which
+columns it names. What cannot be scored is 400 and a sentence; who comes while all workers are busy
+and the queue is full gets 503.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import fairpc.cli._options as opt
+from fairpc.cli._screen import Screen, say
+from fairpc.cli._tables import evidence, loaded
+from fairpc.core import FairpcError, MissingExtraError, TableError, brief, parse_json
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from fairpc.models import FittedModel
+
+MAX_BYTES: Final = 1 << 20
+MAX_ROWS: Final = 1000
+"""What a request may hold; a row of a hundred columns has some kilobytes."""
+_TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*\\?(?:"|\Z)', re.DOTALL)  # open text ends with all
+_NO_BRACKETS: Final = re.compile(rb"[^][{}]+")
+_FLAT: Final = re.compile(rb"\{\}|\[(?:\{\})*\]")
+"""The brackets of a request, without its text: those of an object of values, or a list of some."""
+READ_SECONDS: Final = 10.0
+LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+QUEUE: Final = 512
+"""Requests that may wait for a worker."""
+_LOG: Final = logging.getLogger("fairpc.serve")
+
+
+def serve(
+    model_file: opt.ModelFile,
+    screen: Screen,
+    host: Annotated[str, opt.option("ADDRESS", "Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, opt.option("N", "At which port.", min=1, max=65535)] = 8000,
+    workers: Annotated[int, opt.option("N", "Rows scored at once.", min=1, max=64)] = 2,
+) -> None:
+    """Answer with scores over HTTP: POST / with a row as a JSON object, or a list of rows.
+
+    GET /health and /version say that the service lives and which model it has. There is no login
+    and no TLS: leave it on this machine, or put a proxy before it that has both.
+
+    Example: fairpc serve loans.fairpc --port 8000
+    """
+    try:
+        import uvicorn
+    except ImportError:
+        raise MissingExtraError(
+            "a service is run by uvicorn: pip install 'fairpc[serve]'"
+        ) from None
+    # A page in a browser of this machine could else ask under a name of its own.
+    hosts = ("localhost", "127.0.0.1", "[::1]") if host in LOOPBACK else ("*",)
+    app = application(loaded(model_file, then="nothing else"), workers, hosts)
+    if screen.prints_text:
+        say(f"Scores of {model_file} at http://{host}:{port}/ ; Ctrl-C ends the service")
+    uvicorn.run(
+        app,
+        host=host,
+        port=port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=2 * QUEUE,
+        timeout_keep_alive=5,
+        timeout_graceful_shutdown=10,
+        h11_max_incomplete_event_size=16_384,
+    )
+
+
+def application(model: FittedModel, workers: int = 2, hosts: Sequence[str] = ("*",)) -> Starlette:
+    """The service of a model, for any ASGI server, under some names of its host."""
+    try:
+        from anyio import CapacityLimiter, to_thread
+        from starlette.applications import Starlette
+        from starlette.middleware import Middleware
+        from starlette.middleware.trustedhost import TrustedHostMiddleware
+        from starlette.responses import JSONResponse
+        from starlette.routing import Route
+    except ImportError:
+        raise MissingExtraError("a service needs starlette: pip install 'fairpc[serve]'") from None
+    from fairpc import __version__
+
+    warnings.simplefilter("ignore")  # a thread cannot tell whose request a warning is about
+    limiter: list[CapacityLimiter] = []  # made where there is a loop
+    version = {"fairpc": __version__, "model": type(model).__name__}
+    version["rows"] = model.data_fingerprint_
+
+    async def score(request: Request) -> Response:
+        if not limiter:
+            limiter.append(CapacityLimiter(workers))
+        if limiter[0].statistics().tasks_waiting >= QUEUE:
+            busy = {"Retry-After": "1"}
+            return JSONResponse({"error": "all workers are busy"}, 503, headers=busy)
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                body = await _read(request)
+            if body is None:
+                said = f"the request has more than {MAX_BYTES:,} bytes: send fewer rows"
+                return JSONResponse({"error": said}, 413)
+            found = await to_thread.run_sync(answer, model, body, limiter=limiter[0])
+            return JSONResponse(found)
+        except TimeoutError:
+            return JSONResponse({"error": f"the body took over {READ_SECONDS:.0f} seconds"}, 408)
+        except FairpcError as error:
+            return JSONResponse({"error": brief(str(error))}, 400)
+        except Exception as error:  # noqa: BLE001 - what a stranger sends is no fault of ours
+            _LOG.warning("a request could not be scored (%s)", type(error).__name__)
+            return JSONResponse({"error": "the rows cannot be scored: check their values"}, 400)
+
+    async def told(request: Request) -> Response:
+        return JSONResponse({"status": "ok"} if request.url.path == "/health" else version)
+
+    return Starlette(
+        routes=[
+            Route("/", score, methods=["POST"]),
+            Route("/health", told, methods=["GET"]),
+            Route("/version", told, methods=["GET"]),
+        ],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))],
+    )
+
+
+async def _read(request: Request) -> bytes | None:
+    """The body; None where it is too long, of which no more is read."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > MAX_BYTES:
+            return None
+    return bytes(body)
+
+
+def answer(model: FittedModel, body: bytes) -> dict[str, Any] | list[dict[str, Any]]:
+    """What a model says of the rows of a request; a FairpcError says what is wrong with them."""
+    import polars as pl
+
+    if _FLAT.fullmatch(_NO_BRACKETS.sub(b"", _TEXT.sub(b"", body))) is None:
+        raise TableError("the request is nested otherwise: send an object, or a list of objects")
+    given = parse_json(body, "the request", MAX_BYTES)
+    rows: list[Any] = given if isinstance(given, list) else [given]
+    if not 0 < len(rows) <= MAX_ROWS:
+        raise TableError(f"the request has {len(rows)} rows: send 1 to {MAX_ROWS:,}")
+    coding = model.coding_
+    known = dict.fromkeys((*coding.features.names_in, *coding.groups.column_names))
+    for row in rows:
+        if not isinstance(row, dict) or not all(map(_is_value, row.values())):
+            raise TableError("a row is a JSON object of columns with text, numbers or null")
+        if unknown := set(row) - set(known):
+            raise TableError(f"there is no column {min(unknown)!r}: send those of the fit")
+    used = [name for name in known if any(name in row for row in rows)]
+    columns = {name: [row.get(name) for row in rows] for name in used or [next(iter(known))]}
+    cells = pl.DataFrame(
+        {name: pl.Series(name, values, strict=False) for name, values in columns.items()}
+    )
+    about = evidence(model, cells)
+    scores = model.predict_proba(**about)
+    decided = model.predict(**about)
+    classes = [str(c) for c in coding.labels.classes]
+    found = [
+        {"p_df": dict(zip(classes, map(float, own), strict=True)), "decision": str(decision)}
+        for own, decision in zip(scores, decided, strict=True)
+    ]
+    return found if isinstance(given, list) else found[0]
+
+
+def _is_value(value: object) -> bool:
+    """Whether a cell is text of some length, a number that polars can hold, true, false or null."""
+    if isinstance(value, str):
+        return len(value) <= 10_000
+    if isinstance(value, int):
+        return abs(value) < 2**63
+    return value is None or isinstance(value, float)

@@ -1,0 +1,219 @@
+"""Nothing that stands for a few people is in a file, a page, a document or an export."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from fairpc import FairPC, LatentDecision, LatNB, audit, load
+from fairpc.auditing import Audit, model_card
+from fairpc.core import Fewer, without_few
+from fairpc.errors import GroupWarning
+from fairpc.exporting import export
+from fairpc.models import disclosure
+
+N = 1200
+SECRETS = {
+    "a group of one": b"zx-group",
+    "a level of one": b"zx-level",
+    "a name": b"Zxsecretname",
+    "an extreme salary": b"98765431",
+    "the cut above it": b"98765432",
+    "a rare date": b"1907-03-14",
+    "the same as microseconds": str(
+        int(dt.datetime(1907, 3, 14, tzinfo=dt.UTC).timestamp()) * 1_000_000
+    ).encode(),
+    "a free text": b"zx free text",
+    "an id": b"86753097",
+    "a stratum of two": b"zx-stratum",
+    "a leaf of one": b"zx-leaf",
+    "a cell of a cross table": b"zx-cell",
+}
+
+
+def planted() -> tuple[pl.DataFrame, list[str]]:
+    """A table of people, with what only one or two of them have."""
+    rng = np.random.default_rng(0)
+    salary = np.round(rng.normal(50_000, 9000, N)).astype(int)
+    columns: dict[str, list[Any]] = {
+        "sex": rng.choice(["F", "M"], N).tolist(),
+        "race": rng.choice(["A", "B"], N).tolist(),
+        "job": rng.choice(["clerk", "nurse", "driver", "cook"], N, p=[0.4, 0.3, 0.2, 0.1]).tolist(),
+        "salary": salary.tolist(),
+        "hired": [dt.date(2020, 1, 1) + dt.timedelta(int(k)) for k in rng.integers(0, 900, N)],
+        "name": [f"Name{rng.integers(400)} Family{i // 3}" for i in range(N)],
+        "note": rng.choice(["ok", "late", "call back"], N).tolist(),
+        "id": (rng.permutation(N) + 7_000_000).tolist(),
+        "region": rng.choice(["north", "south", "west"], N).tolist(),
+        "tool": rng.choice(["hammer", "saw"], N).tolist(),
+    }
+    columns["sex"][17] = "zx-group"
+    columns["job"][18] = "zx-level"
+    columns["name"][19] = "Zxsecretname Smith"
+    columns["salary"][20] = 98_765_431
+    columns["hired"][21] = dt.date(1907, 3, 14)
+    columns["note"][22] = "zx free text of somebody"
+    columns["id"][23] = 86_753_097
+    columns["region"][24:26] = ["zx-stratum"] * 2
+    columns["tool"][27] = "zx-leaf"
+    columns["race"][28:31] = ["zx-cell"] * 3
+    columns["sex"][28:31] = ["F", "F", "M"]
+    y = np.where((salary > 50_000) ^ (rng.random(N) < 0.2), "yes", "no").tolist()
+    return pl.DataFrame(columns), y
+
+
+X, Y = planted()
+FITS: dict[str, Any] = {
+    "circuits": lambda: FairPC(["sex", "race"], structure="chow-liu", max_iter=20, random_state=0),
+    "forest circuit": lambda: FairPC(
+        ["sex", "race"], structure="forest", given="region", random_state=0
+    ),
+    "scores": lambda: LatentDecision(sensitive=["sex", "race"], given="region", random_state=0),
+}
+
+
+@pytest.fixture(scope="module", params=FITS)
+def fitted(request: pytest.FixtureRequest) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return FITS[request.param]().fit(X, Y)
+
+
+def found_in(data: bytes) -> list[str]:
+    return [what for what, secret in SECRETS.items() if secret in data]
+
+
+def test_the_search_finds_what_is_kept() -> None:
+    """Without the rule, a group and a level of one are there: the search can fail."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = LatNB("sex", min_cell=1, rare=0.0, max_iter=2, min_iter=1, guard=False).fit(X, Y)
+    assert {"a group of one", "a level of one"} <= set(found_in(str(model.coding_).encode()))
+
+
+def test_no_secret_is_in_a_file(fitted: Any, tmp_path: Path) -> None:
+    fitted.save(tmp_path / "m.fairpc")
+    assert not found_in((tmp_path / "m.fairpc").read_bytes())
+    again = load(tmp_path / "m.fairpc")
+    assert not found_in(json.dumps(disclosure(again).to_dict()).encode())
+    assert min(again.coding_.groups.rows) >= 5
+
+
+def test_no_secret_is_in_an_export(fitted: Any, tmp_path: Path) -> None:
+    if isinstance(fitted, LatentDecision):
+        pytest.skip("a LatentDecision is not exported")
+    for suffix in ("onnx", "sql", "py"):
+        export(fitted, tmp_path / f"m.{suffix}")
+        assert not found_in((tmp_path / f"m.{suffix}").read_bytes())
+
+
+def small_numbers(facts: Any, name: str = "") -> Iterator[str]:
+    """Names of numbers of people from 1 to 4."""
+    if isinstance(facts, dict):
+        for key, own in facts.items():
+            yield from small_numbers(own, key)
+    elif isinstance(facts, list):
+        for own in facts:
+            yield from small_numbers(own, name)
+    elif type(facts) is int and 0 < facts < 5 and name in ("n", "n_rows", "n_selected", "rows"):
+        yield name
+
+
+def test_no_secret_is_in_an_audit_a_page_or_a_document(fitted: Any, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        facts = audit(fitted, X, Y, n_replicates=0, n_starts=0, baselines=False, n_seeds=1)
+    text = facts.to_json()
+    assert not found_in(text.encode())
+    assert list(small_numbers(facts.to_dict() | {"what_if": None})) == []
+    facts.save(tmp_path / "report.html")
+    assert not found_in((tmp_path / "report.html").read_bytes())
+    model_card(Audit.from_json(text)).save(tmp_path / "card.md")
+    card = (tmp_path / "card.md").read_bytes()
+    assert not found_in(card)
+    assert b"What the model file discloses" in card
+
+
+def test_rows_of_a_small_group_count_as_of_unknown_group() -> None:
+    said = r"fewer than 5 rows \(sex=zx-group\): 1 row counts as of unknown group; min_cell=1"
+    model = LatNB("sex", max_iter=2, min_iter=1, guard=False)
+    with pytest.warns(GroupWarning, match=said):
+        model.fit(X.drop("name", "id"), Y)
+    assert list(model.groups_) == ["F", "M"]
+    hidden = model.predict_proba(X.drop("name", "id"))[17]
+    unknown = X.drop("name", "id").with_columns(sex=pl.lit(None, pl.String))
+    np.testing.assert_array_equal(hidden, model.predict_proba(unknown)[17])
+
+
+def test_two_groups_stay_and_that_is_said() -> None:
+    groups = np.where(np.arange(N) < 3, "few", "many")
+    model = LatNB(max_iter=2, min_iter=1, guard=False)
+    with pytest.warns(GroupWarning, match="they stay, for a model needs two groups"):
+        model.fit(X.select("job", "salary"), Y, sensitive_features=groups)
+    assert list(model.groups_) == ["few", "many"]
+
+
+def test_levels_of_few_people_are_one_level_together() -> None:
+    """Seven people with a level each are "other", which then takes values that nobody had."""
+    few = X.select("salary").with_columns(
+        job=pl.Series([f"zx{i}" if i < 7 else "ab"[i % 2] for i in range(N)])
+    )
+    model = LatNB(max_iter=2, min_iter=1, guard=False)
+    model.fit(few, Y, sensitive_features=X["race"].replace("zx-cell", "A"))
+    column = model.coding_.features.column("job")
+    assert (column.levels, column.merged, column.open) == (("a", "b"), (), True)
+    row = pl.DataFrame({"salary": [50_000], "job": ["zx3"]})
+    new = row.with_columns(job=pl.lit("nobody"))
+    np.testing.assert_array_equal(model.predict_proba(row), model.predict_proba(new))
+
+
+def test_bins_and_numbers_of_few_people_are_merged() -> None:
+    frame = pl.DataFrame({"x": [0] * 600 + [1] * 597 + [7] * 3, "y": [0] * 1197 + [1] * 3})
+    frame = frame.with_columns(z=pl.Series(np.arange(N) % 2))
+    model = LatNB(max_iter=2, min_iter=1, guard=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(frame, Y, sensitive_features=X["job"].replace("zx-level", "cook"))
+    assert model.coding_.features.column("x").edges == (1.0,)
+    assert [d.name for d in model.coding_.features.dropped] == ["y"]
+
+
+@pytest.mark.parametrize("min_cell", [0, -1, 2.5, "5", None])
+def test_a_limit_that_is_none_is_refused(min_cell: Any) -> None:
+    with pytest.raises(ValueError, match="min_cell is .*: give a number of people from 1 on"):
+        LatNB("sex", min_cell=min_cell).fit(X, Y)
+
+
+def test_numbers_of_few_people_are_told_as_fewer() -> None:
+    from dataclasses import dataclass
+
+    @dataclass(frozen=True)
+    class Part:
+        name: str
+        n: int
+        rate: float | None
+
+    @dataclass(frozen=True)
+    class Whole:
+        n_rows: int
+        n_unknown: int
+        categories: tuple[Part, ...]
+
+    parts = (Part("a", 3, 0.3), Part("b", 40, 0.5), Part("c", 20, 0.6))
+    found = without_few(Whole(63, 2, parts), 5)
+    assert (found.n_rows, str(found.n_unknown)) == (63, "fewer than 5")
+    few, kept, smallest = found.categories
+    assert (str(few.n), f"{few.n:,}", kept) == ("fewer than 5", "fewer than 5", parts[1])
+    assert str(few.rate) == str(smallest.rate) == "nan"
+    # 63 − 40 − 20 would give the first away.
+    assert str(smallest.n) == "not shown"
+    assert without_few(Whole(63, 2, parts), 1) == Whole(63, 2, parts)
+    assert Fewer.read("fewer than 5") == Fewer.than(5) < 5
