@@ -24,3 +24,18 @@ def client(cluster: Any) -> Any:
     cluster.wait_for_workers(2, timeout=120)
     with cluster.as_current():
         yield cluster
+
+
+@pytest.fixture
+def address(client: Any) -> Iterator[str]:
+    """Of the scheduler, whose key Dask's settings have meanwhile, as users set it."""
+    import dask
+
+    key = client.security
+    tls = {
+        "distributed.comm.tls.ca-file": key.tls_ca_file,
+        "distributed.comm.tls.client.key": key.tls_client_key,
+        "distributed.comm.tls.client.cert": key.tls_client_cert,
+    }
+    with dask.config.set(tls):
+        yield client.scheduler.address

@@ -68,12 +68,12 @@ def test_a_file_with_a_bad_row_is_named(client: Any, tmp_path: Path) -> None:
 
 
 def test_the_command_fits_on_a_cluster(
-    client: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pattern = written(tmp_path, "csv", table(600))
     model = partial(tmp_path.joinpath)
     here = called(capsys, "fit", pattern, *FIT, "-o", str(model("here")))
-    dask = "--engine", "dask", "--scheduler", client.scheduler.address
+    dask = "--engine", "dask", "--scheduler", address
     there = called(capsys, "fit", pattern, *FIT, "-o", str(model("there")), *dask)
     assert (here.code, there.code) == (0, 0), there.err
     one, two = load(model("here")), load(model("there"))
@@ -154,12 +154,12 @@ def test_cross_validation_of_scikit_learn_runs_on_the_client(client: Any) -> Non
 
 
 def test_the_command_compares_on_a_cluster(
-    client: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "t.csv"
     table(240).drop("weight").write_csv(path)
     roles = "--label", "label", "--sensitive", "sex"
-    dask = "--engine", "dask", "--scheduler", client.scheduler.address
+    dask = "--engine", "dask", "--scheduler", address
     how = "--cv", "2", "--method", "TwoNB", "--json"
     ended = called(capsys, "compare", str(path), *roles, *how, *dask)
     assert ended.code == 0, ended.err

@@ -16,7 +16,7 @@ import pytest
 from fairpc import FairPC, LatentDecision, LatNB, audit, load
 from fairpc.auditing import Audit, model_card
 from fairpc.core import Fewer, without_few
-from fairpc.errors import GroupWarning
+from fairpc.errors import DroppedWarning, GroupWarning
 from fairpc.exporting import export
 from fairpc.models import disclosure
 
@@ -217,3 +217,13 @@ def test_numbers_of_few_people_are_told_as_fewer() -> None:
     assert str(smallest.n) == "not shown"
     assert without_few(Whole(63, 2, parts), 1) == Whole(63, 2, parts)
     assert Fewer.read("fewer than 5") == Fewer.than(5) < 5
+
+
+def test_a_copy_is_known_although_its_rare_values_are_merged_otherwise() -> None:
+    """A name that counts as missing, and its number, which joins a neighbour."""
+    number = np.arange(N) % 7
+    number[:3] = 9
+    frame = pl.DataFrame({"word": [f"w{k}" for k in number], "number": number, "x": X["salary"]})
+    model = LatNB(max_iter=2, min_iter=1, guard=False)
+    with pytest.warns(DroppedWarning, match="'number' .it is a one-to-one copy of column 'word'"):
+        model.fit(frame, Y, sensitive_features=X["race"].replace("zx-cell", "A"))

@@ -399,7 +399,7 @@ def _set_sizes(summary: Summary, column: Column) -> tuple[bytes, bytes | None]:
     table, total = read.weights, (read.weights.sum() + read.missing.sum()) * summary.scale
     few = len(table) <= _RAW_LEVELS and 2 * len(table) <= total
     listed = read.content is not None and read.content.listed
-    if few and listed and (column.binned or column.merged):
+    if few and listed and (column.binned or column.has_other or column.few):
         return by_code, _sizes(table, read.missing)
     return by_code, None
 
