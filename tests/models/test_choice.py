@@ -16,7 +16,6 @@ from fairpc.models import Rows
 from fairpc.models import _selection as choice
 from fairpc.models._choices import Choices
 from fairpc.models._fit import Options
-from fairpc.models._label_scores import label_scores
 from fairpc.models._selection import AUTO, LabelGain, compare_labels
 from models.tables import SHORT, biased_rows
 
@@ -39,8 +38,7 @@ def drifting(seed: int, n: int) -> Rows:
 
 
 def compared(rows: Rows, seed: int = 0, options: Options = AUTO) -> LabelGain:
-    rng = np.random.default_rng(seed)
-    return compare_labels(rows, label_scores(rows, None, rng), options, rng)
+    return compare_labels(rows, options, np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize("seed", [0, 1])

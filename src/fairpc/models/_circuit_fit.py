@@ -2,10 +2,9 @@
 
 ``FairPC(structure="auto")`` takes a forest circuit where the table is wide, where it predicts
 held-out labels better than circuits do, or where circuits have drifted from the label. So it reads
-the table as a forest circuit needs it, cut finely, and learns what that would start from: held-out
-scores of the label. Circuits are compared with these, on the same codes, merged; where they are
-taken, the table is read once more, into their own bins. Their fair rate lies between the groups'
-recorded rates where the labels allow such a rate.
+the table as a forest circuit needs it, cut finely. Both are compared on these codes, merged; where
+circuits are taken, the table is read once more, into their own bins. Their fair rate lies between
+the groups' recorded rates where the labels allow such a rate.
 """
 
 from __future__ import annotations
@@ -54,8 +53,9 @@ LEARNED: Final = ("FairPC", "NLatPC")
 """Models whose P(x | f, s) are learned circuits."""
 
 FOREST: Final = "forest"
-LEAK_ROWS: Final = 20_000
-"""Rows among which columns are looked for that give group or label away."""
+COMPARED_ROWS: Final = 20_000
+"""Rows on which forest and circuits are compared, and among which columns are looked for that give
+group or label away."""
 FOREST_ROWS: Final = 400_000
 """Rows to which a forest is fitted where not all are in memory."""
 
@@ -111,28 +111,27 @@ class CircuitFit:
         if self.settings._given_coding() is None:
             rng = np.random.default_rng(DRAWS)
             looked = training.rows.sample(self.reader.sample_rows, rng)
-            warn_of_leaks(self.table, some_rows(looked, LEAK_ROWS, rng), training.coding)
+            warn_of_leaks(self.table, some_rows(looked, COMPARED_ROWS, rng), training.coding)
 
     def run(self, training: Training, limits: Limits | None) -> tuple[Training, Fitted, Checked]:
         """A fit, the rows it was made to, and what held-out labels say of it."""
-        fine, start, gain = training, None, None
+        fine, gain = training, None
         selecting = self.settings._may_be_forest() and not training.wide
         if selecting:
             if max(training.coding.features.arities, default=0) > 2:
-                start = self._forest_start(training, limits)
-                gain = self._compared(training, start, limits)
+                gain = self._compared(training, limits)
             if gain is not None and gain.better:
                 training = replace(fine, forest=True)
             else:
                 training = self._read(
                     "reading the table again, for circuits", fine=False, again=True
                 )
-        fitted = self._fit(training, limits, start)
+        fitted = self._fit(training, limits)
         checked = self._checked(training, fitted, limits)
         if checked.sentences and selecting and not training.forest:
             # The circuits of ``auto`` have drifted: a forest does not.
             training = replace(fine, forest=True)
-            fitted = self._fit(training, limits, start)
+            fitted = self._fit(training, limits)
             checked = self._checked(training, fitted, limits)
         ruled = self._ruled(training, fitted, checked)
         if ruled is not None:
@@ -164,14 +163,15 @@ class CircuitFit:
             rows = joined(rows, self._beside(training.coding, self.validation_data))
         return forest_start(own, rows, training.coding, limits)
 
-    def _compared(self, training: Training, start: ForestStart, limits: Limits | None) -> LabelGain:
+    def _compared(self, training: Training, limits: Limits | None) -> LabelGain:
         """Whether a forest tells labels better than circuits do, on rows that neither has seen."""
-        rng = np.random.default_rng(DRAWS)
-        options = self.settings._em_options(limits, rng)
+        own, rng = self.settings, np.random.default_rng(DRAWS)
         self.say("which tells held-out labels better, circuits or a forest")
-        bins = BINS if self.settings.n_bins is None else self.settings.n_bins
-        rows = coarser(start.rows, training.coding.features.ordered, bins, self.settings.rare)
-        return compare_labels(rows, start.scores, options, rng)
+        rows = training.rows.sample(min(self.reader.sample_rows, COMPARED_ROWS), rng)
+        rows = some_rows(rows, COMPARED_ROWS, rng)
+        n_bins = BINS if own.n_bins is None else own.n_bins
+        rows = coarser(rows, training.coding.features.ordered, n_bins, own.rare)
+        return compare_labels(rows, own._em_options(limits, rng), rng)
 
     def _checked(self, training: Training, fitted: Fitted, limits: Limits | None) -> Checked:
         """What held-out labels say of a fit; the check draws random numbers of its own.
@@ -201,9 +201,7 @@ class CircuitFit:
         clashes = contradictions(checked.label_bounds, coding, fitted.distribution.strata)
         return replace(checked, contradictions=(*anchored, *clashes))
 
-    def _fit(
-        self, training: Training, limits: Limits | None, start: ForestStart | None = None
-    ) -> Fitted:
+    def _fit(self, training: Training, limits: Limits | None) -> Fitted:
         """Fit to all rows; where they are not in memory, with the structure of a sample of them.
 
         The labels in the leaves of a forest are counted on rows that did not grow it: its sample is
@@ -213,16 +211,13 @@ class CircuitFit:
         evaluation = {name: self._beside(coding, some) for name, some in self.eval_set.items()}
         forest = training.forest or own.structure == FOREST
         self.say("a forest" if forest else "structure")
-        if forest:
-            start = start or self._forest_start(training, limits)
-        sample = (
-            start.rows if forest and start else rows.sample(self.reader.sample_rows, own._rng())
-        )
+        start = self._forest_start(training, limits) if forest else None
+        sample = start.rows if start else rows.sample(self.reader.sample_rows, own._rng())
         same = same_as_label(coding.groups, coding.labels, sample.s, sample.d)
         if same is not None:
             # No error: scikit-learn's checks take a column of X for the label.
             warn_caller(same, SameAsLabelWarning)
-        if forest and start:
+        if start:
             return fit_forest(start, own._em_options(limits), evaluation, self.observer)
         given, whole = self.validation_data, sample is rows
         found = fit_circuits(

@@ -348,24 +348,26 @@ def balance(q: Floats, share: Floats, rate: Floats) -> Floats:
     factors, q = np.ones(len(rate)), np.maximum(np.ascontiguousarray(q.T), LEAST)
     if not share.any():  # a group that a stratum lacks
         return factors
-    gap = rate - q @ share
+    mean = q @ share
     for _ in range(100):
-        if np.abs(gap).max() < 1e-12:
+        off = np.abs(rate - mean).max()
+        if off < 1e-12:
             break
-        before, factor = gap, np.ones(len(rate))
+        tried, means = q, mean
         if rate.all():
-            spread = np.diag(rate - gap) - (q * share) @ q.T + 1e-9 * np.eye(len(rate))
-            factor = np.exp(np.clip(np.linalg.solve(spread, gap), -MOST_SHIFT, MOST_SHIFT))
-            tried, gap = _shifted(q, factor, share, rate)
-        if np.abs(gap).max() > np.abs(before).max() / 2:
-            factor = rate / (rate - before)
-            tried, gap = _shifted(q, factor, share, rate)
-        factors, q = factors * factor, tried
+            spread = np.diag(mean) - (q * share) @ q.T + 1e-9 * np.eye(len(rate))
+            step = np.linalg.solve(spread, rate - mean)
+            factor = np.exp(np.clip(step, -MOST_SHIFT, MOST_SHIFT))
+            tried, means = _shifted(q, factor, share)
+        if np.abs(rate - means).max() > off / 2:
+            factor = rate / mean
+            tried, means = _shifted(q, factor, share)
+        factors, q, mean = factors * factor, tried, means
     return factors
 
 
-def _shifted(q: Floats, factor: Floats, share: Floats, rate: Floats) -> tuple[Floats, Floats]:
-    """P(f), classes × leaves, with odds that are multiplied, and by how much its mean is off."""
+def _shifted(q: Floats, factor: Floats, share: Floats) -> tuple[Floats, Floats]:
+    """P(f), classes × leaves, with odds that are multiplied, and its mean."""
     shifted = q * factor[:, None]
     shifted /= shifted.sum(axis=0)
-    return shifted, rate - shifted @ share
+    return shifted, shifted @ share

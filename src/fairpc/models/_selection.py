@@ -56,7 +56,7 @@ from fairpc.models._fit import (
     initial_model,
     label_cells,
 )
-from fairpc.models._label_scores import Scores
+from fairpc.models._label_scores import Scores, label_scores
 from fairpc.models._priors import RECIPE_MECHANISM, strengths
 from fairpc.models._rows import Rows, hold_out, joined
 from fairpc.models._score_mechanism import fit_mechanism, held_to_model, score_bins
@@ -417,13 +417,12 @@ def coarser(rows: Rows, ordered: Sequence[bool], n_bins: int, rare: float) -> Ro
     return replace(rows, x=x, arities=sizes)
 
 
-def compare_labels(
-    rows: Rows, scores: Scores, options: Options, rng: np.random.Generator
-) -> LabelGain:
+def compare_labels(rows: Rows, options: Options, rng: np.random.Generator) -> LabelGain:
     """The score against trees and, where these are behind but not clearly, a round of the recipe.
 
     Folds are compared one after the other, and no more than it takes.
     """
+    scores = label_scores(rows, None, rng)
     quiet = replace(options, random_state=rng)
     rates = fit_mechanism(score_bins(rows, scores), quiet).distribution.top_rates
     # Both are held to the model: where its assumptions fail, no model tells labels as well as a
