@@ -391,7 +391,6 @@ def of_several() -> dict[str, Any]:
             model, X, y, n_replicates=5, random_state=0
         ),
         "stability": lambda: fairpc.stability(model, X, y, n_starts=2, n_folds=2, random_state=0),
-        "sensitivity": lambda: fairpc.sensitivity(model, X, y, fair_rates=[0.2, 0.5]),
         "compare": lambda: fairpc.compare(sides, X, y, cv=2),
         "full-audit": lambda: audited(Asked(model, Path(), X, y, None), baselines=True, n_seeds=2),
     }

@@ -1,21 +1,27 @@
 """Do ranges cover and tests keep their size? Draws of eight processes whose truth is known.
 
-    python benchmarks/quotable.py [coverage | power | tests] [--draws N]
+    python benchmarks/quotable.py [coverage | power | tests | failing] [--draws N]
 
 A row has one feature of ten values. Cross-fitted rates of its values are the scores, so that a draw
-takes milliseconds; ``tests`` runs the test with its own classifiers instead.
+takes milliseconds; ``tests`` runs the test with its own classifiers instead. ``failing`` fits real
+tables whose injected bias breaks one assumption (``failing.py``), and reads the test of the fit.
 """
 
 from __future__ import annotations
 
 import argparse
+import warnings
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bent_labels import FAVOURED, MECHANISMS, OTHER
+from bent_labels import FAVOURED, MECHANISMS, OTHER, Rows
+from failing import FAILURES, inject_failing
+from failing import TABLES as FAILING_TABLES
+from fairpc import LatentDecision
 from fairpc.evidence import StratumBounds, WithinBounds, label_bounds, test_assumptions
 
 Floats = npt.NDArray[np.float64]
@@ -23,6 +29,7 @@ Ints = npt.NDArray[np.int64]
 Mechanism = tuple[tuple[float, float], ...]
 LEVEL = 0.95
 FOLDS = 5
+_YES = {True: "yes", False: "no"}
 
 
 def mechanism(name: str) -> Mechanism:
@@ -269,8 +276,40 @@ def tests(draws: int) -> None:
         print(f"{name:24} | {before:.3f} | {np.mean([t.rejected for t in found]):.3f}", flush=True)
 
 
+def _tested(rows: Rows) -> tuple[bool, bool, float]:
+    """Whether a fit notices by overlap and directly, and the limit of the least difference."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = LatentDecision(positive=1, random_state=0)
+        seen = rows if rows.seen is None else rows.take(np.flatnonzero(rows.seen))
+        model.fit(seen.x, seen.d, sensitive_features=seen.s)
+    found = model.label_ends_
+    assert isinstance(found, StratumBounds)
+    apart = bool(np.greater(*found.rate_set(LEVEL)))
+    return apart, found.rejected(LEVEL), found.differences(LEVEL).least().limit
+
+
+def failing(draws: int) -> None:
+    """One fit a cell: the fit's own test on real tables in which an assumption fails."""
+    print(f"{'table':8}{'what fails':12}{'size':6}", end="")
+    print("| 4,000 rows: by overlap, directly, least | 16,000 rows")
+    noticed = np.zeros((2, 2), int)
+    for table, failure in product(FAILING_TABLES, FAILURES):
+        for size in FAILURES[failure]:
+            rows = inject_failing(table, "strong", failure, size)
+            cells = []
+            for k, n in enumerate((4_000, 16_000)):
+                some = rows.take(np.arange(min(n, len(rows))))
+                cells.append(_tested(some))
+                noticed[k] += [cells[-1][0], cells[-1][1]]
+            said = " | ".join(f"{_YES[a]:4}{_YES[b]:4}{limit:.3f}" for a, b, limit in cells)
+            print(f"{table:8}{failure:12}{size:<6g}| {said}", flush=True)
+    for n, (before, after) in zip(("4,000", "16,000"), noticed.tolist(), strict=True):
+        print(f"{n} rows: noticed in {before} cells by overlap, in {after} directly")
+
+
 if __name__ == "__main__":
-    parts = {"coverage": coverage, "power": power, "tests": tests}
+    parts = {"coverage": coverage, "power": power, "tests": tests, "failing": failing}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", nargs="?", choices=parts)
     parser.add_argument("--draws", type=int, default=400)

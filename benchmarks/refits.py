@@ -1,7 +1,6 @@
 """Prints the numbers of the sections on refits in docs/evidence.md, part by part.
 
-    python benchmarks/refits.py [intervals | stability | sensitivity | coverage | scores |
-                                 speed]
+    python benchmarks/refits.py [intervals | stability | coverage | scores | speed]
 
 The published binarised tables are read from FAIRPC_PAPER_DATA, or from
 ../shared/data/paper beside the repository. Coverage needs no data, and much time; so do scores,
@@ -24,7 +23,6 @@ from fairpc import (
     FairPC,
     LatentDecision,
     bootstrap_mechanism,
-    sensitivity,
     stability,
 )
 from fairpc.circuit import Circuit
@@ -67,12 +65,6 @@ def spread() -> None:
         model, (x, y, s) = fitted(name)
         found = stability(model, x, y, sensitive_features=s, random_state=0)
         print(f"{name}: {found.summary()}\n", flush=True)
-
-
-def bent() -> None:
-    for name in TABLES:
-        model, (x, y, s) = fitted(name)
-        print(f"{name}: {sensitivity(model, x, y, sensitive_features=s).summary()}\n", flush=True)
 
 
 def coverage() -> None:
@@ -236,7 +228,6 @@ def speed() -> None:
 PARTS = {
     "intervals": intervals,
     "stability": spread,
-    "sensitivity": bent,
     "coverage": coverage,
     "scores": coverage_of_scores,
     "speed": speed,

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         TwoNB,
         bootstrap_mechanism,
         load,
-        sensitivity,
         stability,
     )
 
@@ -48,7 +47,6 @@ __all__ = [
     "export",
     "load",
     "metrics",
-    "sensitivity",
     "stability",
     "structure",
 ]

@@ -1,25 +1,19 @@
-"""A fitted model fitted again: intervals of its mechanism, its stability, bent assumptions."""
+"""A fitted model fitted again: intervals of its mechanism, its stability."""
 
 from fairpc.models import (
-    Bent,
     MechanismIntervals,
     Progress,
     Refit,
-    Sensitivity,
     Stability,
     bootstrap_mechanism,
-    sensitivity,
     stability,
 )
 
 __all__ = [
-    "Bent",
     "MechanismIntervals",
     "Progress",
     "Refit",
-    "Sensitivity",
     "Stability",
     "bootstrap_mechanism",
-    "sensitivity",
     "stability",
 ]

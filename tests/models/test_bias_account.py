@@ -283,3 +283,16 @@ def test_a_group_of_one_row_does_not_move_the_point(kind: str) -> None:
         model.fit(pl.concat([X, lone]), np.append(d, 1))
     low, high = np.sort(recorded_rates(X, d))
     assert low <= model.fair_rate_[1] <= high
+
+
+def test_prior_rows_are_named_and_a_point_that_they_outweigh_is_none() -> None:
+    """Of 40 and 20 rows: (36 + 27)/(40 + 30) for (36)/(40), and 20 rows are fewer than 30."""
+    counts = np.array([[[36.0, 4.0], [10.0, 10.0]]])
+    mechanism = np.array([[[63 / 70, 7 / 70], [13 / 50, 37 / 50]]])
+    account = BiasAccount(("a",), ("no", "yes"), mechanism, counts, prior_rows=30.0)
+    first, second, prior = account.sentences
+    assert "10.0%" in first
+    assert "prior outweighs" in second
+    assert "30 prior rows" in prior
+    assert "up to 24.0 percentage points" in prior  # 10/20 less 13/50
+    assert "prior" not in str(BiasAccount(("a",), ("no", "yes"), mechanism, counts))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fairpc import FairPC
 from fairpc.core import record, serialise
 from fairpc.datasets import make_synthetic
 from fairpc.errors import FileFormatError
@@ -160,3 +161,29 @@ def test_choices_come_back_from_data(choices: Choices) -> None:
 def test_choices_that_cannot_be_are_refused(name: str, value: Any) -> None:
     with pytest.raises(FileFormatError, match="choices"):
         record(Choices, serialise(FOREST) | {name: value}, "the choices", exact=True)
+
+
+def test_circuits_have_a_fair_rate_between_the_recorded_rates_where_labels_allow_one() -> None:
+    """Rare positives of which features say little: EM puts the fair rate below both groups' rates,
+    and a prior that is asked for may."""
+    rng = np.random.default_rng(1)
+    group = np.where(rng.random(2000) < 0.5, "a", "b")
+    x = np.column_stack([rng.integers(0, 4, 2000) for _ in range(3)]).astype(str).astype(object)
+    chance = np.where(group == "a", 0.1, 0.06) * (1 + 0.5 * (x[:, 0] == "1"))
+    label = (rng.random(2000) < chance).astype(int)
+    recorded = [label[group == g].mean() for g in "ab"]
+    ruled, prior = (
+        FairPC(random_state=0, mechanism_prior=rows).fit(x, label, sensitive_features=group)
+        for rows in (None, 30.0)
+    )
+    assert not ruled.distribution_.is_forest
+    assert ruled.choices_ is not None
+    assert ruled.choices_.ruled
+    assert not ruled.explain_bias().prior_rows
+    assert "30 prior rows" in str(prior.explain_bias())
+    assert min(recorded) < ruled.fair_rate_[1] < max(recorded)
+    assert prior.fair_rate_[1] < min(recorded)
+    least, largest = np.moveaxis(ruled.mechanism_range_, -1, 0)
+    point = ruled.bias_mechanism_[:, :, 1]
+    assert (least - 1e-4 <= point).all()
+    assert (point <= largest + 1e-4).all()

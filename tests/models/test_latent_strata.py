@@ -28,7 +28,7 @@ from fairpc.errors import (
     TableWarning,
 )
 from fairpc.evidence import SharedBounds, WithinBounds
-from fairpc.models import Rows, ScoredSubject, Strata, TableClassifier
+from fairpc.models import Rows, Strata, TableClassifier
 from fairpc.models._file import checksum
 from fairpc.models._score_map_fit import ScoredRows, fit_score_map
 from fairpc.models._strata import Scope
@@ -323,14 +323,6 @@ def test_circuits_without_the_guard_say_what_bounds_need() -> None:
     m = LatNB("sex", given="hours", guard=False).fit(X, y)
     with pytest.raises(FairpcError, match="fit with guard=True"):
         m.predict_bounds(X)
-
-
-def test_refits_work_or_say_why_not() -> None:
-    X, y, _ = table(1500, seed=5)
-    m = quick(sensitive_estimator=False).fit(X, y)
-    subject = ScoredSubject(m, m.cross_fitted(X, y))
-    again = subject.learned(subject.scored, None)
-    assert again.to_dict() == m.score_map_.to_dict()
 
 
 @functools.cache

@@ -42,14 +42,11 @@ if TYPE_CHECKING:
     )
     from fairpc.models._query_language import PART, UNKNOWN, Answer, Query, Vocabulary, parse
     from fairpc.models._refit_draws import Draws, Progress, Report, progress
-    from fairpc.models._refits import ScoredSubject, Subject, subject_of
+    from fairpc.models._refits import Subject
     from fairpc.models._review import Quantity, Reviewed, ReviewRows
     from fairpc.models._robustness import (
-        Bent,
         Refit,
-        Sensitivity,
         Stability,
-        sensitivity,
         stability,
     )
     from fairpc.models._rows import ROWS, Rows, digest_name, rows_fingerprint
@@ -67,7 +64,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Bent",
     "Distilled",
     "FairPC",
     "LatNB",
@@ -79,13 +75,11 @@ __all__ = [
     "Progress",
     "Refit",
     "Reviewed",
-    "Sensitivity",
     "Stability",
     "TableClassifier",
     "TwoNB",
     "bootstrap_mechanism",
     "load",
-    "sensitivity",
     "stability",
 ]
 

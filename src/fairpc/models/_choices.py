@@ -40,6 +40,8 @@ class Choices:
         forest: whether a forest was taken in place of circuits.
         drifted: whether a forest was taken because the guard found that circuits had drifted.
         wide: whether one was taken because the table has too many columns for circuits.
+        ruled: whether circuits were held to the point between the groups' recorded rates, which EM
+            had left.
         turned: share of decisions that other draws of a forest would turn, as its trees differ.
     """
 
@@ -65,6 +67,7 @@ class Choices:
     forest: bool = False
     drifted: bool = False
     wide: bool = False
+    ruled: bool = False
     turned: float = np.nan
 
     def __post_init__(self) -> None:
@@ -137,6 +140,11 @@ class Choices:
         if self.dropped:
             dropped = "; ".join(self.dropped)
             parts.append(f"Components of too little weight were dropped: {dropped}.")
+        if self.ruled:
+            parts.append(
+                "The fair rate was held between the groups' recorded rates, and the mechanism with "
+                "it: EM alone had left them, though the labels allow it."
+            )
         if self.refitted:
             parts.append("The chosen model was fitted again to training and validation rows.")
         if self.interrupted:

@@ -1,13 +1,15 @@
 """How circuits and forest circuits are fitted to a table: rows, structure, EM, the fit check.
 
-``FairPC(structure="auto")`` takes a forest where the table is wide, where it tells held-out labels
-better than circuits do, or where circuits have drifted from the label.
+``FairPC(structure="auto")`` takes a forest circuit where the table is wide, where it predicts
+held-out labels better than circuits do, or where circuits have drifted from the label. The fair
+rate of circuits lies between the groups' recorded rates where the labels allow such a rate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -33,7 +35,7 @@ from fairpc.models._forest_fit import fit_forest
 from fairpc.models._guard import Checked, check_fit
 from fairpc.models._label_scores import DRAWS
 from fairpc.models._rows import Rows, hold_out, joined, some_rows
-from fairpc.models._score_map_fit import within_limits
+from fairpc.models._score_map_fit import limits_between, within_limits
 from fairpc.models._score_mechanism import held_limits
 from fairpc.models._selection import LabelGain, compare_labels, fit_auto
 from fairpc.models._tables import GivenTable, RowReader, Training, coded_rows, warn_of_leaks
@@ -107,7 +109,24 @@ class CircuitFit:
             training = self._forest_training()
             fitted = self._fit(training, limits)
             checked = self._checked(training, fitted, limits)
+        ruled = self._ruled(training, fitted, checked)
+        if ruled is not None:
+            fitted = self._fit(training, ruled)
+            choices = fitted.choices
+            fitted = replace(fitted, choices=choices and replace(choices, ruled=True))
         return training, _with_gain(fitted, gain, training), checked
+
+    def _ruled(self, training: Training, fitted: Fitted, checked: Checked) -> Limits | None:
+        """The point that circuits of ``auto`` are held to where EM left the recorded rates.
+
+        A prior that was asked for, or known fair labels, say more than the rule.
+        """
+        own, model = self.settings, fitted.distribution
+        asked = own.mechanism_prior is not None or any(training.rows.map(attrgetter("n_anchors")))
+        if asked or checked.contradictions or training.forest or not own._may_be_forest():
+            return None
+        f = training.coding.labels.positive
+        return limits_between(checked.label_bounds, float(model.decision_rate[0, f]), f)
 
     def _stratified(self, training: Training) -> Training:
         strata = self.settings._strata(training.coding)
@@ -286,7 +305,7 @@ def _fit_forest(
         options=own._em_options(limits),
         between=own.mechanism_prior is None,  # a prior that was asked for decides instead
         positive=coding.labels.positive,
-        names=coding.groups.names,
+        names=coding.group_names,
         observer=observer,
     )
 

@@ -507,13 +507,18 @@ class FittedDecisions(Reviewable, ABC):
         classes = tuple(map(str, coding.labels.classes))
         point = coding.group_names, classes, self.bias_mechanism_, self.label_counts_
         bounds = self.label_ends_ if self._latent else None
+        prior = self._prior_rows()
         if bounds is None:
-            return BiasAccount(*point)
+            return BiasAccount(*point, prior_rows=prior)
         ranges = mechanism_ranges(bounds, coding.labels.positive)
         clash = " ".join(contradictions(bounds, coding, self._fair().strata))
         if ranges.ndim == 5:
             ranges = _over_strata(ranges)
-        return BiasAccount(*point, ranges, clash, rates_alike(bounds))
+        return BiasAccount(*point, ranges, clash, rates_alike(bounds), prior)
+
+    def _prior_rows(self) -> float:
+        """Prior rows of the mechanism that are part of the point; none where a rule chose it."""
+        return 0.0
 
     @in_batches
     def _scores(self, X: Any, *, sensitive_features: Any = None) -> tuple[Floats, Codes | None]:

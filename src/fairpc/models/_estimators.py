@@ -283,6 +283,12 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         self.knowledge_ = self.knowledge or Knowledge()
         self.n_anchors_ = sum(rows.map(attrgetter("n_anchors")))
 
+    def _prior_rows(self) -> float:
+        ruled = self.choices_ is not None and (self.choices_.forest or self.choices_.ruled)
+        if not self._latent or (ruled and self.mechanism_prior is None):
+            return 0.0
+        return self._em_options().mechanism_prior
+
     def _fitted_again(self, rows: Rows) -> FairDistribution:
         """The whole fit again, structure and all, to other rows of the same coding."""
         from fairpc.models._circuit_fit import fit_rows

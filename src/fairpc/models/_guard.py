@@ -304,7 +304,7 @@ def _label_bounds(
         return None
     labels = np.asarray(known.labels == positive, np.intp)[at]
     own = scores[at, positive], known.groups[at], known.folds[at]
-    given = labels, *own, coding.groups.names, some_of(known.weights, at)
+    given = labels, *own, coding.group_names, some_of(known.weights, at)
     inside = where[at] if strata else None
     found = label_bounds(*given, strata=inside, n_strata=strata.n, within=strata.within)
     return found.with_delta(strata.delta) if strata.delta else found

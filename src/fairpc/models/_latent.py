@@ -219,7 +219,7 @@ class LatentDecision(  # type: ignore[misc]
         scored = ScoredRows(rows, scores, folds, positive, who)
         score_map = fit_score_map(
             scored,
-            coding.groups.names,
+            coding.group_names,
             calibration=self.calibration,
             select=self.select,
             limits=limits_of_coding(self.knowledge, coding),

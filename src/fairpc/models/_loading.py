@@ -173,7 +173,7 @@ def _label_bounds(saved: Any, coding: TableCoding, strata: Strata) -> LabelBound
         return None
     bounds = read_bounds(saved, strata.n if strata else None, within=strata.within)
     if (
-        tuple(g.group for g in bounds.groups) != coding.groups.names
+        tuple(g.group for g in bounds.groups) != coding.group_names
         or len(coding.labels.classes) > 2
     ):
         raise LearningError("its held-out ends are not of its groups")
@@ -263,7 +263,7 @@ def _scored(saved: SavedScores, coding: TableCoding) -> LatentDecision:
     strata = strata_of(given.get("given", ()), scope, coding, given["delta"])
     score_map = ScoreMap.from_dict(saved.score_map, strata)
     _check_as_read(score_map.to_dict(), saved.score_map, "scores")
-    if tuple(g.group for g in score_map.ends.groups) != coding.groups.names:
+    if tuple(g.group for g in score_map.ends.groups) != coding.group_names:
         raise LearningError("its map of scores is not of its groups")
     view = _view(saved.group_view, coding)
     folds = [tuple(map(TableClassifier.from_dict, fold)) for fold in saved.classifiers]
@@ -369,6 +369,7 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     if content["choices"]:
         pairs = ("strength_scores", "start_scores")
         content["choices"] |= {n: {str(k): v for k, v in content["choices"][n]} for n in pairs}
+        content["choices"]["ruled"] = False
     circuit, n_components = content.pop("circuit"), content.pop("n_components")
     if content["forest"] is not None:
         upper = ("group_rate", "decision_rate", "mechanism")

@@ -214,13 +214,3 @@ class Replicated:
 
     centre: Estimates
     draws: Estimates
-
-
-@dataclass(frozen=True, eq=False)
-class Assumed:
-    """A model under some assumption."""
-
-    mechanism: Floats
-    fair_rate: Floats
-    scores: Floats  #: P(Df = k | x, s) of each row, rows × classes
-    log_likelihood: float  #: per unit of weight

@@ -1,14 +1,13 @@
-"""What all refits share: the fitted model and its rows, what is learned of them again, progress.
+"""What all refits share: the fitted model and its rows, and EM of many parameter sets in one plan.
 
-Of a circuit the structure is kept, and EM of many parameter sets shares one plan. Of a
-LatentDecision the classifiers are kept, and all that follows from their scores is learned again.
+The structure is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,89 +16,28 @@ from sklearn.utils.validation import check_is_fitted
 from fairpc.circuit import Bounds, FlowPlan, SetsStep, em_of_sets, prepare
 from fairpc.core import Floats, Int32s, LearningError, Positions, counted
 from fairpc.data import Table
-from fairpc.learners import LEAST, one_thread
-from fairpc.models._decisions import FittedDecisions
+from fairpc.learners import one_thread
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._estimators import CircuitClassifier
-from fairpc.models._fair_rates import BalancedPlan, Limits, near_rates, parameter_bounds
-from fairpc.models._knowledge import limits_of_coding
-from fairpc.models._latent import LatentDecision
+from fairpc.models._fair_rates import BalancedPlan, Limits, parameter_bounds
 from fairpc.models._priors import parameter_prior
 from fairpc.models._refit_draws import (
-    Assumed,
     Draws,
     Estimates,
     Replicated,
     Report,
-    mean_log_likelihood,
     steps_of,
 )
 from fairpc.models._rows import Rows
-from fairpc.models._score_map import ScoreMap
-from fairpc.models._score_map_fit import ScoredRows, fit_score_map
 from fairpc.models._score_mechanism import BinsFitted, binned_model
 from fairpc.models._tables import rows_in_order
-
-Kept = Literal["structure", "classifiers"]
-"""What refits of a circuit, and those of a LatentDecision, do not change."""
 
 BLOCK: Final = 32
 """Replicates that are fitted together: bounds memory, and each gets its turn at Ctrl-C."""
 
 
-class OfModel:
-    """Names that a fitted model gives to the values of its arrays."""
-
-    model: FittedDecisions
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        return self.model.coding_.group_names
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return tuple(str(c) for c in self.model.coding_.labels.classes)
-
-    @property
-    def positive(self) -> int:
-        return self.model.coding_.labels.positive
-
-
-def subject_of(
-    model: Any,
-    X: Any,
-    y: Any,
-    sensitive_features: Any = None,
-    sample_weight: npt.ArrayLike | None = None,
-    fair_labels: Any = None,
-    clusters: npt.ArrayLike | None = None,
-) -> Subject | ScoredSubject:
-    """A fitted model with its rows, as it is fitted again; of a LatentDecision those of the fit,
-    in their order."""
-    if not isinstance(model, LatentDecision):
-        given = X, y, sensitive_features, sample_weight, fair_labels, clusters
-        return Subject.of(model, *given)
-    scored = model.cross_fitted(
-        X,
-        y,
-        sensitive_features=sensitive_features,
-        sample_weight=sample_weight,
-        clusters=clusters,
-        fair_labels=fair_labels,
-    )
-    return ScoredSubject(model, scored)
-
-
-def _check_anchors(model: FittedDecisions, rows: Rows) -> None:
-    if model.n_anchors_ and rows.f is None:
-        raise LearningError(
-            f"the model was fitted with {counted(model.n_anchors_, 'fair label')} and none are "
-            "given here: pass the same fair_labels"
-        )
-
-
 @dataclass(frozen=True, eq=False)
-class Subject(OfModel):
+class Subject:
     """A fitted circuit with a latent decision, and rows."""
 
     model: CircuitClassifier  #: the classifier
@@ -108,8 +46,6 @@ class Subject(OfModel):
     whole: Rows  #: the rows with all their features
     persons: Positions | None = None  #: who each row is about, where persons repeat
     bins: BinsFitted | None = None  #: what is fitted again of a forest, to bins of its score
-
-    kept: ClassVar[Kept] = "structure"
 
     @classmethod
     def of(
@@ -145,7 +81,11 @@ class Subject(OfModel):
         cls, model: CircuitClassifier, rows: Rows, clusters: npt.ArrayLike | None = None
     ) -> Subject:
         """Of rows that are encoded as the model encodes them."""
-        _check_anchors(model, rows)
+        if model.n_anchors_ and rows.f is None:
+            raise LearningError(
+                f"the model was fitted with {counted(model.n_anchors_, 'fair label')} and none are "
+                "given here: pass the same fair_labels"
+            )
         persons = _persons(clusters, rows)
         rows = rows.with_strata(model.distribution_.layout.strata)
         limits = model._limits(model.coding_)
@@ -154,6 +94,18 @@ class Subject(OfModel):
             binned, bins = binned_model(rows, model.coding_.features.ordered, options)
             return cls(model, binned, limits, rows, persons, bins)
         return cls(model, rows, limits, rows, persons)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        return self.model.coding_.group_names
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(str(c) for c in self.model.coding_.labels.classes)
+
+    @property
+    def positive(self) -> int:
+        return self.model.coding_.labels.positive
 
     @property
     def distribution(self) -> FairDistribution:
@@ -169,11 +121,6 @@ class Subject(OfModel):
     def fair_rate(self) -> Floats:
         """P(Df = f), before anything is fitted again."""
         return self.distribution.fair_rate
-
-    def without_anchors(self) -> Subject:
-        """The same, as if no fair decision were known."""
-        rows, whole = (some.with_fair_decisions(None) for some in (self.rows, self.whole))
-        return replace(self, rows=rows, whole=whole)
 
     def observed(self) -> Floats:
         """P(D = positive | x, s) of each row."""
@@ -208,102 +155,6 @@ class Subject(OfModel):
             again = plan.run(starts, n_steps, steps, weights=np.array(merged, np.float64))
             found.append(again.parameters)
         return Replicated(Estimates.of(model, own), Estimates.of(model, np.concatenate(found)))
-
-    def under(
-        self, limits: Sequence[Limits], n_steps: int, on_step: Callable[[int], object]
-    ) -> list[Assumed]:
-        """The model with its own knowledge, then with others, each after as many updates of EM."""
-        plan, rows = RefitPlan.of(self), self.rows
-        graph = plan.plan.graph
-        each = [plan.bounds(some) for some in (self.limits, *limits)]
-        lower = np.stack([np.zeros(graph.n_parameters) if b is None else b.lower for b in each])
-        upper = np.stack([np.ones(graph.n_parameters) if b is None else b.upper for b in each])
-        starts = np.tile(self.distribution.circuit.parameters, (len(each), 1))
-        near = near_rates(self.distribution.top, self.distribution.layout)
-        bounds = Bounds.of(graph, lower, upper, near)
-        step = plan.run(starts, n_steps, on_step, bounds=bounds)
-        return [
-            Assumed(
-                one.mechanism,
-                one.fair_rate,
-                one.decision(rows.s, rows.x),
-                mean_log_likelihood(one, rows),
-            )
-            for one in map(self.with_parameters, step.parameters)
-        ]
-
-
-@dataclass(frozen=True, eq=False)
-class ScoredSubject(OfModel):
-    """A fitted LatentDecision, and its training rows with cross-fitted scores."""
-
-    model: LatentDecision
-    scored: ScoredRows
-
-    kept: ClassVar[Kept] = "classifiers"
-
-    def __post_init__(self) -> None:
-        _check_anchors(self.model, self.rows)
-
-    @property
-    def persons(self) -> Positions | None:
-        return self.scored.persons
-
-    @property
-    def rows(self) -> Rows:
-        return self.scored.rows
-
-    @property
-    def named(self) -> bool:
-        """P(D = positive) is larger where Df is positive, so no value of Df is another's."""
-        return True
-
-    @property
-    def mechanism(self) -> Floats:
-        return self.model.bias_mechanism_
-
-    @property
-    def fair_rate(self) -> Floats:
-        return self.model.fair_rate_
-
-    def without_anchors(self) -> ScoredSubject:
-        """The same, as if no fair decision were known."""
-        return replace(self, scored=replace(self.scored, rows=self.rows.with_fair_decisions(None)))
-
-    def observed(self) -> Floats:
-        """P(D = positive | x, s) of each row, by a classifier that had not seen it."""
-        return self.model.score_map_.observed(self.scored.last, self.scored.groups)
-
-    @property
-    def limits(self) -> Limits | None:
-        """The knowledge that the model was fitted with, if any."""
-        return limits_of_coding(self.model.knowledge_, self.model.coding_)
-
-    def learned(self, scored: ScoredRows, limits: Limits | None) -> ScoreMap:
-        """Calibration, held-out ends, P(Df) and mechanism of scored rows."""
-        calibration, select = self.model.calibration, self.model.select
-        return fit_score_map(
-            scored, self.groups, calibration=calibration, select=select, limits=limits
-        )
-
-    def under(
-        self, limits: Sequence[Limits], n_steps: int, on_step: Callable[[int], object]
-    ) -> list[Assumed]:
-        """The model with its own knowledge, then with others; there is nothing to update."""
-        return [self._under(some) for some in (self.limits, *limits)]
-
-    def _under(self, limits: Limits | None) -> Assumed:
-        """What scores give within limits, and how well labels fit the ends of the mechanism."""
-        scored, groups = self.scored, self.scored.groups
-        found = self.learned(scored, limits)
-        q = found.decision(scored.last[None], groups)
-        r = np.clip(found.observed(scored.last, groups), *found.mechanism[groups].T)
-        r = np.clip(r, LEAST, 1 - LEAST)
-        logs = np.log(np.where(scored.labels == 1, r, 1 - r))
-        rates = found.rates(self.positive)
-        mean = float(np.average(logs, weights=self.rows.weights))
-        scores = self.model._fair().by_class(q)
-        return Assumed(rates.mechanism, rates.decision_rate, scores, mean)
 
 
 @dataclass(frozen=True, eq=False)

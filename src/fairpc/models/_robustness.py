@@ -1,34 +1,18 @@
-"""How a fitted model moves: with where EM started, with which rows were there, with assumptions.
-
-Starts and folds say how much it depends on chance (:func:`stability`).
-
-A bent assumption (:func:`sensitivity`) is prior knowledge that the model was not fitted with:
-another P(Df), labels that were only ever lowered in a group, a box on the mechanism, rows whose
-fair decision is known. The structure is kept (of a mixture, that of its heaviest component), EM
-starts from the model, and all refits share one plan.
-
-Of a LatentDecision the classifiers are kept, and what follows from their scores is learned again.
-Its likelihood is that of labels given x and s. P(D = positive | x, s) cannot lie beyond the ends
-of the mechanism, so that an assumption costs what scores beyond them lose.
-"""
+"""How much a fitted model depends on chance: on where EM started, on which rows were there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
-from fairpc.core import Array, Floats, LearningError, Record, counted
+from fairpc.core import Floats, LearningError, Record
 from fairpc.learners import Fold, one_thread, stratified_folds
-from fairpc.models._fair_rates import Limits
-from fairpc.models._knowledge import Knowledge
 from fairpc.models._latent import LatentDecision
 from fairpc.models._refit_draws import (
-    Assumed,
     Estimates,
     Progress,
     Report,
@@ -38,12 +22,10 @@ from fairpc.models._refit_draws import (
     progress,
     steps_of,
 )
-from fairpc.models._refits import Kept, RefitPlan, ScoredSubject, Subject, subject_of
+from fairpc.models._refits import RefitPlan, Subject
 
 _SPLIT: Final = 5
 """Folds of which one is held out where no fold is fitted by itself."""
-STEPS: Final = (-0.1, -0.05, 0.05, 0.1)
-"""Other rates of fair decisions that are tried where none are given, as differences."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,216 +254,3 @@ def _nats(value: float, sign: str = "") -> str:
 def _points(spread: Floats) -> str:
     """The largest difference of two probabilities, in percentage points."""
     return f"{100 * float(spread.max()):.1f}"
-
-
-@dataclass(frozen=True, eq=False)
-class Bent(Record):
-    """One bent assumption and what it does.
-
-    Attributes:
-        name: what was assumed, in words.
-        knowledge: the same as data; None for fair labels.
-        log_likelihood_lost: nats per row of the observed data that the assumption costs; of a
-            LatentDecision, of labels given x and s, by classifiers that had not seen the row.
-        mechanism, fair_rate: P(D = d | Df = f, S = s), [s, f, d], and P(Df = f) under it.
-        score_shift_mean, score_shift_max: absolute change of P(Df = positive | x, s) over the
-            rows; of the class that changes most where there are more than two.
-        rank_correlation: Spearman's, between the scores before and after; NaN where constant.
-        decisions_changed: rows whose decision differs.
-    """
-
-    name: str
-    knowledge: Knowledge | None
-    log_likelihood_lost: float
-    mechanism: Floats
-    fair_rate: Floats
-    score_shift_mean: float
-    score_shift_max: float
-    rank_correlation: float
-    decisions_changed: int
-
-
-@dataclass(frozen=True, eq=False)
-class Sensitivity(Record):
-    """A model beside itself with one assumption bent at a time.
-
-    Attributes:
-        groups, classes: names, in the order of the arrays.
-        positive: position of the positive class.
-        n_rows: rows whose scores and decisions were compared.
-        mechanism, fair_rate: of the model after as many updates of EM as the others had.
-        bent: one entry per bent assumption.
-        kept: what no assumption changes: "structure", or "classifiers".
-    """
-
-    groups: tuple[str, ...]
-    classes: tuple[str, ...]
-    positive: int
-    n_rows: int
-    mechanism: Floats
-    fair_rate: Floats
-    bent: tuple[Bent, ...]
-    kept: Kept = "structure"
-
-    _computed = ("summary",)
-
-    def summary(self) -> str:
-        """A line per bent assumption: what it costs, and what it moves."""
-        c = self.positive
-        lines = [f"Nothing bent: P(Df = {self.classes[c]}) = {self.fair_rate[c]:.3f}"]
-        lines += [
-            f"{one.name}: {one.log_likelihood_lost:.4f} nats a row are lost "
-            f"({one.log_likelihood_lost * self.n_rows:.1f} in all), P(Df = "
-            f"{self.classes[c]}) = {one.fair_rate[c]:.3f}, the mechanism moves by up to "
-            f"{np.abs(one.mechanism - self.mechanism).max():.3f}, scores by "
-            f"{one.score_shift_mean:.3f} on average, {one.decisions_changed} of {self.n_rows} "
-            "decisions change"
-            for one in self.bent
-        ]
-        lines.append(
-            f"Costs hold within the model's {self.kept}. If a cost is close to zero, these rows do "
-            "not decide between the assumption and the model: the change then depends on prior "
-            "knowledge, not on data. If a cost is below zero, the prior or the start of EM, not "
-            "the likelihood, kept the model away from it."
-        )
-        return "\n".join(lines)
-
-
-def sensitivity(
-    model: Any,
-    X: Any,
-    y: Any,
-    *,
-    sensitive_features: Any = None,
-    sample_weight: npt.ArrayLike | None = None,
-    fair_labels: Any = None,
-    fair_rates: Iterable[float] | None = None,
-    knowledge: Mapping[str, Knowledge] | None = None,
-    n_steps: int = 500,
-    verbose: bool = False,
-    callback: Report | None = None,
-) -> Sensitivity:
-    """Refits of a model with one assumption bent at a time, and what they move.
-
-    Without ``fair_rates`` and ``knowledge``, for two classes: P(Df = positive) .05 and .1
-    below and above the fitted one, and for each group labels that were only ever lowered
-    or only ever raised.
-
-    Args:
-        model: a fitted FairPC or LatNB; its structure is kept, EM starts from its parameters. Or a
-            fitted LatentDecision, not loaded from a file, whose classifiers are kept.
-        X, y, sensitive_features, sample_weight: the rows it was fitted to; for a LatentDecision in
-            the same order.
-        fair_labels: fair decisions known by other means, missing where not. If the model was
-            fitted without, they are one more assumption to try; else they are kept in all.
-        fair_rates: values of P(Df = positive) to try.
-        knowledge: other knowledge to try, by name; it goes before what the model was fitted with.
-        n_steps: updates of EM for each; a LatentDecision has none.
-        verbose: a progress bar on the terminal.
-        callback: called with a :class:`Progress` after each update of EM.
-    """
-    given = X, y, sensitive_features, sample_weight, fair_labels
-    subject = subject_of(model, *given)
-    check_count("n_steps", n_steps, 1, "500 are enough for most tables")
-    anchored = None
-    if subject.rows.f is not None and not subject.model.n_anchors_:
-        anchored, subject = subject, subject.without_anchors()
-    cases = _cases(subject, fair_rates, knowledge, anchored is not None)
-    names: list[tuple[str, Knowledge | None]] = [(name, said) for name, said, _ in cases]
-    total = n_steps * (2 if anchored else 1)
-    with progress(verbose, callback) as report:
-        steps = steps_of(report, "bent assumptions", total)
-        limits = [some for _, _, some in cases]
-        for some in limits:
-            some.refuse_contradicted(subject.rows)
-        fitted = subject.under(limits, n_steps, steps)
-        if anchored is not None:
-            names.append((f"{counted(anchored.rows.n_anchors, 'fair label')} known", None))
-            steps = steps_of(report, "fair labels", total, before=n_steps)
-            fitted += anchored.under((), n_steps, steps)
-    return _record(subject, names, fitted)
-
-
-def _cases(
-    subject: Subject | ScoredSubject,
-    fair_rates: Iterable[float] | None,
-    knowledge: Mapping[str, Knowledge] | None,
-    anchored: bool,
-) -> list[tuple[str, Knowledge, Limits]]:
-    """What is to be tried: name, knowledge, and limits with the model's own knowledge."""
-    wanted: dict[str, Knowledge] = {}
-    if fair_rates is None and knowledge is None and not anchored:
-        wanted = _usual(subject)
-    label = subject.classes[subject.positive]
-    for rate in fair_rates or ():
-        wanted[f"P(Df = {label}) = {float(rate):.3g}"] = Knowledge(fair_rate=float(rate))
-    for name, said in (knowledge or {}).items():
-        if not isinstance(said, Knowledge):
-            raise LearningError(f"knowledge {name!r} is {said!r}: give a fairpc.Knowledge")
-        wanted[str(name)] = said
-    if not wanted and not anchored:
-        raise LearningError("no assumption to change: give fair_rates, knowledge or fair_labels")
-    if subject.rows.strata and any(said.fair_rate is not None for said in wanted.values()):
-        raise LearningError(
-            "a rate of fair decisions was given for a model with strata: every stratum has a rate "
-            "of its own; give knowledge of the mechanism"
-        )
-    coding, own = subject.model.coding_, subject.model.knowledge_
-    about = coding.groups, coding.labels.classes, subject.positive
-    return [(name, said, own.and_also(said).limits(*about)) for name, said in wanted.items()]
-
-
-def _usual(subject: Subject | ScoredSubject) -> dict[str, Knowledge]:
-    if len(subject.classes) != 2:
-        raise LearningError(
-            f"the label has {len(subject.classes)} classes and no assumption to change was "
-            "given: give knowledge"
-        )
-    label = subject.classes[subject.positive]
-    rate = float(subject.fair_rate[subject.positive])
-    result = {}
-    # Within strata there is no one rate to change.
-    for value in () if subject.rows.strata else (round(rate + step, 3) for step in STEPS):
-        if 0 < value < 1:
-            result[f"P(Df = {label}) = {value:g}"] = Knowledge(fair_rate=value)
-    for group in subject.groups:
-        for side in ("lowered", "raised"):
-            result[f"labels of {group} only ever {side}"] = Knowledge(one_sided={group: side})
-    return result
-
-
-def _record(
-    subject: Subject | ScoredSubject,
-    names: Sequence[tuple[str, Knowledge | None]],
-    fitted: list[Assumed],
-) -> Sensitivity:
-    rows, positive, base = subject.rows, subject.positive, fitted[0]
-    decided = _decisions(subject, base.scores)
-    bent = []
-    for (name, said), one in zip(names, fitted[1:], strict=True):
-        shift = np.abs(one.scores - base.scores).max(axis=1)
-        ranked = base.scores[:, positive], one.scores[:, positive]
-        constant = any(np.ptp(scores) == 0 for scores in ranked)
-        bent.append(
-            Bent(
-                name,
-                said,
-                log_likelihood_lost=base.log_likelihood - one.log_likelihood,
-                mechanism=one.mechanism,
-                fair_rate=one.fair_rate,
-                score_shift_mean=float(np.average(shift, weights=rows.weights)),
-                score_shift_max=float(shift.max()),
-                rank_correlation=np.nan if constant else float(stats.spearmanr(*ranked).statistic),
-                decisions_changed=int((_decisions(subject, one.scores) != decided).sum()),
-            )
-        )
-    names_of = subject.groups, subject.classes, positive
-    learned = base.mechanism, base.fair_rate
-    return Sensitivity(*names_of, rows.n_rows, *learned, tuple(bent), subject.kept)
-
-
-def _decisions(subject: Subject | ScoredSubject, scores: Floats) -> Array:
-    """The decision of every row, by the model's threshold."""
-    if scores.shape[1] > 2:
-        return np.asarray(scores.argmax(axis=1))
-    return subject.model.threshold_.decide(scores[:, subject.positive], subject.rows.s)

@@ -259,12 +259,34 @@ def rates_between(
     else:
         for rate in each.tolist():
             _refuse_alike(rate)
-    order = [0, 1] if positive else [1, 0]
-    decision = np.column_stack([1 - each, each])[:, order]
-    flat = own.reshape(-1, 2)
-    found = np.stack([1 - flat, flat], axis=2)[:, order][:, :, order]
+    decision, found = _by_class(each, own.reshape(-1, 2), positive)
     decision = decision if rows.strata or rows.strata.delta else decision[0]
     return TopRates(weights / weights.sum(), decision, found), bounds
+
+
+def limits_between(bounds: LabelBounds | None, rate: float, positive: int) -> Limits | None:
+    """Limits that leave only the rule's point, for a model whose fair ``rate`` needs them.
+
+    It does where every group's recorded rate lies on one side of it, though the labels allow a rate
+    between them. Where the labels allow none, and with strata or rates that may differ, the rule
+    does not say that a model is wrong, and there are no limits.
+    """
+    if not isinstance(bounds, StratumBounds) or bounds.delta:
+        return None
+    point = bounds.point()
+    recorded = [g.rate for g, few in zip(bounds.ranges(), point.unused, strict=True) if not few]
+    if point.rule != "middle" or min(recorded) <= rate <= max(recorded):
+        return None
+    pi, mechanism, _ = between_recorded(bounds, 1)
+    decision, found = _by_class(pi[0], mechanism[:, 0], positive)
+    return Limits.exactly(TopRates(np.ones(len(found)) / len(found), decision[0], found))
+
+
+def _by_class(pi: Floats, mechanism: Floats, positive: int) -> tuple[Floats, Floats]:
+    """P(Df) and the mechanism by the codes of the classes, from P(Df = 1) and P(D = 1 | Df)."""
+    order = [0, 1] if positive else [1, 0]
+    found = np.stack([1 - mechanism, mechanism], axis=2)
+    return np.column_stack([1 - pi, pi])[:, order], found[:, order][:, :, order]
 
 
 def between_recorded(
