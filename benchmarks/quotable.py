@@ -304,8 +304,8 @@ def failing(draws: int) -> None:
                 noticed[k] += [cells[-1][0], cells[-1][1]]
             said = " | ".join(f"{_YES[a]:4}{_YES[b]:4}{limit:.3f}" for a, b, limit in cells)
             print(f"{table:8}{failure:12}{size:<6g}| {said}", flush=True)
-    for n, (before, after) in zip(("4,000", "16,000"), noticed.tolist(), strict=True):
-        print(f"{n} rows: noticed in {before} cells by overlap, in {after} directly")
+    for size_words, (before, after) in zip(("4,000", "16,000"), noticed.tolist(), strict=True):
+        print(f"{size_words} rows: noticed in {before} cells by overlap, in {after} directly")
 
 
 if __name__ == "__main__":

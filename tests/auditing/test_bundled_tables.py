@@ -91,7 +91,7 @@ def test_ranges_of_counts_are_those_of_all_mechanisms_inside(table: str, name: s
         here = rows[label][rows[group].astype(str) == str(value)].astype(str)
         n, rate = len(here), float((here == str(positive)).mean())
         ends = account.ranges[s, :, one]
-        b0, b1 = (np.linspace(*ends[f], 41) for f in (1 - one, one))
+        b0, b1 = (np.linspace(ends[f, 0], ends[f, 1], 41) for f in (1 - one, one))
         low, high = np.meshgrid(b0, b1, indexing="ij")
         pi = np.clip((rate - low) / np.maximum(high - low, 1e-12), 0, 1)
         missed = np.minimum(n * pi * (1 - high), n * (1 - rate))

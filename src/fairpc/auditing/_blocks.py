@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import InitVar, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -110,10 +110,10 @@ class TableBlock(Block):
     words: Collection[int] = ()  #: columns that hold words and not numbers, besides the first
     folded: bool = False  #: shown only when asked for; for long tables beneath a picture
     note: str = ""
-    longest: InitVar[int] = 90  #: letters of the first cell of a row
+    longest: int = 90  #: letters of the first cell of a row
 
-    def __post_init__(self, longest: int) -> None:
-        written = [[text.short(row[0], longest), *map(_cell, row[1:])] for row in self.rows]
+    def __post_init__(self) -> None:
+        written = [[text.short(row[0], self.longest), *map(_cell, row[1:])] for row in self.rows]
         object.__setattr__(self, "rows", written)
 
     @property

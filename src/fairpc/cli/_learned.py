@@ -31,6 +31,10 @@ SEEN: Final = 0.005
 """A share that rounds to one of a hundred."""
 WHO: Final = ("deserved", "did not deserve")
 SURE: Final = "95% confidence, if the assumptions hold"
+ASSUMED: Final = (
+    "The ranges need labels that depend on the features only through the fair decision; where some "
+    "kinds of cases are recorded wrongly more often, only a review (`fairpc review`) shows it."
+)
 
 
 def facts(model: FittedModel, rows: LabelledTable, seconds: float) -> Facts:
@@ -246,8 +250,13 @@ def verdict_of(learned: Mapping[str, Any]) -> tuple[tuple[Tone, str], list[str]]
     """The finding in a sentence, a line per group, and the fair rate."""
     found, lines = learned["learned"], list[str]()
     if not (found["contradiction"] or learned["warnings"]):
-        lines = [*_group_lines(learned), _fair_rate(learned)]
+        lines = [*_group_lines(learned), _fair_rate(learned), *_assumed(found)]
     return _verdict(learned), lines
+
+
+def _assumed(found: Mapping[str, Any]) -> list[str]:
+    """What the ranges need, and what would show that it fails."""
+    return [ASSUMED] if found["decision"] == "Df" and "lower" in found["mechanism"][0] else []
 
 
 def _verdict(learned: Mapping[str, Any]) -> tuple[Tone, str]:
@@ -298,17 +307,16 @@ def _group_lines(learned: Mapping[str, Any]) -> Iterator[str]:
             share = kept / max(sum(c["estimated_labels"] for c in own), 1)
             yield f"{group}: {100 * share:.0f} of 100 labels are the fair decision"
         return
-    missed, granted = _off_diagonal(learned)
-    # The reverse is said where it surely happened.
-    shown = [missed, granted] if any(c.get("lower", 0.0) > SEEN for c in granted) else [missed]
-    for cells, who in zip(shown, WHO, strict=False):
-        for cell in cells[:MAX_LINES]:
-            yield (
-                f"{cell['group']}: of those who {who} {learned['label']['positive']}, "
-                f"{_of_a_hundred(cell)} were recorded {cell['label']}{_convention(cell)}"
-            )
-        if len(cells) > MAX_LINES:
-            yield f"… and {len(cells) - MAX_LINES} more groups: see --json"
+    positive = learned["label"]["positive"]
+    pairs = list(zip(*_off_diagonal(learned), strict=True))
+    for missed, granted in pairs[:MAX_LINES]:
+        yield (
+            f"{missed['group']}: of those who deserved {positive}, {_of_a_hundred(missed)} were "
+            f"recorded {missed['label']}; of the others, {_of_a_hundred(granted)} were recorded "
+            f"{granted['label']}{_convention(missed, granted)}"
+        )
+    if len(pairs) > MAX_LINES:
+        yield f"… and {len(pairs) - MAX_LINES} more groups: see --json"
 
 
 def _of_a_hundred(cell: Mapping[str, Any]) -> str:
@@ -319,8 +327,11 @@ def _of_a_hundred(cell: Mapping[str, Any]) -> str:
     return f"{low} of 100" if low == high else f"{low} to {high} of 100"
 
 
-def _convention(cell: Mapping[str, Any]) -> str:
-    return f" (point: {100 * cell['probability']:.0f}, by convention)" if "lower" in cell else ""
+def _convention(*cells: Mapping[str, Any]) -> str:
+    """The point of each, where it stands beside a range."""
+    points = " and ".join(f"{100 * cell['probability']:.0f}" for cell in cells)
+    named = "point" if len(cells) == 1 else "points"
+    return f" ({named}: {points}, by convention)" if "lower" in cells[0] else ""
 
 
 def _fair_rate(learned: Mapping[str, Any]) -> str:

@@ -63,7 +63,7 @@ class BiasAccount:
     def without_prior(self) -> Floats:
         """The point after an update of EM without its prior rows, [s, f, d]; NaN without rows."""
         total = self.counts.sum(axis=2, keepdims=True)
-        return np.divide(self.counts, total, out=np.full_like(self.counts, np.nan), where=total > 0)
+        return np.where(total > 0, self.counts / np.where(total > 0, total, 1.0), np.nan)
 
     @property
     def count_ranges(self) -> Floats | None:
