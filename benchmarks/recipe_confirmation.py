@@ -23,14 +23,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from bent_labels import MECHANISMS, find_folder, inject, read
 from fairpc.data import FrameSource, Roles, RowEncoder, fit_coding, read_frame
 from fairpc.metrics import discrimination, mcnemar, wilcoxon
 from fairpc.models import FairDistribution, Rows
 from fairpc.models._fit import Options, fit
 from fairpc.models._selection import AUTO, fit_auto
+from injected_bias import MECHANISMS, find_folder, inject, read
 from reproduction.sources import drawn
-from strata_models import BENT, HOURS, STRATUM, stratified
+from strata_models import ALTERED, HOURS, STRATUM, stratified
 
 SEED = 77_003
 N_PARTS, SIZES = 5, (8_000, 1_000, 5_000)
@@ -59,7 +59,7 @@ def unseen_rows() -> pl.DataFrame:
         pl.Series("SEX", whole.s), pl.Series("PINCP", whole.f), HOURS.alias(STRATUM)
     )
     draws = [inject("income", m, seed=k) for m, k in product(MECHANISMS, SEEDS_BEFORE)]
-    for old in (*draws, *(stratified("income", m) for m in BENT)):
+    for old in (*draws, *(stratified("income", m) for m in ALTERED)):
         seen = old.x.with_columns(pl.Series("SEX", old.s), pl.Series("PINCP", old.f))
         table = table.join(seen, on=seen.columns, how="anti")
     return table.drop(STRATUM)

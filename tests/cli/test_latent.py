@@ -81,7 +81,7 @@ def test_fit_as_json_equals_the_model(
 def test_a_fit_says_what_its_classifiers_learn(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The second ones learn the decision behind the labels, of which some are bent here."""
+    """The second ones learn the decision behind the labels, of which some are altered here."""
     frame = pl.read_csv("t.csv")
     lowered = (frame["sex"] == "F") & pl.Series(np.random.default_rng(0).random(600) < 0.6)
     frame.with_columns(
@@ -94,9 +94,9 @@ def test_a_fit_says_what_its_classifiers_learn(
     found = answer(capsys, "fit", "b.csv", *ROLES, "--model", "latent", "-o", "n.fairpc")
     assert found["twice"]
     assert lines == [
-        "classifiers of the label, fold by fold",
-        "classifiers of the decision behind the labels, fold by fold",
-        "a classifier of the group, for rows whose group is not known",
+        "fitting classifiers of the recorded label",
+        "fitting classifiers of the fair decision",
+        "fitting a classifier of the group",
     ]
 
 

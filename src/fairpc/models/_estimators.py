@@ -167,8 +167,7 @@ class CircuitSettings(Settings):
 class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of FairPC, NLatPC, LatNB and TwoNB."""
 
-    _say: Say = staticmethod(lambda text: None)  #: told what a fit is doing
-    _on_coding: Callable[[TableCoding], object] | None = None  #: told how the table was read
+    _say: Say = staticmethod(lambda text: None)  #: shows what a fit is doing
 
     def fit(
         self,
@@ -244,8 +243,6 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
             training = job.training()
             if kept is not None:
                 kept.begin(training.fingerprint)
-            if self._on_coding is not None:
-                self._on_coding(training.coding)
             job.warn_of_leaks(training)
             limits = self._limits(training.coding, self.knowledge, fair_labels)
             training, fitted, checked = job.run(training, limits)
@@ -274,7 +271,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         from fairpc.models._latent import quick_decision
         from fairpc.models._review import ReviewRows
 
-        self._say("what the reviewed rows say")
+        self._say("reading the reviewed rows")
         model = quick_decision(self.get_params(deep=False), X, y, sensitive_features)
         table = ReviewRows.of(model, X, y, sensitive_features)
         self._held = ReviewedRates.of(table, reviewed, model.coding_.group_names)

@@ -74,7 +74,7 @@ FOREST_ADVICE: Final = (
     "rows, state less (knowledge=…), or take another structure."
 )
 STRATA_ADVICE: Final = (
-    "Df may not be independent of S within these strata, or not bent alike in all of them: see "
+    "Df may not be independent of S within these strata, or not altered alike in all of them: see "
     "what fairpc.evidence.test_assumptions says of them, or take other columns in given."
 )
 
@@ -136,7 +136,7 @@ class Findings:
         coding: names of groups and classes.
         decision: P(Df | S = s) as learned, [s, f]; without strata the same in all groups.
         mechanism: P(D = d | Df = f, S = s) as learned, [s, f, d].
-        labels: how well unseen labels are told; None where the refit excludes some of the rows.
+        labels: how well unseen labels are predicted; None where the refit excludes some rows.
         bounds: what the rows leave of P(Df) and of the mechanism.
         rates: P(D | S) of the rows.
         forest: whether the model is a forest, which does not drift.
@@ -192,7 +192,7 @@ class Findings:
     def _rate_outside(self) -> str:
         lowers, uppers = self.bounds.lowers, self.bounds.uppers
         off = self.rate_excess()
-        # Of two classes both are off alike, and the positive one is told.
+        # Of two classes both are off alike, and the positive one is reported.
         off[:, self.coding.labels.positive] += 1e-9
         s, c = (int(k) for k in np.unravel_index(np.argmax(off), off.shape))
         if off[s, c] <= RATE_MARGIN:

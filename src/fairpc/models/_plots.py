@@ -1,4 +1,4 @@
-"""Pictures with matplotlib, told apart by shape and pattern as well as by colour."""
+"""Pictures with matplotlib, distinguished by shape and pattern as well as by colour."""
 
 from __future__ import annotations
 

@@ -367,7 +367,7 @@ AT_LEAST: Final = 0.015
 """Standard errors and nats a row by which the score is so far ahead that trials end."""
 MORE_LIKELY: Final = 2.0
 NOT_EQUAL: Final = 0.002
-"""Standard errors and nats a row by which labels are told better, and not equally well."""
+"""Standard errors and nats a row by which labels are predicted better, and not equally well."""
 
 
 @dataclass(frozen=True)
