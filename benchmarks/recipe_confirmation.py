@@ -1,6 +1,6 @@
 """The recipe on rows that no version of it has seen: `python benchmarks/recipe_confirmation.py`.
 
-FairPC by the recipe and in the paper's protocol, on two kinds of fresh rows:
+FairPC by automatic selection and in the paper's protocol, on two kinds of fresh rows:
 
 - ACS income with race (White alone or not) as S: rows that equal none of those which the other
   benchmarks draw from this table, where sex is S. Five parts that share no row, each of 8,000

@@ -129,7 +129,7 @@ class CircuitFit:
         fitted = self._fit(training, limits)
         checked = self._checked(training, fitted, limits)
         if checked.sentences and selecting and not training.forest:
-            # The circuits of ``auto`` have drifted: a forest does not.
+            # The circuits failed the check; a forest circuit does not drift.
             training = replace(fine, forest=True)
             fitted = self._fit(training, limits)
             checked = self._checked(training, fitted, limits)
@@ -164,7 +164,7 @@ class CircuitFit:
         return forest_start(own, rows, training.coding, limits)
 
     def _compared(self, training: Training, limits: Limits | None) -> LabelGain:
-        """Whether a forest tells labels better than circuits do, on rows that neither has seen."""
+        """Whether a forest predicts labels of unseen rows better than circuits do."""
         own, rng = self.settings, np.random.default_rng(DRAWS)
         self.say("comparing circuits with a forest circuit")
         rows = training.rows.sample(min(self.reader.sample_rows, COMPARED_ROWS), rng)

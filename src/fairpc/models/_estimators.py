@@ -190,7 +190,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
             X: frame or array; missing values are allowed. Or a table that is read in batches,
                 however long: the path of a Parquet, CSV or Arrow file, a folder, a glob, a
                 polars lazy frame, or a Dask frame, whose workers then read it.
-            y: observed labels; missing ones are allowed. The name of a column where X is
+            y: recorded labels; missing ones are allowed. The name of a column where X is
                 read in batches, as are then ``sample_weight`` and ``fair_labels``.
             sensitive_features: groups given apart from X, as in fairlearn; one column or more.
             sample_weight: weight per row.
@@ -387,9 +387,9 @@ class FairPC(CircuitClassifier):
         mechanism: "shared", P(D | Df, S) is the same in all strata; "within", each has its own.
         delta: by how much P(Df | s) of two groups may differ, with two classes; 0 makes Df
             independent of S.
-        structure: "auto", a recipe that chooses on held-out rows; "strudel", the paper's;
-            "chow-liu", one tree; "forest", boxes that tell the label; or a fitted model or circuit
-            whose structure is kept and whose parameters EM starts from.
+        structure: "auto", automatic selection on held-out rows; "strudel", the paper's;
+            "chow-liu", one tree; "forest", boxes that predict the label; or a fitted model or
+            circuit whose structure is kept and whose parameters EM starts from.
         n_components: circuits mixed inside each P(x | f, s); None lets "auto" choose.
         init: "prior" starts with Df near D, "random" with any parameters.
         n_init: random starts; all are kept in ``starts_``.
@@ -429,7 +429,7 @@ class FairPC(CircuitClassifier):
 
 
 class NLatPC(CircuitClassifier):
-    """P(s) P(d) P(x | d, s): the observed label itself is made independent of S.
+    """P(s) P(d) P(x | d, s): the recorded label itself is made independent of S.
 
     ``structure="auto"`` means Strudel; ``predict_proba`` gives P(D | …). Other
     parameters as for :class:`FairPC`.

@@ -180,7 +180,7 @@ class LatentDecision(  # type: ignore[misc]
 
         Args:
             X: frame or array, as the classifier takes it.
-            y: observed labels, of two classes.
+            y: recorded labels, of two classes.
             sensitive_features: groups given apart from X, as in fairlearn.
             sample_weight: weight per row.
             clusters: who each row is about, where persons repeat; a person stays in one fold.
