@@ -1,4 +1,4 @@
-"""How the limits of the guard were found: its numbers on real tables, and on draws from models.
+"""How the limits of the fit check were found: its numbers on real tables, and on draws from models.
 
     python benchmarks/guard.py tables       real tables as they are, and with injected bias
     python benchmarks/guard.py draws 100    draws from models, where every warning is a false alarm
@@ -25,7 +25,7 @@ from injected_bias import FAVOURED, Rows, inject, read
 
 
 def found(model: Any, X: Any, y: Any, s: Any) -> tuple[Findings | None, float, float]:
-    """What the guard finds after a fit, and the seconds of CPU of the fit and of the guard."""
+    """What the fit check finds, and the seconds of CPU of the fit and of the check."""
     began = process_time()
     model.fit(X, y, sensitive_features=s)
     fitted = process_time()

@@ -1,4 +1,4 @@
-"""The recipe on rows that no version of it has seen: `python benchmarks/recipe_confirmation.py`.
+"""Automatic selection on unseen rows: `python benchmarks/recipe_confirmation.py`.
 
 FairPC by automatic selection and in the paper's protocol, on two kinds of fresh rows:
 
@@ -7,7 +7,7 @@ FairPC by automatic selection and in the paper's protocol, on two kinds of fresh
   training, 1,000 validation and 5,000 test rows. Bins and levels are learned on training rows.
 - The paper's synthetic process, five tables of a seed that is used nowhere else, ten folds each.
 
-The script was committed before its first run. Nothing in it, and nothing in the recipe, was
+The script was committed before its first run. Nothing in it, and nothing in the selection, was
 changed after that run. ACS income is read from FAIRPC_BIAS_DATA, or from ../shared/data/bias.
 """
 
@@ -155,7 +155,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     print("Recipe less the paper's protocol, on test rows. Nats a row: mean ± standard error over")
     print("parts; accuracy is for the true Df of synthetic rows, for the label of ACS rows.\n")
-    print("| rows | nats a row | parts ahead | p | accuracy | p | abs. disc.: paper → recipe |")
+    print("| rows | nats a row | parts ahead | p | accuracy | p | abs. disc.: paper → selected |")
     print("|---|---|---|---|---|---|---|")
     for n in N_FEATURES:
         compare(f"synthetic, {n} features", synthetic_parts(n))

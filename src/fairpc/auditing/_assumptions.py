@@ -41,8 +41,8 @@ MOST_COLUMNS: Final = 6
 """Columns that are tried as strata: those whose mix explains most of the gap in labels."""
 
 ARGUED: Final = (
-    "A stratum must be argued for: that the attribute may rightly matter, and is not itself the "
-    "result of unequal treatment. That the test no longer rejects within it is no argument."
+    "A stratum must be argued for: that the attribute is a legitimate factor, and is not itself "
+    "the result of unequal treatment. That the test no longer rejects within it is no argument."
 )
 TRIED: Final = (
     "This is no list of proposals. Of many columns some remove a rejection by chance, some because "

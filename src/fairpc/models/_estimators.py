@@ -382,7 +382,7 @@ class FairPC(CircuitClassifier):
         sensitive: columns of X that are the sensitive attribute (names, or numbers for an
             array); or give ``sensitive_features`` to the methods.
         positive: the class that is meant by "positive"; the last one by default.
-        given: columns of X that may rightly matter: Df is independent of S within each crossing of
+        given: legitimate factors, columns of X: Df is independent of S within each crossing of
             their values, a stratum, in place of the whole table.
         mechanism: "shared", P(D | Df, S) is the same in all strata; "within", each has its own.
         delta: by how much P(Df | s) of two groups may differ, with two classes; 0 makes Df

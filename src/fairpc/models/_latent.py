@@ -130,7 +130,7 @@ class LatentDecision(  # type: ignore[misc]
             columns whose text or whole number differs in every row.
         sensitive: columns of X that are the sensitive attribute; or give ``sensitive_features``.
         positive: the class that is meant by "positive"; the last one by default.
-        given: columns of X that may rightly matter, numbers in bins: Df is then independent of S
+        given: legitimate factors, columns of X, numbers in bins: Df is then independent of S
             within each crossing of their values, and may differ between them. They stay features.
         mechanism: with ``given``, "shared": labels are altered alike in all strata of a group; or
             "within": each stratum has its own P(D | Df, S).
