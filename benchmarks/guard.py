@@ -48,11 +48,11 @@ def tables() -> None:
     altered = [(n, m) for m in ("strong", "paper") for n in ("credit", "law", "dutch", "adult")]
     german, compas = load_german(), load_compas()
     whole = {"german": german, "compas": compas}
-    for name, mechanism in [*((n, "") for n in names), *altered]:
+    for name, bias in [*((n, "") for n in names), *altered]:
         if name in whole:
             table = whole[name].X, whole[name].y, whole[name].sensitive
         else:
-            rows: Rows = inject(name, mechanism) if mechanism else read(name)
+            rows: Rows = inject(name, bias) if bias else read(name)
             table = rows.x, rows.d, np.where(rows.s == FAVOURED, "favoured", "other")
         for structure in ("strudel", "auto", "forest", "LatNB"):
             model: Any = LatNB(guard=False)
@@ -64,7 +64,7 @@ def tables() -> None:
                 said = "rejected" if of.bounds.empty else f"{rate:+.3f} {mechanism:+.3f}"
                 n_said = len(list(of.sentences()))
                 print(
-                    f"{name:8}{mechanism:8}{structure:9}(a) {a:+6.2f}  (b) {said:14}  (c) "
+                    f"{name:8}{bias:8}{structure:9}(a) {a:+6.2f}  (b) {said:14}  (c) "
                     f"{label:.3f}  warnings {n_said}  seconds {fit:.1f} + {guard:.1f}",
                     flush=True,
                 )
