@@ -45,10 +45,12 @@ def test_fit_says_what_it_did(folder: Path, capsys: pytest.CaptureFixture[str]) 
     point, (least, most) = model.bias_mechanism_, model.fair_rate_set_
     lines = ended.out.splitlines()
     for s, group in enumerate("FM"):
-        low, high = 1 - model.mechanism_range_[s, 0, ::-1]
+        low, high = 100 * (1 - model.mechanism_range_[s, 0, ::-1])
+        other_low, other_high = 100 * model.mechanism_range_[s, 1]
         assert (
-            f"  {group}: of those who deserved no, {100 * low:.0f} to {100 * high:.0f} of 100 were "
-            f"recorded yes (point: {100 * point[s, 0, 1]:.0f}, by convention)"
+            f"  {group}: of those who deserved no, {low:.0f} to {high:.0f} of 100 were recorded "
+            f"yes; of the others, {other_low:.0f} to {other_high:.0f} of 100 were recorded no "
+            f"(points: {100 * point[s, 0, 1]:.0f} and {100 * point[s, 1, 0]:.0f}, by convention)"
         ) in lines
     assert (
         f"  Fair rate of no: {100 * least:.0f} to {100 * most:.0f} of 100 (point: "
