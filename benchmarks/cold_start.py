@@ -59,16 +59,16 @@ ROLES = ("--label", "loan_status", "--positive", "good", "--sensitive", "sex")
 
 def ran(checkout: Path, cache: Path, *words: str) -> dict[str, Any]:
     """Seconds of each kernel that this run compiled, of the processor, and on the wall."""
-    told = cache / "told.json"
+    record = cache / "record.json"
     began = time.perf_counter()
     subprocess.run(
-        [sys.executable, "-c", RUN, str(told), *words],
+        [sys.executable, "-c", RUN, str(record), *words],
         env=os.environ | {"PYTHONPATH": str(checkout / "src"), "NUMBA_CACHE_DIR": str(cache)},
         cwd=cache,
         stdout=subprocess.DEVNULL,
         check=True,
     )
-    found: dict[str, Any] = json.loads(told.read_text())
+    found: dict[str, Any] = json.loads(record.read_text())
     return found | {"wall": time.perf_counter() - began}
 
 

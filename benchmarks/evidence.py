@@ -25,7 +25,7 @@ Mechanism = tuple[tuple[float, float], tuple[float, float]]
 N_TABLES = 200
 N_POWER = 100
 N_STEPS = 10_000
-BENT: Mechanism = ((0.0, 0.7), (0.3, 1.0))
+ALTERED: Mechanism = ((0.0, 0.7), (0.3, 1.0))
 """P(D=1 | Df=0), P(D=1 | Df=1): labels are lowered in group 0 and raised in group 1."""
 EXACT: Mechanism = ((0.0, 1.0), (0.0, 1.0))
 """Labels are the fair decisions."""
@@ -101,7 +101,7 @@ def shown(
     n: int,
     pi: tuple[float, float] = (0.5, 0.5),
     clear: float = 0.4,
-    mechanism: Mechanism = BENT,
+    mechanism: Mechanism = ALTERED,
 ) -> tuple[Floats, Ints, Ints]:
     """Df is shown by X in a share of the rows, next to three features of noise."""
     s = rng.integers(0, 2, n)
@@ -131,7 +131,7 @@ def rejected(n: int, pi: tuple[float, float], clear: float) -> float:
 
 def level() -> None:
     print(f"labels | rows | covered | rejected, of {N_TABLES} tables on which both ends bind")
-    for name, mechanism in (("bent", BENT), ("exact", EXACT)):
+    for name, mechanism in (("altered", ALTERED), ("exact", EXACT)):
         for n in (1_000, 10_000):
             drawn = (
                 shown(np.random.default_rng(k), n, mechanism=mechanism) for k in range(N_TABLES)

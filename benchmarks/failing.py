@@ -1,6 +1,6 @@
-"""Tables whose labels are bent against our assumptions: how each of them may fail, and how far.
+"""Tables whose labels are altered against our assumptions: how each of them may fail, and how far.
 
-What is not to fail is drawn as in ``bent_labels.inject``, from the same random numbers, so a row
+What is not to fail is drawn as in ``injected_bias.inject``, from the same random numbers, so a row
 of a size 0 is the row that ``inject`` gives.
 """
 
@@ -14,7 +14,7 @@ import polars as pl
 from scipy.special import expit, logit
 from scipy.stats import rankdata
 
-from bent_labels import FAVOURED, OTHER, Rows, bend, chances, equalise, generator, inject, read
+from injected_bias import FAVOURED, OTHER, Rows, alter, chances, equalise, generator, inject, read
 from label_bias import logistic
 
 Floats = npt.NDArray[np.float64]
@@ -54,8 +54,8 @@ def inject_failing(
         rows = part_rates(rows, size, own)
     rows = rows.take(rng.permutation(len(rows))[:n_rows])
     if failure == "features":
-        return replace(rows, d=bend_by_age(rows, mechanism, size, rng))
-    rows = replace(rows, d=bend(rows, mechanism, rng))
+        return replace(rows, d=alter_by_age(rows, mechanism, size, rng))
+    rows = replace(rows, d=alter(rows, mechanism, rng))
     if failure == "unseen":
         return replace(rows, seen=granted(rows, size, own))
     return rows if failure == "gap" else mistake_groups(rows, size, own)
@@ -83,12 +83,12 @@ def age_place(rows: Rows) -> Floats:
     return np.asarray(2 * (ranks - 1) / (len(rows) - 1) - 1, np.float64)
 
 
-def bend_by_age(
+def alter_by_age(
     rows: Rows, mechanism: str, factor: float, rng: np.random.Generator
 ) -> npt.NDArray[np.int64]:
     """Labels whose odds are those of the mechanism × factor to the power of the age's place."""
-    bent = expit(logit(chances(rows, mechanism)) + np.log(factor) * age_place(rows))
-    return np.asarray(rng.random(len(rows)) < bent, np.int64)
+    altered = expit(logit(chances(rows, mechanism)) + np.log(factor) * age_place(rows))
+    return np.asarray(rng.random(len(rows)) < altered, np.int64)
 
 
 def granted(rows: Rows, share: float, rng: np.random.Generator) -> npt.NDArray[np.bool_]:

@@ -179,7 +179,7 @@ def _show_circuit(found: Facts) -> None:
         f"{size['nodes']} nodes, {size['edges']} edges, {size['parameters']} parameters; "
         f"{', '.join(held)}.\n"
     )
-    say("Exact queries: whatever is not known is summed out.\n")
+    say("Exact queries: whatever is not known is marginalised.\n")
     grid(
         ("known", "P(known)", "P(Df = 1 | known)"),
         [

@@ -1,11 +1,11 @@
-"""How the limits of the guard were found: its numbers on real tables, and on draws from models.
+"""How the limits of the fit check were found: its numbers on real tables, and on draws from models.
 
-    python benchmarks/guard.py tables       real tables as they are, and with labels bent on purpose
+    python benchmarks/guard.py tables       real tables as they are, and with injected bias
     python benchmarks/guard.py draws 100    draws from models, where every warning is a false alarm
 
 A column per check: (a) standard errors by which the model falls short of half of what a plain
 classifier knows, (b) how far P(Df) and the mechanism lie outside of what is possible, (c) the
-difference of P(D | S). Tables that are not bundled: see ``bent_labels.py``.
+difference of P(D | S). Tables that are not bundled: see ``injected_bias.py``.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from bent_labels import FAVOURED, Rows, inject, read
 from fairpc.datasets import load_compas, load_german, make_synthetic
 from fairpc.models import FairPC, LatNB, rows_in_order
 from fairpc.models._components import DistinctRows
 from fairpc.models._guard import Findings, findings
+from injected_bias import FAVOURED, Rows, inject, read
 
 
 def found(model: Any, X: Any, y: Any, s: Any) -> tuple[Findings | None, float, float]:
-    """What the guard finds after a fit, and the seconds of CPU of the fit and of the guard."""
+    """What the fit check finds, and the seconds of CPU of the fit and of the check."""
     began = process_time()
     model.fit(X, y, sensitive_features=s)
     fitted = process_time()
@@ -43,16 +43,16 @@ def numbers(of: Findings) -> tuple[float, float, float, float]:
 
 
 def tables() -> None:
-    """Real tables; bent ones are called by their mechanism."""
+    """Real tables; altered ones are called by their mechanism."""
     names = ["german", "compas", "adult", "credit"]
-    bent = [(n, m) for m in ("strong", "paper") for n in ("credit", "law", "dutch", "adult")]
+    altered = [(n, m) for m in ("strong", "paper") for n in ("credit", "law", "dutch", "adult")]
     german, compas = load_german(), load_compas()
     whole = {"german": german, "compas": compas}
-    for name, bend in [*((n, "") for n in names), *bent]:
+    for name, bias in [*((n, "") for n in names), *altered]:
         if name in whole:
             table = whole[name].X, whole[name].y, whole[name].sensitive
         else:
-            rows: Rows = inject(name, bend) if bend else read(name)
+            rows: Rows = inject(name, bias) if bias else read(name)
             table = rows.x, rows.d, np.where(rows.s == FAVOURED, "favoured", "other")
         for structure in ("strudel", "auto", "forest", "LatNB"):
             model: Any = LatNB(guard=False)
@@ -64,8 +64,8 @@ def tables() -> None:
                 said = "rejected" if of.bounds.empty else f"{rate:+.3f} {mechanism:+.3f}"
                 n_said = len(list(of.sentences()))
                 print(
-                    f"{name:8}{bend:8}{structure:9}(a) {a:+6.2f}  (b) {said:14}  (c) {label:.3f}  "
-                    f"warnings {n_said}  seconds {fit:.1f} + {guard:.1f}",
+                    f"{name:8}{bias:8}{structure:9}(a) {a:+6.2f}  (b) {said:14}  (c) "
+                    f"{label:.3f}  warnings {n_said}  seconds {fit:.1f} + {guard:.1f}",
                     flush=True,
                 )
 

@@ -7,10 +7,10 @@ Its output is kept in benchmarks/results, from which docs/printed.py takes the t
 
 Tables with a truth are read from the folder FAIRPC_DUAL_DATA, or from ../shared/data/dual beside
 the repository (features, ``group``, ``recorded``, ``truth``); those whose labels are altered by a
-known mechanism, from where ``bent_labels.py`` finds them. Each draw takes at most so many training
-rows and as many test rows. Printed are the table of README.md (means over tables), the same for
-each table, and which ranges of P(recorded | truth, group) at 95 % hold the share that is true of
-the training rows.
+known mechanism, from where ``injected_bias.py`` finds them. Each draw takes at most so many
+training rows and as many test rows. Printed are the table of README.md (means over tables), the
+same for each table, and which ranges of P(recorded | truth, group) at 95 % hold the share that is
+true of the training rows.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ import numpy as np
 import polars as pl
 from sklearn.metrics import accuracy_score, roc_auc_score
 
-from bent_labels import TABLES, Rows, inject
 from checkout import data_folder
 from fairpc import FairPC, LatentDecision
 from fairpc.comparison._runner import run_method
+from injected_bias import TABLES, Rows, inject
 from label_bias import METHODS as OWN
 from rivals import RIVALS
 

@@ -1,7 +1,7 @@
-"""Methods that look for the decision behind bent labels: plain classifiers, fairlearn, and ours.
+"""Methods that look for the decision behind altered labels: plain classifiers, fairlearn, and ours.
 
-A method takes training rows of ``bent_labels.py`` and a seed, and gives a rule for rows of which it
-sees X and S. ``rivals.py`` has methods of others that correct labels, ``proof.py`` compares all.
+A method takes training rows of ``injected_bias.py`` and a seed, and gives a rule for rows of which
+it sees X and S. ``rivals.py`` has methods of others that correct labels, ``proof.py`` compares all.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from bent_labels import Rows
 from fairpc import FairPC, LatentDecision, LatNB
 from fairpc.baselines import Reduction, Reweight
 from fairpc.comparison._runner import Decided, FittedMethod, Method, Run, run_method
 from fairpc.models import TableClassifier
+from injected_bias import Rows
 from reproduction.methods import estimator_method
 
 Floats = npt.NDArray[np.float64]

@@ -10,7 +10,7 @@ import polars as pl
 
 Record = dict[str, Any]
 
-BENT = ("strong", "paper", "mild")
+ALTERED = ("strong", "paper", "mild")
 FOLD = ["table", "mechanism", "seed", "fold"]
 NARROW = 0.1
 """A confidence set of P(Df) under this width says where the mechanism is."""
@@ -64,14 +64,14 @@ def summary(records: list[Record], methods: Sequence[str], markdown: bool) -> It
 def _of_folds(frame: pl.DataFrame, methods: Sequence[str], markdown: bool) -> Iterator[str]:
     present = [m for m in methods if m in set(frame["method"])]
     yield by_cell(frame, present, markdown)
-    bent = frame.filter(pl.col("mechanism").is_in(BENT))
-    if len(bent):
-        yield by_table(bent, present, markdown)
-        yield overall(bent, present, markdown)
-        yield from narrow(bent, present, markdown)
+    altered = frame.filter(pl.col("mechanism").is_in(ALTERED))
+    if len(altered):
+        yield by_table(altered, present, markdown)
+        yield overall(altered, present, markdown)
+        yield from narrow(altered, present, markdown)
     none = frame.filter(pl.col("mechanism") == "none")
     if len(none):
-        yield unbent(none, present, markdown)
+        yield unaltered(none, present, markdown)
 
 
 NUMBERS = ("accuracy", "auc", "brier", "gap", "mechanism_error", "agreement", "cpu", "wall")
@@ -107,26 +107,26 @@ def by_cell(frame: pl.DataFrame, methods: Sequence[str], markdown: bool) -> str:
     return lay_out(title, ["table", *methods], lines, markdown)
 
 
-def by_table(bent: pl.DataFrame, methods: Sequence[str], markdown: bool) -> str:
+def by_table(altered: pl.DataFrame, methods: Sequence[str], markdown: bool) -> str:
     lines = []
-    for (table,) in _ordered(bent, "table"):
-        here = bent.filter(pl.col("table") == table)
+    for (table,) in _ordered(altered, "table"):
+        here = altered.filter(pl.col("table") == table)
         lines.append([table, *(_triple(here.filter(pl.col("method") == m)) for m in methods)])
-    title = f"The same, means over {', '.join(BENT)}"
+    title = f"The same, means over {', '.join(ALTERED)}"
     return lay_out(title, ["table", *methods], lines, markdown)
 
 
-def overall(bent: pl.DataFrame, methods: Sequence[str], markdown: bool) -> str:
+def overall(altered: pl.DataFrame, methods: Sequence[str], markdown: bool) -> str:
     lines = []
     for method in methods:
-        rows = bent.filter(pl.col("method") == method)
+        rows = altered.filter(pl.col("method") == method)
         tables = rows.group_by("table").agg(pl.col(NUMBERS).mean())
         line = [method]
         line += [short(mean(tables[n])) for n in ("accuracy", "auc", "brier", "mechanism_error")]
-        line.append(_difference(rows, bent, "accuracy", "hgb+to"))
-        line.append(_difference(rows, bent, "auc", "hgb"))
-        line.append(_share_of_the_way(rows, bent))
-        line.append(short(_worst(_paired(rows, bent, "accuracy", "hgb+to")), sign="+"))
+        line.append(_difference(rows, altered, "accuracy", "hgb+to"))
+        line.append(_difference(rows, altered, "auc", "hgb"))
+        line.append(_share_of_the_way(rows, altered))
+        line.append(short(_worst(_paired(rows, altered, "accuracy", "hgb+to")), sign="+"))
         line += [short(mean(rows["gap"].abs())), short(mean(tables["cpu"]), 1)]
         lines.append([*line, _warned(rows), str(len(rows))])
     head = ["method", "accuracy", "AUC", "Brier", "mechanism error", "accuracy − hgb+to"]
@@ -140,7 +140,7 @@ def overall(bent: pl.DataFrame, methods: Sequence[str], markdown: bool) -> str:
         "folds",
     ]
     title = (
-        f"Means over tables ({', '.join(BENT)}); differences ± standard error, paired by fold, "
+        f"Means over tables ({', '.join(ALTERED)}); differences ± standard error, paired by fold, "
         "over the folds that both have"
     )
     return lay_out(title, head, lines, markdown)
@@ -181,10 +181,10 @@ def _worst(pairs: pl.DataFrame) -> float | None:
     return min(gains["gain"], default=None)
 
 
-def narrow(bent: pl.DataFrame, methods: Sequence[str], markdown: bool) -> Iterator[str]:
+def narrow(altered: pl.DataFrame, methods: Sequence[str], markdown: bool) -> Iterator[str]:
     """Of methods with a confidence set of P(Df): whether it holds the truth, and is narrow."""
     width = pl.col("upper") - pl.col("lower")
-    known = bent.drop_nulls(SET)
+    known = altered.drop_nulls(SET)
     lines = []
     for method in methods:
         rows = known.filter(pl.col("method") == method)
@@ -205,7 +205,7 @@ def _warned(rows: pl.DataFrame) -> str:
     return f"{(known > 0).sum()} of {len(known)}" if len(known) else "–"
 
 
-def unbent(none: pl.DataFrame, methods: Sequence[str], markdown: bool) -> str:
+def unaltered(none: pl.DataFrame, methods: Sequence[str], markdown: bool) -> str:
     lines = []
     for method in methods:
         rows = none.filter(pl.col("method") == method)
@@ -213,7 +213,7 @@ def unbent(none: pl.DataFrame, methods: Sequence[str], markdown: bool) -> str:
         least = short(min(rows["agreement"].drop_nulls(), default=None))
         lines.append([method, _difference(rows, none, "accuracy", "hgb"), worst, least])
     head = ["method", "accuracy − hgb", "worst table", "least P(D = Df given s)"]
-    return lay_out("Labels that nobody bent (none)", head, lines, markdown)
+    return lay_out("Labels that nobody altered (none)", head, lines, markdown)
 
 
 def hidden(records: list[Record], markdown: bool) -> str:

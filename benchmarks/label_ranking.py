@@ -1,13 +1,13 @@
-"""How well P(D | x, s) ranks the observed labels of raw tables, five folds, against boosting.
+"""How well P(D | x, s) ranks the recorded labels of raw tables, five folds, against boosting.
 
     python benchmarks/label_ranking.py                       every table and method
     python benchmarks/label_ranking.py adult german --methods fairpc hgb --folds 0 1
     python benchmarks/label_ranking.py --markdown            the means as a table in Markdown
 
-Tables are those of ``bent_labels.py`` with their own labels, which nobody bent. A method sees X, S
-and D of four folds; AUC is that of the labels of the fifth, of all rows and within the groups (mean
-weighted by rows). "hgb" is scikit-learn's gradient boosting with its defaults and S as a feature.
-Differences to it are paired by fold. Seconds are of processor time, a fit.
+Tables are those of ``injected_bias.py`` with their own labels, which nobody altered. A method sees
+X, S and D of four folds; AUC is that of the labels of the fifth, of all rows and within the groups
+(mean weighted by rows). "hgb" is scikit-learn's gradient boosting with its defaults and S as a
+feature. Differences to it are paired by fold. Seconds are of processor time, a fit.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 
-from bent_labels import FAVOURED, N_FOLDS, OTHER, READ, Rows, find_folder, folds, generator, read
 from fairpc.comparison._runner import Run
+from injected_bias import FAVOURED, N_FOLDS, OTHER, READ, Rows, find_folder, folds, generator, read
 from label_bias import METHODS as EVERY
 from label_bias import runs
 

@@ -22,7 +22,7 @@ from scipy.special import expit
 from fairpc import LatentDecision
 from fairpc.models import TableClassifier
 
-BENT: Final = np.array([[0.02, 0.6], [0.1, 0.95]])
+ALTERED: Final = np.array([[0.02, 0.6], [0.1, 0.95]])
 HOURS: Final = np.array([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]])
 """P(A = a | S = s)."""
 LEVEL_OF: Final = np.array([-2.0, 0.0, 2.0])
@@ -42,7 +42,7 @@ def draw(n: int, rng: np.random.Generator) -> tuple[pl.DataFrame, Any, Any, Any]
     a = (rng.random(n)[:, None] > HOURS[s].cumsum(axis=1)).sum(axis=1)
     x = rng.integers(-2, 3, (n, len(SLOPES)))
     q = expit(LEVEL_OF[a] + x @ SLOPES)
-    d = rng.random(n) < BENT[s, 0] + (BENT[s, 1] - BENT[s, 0]) * q
+    d = rng.random(n) < ALTERED[s, 0] + (ALTERED[s, 1] - ALTERED[s, 0]) * q
     columns = {"sex": np.array(["f", "m"])[s], "hours": np.array(["h0", "h1", "h2"])[a]}
     columns |= {f"x{j}": column for j, column in enumerate(x.T)}
     return pl.DataFrame(columns), d.astype(int), q, a
@@ -70,7 +70,7 @@ def one_draw(given: dict[str, Any], n: int, seed: int) -> dict[str, float]:
         "bounds": float(inside.mean()),
         "width": float(np.diff(bounds).mean()),
         "estimated": float(np.diff(estimated).mean()),
-        "mechanism": float(np.abs(model.stratum_mechanism_[..., 1] - BENT[:, None]).max()),
+        "mechanism": float(np.abs(model.stratum_mechanism_[..., 1] - ALTERED[:, None]).max()),
         "rates": float(np.abs(found - rates).max()),
         "score": float(np.abs(model.predict_proba(fresh)[:, 1] - q).mean()),
         "rejected": float(any("contradict" in text for text in model.warnings_)),

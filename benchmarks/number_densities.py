@@ -172,8 +172,8 @@ def bins() -> None:
                 found.append((log_loss(positive, p[:, 1]), roc_auc_score(positive, p[:, 1])))
             n_bins = sum(c.arity for c in model.coding_.features.columns if c.binned)
             loss, area = np.mean(found, axis=0)
-            told = f"{n_bins:4} bins, log-loss {loss:.4f}, AUC {area:.4f}"
-            print(f"{name:24}light bins {words:10}{told}")
+            line = f"{n_bins:4} bins, log-loss {loss:.4f}, AUC {area:.4f}"
+            print(f"{name:24}light bins {words:10}{line}")
             if name == "german":
                 print(f"    credit_amount: {rates_by_bin(frame, y, s)}")
     binning._LIGHT = usual  # type: ignore[misc]

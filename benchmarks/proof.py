@@ -1,4 +1,4 @@
-"""Who finds the decision behind bent labels? Real tables, known bias, judged against hidden Df.
+"""Who finds the decision behind altered labels? Real tables, known bias, judged against hidden Df.
 
     python benchmarks/proof.py run --out FILE                   every method, our assumptions hold
     python benchmarks/proof.py run --out FILE --tables law credit --mechanisms strong --folds 0
@@ -8,9 +8,9 @@
     python benchmarks/proof.py pictures --out FILE --folder docs/pictures
     python benchmarks/proof.py summary --out FILE --markdown    tables by fold
 
-A table's own label is taken as Df, made independent of S, and bent into D (``bent_labels.py``), or
-bent against our assumptions (``failing.py``). A method sees X, S and D of four folds and is judged
-on the fifth. Each result is a line of a file, so a run that was stopped goes on where it was.
+A table's own label is taken as Df, made independent of S, and altered into D (``injected_bias``),
+or altered against our assumptions (``failing``). A method sees X, S and D of four folds and is
+judged on the fifth. Each result is a line of a file, so a stopped run goes on where it was.
 --train caps the training rows, --hide .3 also hides cells of test rows, --seeds-apart also counts
 decisions that turn by chance, --sets also tests the assumptions. Seconds are of the fit.
 """
@@ -36,7 +36,19 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from bent_labels import (
+from failing import FAILURES, HELD, inject_failing
+from failing import TABLES as FAILING_TABLES
+from fairpc.comparison._runner import Decided, Method, run_jobs, run_method
+from fairpc.evidence import (
+    AssumptionTest,
+    GroupBounds,
+    GroupRange,
+    Interval,
+    clopper_pearson,
+    identified_set,
+    test_assumptions,
+)
+from injected_bias import (
     FAVOURED,
     MECHANISMS,
     N_FOLDS,
@@ -49,18 +61,6 @@ from bent_labels import (
     generator,
     hide,
     inject,
-)
-from failing import FAILURES, HELD, inject_failing
-from failing import TABLES as FAILING_TABLES
-from fairpc.comparison._runner import Decided, Method, run_jobs, run_method
-from fairpc.evidence import (
-    AssumptionTest,
-    GroupBounds,
-    GroupRange,
-    Interval,
-    clopper_pearson,
-    identified_set,
-    test_assumptions,
 )
 from label_bias import METHODS as FIRST
 from label_bias import Floats, with_group
@@ -378,8 +378,8 @@ def asked(given: argparse.Namespace) -> list[Record]:
 
 
 def print_summary(given: argparse.Namespace) -> None:
-    told = (r for r in asked(given) if r["kind"] != VERSIONS)
-    held = [r for r in told if r.get("failure", HELD) == HELD]
+    known = (r for r in asked(given) if r["kind"] != VERSIONS)
+    held = [r for r in known if r.get("failure", HELD) == HELD]
     for text in summary(held, given.methods, given.markdown):
         print(text)
 
@@ -407,7 +407,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--mechanisms", nargs="+", choices=MECHANISMS, default=list(MECHANISMS))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--failures", nargs="+", choices=(HELD, *FAILURES), default=[HELD])
-    parser.add_argument("--seeds", type=int, default=1, help="ways of bending: 0, 1, …")
+    parser.add_argument("--seeds", type=int, default=1, help="ways of altering: 0, 1, …")
     parser.add_argument("--folds", nargs="+", type=int, default=list(range(N_FOLDS)))
     parser.add_argument("--rows", type=int, default=16_000, help="of a table, at most")
     parser.add_argument("--train", type=int, help="training rows of a fold, at most")

@@ -88,7 +88,7 @@ def gaps(results: Results) -> Any:
 
 def _panels(results: Results, titles: dict[str, str]) -> Any:
     """A panel per number: a line per method, a dot per table and mechanism, a bar for the mean."""
-    rows = results.bent.with_columns(pl.col("gap").abs()).drop_nulls(list(titles))
+    rows = results.altered.with_columns(pl.col("gap").abs()).drop_nulls(list(titles))
     families = [f for f in results.present([*OTHERS, *OURS]) if f in set(rows["family"])]
     accuracy = dict(rows.group_by("family").agg(pl.col("accuracy").mean()).iter_rows())
     families.sort(key=lambda family: accuracy[family])

@@ -24,8 +24,8 @@ VERSIONS = "versions"
 """Kind of the record that says with which libraries the others were made."""
 DEFAULT, LOGISTIC = "default", "logistic"
 """By which classifiers the assumptions were tested."""
-BENT = ("strong", "paper", "mild")
-UNBENT = "none"
+ALTERED = ("strong", "paper", "mild")
+UNALTERED = "none"
 NUMBERS = (
     *("accuracy", "auc", "brier", "gap", "mechanism_error", "cpu", "size"),
     *("lower", "upper", "truth", "estimated_lower", "estimated_upper"),
@@ -66,9 +66,9 @@ class Results:
     """Records with the family of each method.
 
     Of a family with two learners the one with the higher mean accuracy for Df where labels are
-    bent stands for it throughout: a choice by test rows, in favour of methods of others. Cells that
-    one of the methods lacks are left out, and so are seeds that lack cells, so that all means are
-    over the same cells and every cell has the same seeds.
+    altered stands for it throughout: a choice by test rows, in favour of methods of others. Cells
+    that one of the methods lacks are left out, and so are seeds that lack cells, so that all means
+    are over the same cells and every cell has the same seeds.
     """
 
     frame: pl.DataFrame
@@ -80,10 +80,10 @@ class Results:
         good = [r for r in records if "error" not in r]
         frame = _frame([r for r in good if r["kind"] == "fold"])
         learners = {}
-        bent = frame.filter(pl.col("failure") == HELD, pl.col("mechanism").is_in(BENT))
+        altered = frame.filter(pl.col("failure") == HELD, pl.col("mechanism").is_in(ALTERED))
         for family, methods in FAMILIES.items():
-            known = [m for m in methods if m in set(bent["method"])]
-            both = _complete(bent.filter(pl.col("method").is_in(known)), "method")
+            known = [m for m in methods if m in set(altered["method"])]
+            both = _complete(altered.filter(pl.col("method").is_in(known)), "method")
             means = (
                 both.group_by("method").agg(pl.col("accuracy").mean()).sort("accuracy", "method")
             )
@@ -102,8 +102,8 @@ class Results:
         return self.frame.filter(pl.col("failure") == HELD)
 
     @property
-    def bent(self) -> pl.DataFrame:
-        return self.held.filter(pl.col("mechanism").is_in(BENT))
+    def altered(self) -> pl.DataFrame:
+        return self.held.filter(pl.col("mechanism").is_in(ALTERED))
 
     def present(self, families: Iterable[str]) -> list[str]:
         return [family for family in families if family in self.learners]
@@ -139,7 +139,7 @@ def over_cells(
     results: Results, number: str, families: Sequence[str], *cell: str
 ) -> tuple[list[str], pl.DataFrame]:
     """Families that have the number, and its mean per cell, for cells that all of them have."""
-    rows = results.bent.drop_nulls(number)
+    rows = results.altered.drop_nulls(number)
     named = [family for family in families if family in set(rows["family"])]
     wide = (
         rows.filter(pl.col("family").is_in(named))
@@ -153,7 +153,7 @@ def over_cells(
 def ranking(
     results: Results, number: str, *cell: str, largest_first: bool = True
 ) -> tuple[list[str], Ranking]:
-    """Families by rank in one number, over the cells of bent labels."""
+    """Families by rank in one number, over the cells of altered labels."""
     named, wide = over_cells(results, number, [*OTHERS, *OURS], *(cell or ("table", "mechanism")))
     return named, rank(wide.select(named).to_numpy(), largest_first=largest_first)
 
@@ -170,7 +170,7 @@ def blocks(records: Iterable[Record]) -> dict[str, str]:
         "ranks": rank_lines(results),
         "seeds": by_seed(results),
         "every-cell": every_cell(results),
-        "unbent": by_mechanism(results),
+        "unaltered": by_mechanism(results),
         "gaps": gaps(results),
         "mechanism": mechanism(results),
         "failures": failures(results),
@@ -238,8 +238,8 @@ def learners(results: Results) -> str:
 
 
 def overall(results: Results) -> str:
-    """Means over tables where labels are bent, best rank first; a number of others that no method
-    of ours reaches is bold."""
+    """Means over tables where labels are altered, best rank first; a number of others that no
+    method of ours reaches is bold."""
     named, found = ranking(results, "accuracy")
     ranks = dict(zip(named, found.ranks.tolist(), strict=True))
     order = [*sorted(named, key=lambda family: ranks[family]), *results.present(UNFAIR)]
@@ -277,7 +277,7 @@ def _with_error(differences: Floats) -> str:
 
 def _means(results: Results, family: str, columns: Sequence[str]) -> list[float | None]:
     """Mean over tables and mechanisms of the mean over seeds."""
-    rows = results.bent.filter(pl.col("family") == family).with_columns(pl.col("gap").abs())
+    rows = results.altered.filter(pl.col("family") == family).with_columns(pl.col("gap").abs())
     each = rows.group_by("table", "mechanism").agg(pl.col(columns).mean())
     return [mean(each[name]) for name in columns]
 
@@ -313,15 +313,15 @@ def rank_lines(results: Results) -> str:
             p = "under .0001" if found.p_value < 1e-4 else short(found.p_value, 4)
             lines.append([*line, p, short(found.difference, 2), best[1], str(near)])
     head = ["number", "blocks", "methods", "n", "Friedman's χ²", "p", "critical difference"]
-    return _table([*head, "best rank", "others not told apart from it"], lines)
+    return _table([*head, "best rank", "others not distinguishable from it"], lines)
 
 
 def by_seed(results: Results) -> str:
-    """Mean accuracy where labels are bent, by seed: ours were shaped on folds of the first."""
-    seeds = sorted(set(results.bent["seed"]))
+    """Mean accuracy where labels are altered, by seed: ours were shaped on folds of the first."""
+    seeds = sorted(set(results.altered["seed"]))
     lines = []
     for family in results.present(FAMILIES):
-        rows = results.bent.filter(pl.col("family") == family)
+        rows = results.altered.filter(pl.col("family") == family)
         means = (mean(rows.filter(pl.col("seed") == seed)["accuracy"]) for seed in seeds)
         lines.append([family, *map(short, means)])
     return _table(["method", *(f"seed {seed}" for seed in seeds)], lines)
@@ -338,13 +338,13 @@ def every_cell(results: Results) -> str:
 def _against_best(rows: pl.DataFrame, cell: Sequence[str]) -> str:
     """Ours beside the best other; bold where it is ahead of both of ours at three decimals.
 
-    By how much it is ahead of the better of ours is a mean over seeds, which draw rows, bends and
-    folds anew. Cells of a table have one standard error, because few seeds tell little each.
+    By how much it is ahead of the better of ours is a mean over seeds, which draw rows, labels
+    and folds anew. Cells of a table have one standard error, because few seeds tell little each.
     """
-    told = [_Against.of(part, cell) for part in rows.partition_by(*cell, maintain_order=True)]
+    against = [_Against.of(part, cell) for part in rows.partition_by(*cell, maintain_order=True)]
     lines = []
-    for one in told:
-        error = _pooled_error([t.leads for t in told if t.table == one.table])
+    for one in against:
+        error = _pooled_error([t.leads for t in against if t.table == one.table])
         lead = short(float(one.leads.mean()), sign="+")
         best = f"**{one.best}**" if one.ahead else one.best
         lines.append([*one.shown, best, lead if error is None else f"{lead} ± {short(error)}"])
@@ -392,8 +392,8 @@ def _size(value: Any) -> str:
 
 
 def by_mechanism(results: Results) -> str:
-    """Accuracy less that of boosting of Df itself, by how labels are bent; the best is bold."""
-    return _lost(results.held, "mechanism", [UNBENT, *reversed(BENT)])
+    """Accuracy less that of boosting of Df itself, by how labels are altered; the best is bold."""
+    return _lost(results.held, "mechanism", [UNALTERED, *reversed(ALTERED)])
 
 
 def _lost(rows: pl.DataFrame, column: str, values: Sequence[Any]) -> str:
@@ -421,17 +421,17 @@ def _lost(rows: pl.DataFrame, column: str, values: Sequence[Any]) -> str:
 
 
 def gaps(results: Results) -> str:
-    """Difference of selection rates, by how labels are bent, and the share of cells above .1."""
+    """Difference of selection rates, by how labels are altered, and the share of cells above .1."""
     lines = []
     for family in results.present([*OTHERS, *OURS]):
         rows = results.held.filter(pl.col("family") == family)
         each = [
             short(mean(rows.filter(pl.col("mechanism") == m)["gap"].abs()))
-            for m in (UNBENT, *reversed(BENT))
+            for m in (UNALTERED, *reversed(ALTERED))
         ]
-        bent = rows.filter(pl.col("mechanism").is_in(BENT))["gap"].abs()
-        lines.append([family, *each, f"{(bent > 0.1).sum()} of {len(bent)}"])
-    return _table(["method", UNBENT, *reversed(BENT), "above .1, bent labels"], lines)
+        altered = rows.filter(pl.col("mechanism").is_in(ALTERED))["gap"].abs()
+        lines.append([family, *each, f"{(altered > 0.1).sum()} of {len(altered)}"])
+    return _table(["method", UNALTERED, *reversed(ALTERED), "above .1, altered labels"], lines)
 
 
 def mechanism(results: Results) -> str:
@@ -443,10 +443,10 @@ def mechanism(results: Results) -> str:
         if len(rows):
             each = [
                 short(mean(rows.filter(pl.col("mechanism") == m)["mechanism_error"]))
-                for m in (UNBENT, *reversed(BENT))
+                for m in (UNALTERED, *reversed(ALTERED))
             ]
             lines.append([family, *each])
-    return _table(["method", UNBENT, *reversed(BENT)], lines)
+    return _table(["method", UNALTERED, *reversed(ALTERED)], lines)
 
 
 def failures(results: Results) -> str:
@@ -514,7 +514,7 @@ def coverage(results: Results) -> str:
     """How often sets and bounds hold the truth where the assumptions hold."""
     sets = results.sets.filter(pl.col("failure") == HELD, pl.col("by") == LOGISTIC)
     lines = []
-    for mechanism in (UNBENT, *reversed(BENT)):
+    for mechanism in (UNALTERED, *reversed(ALTERED)):
         here = sets.filter(pl.col("mechanism") == mechanism)
         own = results.held.filter(pl.col("mechanism") == mechanism)
         latent = own.filter(pl.col("family") == "LatentDecision()")
@@ -544,7 +544,7 @@ def noticed(results: Results) -> str:
     for failure, size in _sizes(results):
         ways = [pl.col("failure") == failure, pl.col("size") == size]
         if failure == HELD:
-            ways.append(pl.col("mechanism").is_in(BENT))
+            ways.append(pl.col("mechanism").is_in(ALTERED))
         tested = [results.sets.filter(*ways, pl.col("by") == by) for by in (LOGISTIC, DEFAULT)]
         own, fair = (
             results.frame.filter(*ways, pl.col("family") == family)

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bent_labels import FAVOURED, MECHANISMS, OTHER, Rows
 from failing import FAILURES, inject_failing
 from failing import TABLES as FAILING_TABLES
 from fairpc import LatentDecision
 from fairpc.evidence import StratumBounds, WithinBounds, label_bounds, test_assumptions
+from injected_bias import FAVOURED, MECHANISMS, OTHER, Rows
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -23,10 +23,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
-from bent_labels import Rows, hide
 from fairpc.comparison._runner import Method
 from fairpc.datasets import load_adult, load_compas, load_german
 from fairpc.metrics import largest_gap
+from injected_bias import Rows, hide
 from label_bias import circuit, classifier, on_indicators, optimised, runs
 
 COMPAS = (

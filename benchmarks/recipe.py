@@ -1,10 +1,10 @@
-"""The recipe on the published folds: `python benchmarks/recipe.py [names] [--folds N]`.
+"""Automatic selection on the published folds: `python benchmarks/recipe.py [names] [--folds N]`.
 
 Prints, as rows of a Markdown table, means over folds of what is measured on test rows. Names are
 adult, german, compas, and 10 to 20 for the synthetic tables; all of docs/recipe.md by default.
 Under Adult and COMPAS stand the first three folds beside circuits of other libraries that are
 free of any fairness constraint; the figures of those are from separate runs. `--stages` prints
-what each stage of the recipe reaches instead; `--seed` shifts the seeds of the recipe, which are
+what each stage of it reaches instead; `--seed` shifts its seeds, which are
 the numbers of the folds; `--missing P` hides cells of X at random.
 """
 

@@ -1,4 +1,4 @@
-"""Methods of others that correct bent labels or decisions, on the learners that ours have.
+"""Methods of others that correct altered labels or decisions, on the learners that ours have.
 
 Confident learning (Northcutt, Jiang and Chuang, JAIR 2021; cleanlab), forward loss correction with
 noise rates per group (Natarajan et al., NeurIPS 2013; Patrini et al., CVPR 2017), label flipping in
@@ -21,8 +21,8 @@ from sklearn.ensemble import BaggingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from bent_labels import FAVOURED, OTHER, Codes, Rows
 from fairpc.comparison._runner import Decided, FittedMethod, Method
+from injected_bias import FAVOURED, OTHER, Codes, Rows
 from label_bias import (
     Boosts,
     Floats,

@@ -92,7 +92,7 @@ def predict() -> Figures:
 
 
 def equal_mass() -> Figures:
-    """A fold of raw Adult with four components, the guard of the fit included."""
+    """A fold of raw Adult with four components, the fit check included."""
     from raw_tables import fairpc, folds, raw
 
     method = fairpc(n_components=4, equal_mass=True)
@@ -113,7 +113,7 @@ def noisy(n_rows: int, n_columns: int) -> tuple[pl.DataFrame, np.ndarray, np.nda
 
 
 def columns() -> Figures:
-    """``FairPC()`` on wide tables, the guard included."""
+    """``FairPC()`` on wide tables, the fit check included."""
     found = {}
     for n_columns, n_rows in ((400, 1000), (3000, 60)):
         seconds = _seconds(*noisy(n_rows, n_columns))
@@ -122,7 +122,7 @@ def columns() -> Figures:
 
 
 def classes() -> Figures:
-    """``FairPC()`` on a label of 90 classes, which features do not tell, the guard included."""
+    """``FairPC()`` on a label of 90 classes, which features do not tell, the fit check included."""
     rng = np.random.default_rng(0)
     numbers = {f"x{j}": rng.normal(size=3000) for j in range(8)}
     words = {f"c{j}": rng.integers(0, 5, 3000).astype(str) for j in range(4)}
@@ -131,7 +131,7 @@ def classes() -> Figures:
 
 
 def groups() -> Figures:
-    """``FairPC()`` on 50 groups of very different sizes, 55 columns; the guard included."""
+    """``FairPC()`` on 50 groups of very different sizes, 55 columns; the fit check included."""
     rng = np.random.default_rng(0)
     n = 10_000
     numbers = {f"x{j}": np.round(rng.lognormal(size=n) * 1000, 2) for j in range(35)}
@@ -159,7 +159,7 @@ def assumptions() -> Figures:
 
 
 def audits() -> Figures:
-    """A forest of UCI's training part of raw Adult, its guard included; an audit of the test part.
+    """A forest of UCI's training part of raw Adult with its fit check; an audit of the test part.
 
     Without the comparison with other methods, as in the demo.
     """

@@ -29,16 +29,16 @@ N_AREAS = 20
 
 @dataclass(frozen=True)
 class Process:
-    """Labels bent alike in all strata; fair decisions depend on the stratum alone.
+    """Labels altered alike in all strata; fair decisions depend on the stratum alone.
 
     Attributes:
-        bent: P(D=1 | Df=0), P(D=1 | Df=1) of each group; the first group is the larger.
+        mechanism: P(D=1 | Df=0), P(D=1 | Df=1) of each group; the first group is the larger.
         pi: P(Df=1 | a) of each stratum.
         shares: of the strata, by group; the same in both where it has one row.
         clear: how far a feature moves with Df, in its standard deviations.
     """
 
-    bent: tuple[tuple[float, float], ...]
+    mechanism: tuple[tuple[float, float], ...]
     pi: tuple[float, ...]
     shares: tuple[tuple[float, ...], ...]
     clear: float = 2.0
@@ -50,14 +50,14 @@ class Process:
 
         In the last group P(Df=1 | a) departs by ± ``departure``, in turn.
         """
-        s = rng.choice(len(self.bent), n, p=_group_shares(len(self.bent)))
-        shares = np.broadcast_to(self.shares, (len(self.bent), len(self.pi)))
+        s = rng.choice(len(self.mechanism), n, p=_group_shares(len(self.mechanism)))
+        shares = np.broadcast_to(self.shares, (len(self.mechanism), len(self.pi)))
         a = (rng.random(n)[:, None] > np.cumsum(shares, axis=1)[s, :-1]).sum(axis=1)
         sign = np.where(np.arange(len(self.pi)) % 2 == 0, 1.0, -1.0)
-        moved = departure * sign[a] * (s == len(self.bent) - 1)
+        moved = departure * sign[a] * (s == len(self.mechanism) - 1)
         f = (rng.random(n) < np.array(self.pi)[a] + moved).astype(np.int64)
         x = rng.normal(size=(n, 2)) + self.clear * f[:, None] * [1.0, 0.75] + 0.3 * s[:, None]
-        return x, (rng.random(n) < np.array(self.bent)[s, f]).astype(np.int64), s, a
+        return x, (rng.random(n) < np.array(self.mechanism)[s, f]).astype(np.int64), s, a
 
 
 def _group_shares(n_groups: int) -> Floats:
@@ -70,8 +70,8 @@ def even(n: int) -> tuple[tuple[float, ...], ...]:
 
 
 PROCESSES = {
-    "two strata, strongly bent": Process(((0.1, 0.95), (0.02, 0.6)), (0.25, 0.7), even(2)),
-    "three, weakly bent, uneven": Process(
+    "two strata, strongly altered": Process(((0.1, 0.95), (0.02, 0.6)), (0.25, 0.7), even(2)),
+    "three, weakly altered, uneven": Process(
         ((0.03, 0.97), (0.05, 0.9)), (0.2, 0.5, 0.8), ((0.7, 0.25, 0.05), (0.4, 0.3, 0.3))
     ),
     "four, one-sided": Process(((0.0, 1.0), (0.0, 0.7)), (0.2, 0.4, 0.6, 0.8), even(4)),
@@ -108,12 +108,12 @@ def tested(process: Process, n: int, seed: int) -> StrataTest:
 
 def holds(test: StrataTest, process: Process) -> bool:
     """Whether the set has the true mechanism of every group."""
-    first = process.bent[test.groups[0].group]
+    first = process.mechanism[test.groups[0].group]
     return test.region.holds(*first) and all(
         g.b0 is not None
         and g.b1 is not None
-        and g.b0[0] <= process.bent[g.group][0] <= g.b0[1]
-        and g.b1[0] <= process.bent[g.group][1] <= g.b1[1]
+        and g.b0[0] <= process.mechanism[g.group][0] <= g.b0[1]
+        and g.b1[0] <= process.mechanism[g.group][1] <= g.b1[1]
         for g in test.groups[1:]
     )
 
@@ -137,7 +137,7 @@ def population_areas(process: Process, end: float) -> tuple[float, float]:
         process: of two groups.
         end: P(Df=1 | x) reaches from this to one less it.
     """
-    b = np.array(process.bent)
+    b = np.array(process.mechanism)
     rise = b[:, 1] - b[:, 0]
     m, top = b[:, 0] + rise * end, b[:, 1] - rise * end
     slope = rise[1] / rise[0]

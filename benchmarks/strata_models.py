@@ -1,13 +1,13 @@
 """Models within strata: what they find where Df depends on the stratum, and on bundled tables.
 
-    python benchmarks/strata_models.py [bent | tables] [--folds 5]
+    python benchmarks/strata_models.py [altered | tables] [--folds 5]
 
-"bent": a table's own label is taken as Df. In each stratum negative rows of the group with the
+"altered": a table's own label is taken as Df. In each stratum negative rows of the group with the
 lower rate are dropped at random until Df is independent of S there; then, of the group that has the
 lower rate in the whole table, half of the rows in strata above the median rate, so that groups
-differ by their mix of strata. D is bent from Df by a known mechanism (``bent_labels.py``). Methods
-see X, S and D of four folds and are judged on the fifth. "tables": Adult within marital status,
-hours and occupation, COMPAS within its columns.
+differ by their mix of strata. D is altered from Df by a known mechanism (``injected_bias.py``).
+Methods see X, S and D of four folds and are judged on the fifth. "tables": Adult within marital
+status, hours and occupation, COMPAS within its columns.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ import numpy as np
 import polars as pl
 from sklearn.metrics import roc_auc_score
 
-from bent_labels import FAVOURED, MECHANISMS, OTHER, Rows, bend, equalise, folds, generator, read
 from fairpc import FairPC, LatentDecision
 from fairpc.datasets import load_adult, load_compas
+from injected_bias import FAVOURED, MECHANISMS, OTHER, Rows, alter, equalise, folds, generator, read
 from label_bias import GROUP, Boosting, classifier, grouped, runs
 
 STRATUM = "stratum"
 N_ROWS = 16_000
-BENT = ("strong", "paper")
+ALTERED = ("strong", "paper")
 HOURS = (
     pl.col("WKHP")
     .cut([34.5, 40.5, 50.5], labels=["under 35", "to 40", "to 50", "more"])
@@ -54,7 +54,7 @@ SOURCES: dict[str, Callable[[Rows], Rows]] = {"dutch": _education, "income": _ho
 
 
 def stratified(table: str, mechanism: str, seed: int = 0) -> Rows:
-    """Rows in which Df is independent of S within strata, not in the table; and D is Df bent."""
+    """Rows in which Df is independent of S within strata, not in the table; and D is Df altered."""
     rng = generator(seed, table, mechanism, "strata")
     whole = SOURCES[table](read(table))
     parts, rates = [], []
@@ -72,7 +72,7 @@ def stratified(table: str, mechanism: str, seed: int = 0) -> Rows:
     x = pl.concat([part.x for part in kept])
     s, f = (np.concatenate([getattr(part, name) for part in kept]) for name in ("s", "f"))
     rows = Rows(x, s, f, f).take(rng.permutation(len(f))[:N_ROWS])
-    return replace(rows, d=bend(rows, mechanism, rng))
+    return replace(rows, d=alter(rows, mechanism, rng))
 
 
 def latent(**given: Any) -> LatentDecision:
@@ -88,12 +88,12 @@ METHODS = {
 }
 
 
-def bent(n_folds: int) -> None:
+def altered(n_folds: int) -> None:
     """Accuracy and AUC to Df, and the largest error of the mechanism, means over folds."""
     print("| table | P(Df) favoured, other | method | accuracy | AUC | mechanism error | seconds |")
     print("|---|---|---|---|---|---|---|")
     for table in SOURCES:
-        for mechanism in BENT:
+        for mechanism in ALTERED:
             rows = stratified(table, mechanism)
             rates = ", ".join(f"{rows.f[rows.s == s].mean():.2f}" for s in (FAVOURED, OTHER))
             truth = np.array([MECHANISMS[mechanism][s] for s in sorted((FAVOURED, OTHER))])
@@ -148,7 +148,7 @@ def tables(n_folds: int) -> None:
             print(f"  {sentence}")
 
 
-PARTS = {"bent": bent, "tables": tables}
+PARTS = {"altered": altered, "tables": tables}
 
 
 def main() -> None:

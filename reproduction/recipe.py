@@ -36,7 +36,7 @@ def exhibit(study: Study) -> Exhibit:
     records = Records(_record(t, runs[t.name, "FairPC"], runs[t.name, FAIRPC_AUTO]) for t in tables)
     return Exhibit(
         name="recipe",
-        title="Better than the paper: structure chosen by the recipe",
+        title="Better than the paper: structure by automatic selection",
         records=records,
         grids=[_grid(records)],
         notes=(

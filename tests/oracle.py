@@ -144,7 +144,7 @@ def agrees(g: GraphArrays, evidence: Array) -> Array:
 
 
 def marginals(circuit: CircuitArrays, codes: Array) -> Array:
-    """P(e) of each row, missing values summed out."""
+    """P(e) of each row, missing values marginalised."""
     p = joint(circuit)
     return np.array([math.fsum(p[agrees(circuit.graph, row)]) for row in codes])
 

@@ -1,4 +1,4 @@
-"""The pieces of benchmarks/proof.py: bent tables, methods of others, ranks and the page."""
+"""The pieces of benchmarks/proof.py: altered tables, methods of others, ranks and the page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from fairpc.comparison._runner import Decided
 from scripts import script
 
-bent_labels = script("bent_labels")
+injected_bias = script("injected_bias")
 label_bias_summary = script("label_bias_summary")
 label_bias = script("label_bias")
 failing = script("failing")
@@ -24,25 +24,25 @@ ranks = script("ranks")
 proof_tables = script("proof_tables")
 proof_pictures = script("proof_pictures")
 proof = script("proof")
-FAVOURED, OTHER = bent_labels.FAVOURED, bent_labels.OTHER
-MECHANISMS = bent_labels.MECHANISMS
+FAVOURED, OTHER = injected_bias.FAVOURED, injected_bias.OTHER
+MECHANISMS = injected_bias.MECHANISMS
 
 DRAWN = [359, 15, 78]
 """Numbers of seed 3, "german", "paper", in every process."""
 
-tables = pytest.mark.parametrize("table", bent_labels.TABLES)
+tables = pytest.mark.parametrize("table", injected_bias.TABLES)
 
 
 def needed(table: str) -> None:
-    if table in bent_labels.READ and bent_labels.find_folder() is None:
-        pytest.skip("the tables to bend are absent: set FAIRPC_BIAS_DATA to their folder")
+    if table in injected_bias.READ and injected_bias.find_folder() is None:
+        pytest.skip("the tables to alter are absent: set FAIRPC_BIAS_DATA to their folder")
 
 
 @tables
 def test_rates_of_df_are_equal_and_only_negatives_of_one_group_leave(table: str) -> None:
     needed(table)
-    whole = bent_labels.read(table)
-    rows = bent_labels.equalise(whole, np.random.default_rng(0))
+    whole = injected_bias.read(table)
+    rows = injected_bias.equalise(whole, np.random.default_rng(0))
     rates = [rows.f[rows.s == group].mean() for group in (FAVOURED, OTHER)]
     assert abs(rates[0] - rates[1]) < 1e-3
     before = [whole.f[whole.s == group].mean() for group in (FAVOURED, OTHER)]
@@ -53,8 +53,8 @@ def test_rates_of_df_are_equal_and_only_negatives_of_one_group_leave(table: str)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_labels_are_bent_as_often_as_the_mechanism_says(mechanism: str) -> None:
-    rows = bent_labels.inject("adult", mechanism)
+def test_labels_are_altered_as_often_as_the_mechanism_says(mechanism: str) -> None:
+    rows = injected_bias.inject("adult", mechanism)
     for group, pair in MECHANISMS[mechanism].items():
         for f, chance in enumerate(pair):
             d = rows.d[(rows.s == group) & (rows.f == f)]
@@ -63,18 +63,18 @@ def test_labels_are_bent_as_often_as_the_mechanism_says(mechanism: str) -> None:
 
 
 def test_a_seed_gives_the_same_rows_and_another_seed_others() -> None:
-    one, same = (bent_labels.inject("german", "paper", seed=3) for _ in range(2))
+    one, same = (injected_bias.inject("german", "paper", seed=3) for _ in range(2))
     assert one.x.equals(same.x)
     assert np.array_equal(one.d, same.d)
-    other = bent_labels.inject("german", "paper", seed=4)
+    other = injected_bias.inject("german", "paper", seed=4)
     assert not np.array_equal(one.d, other.d)
-    assert bent_labels.generator(3, "german", "paper").integers(1000, size=3).tolist() == DRAWN
+    assert injected_bias.generator(3, "german", "paper").integers(1000, size=3).tolist() == DRAWN
 
 
 @tables
 def test_neither_label_nor_group_is_a_feature(table: str) -> None:
     needed(table)
-    rows = bent_labels.inject(table, "none", n_rows=4000)
+    rows = injected_bias.inject(table, "none", n_rows=4000)
     for name in rows.x.columns:
         assert not tells(rows.x[name], rows.f), name
         # German has other words for the marital status of women than for that of men.
@@ -96,8 +96,8 @@ BLIND = ("lr", "hgb", "latent-lr", "soft-tree", "reweighing-lr", "forward-lr", "
     "name", [*BLIND, "oracle-lr", pytest.param("limit", marks=pytest.mark.slow)]
 )
 def test_only_the_limit_and_the_oracle_look_at_df(name: str) -> None:
-    rows = bent_labels.inject("german", "strong", n_rows=500)
-    train, test = next(bent_labels.folds(rows, "german", "strong"))
+    rows = injected_bias.inject("german", "strong", n_rows=500)
+    train, test = next(injected_bias.folds(rows, "german", "strong"))
     shown = replace(train, f=1 - train.f)
     fit = proof.METHODS[name]
     scores, other = (fit(part, 0).decide(test).scores for part in (train, shown))
@@ -105,8 +105,8 @@ def test_only_the_limit_and_the_oracle_look_at_df(name: str) -> None:
 
 
 def test_folds_part_the_rows_and_keep_the_share_of_each_cell() -> None:
-    rows = bent_labels.inject("adult", "mild", n_rows=4000)
-    parts = list(bent_labels.folds(rows, "adult", "mild"))
+    rows = injected_bias.inject("adult", "mild", n_rows=4000)
+    parts = list(injected_bias.folds(rows, "adult", "mild"))
     assert sum(len(test) for _, test in parts) == len(rows)
     for train, test in parts:
         assert len(train) + len(test) == len(rows)
@@ -116,8 +116,8 @@ def test_folds_part_the_rows_and_keep_the_share_of_each_cell() -> None:
 
 
 def test_hidden_cells_are_as_many_as_asked_and_nothing_else_changes() -> None:
-    rows = bent_labels.inject("german", "mild")
-    holes = bent_labels.hide(rows, 0.3, np.random.default_rng(0))
+    rows = injected_bias.inject("german", "mild")
+    holes = injected_bias.hide(rows, 0.3, np.random.default_rng(0))
     missing = sum(holes.x.null_count().row(0)) / (holes.x.height * holes.x.width)
     assert abs(missing - 0.3) < 0.02
     assert np.array_equal(holes.f, rows.f)
@@ -158,7 +158,7 @@ def test_only_narrow_sets_count_for_the_mechanism() -> None:
 
 
 def test_where_nothing_fails_rows_are_those_that_inject_gives() -> None:
-    plain = bent_labels.inject("adult", "strong", n_rows=3000)
+    plain = injected_bias.inject("adult", "strong", n_rows=3000)
     for failure, size in failing.NO_SIZE.items():
         rows = failing.inject_failing("adult", "strong", failure, size, n_rows=3000)
         assert rows.x.equals(plain.x), failure
@@ -168,7 +168,7 @@ def test_where_nothing_fails_rows_are_those_that_inject_gives() -> None:
 
 @pytest.mark.parametrize("gap", failing.FAILURES["gap"])
 def test_rates_of_df_are_apart_by_the_gap(gap: float) -> None:
-    rows = bent_labels.equalise(bent_labels.read("compas"), np.random.default_rng(0))
+    rows = injected_bias.equalise(injected_bias.read("compas"), np.random.default_rng(0))
     parted = failing.part_rates(rows, gap, np.random.default_rng(1))
     rates = [parted.f[parted.s == group].mean() for group in (FAVOURED, OTHER)]
     assert rates[0] - rates[1] == pytest.approx(gap, abs=2e-3)
@@ -178,12 +178,13 @@ def test_rates_of_df_are_apart_by_the_gap(gap: float) -> None:
 
 def test_age_changes_the_odds_of_a_label_by_the_factor() -> None:
     """One group and one Df of Adult, strong: at .6 the odds are 1.5, times 4 for the oldest."""
-    whole = bent_labels.read("adult")
+    whole = injected_bias.read("adult")
     rows = whole.take(np.flatnonzero((whole.s == OTHER) & (whole.f == 1)))
     place = failing.age_place(rows)
     assert (place.min(), place.max()) == (pytest.approx(-1, abs=0.01), pytest.approx(1, abs=0.01))
     draws = [
-        failing.bend_by_age(rows, "strong", 4.0, np.random.default_rng(seed)) for seed in range(200)
+        failing.alter_by_age(rows, "strong", 4.0, np.random.default_rng(seed))
+        for seed in range(200)
     ]
     for near, odds in ((place > 0.97, 1.5 * 4), (place < -0.97, 1.5 / 4)):
         rate = np.mean([d[near].mean() for d in draws])
@@ -196,7 +197,7 @@ def test_labels_are_seen_of_those_who_were_granted_something() -> None:
     unseen = [1 - rows.seen[part].mean() for part in (rows.s == OTHER, rows.s == FAVOURED)]
     assert unseen[0] > unseen[1] + 0.05
     assert rows.f[rows.seen].mean() > rows.f[~rows.seen].mean() + 0.05
-    train, _ = next(bent_labels.folds(rows, "compas", "strong"))
+    train, _ = next(injected_bias.folds(rows, "compas", "strong"))
     kept = proof.thinned(train, 1000)
     assert len(kept) == 1000
     assert kept.seen.all()
@@ -210,14 +211,14 @@ def test_wrong_groups_are_written_down_and_true_ones_are_judged() -> None:
 
 
 def toy(n: int = 4000) -> Any:
-    """Df by one number and one word, D bent as "strong" does; P(Df | x) is known."""
+    """Df by one number and one word, D altered as "strong" does; P(Df | x) is known."""
     rng = np.random.default_rng(5)
     number, word = rng.normal(size=n), rng.choice(["a", "b"], n)
     q = 1 / (1 + np.exp(-(2 * number + (word == "a") - 0.5)))
     f = (rng.random(n) < q).astype(np.int64)
     s = rng.choice([FAVOURED, OTHER], n)
-    rows = bent_labels.Rows(pl.DataFrame({"number": number, "word": word}), s, f, f)
-    return replace(rows, d=bent_labels.bend(rows, "strong", rng)), q
+    rows = injected_bias.Rows(pl.DataFrame({"number": number, "word": word}), s, f, f)
+    return replace(rows, d=injected_bias.alter(rows, "strong", rng)), q
 
 
 def test_reweighed_labels_are_independent_of_the_group() -> None:

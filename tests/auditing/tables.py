@@ -37,6 +37,19 @@ def table(
     return pl.DataFrame(columns), np.array(["no", "perhaps", "yes"])[[0, 2, 1]][d], groups
 
 
+def biased(n: int, *, seed: int, kept: float, apart: float) -> tuple[pl.DataFrame, Any, Any, Any]:
+    """Features, labels biased against "f", groups and fair decisions.
+
+    ``kept`` is P(label | fair decision) of "f", ``apart`` how far it moves the first feature.
+    """
+    rng = np.random.default_rng(seed)
+    sex = rng.choice(["f", "m"], n)
+    fair = rng.random(n) < 0.5
+    label = rng.random(n) < np.where(fair, np.where(sex == "f", kept, 0.95), 0.05)
+    X = pl.DataFrame({"a": rng.normal(size=n) + apart * fair, "b": rng.normal(size=n) + fair})
+    return X, np.array(["no", "yes"])[label.astype(int)], sex, fair
+
+
 @cache
 def fitted(name: str = "FairPC", n_groups: int = 2, n_classes: int = 2) -> CircuitClassifier:
     """A small model of each kind on :func:`table`."""

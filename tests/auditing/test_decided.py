@@ -7,27 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import fairpc
+from auditing.tables import biased
 from fairpc.cli import main
 from fairpc.errors import AuditError
 
-
-def people(n: int = 2400) -> tuple[pd.DataFrame, Any, Any, Any]:
-    """Features, biased labels, groups and fair decisions."""
-    rng = np.random.default_rng(3)
-    sex = rng.choice(["f", "m"], n)
-    fair = rng.random(n) < 0.5
-    label = rng.random(n) < np.where(fair, np.where(sex == "f", 0.7, 0.95), 0.05)
-    table = pd.DataFrame({"a": rng.normal(size=n) + 3 * fair, "b": rng.normal(size=n) + fair})
-    return table, np.array(["no", "yes"])[label.astype(int)], sex, fair
-
-
-X, Y, S, FAIR = people()
+FEATURES, Y, S, FAIR = biased(2400, seed=3, kept=0.7, apart=3)
+X = FEATURES.to_pandas()
 HALF = np.arange(len(Y)) % 2 == 0
 
 

@@ -43,5 +43,5 @@ def test_the_least_cell_is_an_option_of_a_fit(capsys: pytest.CaptureFixture[str]
     assert called(capsys, "fit", "t.csv", *given, "--min-cell", "1", "-o", "all.fairpc").code == 0
     found = answer(capsys, "inspect", "all.fairpc")
     assert found["min_cell"] == 1
-    assert any("of any size are told apart" in sentence for sentence in found["sentences"])
+    assert any("of any size are kept apart" in sentence for sentence in found["sentences"])
     assert called(capsys, "fit", "t.csv", *given, "--min-cell", "0", "-o", "x.fairpc").code == 2

@@ -45,10 +45,12 @@ def test_fit_says_what_it_did(folder: Path, capsys: pytest.CaptureFixture[str]) 
     point, (least, most) = model.bias_mechanism_, model.fair_rate_set_
     lines = ended.out.splitlines()
     for s, group in enumerate("FM"):
-        low, high = 1 - model.mechanism_range_[s, 0, ::-1]
+        low, high = 100 * (1 - model.mechanism_range_[s, 0, ::-1])
+        other_low, other_high = 100 * model.mechanism_range_[s, 1]
         assert (
-            f"  {group}: of those who deserved no, {100 * low:.0f} to {100 * high:.0f} of 100 were "
-            f"recorded yes (point: {100 * point[s, 0, 1]:.0f}, by convention)"
+            f"  {group}: of those who deserved no, {low:.0f} to {high:.0f} of 100 were recorded "
+            f"yes; of the others, {other_low:.0f} to {other_high:.0f} of 100 were recorded no "
+            f"(points: {100 * point[s, 0, 1]:.0f} and {100 * point[s, 1, 0]:.0f}, by convention)"
         ) in lines
     assert (
         f"  Fair rate of no: {100 * least:.0f} to {100 * most:.0f} of 100 (point: "
@@ -81,7 +83,7 @@ def test_fit_as_json_equals_the_model(
 def test_a_fit_says_what_its_classifiers_learn(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The second ones learn the decision behind the labels, of which some are bent here."""
+    """The second ones learn the decision behind the labels, of which some are altered here."""
     frame = pl.read_csv("t.csv")
     lowered = (frame["sex"] == "F") & pl.Series(np.random.default_rng(0).random(600) < 0.6)
     frame.with_columns(
@@ -94,9 +96,9 @@ def test_a_fit_says_what_its_classifiers_learn(
     found = answer(capsys, "fit", "b.csv", *ROLES, "--model", "latent", "-o", "n.fairpc")
     assert found["twice"]
     assert lines == [
-        "classifiers of the label, fold by fold",
-        "classifiers of the decision behind the labels, fold by fold",
-        "a classifier of the group, for rows whose group is not known",
+        "fitting classifiers of the recorded label",
+        "fitting classifiers of the fair decision",
+        "fitting a classifier of the group",
     ]
 
 

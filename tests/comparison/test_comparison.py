@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import fairpc
-from auditing.tables import fitted, table
+from auditing.tables import biased, fitted, table
 from fairpc.baselines import LR, Boosting, FairLR, Rand, ReweighedBoosting
 from fairpc.comparison import Comparison, compare, default_models
 from fairpc.comparison._baseline_surface import _split
@@ -319,18 +319,11 @@ def test_pairs_of_rows_are_folds() -> None:
     assert a.means()[0]["accuracy_sd"] is None
 
 
-def biased(n: int = 1500) -> tuple[pl.DataFrame, Any, Any, Any]:
-    """A table whose labels are biased against one group, and its fair decisions."""
-    rng = np.random.default_rng(0)
-    s = rng.choice(["f", "m"], n)
-    fair = rng.random(n) < 0.5
-    y = rng.random(n) < np.where(fair, np.where(s == "f", 0.6, 0.95), 0.05)
-    X = pl.DataFrame({"a": rng.normal(size=n) + 2 * fair, "b": rng.normal(size=n) + fair})
-    return X, np.array(["no", "yes"])[y.astype(int)], s, fair
+BIASED: dict[str, Any] = {"seed": 0, "kept": 0.6, "apart": 2}
 
 
 def test_decisions_beside_methods_and_ranges_against_the_fair_decision() -> None:
-    X, y, s, fair = biased()
+    X, y, s, fair = biased(1500, **BIASED)
     strict = (X["a"].to_numpy() > np.where(s == "f", 2.0, 0.5)).astype(int)
     made = {"strict": strict, "labels": y}
     record = compare({"LR": LR()}, X, y, sensitive_features=s, cv=3, decisions=made)
@@ -353,7 +346,7 @@ def test_decisions_beside_methods_and_ranges_against_the_fair_decision() -> None
 
 
 def test_decisions_alone_and_such_as_cannot_be() -> None:
-    X, y, s, _ = biased(300)
+    X, y, s, _ = biased(300, **BIASED)
     alone = compare({}, X, y, sensitive_features=s, cv=2, decisions={"one": np.arange(300) % 2})
     assert alone.methods == ("one",)
     for given, message in (
@@ -366,7 +359,7 @@ def test_decisions_alone_and_such_as_cannot_be() -> None:
 
 
 def test_reweighed_boosting_makes_label_and_group_independent() -> None:
-    X, y, s, _ = biased(600)
+    X, y, s, _ = biased(600, **BIASED)
     codes, groups = (y == "yes").astype(int), (s == "m").astype(int)
     model = ReweighedBoosting(n_fits=2).fit(X, y, sensitive_features=s)
     weights = model._weights(codes, groups)

@@ -38,7 +38,7 @@ def test_assumption_test() -> None:
     found = test_assumptions(x, y, s, classifier="logistic", n_seeds=1)
     data = strict(found)
     known = "lower upper rejected p_value groups classes positive level method n_seeds classifiers"
-    known += " bending tolerated delta least_difference most_difference"
+    known += " altered_by_features tolerated delta least_difference most_difference"
     assert set(data) == {*known.split(), "what_to_do", "summary"}
     assert data["rejected"] is True
     assert data["what_to_do"] == list(found.what_to_do)

@@ -105,7 +105,7 @@ def test_linear_log_odds_are_those_of_logistic_regression_where_nothing_is_bent(
     np.testing.assert_allclose(ours.base, theirs.intercept_, atol=0.01)
 
 
-def test_linear_log_odds_of_df_are_found_behind_bent_labels() -> None:
+def test_linear_log_odds_of_df_are_found_behind_altered_labels() -> None:
     rng = np.random.default_rng(3)
     n = 40_000
     table, s = rng.normal(size=(n, 2)), rng.integers(0, 2, n).astype(np.int16)

@@ -136,7 +136,7 @@ def test_a_forest_that_auto_took_is_saved_with_its_grounds(
     assert model.choices_.n_train == 300
     assert model.choices_.label_gain == 0.1
     assert model.choices_.sentences[0] == "300 rows were fitted to."
-    assert model.choices_.sentences[1].startswith("A forest was taken: a plain classifier")
+    assert model.choices_.sentences[1].startswith("A forest circuit was taken: a plain classifier")
     model.save(tmp_path / "model.json")
     again = load(tmp_path / "model.json")
     assert same(again, model)

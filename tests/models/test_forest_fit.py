@@ -270,7 +270,7 @@ def test_a_known_mechanism_is_found(seed: int) -> None:
     assert ((scores > 0.5) == f).mean() > 0.85  # .87 is what the logistic curve itself tells
 
 
-def test_bent_labels_are_seen_to_be_bent() -> None:
+def test_altered_labels_are_seen() -> None:
     """Of 1,500 rows, labels of group 1 were lowered in four of ten: half of it is certain."""
     rows, _ = logistic(3, 1500)
     m = fitted(rows)

@@ -289,7 +289,7 @@ def test_auto_takes_a_forest_where_its_circuits_drift(monkeypatch: pytest.Monkey
     assert isinstance(model.distribution_, ForestDistribution)
     assert model.warnings_ == ()
     assert model.choices_ is not None
-    assert "had drifted" in str(model.choices_)
+    assert "failed the fit check" in str(model.choices_)
     asked = FairPC(structure="chow-liu", random_state=0)
     with pytest.warns(DriftWarning, match="Df drifted"):
         asked.fit(frame, labels, sensitive_features=groups)

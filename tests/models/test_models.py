@@ -587,16 +587,6 @@ def test_one_of_several_groups_that_is_the_label_is_said() -> None:
         LatNB(max_iter=5).fit(table, labels, sensitive_features=both)
 
 
-def test_values_have_names() -> None:
-    table, labels, group = people()
-    model = LatNB(positive="good", max_iter=5).fit(table, labels, sensitive_features=group)
-    named = model.coding_.value_names("S", "D", "Df")
-    assert named["S"] == ("F", "M")
-    assert named["D"] == named["Df"] == ("bad", "good")
-    assert named["job"] == ("a", "b", "c")
-    assert {n: len(v) for n, v in named.items()} == model.distribution_.layout.variables
-
-
 def test_duplicate_columns_and_wide_tables() -> None:
     table, labels, group = people()
     twice = pd.concat([table, table[["age"]]], axis=1)

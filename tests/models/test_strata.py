@@ -174,7 +174,7 @@ def test_a_mechanism_that_strata_cannot_share_is_said_to_be_wrong() -> None:
     X = pl.DataFrame(columns | {"x": rng.normal(size=n) + 4 * f, "y": rng.normal(size=n) + 4 * f})
     with (
         pytest.warns(ContradictionWarning, match="the same in all of them"),
-        pytest.warns(DriftWarning, match="within these strata, or not bent alike"),
+        pytest.warns(DriftWarning, match="within these strata, or not altered alike"),
     ):
         m = FairPC("sex", given="hours", structure="forest").fit(X, d)
     assert m.warnings_

@@ -50,7 +50,7 @@ def test_sensitive_columns_are_named_in_any_form(sensitive: Any) -> None:
 
 
 def test_rows_beside_may_lack_their_groups() -> None:
-    """S is then summed out, as in ``score_samples``."""
+    """S is then marginalised, as in ``score_samples``."""
     X, y = given()
     some, labels, groups = X[:50].drop("s"), y[:50], X["s"].to_numpy()
     named = LatNB("s", **QUICK).fit(X, y, eval_set={"e": (some, labels, None)})

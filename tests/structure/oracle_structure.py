@@ -77,7 +77,7 @@ def eccentricity(edges: list[tuple[int, int]], n: int, start: int) -> int:
 
 
 def probability(circuit: Circuit, row: Row) -> float:
-    """P(row) by recursion; -1 is summed out."""
+    """P(row) by recursion; -1 is marginalised."""
     g = circuit.graph
 
     def value(n: int) -> float:

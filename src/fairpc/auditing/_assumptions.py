@@ -15,8 +15,8 @@ from fairpc.auditing._rows import AuditedRows, taken
 from fairpc.auditing._tested import Tested
 from fairpc.core import AuditError
 from fairpc.evidence import (
+    AlteredByFeatures,
     AssumptionTest,
-    BentSet,
     CandidateStrata,
     LeastDifference,
     StrataTest,
@@ -41,8 +41,8 @@ MOST_COLUMNS: Final = 6
 """Columns that are tried as strata: those whose mix explains most of the gap in labels."""
 
 ARGUED: Final = (
-    "A stratum must be argued for: that the attribute may rightly matter, and is not itself the "
-    "result of unequal treatment. That the test no longer rejects within it is no argument."
+    "A stratum must be argued for: that the attribute is a legitimate factor, and is not itself "
+    "the result of unequal treatment. That the test no longer rejects within it is no argument."
 )
 TRIED: Final = (
     "This is no list of proposals. Of many columns some remove a rejection by chance, some because "
@@ -91,7 +91,7 @@ class AssumptionFacts:
     #: of the positive class; of every class where there are more than two
     sets: tuple[ConfidenceSet, ...]
     #: the sets where features may change the odds of a label given Df and S, by at most gamma
-    bending: tuple[BentSet, ...]
+    altered_by_features: tuple[AlteredByFeatures, ...]
     tolerance: str  #: how much of that undoes a rejection, in words; empty where none was
     summary: str  #: in words
     what_to_do: tuple[str, ...]  #: after a rejection; empty otherwise
@@ -359,7 +359,7 @@ def show_test(audit: blocks.Audit, test: AssumptionFacts) -> Iterator[blocks.Blo
 def _by_features(test: AssumptionFacts) -> blocks.TableBlock:
     """What is left where the label depends on features otherwise than through Df."""
     cells = []
-    for altered in test.bending:
+    for altered in test.altered_by_features:
         low, high = float(altered.lower), float(altered.upper)  # type: ignore[arg-type]
         bounds = ("none", "none") if low > high else (low, high)
         cells.append((text.number(altered.gamma, 2), *bounds))

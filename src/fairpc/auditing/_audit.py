@@ -233,7 +233,7 @@ def audit(
         scores: beside decisions, the scores that they came from, 0 to 1: adds calibration, curves
             and other thresholds.
         positive: beside decisions, the favourable class; the last of ``y`` if None.
-        given: beside decisions, columns of X that may rightly matter: gaps are also shown between
+        given: beside decisions, legitimate factors, columns of X: gaps are also shown between
             people who are alike in them. A model of ours has its own.
         names: what classes and groups are called in the report, by column and value:
             ``{"deny": {"yes": "refused", "no": "approved"}, "sex": {"F": "women"}}``. A text, or

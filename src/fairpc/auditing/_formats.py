@@ -145,11 +145,6 @@ def count(value: float) -> str:
     return signed(f"{value:,.0f}")
 
 
-def number_or_none(value: float) -> str:
-    """A number of labels in a sentence: 48,842, and in words what rounds to zero."""
-    return count(value) if round(value) else NONE
-
-
 @_if_known
 def p_value(value: float) -> str:
     """A p-value, in which no line breaks: 0.032, and < 0.001 below that."""

@@ -386,7 +386,7 @@ class Job:
 
     @property
     def min_cell(self) -> int:
-        """People about whom a number is told, at least."""
+        """The fewest people about whom a number is reported."""
         return int(getattr(self.subject, "min_cell", MIN_CELL))
 
     @property

@@ -491,7 +491,7 @@ def factor_gaps(job: Job) -> FactorGaps:
 
 @blocks.section("factors", "Within legitimate factors")
 def show_factors(_: blocks.Audit, facts: FactorGaps) -> Iterator[blocks.Block]:
-    """How much of a gap is left between people who are alike in what may rightly matter."""
+    """How much of a gap is left between people who are alike in the legitimate factors."""
     yield blocks.Paragraph(facts.sentence, "lead")
     yield blocks.Notice("These factors must be argued for.", (ARGUED,))
     note = f"Computed on {text.counted(facts.n_rows, 'row')}."

@@ -123,7 +123,7 @@ def _rejection(job: Job, test: AssumptionFacts | None, own: OwnStrata | None) ->
 
 
 def _finding(job: Job) -> str:
-    """How often labels were altered, as ranges, of the group that was hit most and least."""
+    """How often labels were altered, as ranges, of the groups that were affected most and least."""
     mechanism: MechanismFacts | None = job.results["mechanism"]
     if mechanism is None or mechanism.range_level is None:
         return ""

@@ -110,7 +110,7 @@ def _favourable(labels: pl.DataFrame, roles: ColumnOptions) -> str | None:
 def under_types(rows: LabelledTable) -> pl.DataFrame:
     """The features of a table in memory, under the types that they are said to have.
 
-    A classifier is given a table, and is not told of roles.
+    A classifier is given a table, without roles.
     """
     import narwhals as nw
     import polars as pl

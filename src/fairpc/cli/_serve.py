@@ -119,14 +119,14 @@ def application(model: FittedModel, workers: int = 2, hosts: Sequence[str] = ("*
             _LOG.warning("a request could not be scored (%s)", type(error).__name__)
             return JSONResponse({"error": "the rows cannot be scored: check their values"}, 400)
 
-    async def told(request: Request) -> Response:
+    async def status(request: Request) -> Response:
         return JSONResponse({"status": "ok"} if request.url.path == "/health" else version)
 
     return Starlette(
         routes=[
             Route("/", score, methods=["POST"]),
-            Route("/health", told, methods=["GET"]),
-            Route("/version", told, methods=["GET"]),
+            Route("/health", status, methods=["GET"]),
+            Route("/version", status, methods=["GET"]),
         ],
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))],
     )

@@ -25,7 +25,7 @@ from fairpc.data import (
 from fairpc.learners import indicators
 
 MOST_LEVELS: Final = 128
-"""Levels of a column that are told apart, the most frequent ones: each is a column."""
+"""Levels of a column that are kept apart, the most frequent ones: each is a column."""
 
 Columns = dict[str, Array]
 Sensitive = str | int | Sequence[str | int] | None

@@ -30,7 +30,7 @@ from fairpc.learners import indicators
 class LR(Baseline):
     """Plain logistic regression with an L2 penalty (the paper's LR: C = 1, S is a feature).
 
-    Scores are probabilities of the observed label, P(D = k | x, s), biased where
+    Scores are probabilities of the recorded label, P(D = k | x, s), biased where
     the labels are. Groups may be left out altogether; any number of classes.
 
     Args:
@@ -143,7 +143,7 @@ class Reweight(Baseline):
     σ(−2 λ_g) if negative, rows of the first group ½.
 
     Scores are probabilities under the *reweighted* labels, the method's estimate of
-    unbiased ones; they are not calibrated to the observed labels. Parity is sought for
+    unbiased ones; they are not calibrated to the recorded labels. Parity is sought for
     hard predictions in the training rows, so mean scores may differ. Two classes,
     any number of groups.
 
@@ -192,7 +192,7 @@ class FairLR(Baseline):
     so that predictions need no S. The constraint is on the linear score before the
     logistic function: neither mean scores nor selection rates are made equal.
 
-    Scores are probabilities of the observed label under the constrained model.
+    Scores are probabilities of the recorded label under the constrained model.
     Two classes, any number of groups.
 
     At c = 0 the admissible θ are a linear space, and on a basis of it the problem

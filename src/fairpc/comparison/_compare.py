@@ -72,7 +72,7 @@ def compare(
     Args:
         models: name -> estimator, or estimators, which are cloned; None for the paper's four
             distributions and every baseline that is installed.
-        X, y: table and observed labels. Rows whose label or group is missing are used for
+        X, y: table and recorded labels. Rows whose label or group is missing are used for
             training by methods that can, and never for testing.
         sensitive_features: groups given apart; None where ``sensitive`` of a model names columns.
         cv: number of folds, stratified by label and group, or the folds themselves.

@@ -31,7 +31,7 @@ class FoldScore:
 
     Attributes:
         n_test: test rows with a known label and group.
-        accuracy, f1, auc: against the observed label; F1 and AUC of the positive class.
+        accuracy, f1, auc: against the recorded label; F1 and AUC of the positive class.
         log_likelihood: mean log P(x, s, d) of the test rows, in nats; of distributions only.
         discrimination: largest difference between groups of the mean score of the positive class.
         selection_gap: the same of positive decisions.

@@ -256,7 +256,7 @@ class MethodTable:
         kept = isinstance(estimator, CircuitClassifier)
         model = copy(estimator) if kept else clone(estimator)
         if kept:
-            # Of the folds only the scores are told, and whoever compares tells of the progress.
+            # Of the folds only the scores are reported; the comparison reports its own progress.
             model.guard, model.verbose = False, 0
         if isinstance(model, Baseline):
             train = train[self.known[train]]

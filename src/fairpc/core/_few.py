@@ -1,4 +1,4 @@
-"""Numbers of people that are too small to be told: what a record says in their place.
+"""Numbers of people that are too small to be reported: what a record says in their place.
 
 A record that counts people loses the numbers that are about fewer of them than a limit, and of the
 count it says no more than "fewer than 5". Where one part of a whole is hidden, the next smaller
@@ -27,7 +27,7 @@ _SAID: Final = re.compile(r"fewer than (\d{1,9})|not shown")
 
 
 class Fewer(int):
-    """A number of people of which no more is told than a limit, or nothing; its largest value."""
+    """A number of people that is reported as a limit, or not at all; its largest value."""
 
     limit: int | None
 
@@ -63,7 +63,7 @@ class Fewer(int):
 
 
 def is_few(n: Any, least: int) -> bool:
-    """Whether a number of people is too small to be told, and not zero."""
+    """Whether a number of people is too small to be reported, and not zero."""
     return isinstance(n, int) and not isinstance(n, bool) and 0 < n < least
 
 

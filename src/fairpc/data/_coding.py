@@ -290,12 +290,6 @@ class TableCoding(Coded):
         rows = zip(self.group_names, self.groups.rows, strict=True)
         return tuple((name, n) for name, n in rows if n < SMALL)
 
-    def value_names(self, group: str, label: str, decision: str) -> dict[str, tuple[str, ...]]:
-        """What values are called: of the features, and of S, D and Df under these names."""
-        classes = self.labels.column.labels
-        named = {group: self.groups.names, label: classes, decision: classes}
-        return named | {column.name: column.labels for column in self.features.columns}
-
     def fair_codes(self, fair_labels: Any) -> Codes:
         """Codes of decisions known by other means: a value that is no class is a mistake."""
         with warnings.catch_warnings():

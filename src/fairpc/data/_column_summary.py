@@ -220,7 +220,7 @@ class ColumnSummary:
         missing: weight without a value, per class.
         found: the values; None where all are missing.
         declared: the frame's own type says that these are categories.
-        repeats: how often values occur, where that cannot be told from ``found``: not all are
+        repeats: how often values occur, where ``found`` does not show it: not all are
             listed, or weights do not count rows.
     """
 

@@ -53,7 +53,7 @@ class EncodingOptions:
     Attributes:
         n_bins: about how many bins a numeric column gets; fewer where rows are few.
         rare: levels with a smaller share are merged into "other".
-        min_cell: levels, bins and groups that fewer people have are not told apart, nor named.
+        min_cell: levels, bins and groups that fewer people have are not kept apart, nor named.
         useful: share that some value of a column of names must have, or it is dropped; None: rare.
         max_levels: the most levels that a column may have, "other" included.
         numeric: columns to be binned, whatever they look like.

@@ -342,7 +342,7 @@ def _only(values: Values) -> str:
 def _absent(name: str) -> str:
     return (
         f"sensitive column {name!r} is absent: give it, or leave out all sensitive columns to have "
-        "them summed out"
+        "them marginalised"
     )
 
 

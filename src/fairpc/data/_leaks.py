@@ -98,7 +98,7 @@ class Leak:
 def label_leaks(
     summary: Summary, classes: Ints, n_classes: int, columns: Sequence[Column]
 ) -> tuple[Leak, ...]:
-    """Single columns that tell the label, by the values that they have in the table, by whether
+    """Single columns that predict the label, by the values that they have in the table, by whether
     these are at least some number, or by bins.
 
     Args:

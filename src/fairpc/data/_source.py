@@ -75,7 +75,7 @@ class Roles:
     """Which columns of a source are what.
 
     Attributes:
-        label: the observed label.
+        label: the recorded label.
         sensitive: the sensitive columns.
         features: all others that may be used.
         weight: the column of row weights, if any.

@@ -41,7 +41,7 @@ DIRECT: Final = 1 << 16
 """Whole numbers that lie so close together are looked up in a table, not searched."""
 _HEAD: Final = 1000
 _FEW: Final = 32
-"""Texts that are told by their hashes."""
+"""Texts that are recognised by their hashes."""
 _NUMBER: Final = r"^\s*[+-]?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\s*$"
 _NUMBERS: Final = (int, float, np.integer, np.floating, Decimal)
 _DATES: Final = (dt.date, np.datetime64)
@@ -195,7 +195,7 @@ def number_texts(texts: Any, levels: list[str]) -> Array:
 def by_hash(texts: Any, levels: dict[str, int], beyond: int) -> npt.NDArray[np.int8] | None:
     """What ``levels`` says of each text, and ``beyond`` of others; None where levels are many.
 
-    A few levels are told by 64-bit hashes, several times faster than by the texts
+    A few levels are recognised by 64-bit hashes, several times faster than by the texts
     themselves. That the hash of some other text is among theirs has a probability of
     1e-18 per different text.
     """

@@ -81,7 +81,7 @@ class Dataset:
         version: how it was prepared ("raw", "paper", …).
         frame: the whole table, label, groups and columns that are no features included.
         X: the features.
-        y: the observed label D.
+        y: the recorded label D.
         sensitive: the sensitive attribute S.
         label: column of ``frame`` that is ``y``.
         sensitive_attribute: column of ``frame`` that is ``sensitive``.

@@ -96,8 +96,8 @@ if TYPE_CHECKING:
     from fairpc.evidence._strata import LeftOut
     from fairpc.evidence._stratum_bounds import LEVEL, HeldOutRates, Known, StratumBounds
     from fairpc.evidence._test_records import (
+        AlteredByFeatures,
         AssumptionTest,
-        BentSet,
         ClassBound,
         GroupBounds,
         GroupMechanism,
@@ -106,6 +106,7 @@ if TYPE_CHECKING:
         StratumTest,
         TestsByStratum,
     )
+    from fairpc.evidence._test_records import AlteredByFeatures as BentSet  # kept for a release
     from fairpc.evidence._thresholds import (
         EqualRates,
         GroupOperatingPoint,
@@ -122,6 +123,7 @@ if TYPE_CHECKING:
     from fairpc.evidence._top_sets import Watch
 
 __all__ = [
+    "AlteredByFeatures",
     "AssumptionTest",
     "BentSet",
     "CandidateStrata",

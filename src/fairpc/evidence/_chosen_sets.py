@@ -31,8 +31,8 @@ from fairpc.evidence._lines import INFORMATIVE, CountedStrata, Region, nothing_p
 from fairpc.evidence._stratum_bounds import Bounds, StratumBounds
 from fairpc.evidence._test_records import (
     SMALLEST_P,
+    AlteredByFeatures,
     AssumptionTest,
-    BentSet,
     ClassBound,
     GroupBounds,
     GroupMechanism,
@@ -148,7 +148,7 @@ class TopSets:
         return cls((0, 1), positive, tuple(splits), *rows, "cross-fit", splits)
 
     def quoted(self, bounds: StratumBounds, level: float) -> AssumptionTest:
-        """The test by the bounds of the fit themselves, within what it was told beforehand."""
+        """The test by the bounds of the fit themselves, within what was stated beforehand."""
         differences = replace(bounds.differences(level), names=self.names)
         lower, upper = bounds.rate_set(level)
         test = self.test(level, bounds.delta)
@@ -229,7 +229,9 @@ class TopSets:
             level=level,
             method=self.method,
             n_seeds=len(self.splits[self.names[0]]),
-            bending=tuple(BentSet(g, *_lowers_uppers(sets(g), self.wanted)) for g in GAMMAS),
+            altered_by_features=tuple(
+                AlteredByFeatures(g, *_lowers_uppers(sets(g), self.wanted)) for g in GAMMAS
+            ),
             tolerated=_least_gamma(lambda g: not empty(1 - level, g)) if rejected else None,
             classifiers=tuple(sorted(Counter(n for s in every for n in s.learners).items())),
             delta=delta,

@@ -2,7 +2,7 @@
 
 A model explains D by a latent decision Df, so its P(D = 1 | x, s) stays between
 P(D = 1 | Df = 0, s) and P(D = 1 | Df = 1, s). Where Df describes X and not D these two lie
-close together: the model tells D badly, and some sets of rows have rates of D that its mechanism
+close together: the model predicts D badly, and some sets of rows have rates of D that its mechanism
 excludes. One cross-fit of a plain classifier shows both. It is the cross-fit of the test of the
 assumptions made cheap: all groups are learned from at once, a single way of splitting is taken,
 and cut-offs come from the predictions of the other folds.
@@ -106,7 +106,7 @@ def held_out_scores(
 
 @dataclass(frozen=True)
 class LabelFit:
-    """How well a model tells the labels of rows that it has not seen: mean log P(d | x, s)."""
+    """How well a model predicts the labels of unseen rows: mean log P(d | x, s)."""
 
     model: float  #: of the model
     plain: float  #: of a plain classifier

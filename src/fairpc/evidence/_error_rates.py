@@ -97,7 +97,7 @@ def error_rates(
 
     The decisions must come from a rule of features and group that was made on other rows: those
     that repeat the labels, or follow them more closely than held-out scores explain, are refused. A
-    model that hardly overfits its training rows cannot be told from one of other rows.
+    model that hardly overfits its training rows cannot be distinguished from one of other rows.
 
     Args:
         decisions: 0 or 1 per row, or classes of ``y``.

@@ -1,6 +1,6 @@
 """How far apart groups are, on data: differences and ratios with simultaneous intervals.
 
-Within strata of attributes that may rightly matter, groups may differ because they are spread
+Within strata of legitimate factors, groups may differ because they are spread
 differently over the strata (the mix), or because they differ within them. The raw gap of two groups
 is the sum of both (Kitagawa 1955):
 

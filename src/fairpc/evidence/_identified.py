@@ -235,9 +235,9 @@ class IdentifiedWithin(Record):
             f"{s.stratum!r} {s.pi[0]:.3f} to {s.pi[1]:.3f}" for s in self.strata if s.pi is not None
         )
         return (
-            "If fair decisions are independent of the group within strata, and labels are bent "
-            f"alike in all of them, P(Df=1) of the strata may be: {ranges}. A row's score then "
-            f"ranges over {self.score_spread:.3f} on average."
+            "If fair decisions are independent of the group within strata, and labels are "
+            f"altered alike in all of them, P(Df=1) of the strata may be: {ranges}. A row's "
+            f"score then ranges over {self.score_spread:.3f} on average."
         )
 
 

@@ -115,7 +115,7 @@ class ParityMonitor:
         try:
             names = tuple(g.item() if isinstance(g, np.generic) else g for g in groups)
             n_names = 0 if isinstance(groups, str) else len(set(names))
-        except TypeError:  # no list, or with names that cannot be told apart
+        except TypeError:  # no list, or with names that cannot be compared
             names, n_names = (), 0
         if not 2 <= n_names == len(names):
             raise MetricError(

@@ -1,4 +1,4 @@
-"""Strata: the levels of attributes A that may rightly matter, such as hours of work.
+"""Strata: the levels of legitimate factors A, such as hours of work.
 
 Whoever is given none has one stratum, which holds all rows.
 """

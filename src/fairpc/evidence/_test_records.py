@@ -63,7 +63,7 @@ class GroupBounds:
 
 
 @dataclass(frozen=True)
-class BentSet:
+class AlteredByFeatures:
     """The set of P(Df) where labels may also be altered by features, up to a limit."""
 
     #: by how much the odds of P(D = c | Df = c, s, x) may differ between two rows of a group; 1 is
@@ -95,7 +95,9 @@ class AssumptionTest(Record):
     level: float  #: of the confidence set
     method: Method  #: "cross-fit", or "single-split", which is exact for independent rows
     n_seeds: int  #: ways of splitting over which the median was taken
-    bending: tuple[BentSet, ...]  #: the set where D depends on X too, given Df and S
+    altered_by_features: tuple[
+        AlteredByFeatures, ...
+    ]  #: the set where D depends on X too, given Df and S
     #: how much of that undoes a rejection: the least ``gamma`` that does; None where nothing was
     #: rejected, infinite where a thousandfold is not enough
     tolerated: float | None
@@ -106,6 +108,11 @@ class AssumptionTest(Record):
     most_difference: float | None = None  #: differences above this are excluded, likewise
 
     _computed = ("what_to_do", "summary")
+
+    @property
+    def bending(self) -> tuple[AlteredByFeatures, ...]:
+        """The old name of ``altered_by_features``, kept for a release."""
+        return self.altered_by_features
 
     @property
     def what_to_do(self) -> tuple[str, ...]:
@@ -315,7 +322,7 @@ class StrataTest(Record):
         )
         return (
             f"Not rejected (p {p}). If fair decisions are independent of the group within strata, "
-            f"and labels are bent alike in all of them, then with {self.level:.0%} confidence the "
-            f"label {self.positive!r} was given to: {parts}. This does not show that the "
+            f"and labels are altered alike in all of them, then with {self.level:.0%} confidence "
+            f"the label {self.positive!r} was given to: {parts}. This does not show that the "
             f"assumptions are true. {ARGUED}"
         )

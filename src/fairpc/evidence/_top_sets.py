@@ -275,21 +275,21 @@ def top_rate(rates: ClassRates, tail: float | None) -> float:
     return top.mean if tail is None else clopper_pearson(top.mean * top.size, top.size, tail)[0]
 
 
-def eased(rate: float, bending: float) -> float:
+def eased(rate: float, gamma: float) -> float:
     """The least P(D = c | Df = c, s, x) that a row can have where another has this one.
 
-    ``bending`` is by how much their odds may differ; 1 where D does not depend on X given (Df, S).
+    ``gamma`` is by how much their odds may differ; 1 where D does not depend on X given (Df, S).
     """
-    return rate / (rate + bending * (1 - rate)) if rate > 0 else 0.0
+    return rate / (rate + gamma * (1 - rate)) if rate > 0 else 0.0
 
 
-def estimated_bound(counts: ClassRates, bending: float = 1.0) -> float:
+def estimated_bound(counts: ClassRates, gamma: float = 1.0) -> float:
     """The ratio itself, without its error."""
-    r = 0.0 if counts.top is None else eased(counts.top.mean, bending)
+    r = 0.0 if counts.top is None else eased(counts.top.mean, gamma)
     return min(counts.whole.mean / r, 1.0) if r > 0 else 1.0
 
 
-def joint_bound(counts: ClassRates, tail: float, bending: float = 1.0) -> float:
+def joint_bound(counts: ClassRates, tail: float, gamma: float = 1.0) -> float:
     """Upper bound of the ratio from the two rates' exact bounds and their correlation.
 
     The larger root of π²(r² − B²) − 2π(ρr − co·A·B) + ρ² − A² = 0, with
@@ -299,10 +299,10 @@ def joint_bound(counts: ClassRates, tail: float, bending: float = 1.0) -> float:
     """
     if counts.top is None:
         return 1.0
-    rho, r = counts.whole.mean, eased(counts.top.mean, bending)
+    rho, r = counts.whole.mean, eased(counts.top.mean, gamma)
     up = clopper_pearson(rho * counts.whole.size, counts.whole.size, tail)[1]
     size = counts.top.size
-    low = eased(clopper_pearson(counts.top.mean * size, size, tail)[0], bending)
+    low = eased(clopper_pearson(counts.top.mean * size, size, tail)[0], gamma)
     a, b = up - rho, r - low
     square = r * r - b * b
     if low <= 0 or square <= 0:  # an end that is lost in rounding is as good as zero
@@ -312,11 +312,11 @@ def joint_bound(counts: ClassRates, tail: float, bending: float = 1.0) -> float:
     return min((middle + root) / square, 1.0)
 
 
-def separate_bound(counts: ClassRates, tail: float, bending: float = 1.0) -> float:
+def separate_bound(counts: ClassRates, tail: float, gamma: float = 1.0) -> float:
     """Upper bound of the ratio from two exact bounds, each at half the tail: exact, wider."""
     if counts.top is None:
         return 1.0
     whole, top = counts.whole, counts.top
     up = clopper_pearson(whole.mean * whole.size, whole.size, tail / 2)[1]
-    low = eased(clopper_pearson(top.mean * top.size, top.size, tail / 2)[0], bending)
+    low = eased(clopper_pearson(top.mean * top.size, top.size, tail / 2)[0], gamma)
     return min(up / low, 1.0) if low > 0 else 1.0

@@ -79,8 +79,8 @@ def table_stage(name: str, columns: Mapping[str, Iterable[float]]) -> str:
 
 def _refuse(what: str, rule: str) -> NotAnsweredError:
     return NotAnsweredError(
-        f"the model has {what}, and a query {rule}: export to .onnx or .py, or fit a forest with "
-        "fewer columns"
+        f"the model has {what}, and a query {rule}: export to .onnx or .py, or fit a forest "
+        "circuit with fewer columns"
     )
 
 

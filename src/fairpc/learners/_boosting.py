@@ -27,7 +27,7 @@ Bins = npt.NDArray[np.uint8]
 
 BINS: Final = 32
 BIN_ROWS: Final = 20_000
-"""Values of a column that are told apart, about; rows among which they are looked for."""
+"""Values of a column that are kept apart, about; rows among which they are looked for."""
 COUNT_ROUNDS: Final = 24
 COUNT_RATE: Final = 0.25
 COUNT_LEAVES: Final = 8
@@ -336,7 +336,7 @@ def _rounds(
 def _best_round(
     rounds: Iterator[list[Divisions]], most: int, x: Places, held: AlteredLabels, base: Floats
 ) -> int:
-    """After how many rounds rows that were held out are told best."""
+    """After how many rounds held-out rows are predicted best."""
     from fairpc.learners._kernels import corrected_loss
 
     odds = np.tile(base[:, None], (1, x.shape[1]))

@@ -264,7 +264,7 @@ def additive_scores(
     prior_rows: float,
     n_rounds: int,
 ) -> tuple[Floats, ...]:
-    """Additive log odds of Df that tell labels through a known mechanism, by Fisher scoring.
+    """Additive log odds of Df that predict labels through a known mechanism, by Fisher scoring.
 
         P(f | x) ∝ exp(offset_f + Σ_j g_j(x_j)_f),    P(d | x) = Σ_f P(f | x) P(d | f)
 

@@ -91,11 +91,6 @@ class BiasAccount:
         return found
 
     @property
-    def most_altered(self) -> float:
-        """The largest P(D ≠ f | Df = f, S = s) of the point."""
-        return 1.0 - float(np.diagonal(self.mechanism, axis1=1, axis2=2).min())
-
-    @property
     def sentences(self) -> tuple[str, ...]:
         """What can be said, one sentence for each way in which labels of a group were altered."""
         if self.contradiction:

@@ -319,8 +319,8 @@ def _tested(
     two = len(subject.classes) == 2
     within: dict[str, Any] = {}
     if rows.strata:
-        bending = "within" if rows.strata.within else "shared"
-        within = {"given": rows.strata.codes(rows.x[known]), "mechanism": bending}
+        kind = "within" if rows.strata.within else "shared"
+        within = {"given": rows.strata.codes(rows.x[known]), "mechanism": kind}
     try:
         found: Tested = test_assumptions(
             _indicators(rows.x[known], rows.arities),

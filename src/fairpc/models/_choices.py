@@ -1,4 +1,4 @@
-"""What a recipe chose, and on what grounds: in numbers, in words, and as data of a file."""
+"""What automatic selection chose and why: in numbers, in words, and as data of a file."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Choices:
         components, weights: structure of each component and its weight; one without a mixture.
         dropped: components whose weight was too small to keep.
         refitted: whether the model was fitted again to training and validation rows together.
-        interrupted: whether the fit was stopped before the recipe had ended.
+        interrupted: whether the fit was stopped before the selection had ended.
         label_score: mean log P(d | x, s) of rows that a plain classifier had not seen.
         label_gain, label_error: what it has more than circuits, paired, and its standard error.
-        forest: whether a forest was taken in place of circuits.
-        drifted: whether a forest was taken because the guard found that circuits had drifted.
+        forest: whether a forest circuit was taken in place of circuits.
+        drifted: whether it was taken because circuits failed the fit check.
         wide: whether one was taken because the table has too many columns for circuits.
         ruled: whether circuits were held to the point between the groups' recorded rates, which EM
             had left.
@@ -89,20 +89,23 @@ class Choices:
         """The same in words."""
         label: tuple[str, ...] = ()
         if np.isfinite(self.label_gain):
-            taken = "A forest was taken" if self.forest else "Circuits were taken"
+            taken = "A forest circuit was taken" if self.forest else "Circuits were taken"
             label = (
-                f"{taken}: a plain classifier tells the label of unseen rows by "
+                f"{taken}: a plain classifier predicts the label of unseen rows by "
                 f"{self.label_gain:+.4f} nats a row better than circuits do (standard error "
                 f"{self.label_error:.4f}; its mean log-likelihood is {self.label_score:.4f}).",
             )
         if self.forest:
             parts = [f"{counted(self.n_train, 'row was', 'rows were')} fitted to.", *label]
             if self.drifted:
-                parts.append("A forest was taken, because Df of circuits had drifted.")
+                parts.append(
+                    "A forest circuit was taken, because the circuits failed the fit check."
+                )
             if self.wide:
                 parts.append(
-                    f"A forest was taken without a comparison: there are over {WIDE} columns. In "
-                    f"each fold the {INFORMATIVE} that tell the label most were learned from."
+                    "A forest circuit was taken without a comparison: there are over "
+                    f"{WIDE} columns. In each fold the {INFORMATIVE} that predict the label best "
+                    "were learned from."
                 )
             if np.isfinite(self.turned):
                 parts.append(

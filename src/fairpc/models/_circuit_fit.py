@@ -71,7 +71,7 @@ class CircuitFit:
         settings: of the estimator.
         table: the training rows.
         reader: reads them into memory or onto the disk.
-        say: is told what is being done.
+        say: shows what is being done.
         observer: of the updates of EM.
         validation_data, eval_set: as given to ``fit``.
     """
@@ -129,7 +129,7 @@ class CircuitFit:
         fitted = self._fit(training, limits)
         checked = self._checked(training, fitted, limits)
         if checked.sentences and selecting and not training.forest:
-            # The circuits of ``auto`` have drifted: a forest does not.
+            # The circuits failed the check; a forest circuit does not drift.
             training = replace(fine, forest=True)
             fitted = self._fit(training, limits)
             checked = self._checked(training, fitted, limits)
@@ -156,7 +156,7 @@ class CircuitFit:
     def _forest_start(self, training: Training, limits: Limits | None) -> ForestStart:
         """What a forest of these rows starts from."""
         own = self.settings
-        self.say("what tells the label of held-out rows")
+        self.say("fitting classifiers of the recorded label")
         rows = training.rows.sample(min(self.reader.sample_rows, FOREST_ROWS), own._rng())
         if self.validation_data is not None:
             # A forest holds out rows by itself: validation rows are rows like others.
@@ -164,9 +164,9 @@ class CircuitFit:
         return forest_start(own, rows, training.coding, limits)
 
     def _compared(self, training: Training, limits: Limits | None) -> LabelGain:
-        """Whether a forest tells labels better than circuits do, on rows that neither has seen."""
+        """Whether a forest predicts labels of unseen rows better than circuits do."""
         own, rng = self.settings, np.random.default_rng(DRAWS)
-        self.say("which tells held-out labels better, circuits or a forest")
+        self.say("comparing circuits with a forest circuit")
         rows = training.rows.sample(min(self.reader.sample_rows, COMPARED_ROWS), rng)
         rows = some_rows(rows, COMPARED_ROWS, rng)
         n_bins = BINS if own.n_bins is None else own.n_bins
@@ -186,7 +186,7 @@ class CircuitFit:
         if not self.settings.guard:
             return Checked(contradictions=tuple(anchored))
         if fitted.label_bounds is None:
-            self.say("whether Df is still about the label, on held-out rows")
+            self.say("fit check on held-out rows")
             options = self.settings._em_options(limits, np.random.default_rng(0))
             checked = check_fit(fitted.distribution, training.rows, coding, options)
             if limits is not None and self.settings._held is None:
@@ -210,7 +210,7 @@ class CircuitFit:
         own, rows, coding = self.settings, training.rows, training.coding
         evaluation = {name: self._beside(coding, some) for name, some in self.eval_set.items()}
         forest = training.forest or own.structure == FOREST
-        self.say("a forest" if forest else "structure")
+        self.say("growing a forest circuit" if forest else "learning the structure")
         start = self._forest_start(training, limits) if forest else None
         sample = start.rows if start else rows.sample(self.reader.sample_rows, own._rng())
         same = same_as_label(coding.groups, coding.labels, sample.s, sample.d)
@@ -378,7 +378,7 @@ def reporter(say: Say, then: Callable[[EMStep], object] | None) -> Callable[[EMS
     """A function of a step of EM: it is said in a line, and handed on."""
 
     def report(step: EMStep) -> None:
-        say(f"EM {step.iteration}, log-likelihood {step.log_likelihood:,.2f}")
+        say(f"fitting, iteration {step.iteration}, log-likelihood {step.log_likelihood:,.2f}")
         if then is not None:
             then(step)
 

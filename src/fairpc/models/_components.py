@@ -176,7 +176,7 @@ def learn_component(
         structure_weights=drawn,
         random_state=rng,
     )
-    for _ in search:  # not run(): an interrupt ends the whole recipe, not this search alone
+    for _ in search:  # not run(): an interrupt ends the whole selection, not this search alone
         pass
     return Component(kind, search.best())
 

@@ -318,7 +318,7 @@ class FittedDecisions(Reviewable, ABC):
         *,
         sensitive_features: Any = None,
     ) -> float:
-        """Accuracy of ``predict`` against the observed label, which may be biased.
+        """Accuracy of ``predict`` against the recorded label, which may be biased.
 
         ``y`` is the name of a column where X is read in batches.
         """

@@ -49,7 +49,7 @@ class Disclosure(Record):
         texts = sum(c.kind == "category" for c in self.columns)
         few = self.smallest_group < self.min_cell or self.min_cell == 1
         limit = (
-            f"Groups, levels and bins of any size are told apart; the smallest group has "
+            f"Groups, levels and bins of any size are kept apart; the smallest group has "
             f"{counted(self.smallest_group, 'row')}."
             if few
             else f"Nothing in it stands for fewer than {self.min_cell} people (min_cell): levels, "

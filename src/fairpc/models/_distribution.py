@@ -345,7 +345,7 @@ def aligned(distribution: FairDistribution) -> FairDistribution:
 
 
 def switched_groups(distribution: FairDistribution) -> tuple[int, ...]:
-    """Groups in which another order of Df would agree better with the observed labels."""
+    """Groups in which another order of Df would agree better with the recorded labels."""
     if not distribution.layout.latent:
         return ()
     joint = _agreement(distribution)

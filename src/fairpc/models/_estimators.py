@@ -167,8 +167,7 @@ class CircuitSettings(Settings):
 class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of FairPC, NLatPC, LatNB and TwoNB."""
 
-    _say: Say = staticmethod(lambda text: None)  #: told what a fit is doing
-    _on_coding: Callable[[TableCoding], object] | None = None  #: told how the table was read
+    _say: Say = staticmethod(lambda text: None)  #: shows what a fit is doing
 
     def fit(
         self,
@@ -191,7 +190,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
             X: frame or array; missing values are allowed. Or a table that is read in batches,
                 however long: the path of a Parquet, CSV or Arrow file, a folder, a glob, a
                 polars lazy frame, or a Dask frame, whose workers then read it.
-            y: observed labels; missing ones are allowed. The name of a column where X is
+            y: recorded labels; missing ones are allowed. The name of a column where X is
                 read in batches, as are then ``sample_weight`` and ``fair_labels``.
             sensitive_features: groups given apart from X, as in fairlearn; one column or more.
             sample_weight: weight per row.
@@ -244,8 +243,6 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
             training = job.training()
             if kept is not None:
                 kept.begin(training.fingerprint)
-            if self._on_coding is not None:
-                self._on_coding(training.coding)
             job.warn_of_leaks(training)
             limits = self._limits(training.coding, self.knowledge, fair_labels)
             training, fitted, checked = job.run(training, limits)
@@ -274,7 +271,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         from fairpc.models._latent import quick_decision
         from fairpc.models._review import ReviewRows
 
-        self._say("what the reviewed rows say")
+        self._say("reading the reviewed rows")
         model = quick_decision(self.get_params(deep=False), X, y, sensitive_features)
         table = ReviewRows.of(model, X, y, sensitive_features)
         self._held = ReviewedRates.of(table, reviewed, model.coding_.group_names)
@@ -385,14 +382,14 @@ class FairPC(CircuitClassifier):
         sensitive: columns of X that are the sensitive attribute (names, or numbers for an
             array); or give ``sensitive_features`` to the methods.
         positive: the class that is meant by "positive"; the last one by default.
-        given: columns of X that may rightly matter: Df is independent of S within each crossing of
+        given: legitimate factors, columns of X: Df is independent of S within each crossing of
             their values, a stratum, in place of the whole table.
         mechanism: "shared", P(D | Df, S) is the same in all strata; "within", each has its own.
         delta: by how much P(Df | s) of two groups may differ, with two classes; 0 makes Df
             independent of S.
-        structure: "auto", a recipe that chooses on held-out rows; "strudel", the paper's;
-            "chow-liu", one tree; "forest", boxes that tell the label; or a fitted model or circuit
-            whose structure is kept and whose parameters EM starts from.
+        structure: "auto", automatic selection on held-out rows; "strudel", the paper's;
+            "chow-liu", one tree; "forest", boxes that predict the label; or a fitted model or
+            circuit whose structure is kept and whose parameters EM starts from.
         n_components: circuits mixed inside each P(x | f, s); None lets "auto" choose.
         init: "prior" starts with Df near D, "random" with any parameters.
         n_init: random starts; all are kept in ``starts_``.
@@ -432,7 +429,7 @@ class FairPC(CircuitClassifier):
 
 
 class NLatPC(CircuitClassifier):
-    """P(s) P(d) P(x | d, s): the observed label itself is made independent of S.
+    """P(s) P(d) P(x | d, s): the recorded label itself is made independent of S.
 
     ``structure="auto"`` means Strudel; ``predict_proba`` gives P(D | …). Other
     parameters as for :class:`FairPC`.

@@ -118,7 +118,7 @@ class Layout:
 
     @property
     def d(self) -> int:
-        """Column of the observed label."""
+        """Column of the recorded label."""
         return 2 if self.latent else 1
 
     @property

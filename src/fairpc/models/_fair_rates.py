@@ -148,7 +148,7 @@ class Places:
 
     row: Ints  #: row of each place
     s: Ints  #: subgroup of each place; the group where there are no strata
-    d: Ints  #: observed label of each place, -1 = missing
+    d: Ints  #: recorded label of each place, -1 = missing
     weights: Floats  #: weight of each row
     n_groups: int  #: number of values of S and of D
     n_classes: int

@@ -86,7 +86,7 @@ class Saved:
         counts: estimated weight of the training rows with Df = f and D = d in group s, [s, f, d].
         n_features_in, feature_names_in: columns of the table; no names if it was an array.
         anchors: training rows whose fair decision was known.
-        table: what the command line was told of the table, which later tables are read by.
+        table: what the command line was given about the table, which later tables are read by.
         warnings: what the fit check found.
     """
 
@@ -271,7 +271,7 @@ def _refuse_others(name: str, classifiers: Sequence[Any]) -> None:
 
 
 def _level(value: Any) -> Any:
-    """A value that stands for a group, as JSON; a time is told from a text."""
+    """A value that stands for a group, as JSON; a time is marked as one."""
     if isinstance(value, date):
         kind = "datetime" if isinstance(value, datetime) else "date"
         return {kind: value.isoformat()}

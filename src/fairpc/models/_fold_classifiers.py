@@ -379,7 +379,7 @@ class FoldClassifiers:
     def encoded(self, given: Any, table: Any, weights: Floats) -> EncodedTable | None:
         """A table as ours take it, read once; None for a classifier that reads its rows by itself.
 
-        Ours is told what tells rows apart in the whole table: a fold may look otherwise.
+        Ours is given what distinguishes rows of the whole table: a fold may look otherwise.
         """
         if isinstance(given, TableClassifier):
             missing, ours = given.missing_values, given.kind != "forest"

@@ -1,4 +1,4 @@
-"""Forest circuits: Df meets X only through an additive score and boxes, both made to tell D.
+"""Forest circuits: Df meets X only through an additive score and boxes, both made to predict D.
 
     P(x | f, s) = Σ_k w_k Σ_l P_k(l | f, s) P(x | x in box l, f, s)
 

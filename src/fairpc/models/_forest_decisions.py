@@ -45,7 +45,7 @@ class ForestDistribution(FairDistribution):
     is_forest: ClassVar[bool] = True
 
     def __init__(self, layout: Layout, forest: Forest, rates: TopRates) -> None:
-        """The layout is told how many (leaf, cluster) there are."""
+        """The layout is given the number of (leaf, cluster) pairs."""
         rates.check(layout)
         n_components = len(forest.tree) * forest.n_clusters
         object.__setattr__(self, "model", "FairPC")

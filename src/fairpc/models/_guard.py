@@ -1,4 +1,4 @@
-"""The guard: whether Df is still the fair version of D after a fit, and what to do if not.
+"""The fit check: whether Df is still the fair version of D after a fit, and what to do if not.
 
 EM maximises P(x, s, d). Where many features go together, the values of Df explain more of a row as
 clusters of X than as versions of the label. The learned mechanism then has little to do with the
@@ -41,7 +41,7 @@ from fairpc.models._strata import UNDIVIDED, Strata
 MAX_ROWS: Final = 20_000
 """Rows that are looked at, of longer tables a random sample."""
 FOREST_ROWS: Final = 8_000
-"""Rows to which a forest is fitted again: enough to tell labels nearly as well."""
+"""Rows to which a forest is fitted again: enough to predict labels nearly as well."""
 MIN_ROWS: Final = 300
 """Independent rows under which nothing is said."""
 UPDATES: Final = 20
@@ -70,11 +70,11 @@ RATE_ADVICE: Final = (
     "features, or state less (knowledge=…)."
 )
 FOREST_ADVICE: Final = (
-    "The rows may be too few for a forest, or contradict what was stated as known: give more "
-    "rows, state less (knowledge=…), or take another structure."
+    "The rows may be too few for a forest circuit, or contradict what was stated as known: give "
+    "more rows, state less (knowledge=…), or take another structure."
 )
 STRATA_ADVICE: Final = (
-    "Df may not be independent of S within these strata, or not bent alike in all of them: see "
+    "Df may not be independent of S within these strata, or not altered alike in all of them: see "
     "what fairpc.evidence.test_assumptions says of them, or take other columns in given."
 )
 
@@ -136,7 +136,7 @@ class Findings:
         coding: names of groups and classes.
         decision: P(Df | S = s) as learned, [s, f]; without strata the same in all groups.
         mechanism: P(D = d | Df = f, S = s) as learned, [s, f, d].
-        labels: how well unseen labels are told; None where the refit excludes some of the rows.
+        labels: how well unseen labels are predicted; None where the refit excludes some rows.
         bounds: what the rows leave of P(Df) and of the mechanism.
         rates: P(D | S) of the rows.
         forest: whether the model is a forest, which does not drift.
@@ -172,7 +172,7 @@ class Findings:
         if found is None or min(found.gain, found.shortfall) < ERRORS:
             return ""
         return (
-            "The model tells the labels of rows that it has not seen much worse than a plain "
+            "The model predicts the labels of held-out rows much worse than a plain "
             f"classifier does: mean log P(d | x, s) is {found.model:.3f}, that of the classifier "
             f"{found.plain:.3f}, that of the groups' rates alone {found.rates:.3f}."
         )
@@ -192,7 +192,7 @@ class Findings:
     def _rate_outside(self) -> str:
         lowers, uppers = self.bounds.lowers, self.bounds.uppers
         off = self.rate_excess()
-        # Of two classes both are off alike, and the positive one is told.
+        # Of two classes both are off alike, and the positive one is reported.
         off[:, self.coding.labels.positive] += 1e-9
         s, c = (int(k) for k in np.unravel_index(np.argmax(off), off.shape))
         if off[s, c] <= RATE_MARGIN:

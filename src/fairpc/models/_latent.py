@@ -130,7 +130,7 @@ class LatentDecision(  # type: ignore[misc]
             columns whose text or whole number differs in every row.
         sensitive: columns of X that are the sensitive attribute; or give ``sensitive_features``.
         positive: the class that is meant by "positive"; the last one by default.
-        given: columns of X that may rightly matter, numbers in bins: Df is then independent of S
+        given: legitimate factors, columns of X, numbers in bins: Df is then independent of S
             within each crossing of their values, and may differ between them. They stay features.
         mechanism: with ``given``, "shared": labels are altered alike in all strata of a group; or
             "within": each stratum has its own P(D | Df, S).
@@ -151,8 +151,8 @@ class LatentDecision(  # type: ignore[misc]
             own.
         decimal: the decimal mark of numbers that are text, "." or ","; None tells it by the texts
             of each column. The default classifier is given them as numbers.
-        min_cell: levels, groups and strata of fewer people are not told apart, nor named in files;
-            1 tells all.
+        min_cell: levels, groups and strata of fewer people are not kept apart, nor named in files;
+            1 keeps all.
         random_state: of folds and of the default classifier.
         n_jobs: folds fitted at once, as in scikit-learn.
     """
@@ -160,7 +160,7 @@ class LatentDecision(  # type: ignore[misc]
     score_map_: ScoreMap
 
     _strata: Strata = UNDIVIDED
-    _say: Say = staticmethod(lambda text: None)  #: told what a fit is doing
+    _say: Say = staticmethod(lambda text: None)  #: shows what a fit is doing
     _needs_table = True  # what a classifier uses is its own affair
 
     def fit(
@@ -180,7 +180,7 @@ class LatentDecision(  # type: ignore[misc]
 
         Args:
             X: frame or array, as the classifier takes it.
-            y: observed labels, of two classes.
+            y: recorded labels, of two classes.
             sensitive_features: groups given apart from X, as in fairlearn.
             sample_weight: weight per row.
             clusters: who each row is about, where persons repeat; a person stays in one fold.
@@ -235,7 +235,7 @@ class LatentDecision(  # type: ignore[misc]
             rng,
         )
         folds, positive = cross.folds(rows, who, coding), coding.labels.positive
-        self._say("classifiers of the label, fold by fold")
+        self._say("fitting classifiers of the recorded label")
         weighted = sample_weight is not None
         whole = cross.table(self.estimator, table, rows)
         estimators = cross.of_labels(self.estimator, whole, folds, positive, weighted)
@@ -261,12 +261,12 @@ class LatentDecision(  # type: ignore[misc]
         second = None
         if self.estimator is None and not (self.per_group or score_map.straight):
             # Classifiers that know how labels were altered tell more of Df.
-            self._say("classifiers of the decision behind the labels, fold by fold")
+            self._say("fitting classifiers of the fair decision")
             second, scored = SecondRound.learned(cross, whole, scored, score_map)
             score_map = calibrated(score_map, scored, self.calibration)
         groups: tuple[Any, ...] = ()
         if self.sensitive_estimator is not False:
-            self._say("a classifier of the group, for rows whose group is not known")
+            self._say("fitting a classifier of the group")
             groups = cross.of_groups(self.sensitive_estimator, table, rows)
         fair = ScoredModel(score_map, estimators, second, groups, view, (), strata, positive)
         self._store(coding, fair, scored, held)

@@ -1,4 +1,4 @@
-"""Pictures with matplotlib, told apart by shape and pattern as well as by colour."""
+"""Pictures with matplotlib, distinguished by shape and pattern as well as by colour."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ModelPlots:
         return self._model.coding_.group_names, [str(c) for c in self._model.classes_]
 
     def mechanism(self, ax: Axes | None = None) -> Axes:
-        """P(D | Df, S): a bar per group and latent decision, cut by the observed label."""
+        """P(D | Df, S): a bar per group and fair decision, cut by the recorded label."""
         model = self._model
         if not model.distribution_.layout.latent:
             raise PlotError(
@@ -84,7 +84,7 @@ class ModelPlots:
             left += width
         ax.set_yticks(places, [f"S = {groups[s]}, Df = {classes[f]}" for s, f in rows])
         ax.set(xlim=(0, 1), xlabel="P(D | Df, S)")
-        _title(ax, "Observed label by latent decision and group")
+        _title(ax, "Recorded label by fair decision and group")
         # The legend starts half an inch under the axes, as a share of their height.
         below = -0.5 / max(ax.get_window_extent().height / ax.figure.dpi, 0.5)
         ax.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, below), frameon=False)
@@ -149,7 +149,7 @@ class ModelPlots:
             X = pl.DataFrame({name: columns[name] for name in names}, strict=False)
             y, sensitive_features = np.array(columns["D"]), np.array(columns["S"])
         elif y is None:
-            raise PlotError("X was given without y: give the observed labels too")
+            raise PlotError("X was given without y: give the recorded labels too")
         name = type(model).__name__
         methods = {name: model} | baselines.default_baselines()
         if drawn and model.sensitive is not None:
@@ -184,7 +184,7 @@ def trade_off(
         ax.errorbar(x, y, label=name, markersize=11 if name == marked else 7, **mark, **bars)
     _without_guessing(ax, shown)
     ax.set_xlabel("discrimination: largest difference of mean scores between groups")
-    ax.set_ylabel("accuracy, against the observed label")
+    ax.set_ylabel("accuracy, against the recorded label")
     _title(ax, "Trade-off on held-out rows")
     ax.grid(color="#e3e7eb", linewidth=0.6)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)

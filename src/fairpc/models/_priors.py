@@ -2,8 +2,8 @@
 
 A pseudo-count is a number of rows that a parameter has before any row is seen. All parameters
 have those of Laplace smoothing. The mechanism P(D | Df, S) may have rows in which D is mostly Df,
-so that Df stays the fair version of D where the data do not say otherwise. The recipe shrinks the
-circuits inside P(x | f, s) towards features that are independent within the cell.
+so that Df stays the fair version of D where the data do not say otherwise. Automatic selection
+shrinks the circuits inside P(x | f, s) towards features that are independent within the cell.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MECHANISM: Final = 0.0
 RECIPE_MECHANISM: Final = 30.0
 """The same in automatic selection (``structure="auto"``) and in forest circuits."""
 STRENGTHS: Final = (1.0, 5.0, 20.0)
-"""What the recipe shrinks with, as multiples of the smoothing: held-out rows choose."""
+"""What automatic selection shrinks with, as multiples of the smoothing: held-out rows choose."""
 CLUSTER_ROWS: Final = 1.0
 """Prior rows of the clusters of a cell, shared alike."""
 STRATUM_ROWS: Final = 10.0

@@ -3,7 +3,7 @@
 Grammar: targets, a bar, what is known. Terms are separated by commas. A term is a
 name; or a name, one of = != < <= > >=, and a value; or a name between two values,
 ``1000 <= amount < 5000``. ``name=?`` says that a value is
-not known. Df (the decision), D (the observed label) and S (the group) are reserved; a
+not known. Df (the decision), D (the recorded label) and S (the group) are reserved; a
 column of such a name is written in quotes, as is what holds a comma, a bar or a sign.
 
 What is said of a variable weighs its codes: 1 where a code fits, 0 where not, and for an

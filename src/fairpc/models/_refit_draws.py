@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +12,6 @@ from scipy.optimize import linear_sum_assignment
 
 from fairpc.core import Bools, Floats, Ints, LearningError, Positions, showing_progress, terminal
 from fairpc.models._distribution import FairDistribution
-from fairpc.models._fair_rates import TopRates
 from fairpc.models._rows import Rows, effective_size
 
 STAGE: Final = "stage"
@@ -122,11 +121,6 @@ class Estimates:
     def of_model(cls, model: FairDistribution) -> Estimates:
         """Of a model as it is."""
         return cls(model.group_rate[None], model.fair_rate[None], model.mechanism[None])
-
-    @classmethod
-    def of_rates(cls, *sets: TopRates) -> Estimates:
-        each = ([getattr(rates, f.name) for rates in sets] for f in fields(TopRates))
-        return cls(*map(np.array, each))
 
     def __getitem__(self, some: slice) -> Estimates:
         return Estimates(self.group_rate[some], self.fair_rate[some], self.mechanism[some])

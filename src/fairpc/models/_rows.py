@@ -49,7 +49,7 @@ class Rows:
     """Weighted rows (s, d, x), and the fair decision of those for which it is known.
 
     Attributes:
-        s, d: group and observed label of each row.
+        s, d: group and recorded label of each row.
         x: features, one column each.
         n_groups, n_classes, arities: number of values of S, of D, and of each feature.
         names: name of each feature.

@@ -9,7 +9,7 @@ calibrate it. They also give P(Df) and the mechanism: as for a forest, by the mo
 the score (:mod:`fairpc.models._score_mechanism`), kept within what held-out rows leave possible; or
 the middle of that set. Then q = (r − b0) / (b1 − b0).
 
-Scores beyond b0 and b1 are bent towards 0 and 1, so that their order is kept, and the odds of
+Scores beyond b0 and b1 are compressed towards 0 and 1, so that their order is kept, and the odds of
 each group are shifted so that the mean of q in its training rows is P(Df = 1).
 
 With strata (``_strata``) P(Df = 1 | a) takes the place of P(Df = 1), and the odds of
@@ -37,7 +37,7 @@ SUM_TOLERANCE: Final = 1e-8
 _ABSENT: Final = ("strata", "group_decision_rate")
 """Fields that a file has only where the map has them."""
 EDGE: Final = 0.02
-"""From 0 and 1 the distance at which scores are bent."""
+"""From 0 and 1 the distance at which scores are compressed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,7 +325,7 @@ def mean_of(each: Floats) -> Floats:
 
 
 def _squashed(q: Floats) -> Floats:
-    """Numbers near to 0 and 1, and beyond, bent into the range between, their order kept."""
+    """Numbers near to 0 and 1, and beyond, compressed into the range between, their order kept."""
     high = 1 - EDGE * np.exp(-np.maximum(q - (1 - EDGE), 0.0) / EDGE)
     low = EDGE * np.exp(-np.maximum(EDGE - q, 0.0) / EDGE)
     return np.asarray(np.where(q > 1 - EDGE, high, np.where(q < EDGE, low, q)), np.float64)

@@ -43,7 +43,7 @@ FEWEST: Final = 0.001
 LEAST_ALTERED: Final = 1e-4
 """Of the labels of a decision, so that no label is impossible unless it was stated."""
 ERRORS: Final = 2.0
-"""Standard errors by which a classifier must tell labels better than the groups' rates."""
+"""Standard errors by which a classifier must predict labels better than the groups' rates."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -488,9 +488,9 @@ def findings(score_map: ScoreMap, scored: ScoredRows, coding: TableCoding) -> li
     sentences += _silent_groups(score_map, scored, coding)
     if _gain(score_map, scored) < ERRORS:
         sentences.append(
-            "The classifier tells the labels of rows that it has not seen no better than the rates "
-            "of the groups do: scores of Df then say little; give features that tell decisions "
-            "apart, or another classifier."
+            "The classifier predicts the labels of held-out rows no better than the rates of the "
+            "groups do: scores of the fair decision then say little; give features that predict "
+            "decisions, or another classifier."
         )
     return sentences
 

@@ -6,12 +6,12 @@ posterior of Df. What is uncertain is chosen on validation rows, and the chosen 
 again to all rows (:func:`fit_auto`).
 
 EM raises the likelihood of the whole table, where the features weigh more than the label: circuits
-may use the values of Df to describe X, and then tell D badly. So the label decides first
-(:func:`compare_labels`): circuits are taken only if they tell D of unseen rows as well as a
+may use the values of Df to describe X, and then predict D badly. So the label decides first
+(:func:`compare_labels`): circuits are taken only if they predict D of unseen rows as well as a
 classifier does, the score that a forest is grown from. Where both are equal the likelihood of the
-table decides (see ``docs/recipe.md`` for the price of a forest). Features of two values each have
-little to describe beside the label: such tables, as the paper's are, keep their circuits unless the
-fit check finds that Df drifted.
+table decides (see ``docs/recipe.md`` for the price of a forest circuit). Features of two values
+each have little to describe beside the label: such tables, as the paper's are, keep their circuits
+unless the fit check finds that Df drifted.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from fairpc.models._rows import Rows, hold_out, joined
 from fairpc.models._score_mechanism import fit_mechanism, held_to_model, score_bins
 
 AUTO: Final = Options(mechanism_prior=RECIPE_MECHANISM)
-"""Options of the recipe: 30 prior rows per (f, s), with D = Df in nine of ten."""
+"""Options of automatic selection: 30 prior rows per (f, s), with D = Df in nine of ten."""
 ROUND_ITERATIONS: Final = 100
 EQUAL_MASS_ITERATIONS: Final = 30
 """With ``equal_mass`` the objective may fall and need not converge."""
@@ -74,13 +74,13 @@ LEAST_WEIGHT: Final = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """One stage of the recipe.
+    """One stage of automatic selection.
 
     Attributes:
         name: what was done.
         fitted: the model it led to, with the choices made so far.
         score: mean log-likelihood of the validation rows; nan where these were fitted to.
-        last: whether this is what the recipe ends with.
+        last: whether this is what the selection ends with.
     """
 
     name: str
@@ -101,7 +101,7 @@ def fit_auto(
     callback: Callable[[Stage], object] | None = None,
     observer: Observer = UNOBSERVED,
 ) -> Fitted:
-    """Fit FairPC with a structure that the recipe chooses.
+    """Fit FairPC by automatic selection of its structure.
 
     0. The strength of shrinking, on held-out rows, from ``options.smoothing`` upwards.
     1. Start: a Chow–Liu tree per cell or the paper's structure, whichever is better on
@@ -140,12 +140,14 @@ def fit_auto(
             "training and validation rows differ in groups, classes or features: encode them alike"
         )
     train, held_out = DistinctRows.of(rows), DistinctRows.of(validation)
-    recipe = _Recipe(train, held_out, evaluation or {}, options, n_components, refit, rng, observer)
-    return _last_stage(iter(recipe), callback or (lambda stage: None))
+    selection = _Selection(
+        train, held_out, evaluation or {}, options, n_components, refit, rng, observer
+    )
+    return _last_stage(iter(selection), callback or (lambda stage: None))
 
 
 def _last_stage(stages: Iterator[Stage], callback: Callable[[Stage], object]) -> Fitted:
-    """What the recipe ends with; after an interrupt, the best on the validation rows so far."""
+    """What the selection ends with; after an interrupt, the best on the validation rows so far."""
     best = next(stages)  # before there is a model, an interrupt has nothing to keep
     try:
         callback(best)
@@ -168,7 +170,7 @@ def _last_stage(stages: Iterator[Stage], callback: Callable[[Stage], object]) ->
 
 @dataclass(frozen=True, eq=False)
 class _Model:
-    """A model on its way through the recipe, and log P of each distinct validation row."""
+    """A model on its way through the selection, and log P of each distinct validation row."""
 
     fitted: Fitted
     components: tuple[Component, ...]
@@ -181,7 +183,7 @@ class _Model:
 
 
 @dataclass(eq=False)
-class _Recipe:
+class _Selection:
     """The stages, to be iterated once; attributes as the arguments of :func:`fit_auto`."""
 
     train: DistinctRows
@@ -367,7 +369,7 @@ AT_LEAST: Final = 0.015
 """Standard errors and nats a row by which the score is so far ahead that trials end."""
 MORE_LIKELY: Final = 2.0
 NOT_EQUAL: Final = 0.002
-"""Standard errors and nats a row by which labels are told better, and not equally well."""
+"""Standard errors and nats a row by which labels are predicted better, and not equally well."""
 
 
 @dataclass(frozen=True)
@@ -390,7 +392,7 @@ class LabelGain:
 
     @property
     def better(self) -> bool:
-        """Whether the score tells labels better, not equally well."""
+        """Whether the score predicts labels better, not equally well."""
         return self.standard_errors > MORE_LIKELY and self.gain > NOT_EQUAL
 
 
@@ -418,14 +420,14 @@ def coarser(rows: Rows, ordered: Sequence[bool], n_bins: int, rare: float) -> Ro
 
 
 def compare_labels(rows: Rows, options: Options, rng: np.random.Generator) -> LabelGain:
-    """The score against trees and, where these are behind but not clearly, a round of the recipe.
+    """The score against trees and, where these are not clearly behind, a round of the selection.
 
     Folds are compared one after the other, and no more than it takes.
     """
     scores = label_scores(rows, None, rng)
     quiet = replace(options, random_state=rng)
     rates = fit_mechanism(score_bins(rows, scores), quiet).distribution.top_rates
-    # Both are held to the model: where its assumptions fail, no model tells labels as well as a
+    # Both are held to the model: where its assumptions fail, no model predicts labels as well as a
     # classifier that is free of them.
     scores = held_to_model(rows, scores, rates)
     compared = LabelGain(0.0, 0.0, 0.0)
@@ -468,7 +470,7 @@ def _by_fold(
 
 
 def _trees(rows: Rows, options: Options, rng: np.random.Generator) -> FairDistribution:
-    """The first start of the recipe: a Chow–Liu tree per cell, with D in place of Df; then EM."""
+    """The first start: a Chow–Liu tree per cell, with D in place of Df; then EM."""
     strength = strengths(options.smoothing)[min(1, len(strengths(options.smoothing)) - 1)]
     component = learn_component(TREES, label_cells(rows), None, options.structure, strength, rng)
     start = initial_model("FairPC", rows, component.learned, options.smoothing)
@@ -477,6 +479,6 @@ def _trees(rows: Rows, options: Options, rng: np.random.Generator) -> FairDistri
 
 
 def _round(rows: Rows, options: Options, rng: np.random.Generator) -> FairDistribution:
-    """The recipe without mixtures, which hold Df no better."""
+    """The selection without mixtures, which hold Df no better."""
     quiet = replace(options, random_state=rng)
     return fit_auto(rows, options=quiet, n_components=1, refit=False).distribution

@@ -1,4 +1,4 @@
-"""Strata: attributes A that may rightly matter, and within which Df is independent of S.
+"""Strata: legitimate factors A, within which Df is independent of S.
 
     P(s, a) P(f | a) P(d | f, s) P(x | f, s, a)
 

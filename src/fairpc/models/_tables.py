@@ -150,7 +150,7 @@ def check_fit_input(estimator: Any, X: Any, y: Any) -> None:
     if y is None:
         raise TableError(
             f"This {name} estimator requires y to be passed, but the target y is None: give "
-            "the observed labels"
+            "the recorded labels"
         )
     if read_frame(X).n_rows == 1:
         raise TableError("the table has 1 row (n_samples = 1): a fit needs rows of two classes")
@@ -167,7 +167,7 @@ def note_columns(estimator: Any, X: Any) -> None:
 def warn_of_leaks(table: GivenTable, rows: Rows, coding: TableCoding) -> None:
     """Say which columns give a sensitive attribute away, and which sets of columns the label.
 
-    Single columns that tell the label were found by their own values when the table was coded.
+    Single columns that predict the label were found by their own values when the table was coded.
     ``rows`` are some rows of the table.
     """
     features, groups = coding.features, coding.groups

@@ -1,4 +1,4 @@
-"""Labels that features bend too: the set where odds may differ, and how much undoes a rejection."""
+"""Labels that features alter too: the set where odds may differ, and what undoes a rejection."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from fairpc.evidence._top_sets import eased
 Ints = npt.NDArray[np.int64]
 
 
-def bent_by_a_feature(n: int, seed: int) -> tuple[Any, Ints, Ints]:
+def altered_by_a_feature(n: int, seed: int) -> tuple[Any, Ints, Ints]:
     """P(Df = 1) = .5 in both groups. In group 0 a positive decision is kept with probability .95
     where a feature is 1, a tenth of the rows, and .5 elsewhere: odds of 19 and 1. Group 1 is not
-    bent."""
+    altered."""
     rng = np.random.default_rng(seed)
     s, f, z = rng.integers(0, 2, n), rng.integers(0, 2, n), (rng.random(n) < 0.1).astype(int)
     keep = np.where(s == 1, 0.99, np.where(z == 1, 0.95, 0.5))
@@ -29,13 +29,13 @@ def bent_by_a_feature(n: int, seed: int) -> tuple[Any, Ints, Ints]:
 
 
 @given(st.floats(0.001, 0.999), st.floats(1, 100))
-def test_odds_are_divided(rate: float, bending: float) -> None:
-    found = eased(rate, bending)
-    assert found / (1 - found) == pytest.approx(rate / (1 - rate) / bending)
+def test_odds_are_divided(rate: float, gamma: float) -> None:
+    found = eased(rate, gamma)
+    assert found / (1 - found) == pytest.approx(rate / (1 - rate) / gamma)
 
 
-def test_the_plain_assumptions_are_rejected_and_the_true_bending_is_enough() -> None:
-    found = test_assumptions(*bent_by_a_feature(4000, 0), classifier="logistic", n_seeds=1)
+def test_the_plain_assumptions_are_rejected_and_the_true_gamma_is_enough() -> None:
+    found = test_assumptions(*altered_by_a_feature(4000, 0), classifier="logistic", n_seeds=1)
     assert found.rejected
     assert found.tolerated is not None
     # 15.9 by the true rates: .2725 / .545 = .5; less with sampling error, about 4 at 4,000 rows.
@@ -53,9 +53,12 @@ def test_the_first_set_is_that_of_the_test_and_others_are_wider() -> None:
     assert not found.rejected
     assert found.tolerated is None
     assert found.tolerance() == ""
-    first = found.bending[0]
+    assert found.bending is found.altered_by_features  # the old name
+    first = found.altered_by_features[0]
     assert (first.gamma, first.lower, first.upper) == (1.0, found.lower, found.upper)
-    lowers, uppers = ([getattr(b, end) for b in found.bending] for end in ("lower", "upper"))
+    lowers, uppers = (
+        [getattr(b, end) for b in found.altered_by_features] for end in ("lower", "upper")
+    )
     assert lowers == sorted(lowers, reverse=True)
     assert uppers == sorted(uppers)
     assert uppers[-1] > uppers[0]
@@ -66,15 +69,15 @@ def test_three_classes_have_a_set_each() -> None:
     f, s = rng.integers(0, 3, 1500), rng.integers(0, 2, 1500)
     x = np.eye(3)[f] + rng.normal(0, 0.3, (1500, 3))
     found = test_assumptions(x, f, s, classifier="logistic", n_seeds=1)
-    assert all(np.shape(bent.upper) == (3,) for bent in found.bending)
+    assert all(np.shape(one.upper) == (3,) for one in found.altered_by_features)
 
 
 @pytest.mark.slow
-def test_the_set_at_the_true_bending_covers() -> None:
-    """The true bending, odds of 19, undoes each rejection: something is then left."""
+def test_the_set_at_the_true_gamma_covers() -> None:
+    """The true gamma, odds of 19, undoes each rejection: something is then left."""
     n, hits = 100, 0
     for seed in range(n):
-        x, d, s = bent_by_a_feature(1500, seed)
+        x, d, s = altered_by_a_feature(1500, seed)
         found = test_assumptions(x, d, s, classifier="logistic", n_seeds=1)
         hits += found.tolerated is None or found.tolerated <= 19
     assert hits / n >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / n)

@@ -1,4 +1,4 @@
-"""Real tables whose own label is taken as Df, and labels D bent from it by a known mechanism.
+"""Real tables whose own label is taken as Df, and labels D altered from it by a known mechanism.
 
 Adult, German and COMPAS come with the package. Dutch census, law school, credit card and ACS
 income are read from the folder FAIRPC_BIAS_DATA, or from ../shared/data/bias beside the repository.
@@ -41,7 +41,7 @@ MECHANISMS: dict[str, dict[str, tuple[float, float]]] = {
 class Rows:
     """Rows of a table: features, group ("favoured" or "other"), Df, and D, which a learner sees.
 
-    ``s`` is the group that is written down; ``true_s`` the one that bent the label, where some
+    ``s`` is the group that is written down; ``true_s`` the one that altered the label, where some
     are wrong. ``seen`` says whose label anybody saw, where that is not so of all.
     """
 
@@ -155,11 +155,11 @@ def generator(seed: int, *names: str) -> np.random.Generator:
 
 
 def inject(table: str, mechanism: str, *, seed: int = 0, n_rows: int = 16_000) -> Rows:
-    """At most n_rows rows of a table in which Df is independent of S, and D is Df bent."""
+    """At most n_rows rows of a table in which Df is independent of S, and D is Df altered."""
     rng = generator(seed, table, mechanism)
     rows = equalise(read(table), rng)
     rows = rows.take(rng.permutation(len(rows))[:n_rows])
-    return replace(rows, d=bend(rows, mechanism, rng))
+    return replace(rows, d=alter(rows, mechanism, rng))
 
 
 def equalise(rows: Rows, rng: np.random.Generator) -> Rows:
@@ -174,7 +174,7 @@ def equalise(rows: Rows, rng: np.random.Generator) -> Rows:
     return rows.take(np.flatnonzero(kept))
 
 
-def bend(rows: Rows, mechanism: str, rng: np.random.Generator) -> Codes:
+def alter(rows: Rows, mechanism: str, rng: np.random.Generator) -> Codes:
     """Labels D drawn from P(D | Df, S)."""
     return (rng.random(len(rows)) < chances(rows, mechanism)).astype(np.int64)
 
