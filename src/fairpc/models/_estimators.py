@@ -35,7 +35,6 @@ from fairpc.models._fair_layers import LATENT, Model
 from fairpc.models._knowledge import limits_of_coding
 from fairpc.models._model import fixed
 from fairpc.models._priors import MECHANISM, RECIPE_MECHANISM
-from fairpc.models._reviewed_fit import ReviewedRates, knowledge_after, refuse_beside_review
 from fairpc.models._rows import Rows, TrainingRows
 from fairpc.models._settings import (
     Settings,
@@ -67,6 +66,7 @@ if TYPE_CHECKING:
     from fairpc.models._guard import Checked
     from fairpc.models._knowledge import Knowledge
     from fairpc.models._review import Reviewed
+    from fairpc.models._reviewed_fit import ReviewedRates
 
 FINE_BINS: Final = 32
 FINE_LEVELS: Final = 128
@@ -210,6 +210,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         """
         from fairpc.models._circuit_fit import CircuitFit, reporter
         from fairpc.models._fit import Observer
+        from fairpc.models._reviewed_fit import refuse_beside_review
 
         check_settings(self.get_params(deep=False))
         check_beside(validation_data, eval_set, callback)
@@ -270,6 +271,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
             )
         from fairpc.models._latent import quick_decision
         from fairpc.models._review import ReviewRows
+        from fairpc.models._reviewed_fit import ReviewedRates
 
         self._say("reading the reviewed rows")
         model = quick_decision(self.get_params(deep=False), X, y, sensitive_features)
@@ -306,6 +308,8 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         self, table: GivenTable, training: Training, fitted: Fitted, checked: Checked
     ) -> None:
         """Set what was learned, all at once: a fit that fails leaves the object as it was."""
+        from fairpc.models._reviewed_fit import knowledge_after
+
         rows, distribution = training.rows, fitted.distribution
         if not table.source.in_memory:
             self.feature_names_in_ = np.array(training.coding.features.names_in, dtype=object)

@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from fairpc import evidence
 from fairpc.core import (
     Array,
     Bools,
@@ -28,20 +29,12 @@ from fairpc.core import (
     check_array,
 )
 from fairpc.data import Column, TableCoding
-from fairpc.evidence import (
-    LEVEL,
-    ExpectedWidth,
-    Interval,
-    LabelBounds,
-    ReviewDesign,
-    ReviewEstimates,
-    expected_widths,
-    recalibrate_posterior,
-    review_design,
-    review_estimates,
-)
+from fairpc.evidence import LEVEL, Interval, LabelBounds
 from fairpc.models._rows import Rows
 from fairpc.models._tables import rows_in_order
+
+if TYPE_CHECKING:
+    from fairpc.evidence import ExpectedWidth, ReviewDesign, ReviewEstimates
 
 Quantity = Literal["all", "rates", "mechanism", "errors"]
 Batch = tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
@@ -191,7 +184,7 @@ class ReviewRows:
         if reviewed is None or np.isnan(reviewed.truth[self.at]).all():
             return self.posterior
         own = reviewed.taken(self.at)
-        return recalibrate_posterior(
+        return evidence.recalibrate_posterior(
             self.posterior,
             own.truth,
             self.y,
@@ -211,7 +204,7 @@ class ReviewRows:
         random_state: int | np.random.Generator | None = None,
     ) -> ReviewDesign:
         """Rows drawn for review, by their positions in the table; see ``review_design``."""
-        drawn = review_design(
+        drawn = evidence.review_design(
             self.corrected(reviewed),
             n,
             **self._known,
@@ -224,7 +217,7 @@ class ReviewRows:
         chance = np.zeros(self.n_table)
         chance[self.at] = drawn.probability
         chance.flags.writeable = False
-        return ReviewDesign(chance, self.at[drawn.rows], n, method, quantity, drawn.draw)
+        return evidence.ReviewDesign(chance, self.at[drawn.rows], n, method, quantity, drawn.draw)
 
     def widths(
         self,
@@ -236,7 +229,7 @@ class ReviewRows:
     ) -> tuple[ExpectedWidth, ...]:
         """How well each rate would be known with n reviewed rows in all."""
         given = {"quantity": quantity, "method": method, **self._known}
-        return expected_widths(self.corrected(reviewed), min(n, len(self.at)), **given)
+        return evidence.expected_widths(self.corrected(reviewed), min(n, len(self.at)), **given)
 
     def estimates(
         self, reviewed: Reviewed, *, level: float = 0.95, alone: bool = False
@@ -245,7 +238,7 @@ class ReviewRows:
         import polars as pl
 
         own = reviewed.taken(self.at)
-        return review_estimates(
+        return evidence.review_estimates(
             own.truth,
             self.y,
             self.groups,
