@@ -21,7 +21,7 @@ from fairpc.auditing._gaps import LabelDisparity
 from fairpc.auditing._job import Job
 from fairpc.auditing._mechanism import MechanismCell, MechanismFacts
 from fairpc.auditing._parity import HiddenGroup, ParityFacts
-from fairpc.auditing._review import ReviewFacts
+from fairpc.auditing._review import ReviewedFact, ReviewFacts
 from fairpc.auditing._review_plan import ReviewPlan
 from fairpc.auditing._strata import FactorGaps, OwnStrata, StrataFacts
 from fairpc.auditing._table_facts import TableFacts
@@ -33,6 +33,7 @@ _NO_FINDING: Final = (
     "Do not quote how labels were altered, and do not defend decisions with it: read what this "
     "report says of it as a description of the model, not of the world."
 )
+_QUOTE_REVIEW: Final = "Quote the review on how labels were altered, not this model."
 _WIDE: Final = 0.05  # a gap in decisions that calls for a reason
 _OPEN: Final = 0.1  # so many decisions that hang on what cannot be known are worth one, too
 _DRAWN: Final = 12
@@ -96,10 +97,14 @@ def verdict(job: Job) -> Verdict:
         first = _finding(job)
     if not first:
         first, *found = found
+    reviewed, sure = [*_by_review(job, "mechanism_1", "tpr")], drift[1:]
+    if reviewed:
+        found = [*reviewed[1:], first, *found]
+        first, sure = reviewed[0], (*job.results["review"].conclusions, *sure)
     return Verdict(
         headline=first,
         found=tuple(found),
-        sure=(*drift[1:], *_sure(job, decidable, own, withdrawn)),
+        sure=(*sure, *_sure(job, decidable, own, withdrawn)),
         to_do=tuple(_to_do(job, decidable, withdrawn)),
         rejected=decidable.rejected,
         withdrawn=withdrawn,
@@ -118,7 +123,8 @@ def _rejection(job: Job, test: AssumptionFacts | None, own: OwnStrata | None) ->
     allowed = "one rate for all" if not test.delta else f"{text.gap(test.delta)} between groups"
     return (
         f"With {allowed} these labels cannot be explained: the fair rates of {above} and {below} "
-        f"must differ by at least {text.size(least.limit)} points."
+        f"must differ by at least {text.size(least.limit)} points, or labels depend on features "
+        "beyond the fair decision; the labels alone cannot say which."
     )
 
 
@@ -260,7 +266,7 @@ def _to_do(job: Job, decidable: Decidable, withdrawn: bool) -> Iterator[str]:
     data: TableFacts = job.results["data"]
     identified = decidable.identified
     if withdrawn and job.results["mechanism"] is not None:
-        yield _NO_FINDING
+        yield _NO_FINDING if job.results["review"] is None else _QUOTE_REVIEW
     yield from _review(job)
     if parity is not None:
         change, decisions = parity.change, max(parity.decisions, key=lambda d: d.gap)
@@ -299,6 +305,43 @@ def _review(job: Job) -> Iterator[str]:
         )
 
 
+def _by_review(job: Job, *names: str) -> Iterator[str]:
+    """What reviewed rows say of some rates, a sentence each; nothing where none were reviewed."""
+    facts: ReviewFacts | None = job.results["review"]
+    if facts is None:
+        return
+    said = text.due(job.names.said[job.rows.positive_class])
+    words = {
+        "mechanism_1": f"who deserved {said} were recorded otherwise",
+        "tpr": f"who deserve {said} are selected",
+        "fpr": f"who do not deserve {said} are selected all the same",
+    }
+    for name in names:
+        rates = sorted((r for r in facts.rates if r.name == name), key=lambda r: r.value)
+        if rates:
+            ends = (rates[0], *rates[-1:])[: len(rates)]
+            shares = [_reviewed_share(job, r, missed=name == "mechanism_1") for r in ends]
+            yield f"By the review, {text.series(shares)} {words[name]}."
+
+
+def _sure_of_review(job: Job) -> str:
+    facts: ReviewFacts = job.results["review"]
+    return (
+        f"What the review says holds with {text.share(facts.level, 0)} confidence, however labels "
+        f"were altered: {facts.n_drawn - facts.n_blank:,} of {facts.n_rows:,} rows were drawn with "
+        "known chances and looked at again."
+    )
+
+
+def _reviewed_share(job: Job, rate: ReviewedFact, *, missed: bool) -> str:
+    """A rate of a group of a hundred; its limits alone where few rows carry it."""
+    low, high = (1 - end for end in rate.interval[::-1]) if missed else rate.interval
+    ends = f"{text.number(100 * low, 0)} to {text.number(100 * high, 0)}"
+    value = text.number(100 * (1 - rate.value if missed else rate.value), 0)
+    shown = ends if rate.few else f"{value} ({ends})"
+    return f"{shown} of 100 {job.names.who(rate.group)}"
+
+
 def _hidden(job: Job) -> Iterator[str]:
     """What changes where the group may not be used."""
     hidden: HiddenGroup | None = job.results["group_hidden"]
@@ -333,13 +376,16 @@ def _of_decisions(job: Job) -> Verdict:
     errors: ErrorFacts | None = job.results["error_rates"]
     factors: FactorGaps | None = job.results["factors"]
     data: TableFacts = job.results["data"]
-    found = [*(() if errors is None else (_errors(job, errors), *errors.conclusions)), *_gap(job)]
+    found = [*_by_review(job, "tpr", "fpr", "mechanism_1"), *_gap(job)]
+    reviewed = job.results["review"] is not None
+    if not reviewed and errors is not None:
+        found = [_errors(job, errors), *errors.conclusions, *found]
     if factors is not None:
         found.append(factors.sentence)
     if job.results["parity"] is None:
         found.append(f"Gaps between groups are not known: {job.left_out['parity']}.")
     to_do = [*_review(job)]
-    if errors is None or not errors.open:
+    if reviewed or errors is None or not errors.open:
         to_do.append("Write down why decisions may differ between groups, or change them.")
     elif not to_do:
         to_do.append(REVIEW)
@@ -380,7 +426,9 @@ def _errors(job: Job, errors: ErrorFacts) -> str:
 def _sure_of_decisions(job: Job, errors: ErrorFacts | None) -> Iterator[str]:
     parity: ParityFacts | None = job.results["parity"]
     data: TableFacts = job.results["data"]
-    if errors is None:
+    if job.results["review"] is not None:
+        yield _sure_of_review(job)
+    elif errors is None:
         why = job.left_out["error_rates"]
         yield f"Error rates against the fair decision are not known: {text.sentence(why)}"
     else:
@@ -403,42 +451,19 @@ def decision_limits() -> Caveats:
 @blocks.section("verdict", "")
 def show_verdict(audit: blocks.Audit, verdict: Verdict) -> Iterator[blocks.Block]:
     """The finding, one picture, and what a manager asks next."""
-    reviewed = _review_finding(audit)
-    yield blocks.Finding(reviewed or verdict.headline, alert=verdict.withdrawn)
+    yield blocks.Finding(verdict.headline, alert=verdict.withdrawn)
     picture = _fair_rates(audit) or _rates(audit)
     if picture is not None:
         yield picture
-    found = (verdict.headline, *verdict.found) if reviewed else verdict.found
     yield blocks.Brief(
         (
-            ("What was found", found),
+            ("What was found", verdict.found),
             ("How sure", verdict.sure),
             ("What to do on Monday", verdict.to_do),
         )
     )
     yield blocks.Paragraph(
         f"{verdict.disclaimer} No statistic can settle whether a decision was just.", "note"
-    )
-
-
-def _review_finding(audit: blocks.Audit) -> str:
-    """What reviewed rows say of altered labels; empty where there are none."""
-    facts: ReviewFacts | None = audit.review
-    rates = [] if facts is None else [r for r in facts.rates if r.name == "mechanism_1"]
-    if facts is None or not rates:
-        return ""
-    missed = sorted(rates, key=lambda r: r.value)
-    who = audit.data.people
-    said = audit.data.said.get(facts.classes[1], text.quoted(facts.classes[1]))
-    parts = [
-        f"{text.number(100 * (1 - r.value), 0)} "
-        f"({text.number(100 * (1 - r.interval[1]), 0)} to "
-        f"{text.number(100 * (1 - r.interval[0]), 0)}) of 100 "
-        f"{who.get(r.group, f'people in group {r.group}')}"
-        for r in (missed[0], *missed[-1:])[: len(missed)]
-    ]
-    return (
-        f"By the review {text.series(parts)} who deserved {text.due(said)} were recorded otherwise."
     )
 
 

@@ -24,7 +24,7 @@ from fairpc.circuit import Circuit, CircuitBuilder, to_dict
 from fairpc.core import Array, AuditError, Floats
 from fairpc.models import CircuitClassifier
 
-MOST_BYTES: Final = 300_000
+MOST_BYTES: Final = 200_000
 """Of what the page holds for the form."""
 MOST_EDGES: Final = 25_000
 """Of a circuit that may be so small."""

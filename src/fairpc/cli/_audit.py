@@ -154,6 +154,9 @@ def audit(
         words += [f"--reviewed {quote(path)}" for path in reviewed or ()]
         again = f"{' '.join(words)}{as_typed(decided, naming, text)} -o report.html"
         say(f"Next: fairpc audit {again}" if output is None else f"Report: {output}", "bold")
+        if output is not None and audited.review_plan is not None:
+            given = f"{' '.join(words)}{as_typed(decided, text)} -n 300 -o to_review.csv"
+            say(f"Next: fairpc review {given}", "bold")
     screen.notes(warned)
     _judge(audited.parity, limit, screen)
 
@@ -259,11 +262,9 @@ def show_verdict(audited: Audit) -> None:
     verdict = audited.verdict
     tone: Tone = "bad" if verdict.rejected else "warn" if verdict.withdrawn else "plain"
     headline(verdict.headline, tone)
-    reviewed = () if audited.review is None else audited.review.conclusions
     titles = {"found": "Found: ", "sure": "How sure: ", "to_do": "To do: "}
     for part, title in titles.items():
-        sentences = (*(reviewed if part == "found" else ()), *getattr(verdict, part))
-        for sentence in sentences[: SHOWN[part]]:
+        for sentence in getattr(verdict, part)[: SHOWN[part]]:
             say(f"{title}{sentence}")
     say(verdict.disclaimer)
 

@@ -53,7 +53,7 @@ def compare(
         opt.option(
             "NAME",
             "FairPC, NLatPC, LatNB, TwoNB, LatentDecision, LR, FairLR, Reweight, Boosting, "
-            "ReweighedBoosting, Reduction, ThresholdOptimizer, Rand; may be repeated. Default: "
+            "ReweighedBoosting, Reduction, ThresholdOptimizer, Rand. Default: "
             "FairPC, TwoNB, LR, FairLR, Reweight, Boosting, ReweighedBoosting.",
             "--method",
         ),
@@ -62,7 +62,7 @@ def compare(
         list[str] | None,
         opt.option(
             "COL",
-            "A column of decisions that were made already, to compare with; may be repeated. It is "
+            "A column of decisions that were made already, to compare with. It is "
             "not used as a feature.",
         ),
     ] = None,

@@ -83,7 +83,7 @@ class Drawing:
         str | None, opt.option("COL", "A column each of whose values must be covered.")
     ] = None
     blind: Annotated[
-        bool, opt.option(None, "Hide the label, the groups and the decision.", "--blind")
+        bool, opt.option(None, "Hide label, groups, decision and score.", "--blind")
     ] = False
     per_batch: Annotated[
         int | None,
@@ -120,7 +120,7 @@ class ReviewedColumns:
         str | None, opt.option("COL", "The recorded decision; with a model, its own column.")
     ] = None
     sensitive: Annotated[
-        list[str], opt.option("COL", "Without a model: the sensitive attribute; may be repeated.")
+        list[str], opt.option("COL", "Without a model: the sensitive attribute.")
     ] = field(default_factory=list)
     positive: Annotated[
         str | None, opt.option("CLASS", "Without a model: the favourable class.")
@@ -128,12 +128,20 @@ class ReviewedColumns:
     decision: Annotated[
         str | None, opt.option("COL", "Decisions to audit, in place of the model's.")
     ] = None
+    score: Annotated[
+        str | None, opt.option("COL", "The score behind --decision; not a feature.")
+    ] = None
+
+    def made(self, names: Sequence[str], source: str) -> tuple[str, ...]:
+        """The columns of decisions and of their scores, which no reviewer should see."""
+        asked = (("--decision", self.decision), ("--score", self.score))
+        return tuple(column(names, name, flag, source) for flag, name in asked if name is not None)
 
     @property
     def options(self) -> str:
         """The same as they are typed."""
         given = [("label", self.label), *(("sensitive", name) for name in self.sensitive)]
-        given += [("positive", self.positive), ("decision", self.decision)]
+        given += [("positive", self.positive), ("decision", self.decision), ("score", self.score)]
         return "".join(f" --{name} {quote(value)}" for name, value in given if value)
 
 
@@ -217,10 +225,10 @@ def _with_model(
     unseen = unseen_columns(model, files, None, screen)
     cells, coding = ready(files.read(), files), model.coding_
     label = column(cells.columns, columns.label or coding.labels.name, "--label", files.source)
-    name, h = _decided(cells, columns, files.source, classes_of(coding))
+    h = _decided(cells, columns, files.source, classes_of(coding))
     given = evidence(model, cells.drop(exactly([label])), unseen)
     rows = ReviewRows.of(model, y=cells[label], decisions=h, **given)
-    hidden = (label, *coding.groups.column_names, *name)
+    hidden = label, *coding.groups.column_names, *columns.made(cells.columns, files.source)
     return Subject(files.source, cells, label, hidden, rows)
 
 
@@ -229,31 +237,29 @@ def _without_model(files: TableFiles, columns: ReviewedColumns, screen: Screen) 
     from fairpc.auditing import rows_without_model
 
     cells = ready(files.read(), files)
+    made = columns.made(cells.columns, files.source)
     roles = ColumnOptions([columns.label or ""], columns.sensitive, columns.positive)
-    if columns.decision is not None:
-        roles = replace(
-            roles, drop=[column(cells.columns, columns.decision, "--decision", files.source)]
-        )
+    roles = replace(roles, drop=list(made))
     rows = labelled(files, roles)
     found, why = rows_without_model(under_types(rows), rows.y, **rows.roles.settings)
     negative, positive = map(str, found.classes)
-    name, h = _decided(cells, columns, files.source, (negative, positive))
+    h = _decided(cells, columns, files.source, (negative, positive))
     if h is not None:
         found = replace(found, decisions=h[found.at])
     if why:
         screen.note(f"no model of the label fits ({why}): rows are drawn evenly")
-    hidden = (rows.roles.label, *rows.roles.sensitive, *name)
+    hidden = rows.roles.label, *rows.roles.sensitive, *made
     return Subject(files.source, cells, rows.roles.label, hidden, found, bool(why))
 
 
 def _decided(
     cells: pl.DataFrame, columns: ReviewedColumns, source: str, classes: tuple[str, str]
-) -> tuple[tuple[str, ...], Floats | None]:
-    """The column of decisions and they as 0 and 1; none where the model decides."""
+) -> Floats | None:
+    """The decisions as 0 and 1; none where the model decides."""
     if columns.decision is None:
-        return (), None
+        return None
     name = column(cells.columns, columns.decision, "--decision", source)
-    return (name,), decisions_of(cells, name, classes)
+    return decisions_of(cells, name, classes)
 
 
 def classes_of(coding: TableCoding) -> tuple[str, str]:
@@ -299,8 +305,6 @@ def _draw(
     rng = np.random.default_rng([seed, batch])
     given: dict[str, Any] = {"strata": strata, "reviewed": reviewed, "method": method}
     design = subject.rows.design(n, quantity, **given, random_state=rng)
-    if screen.prints_text:
-        _say_widths(widths, str(subject.rows.classes[1]))
     left_out = subject.rows.n_table - len(subject.rows.at)
     if left_out:
         screen.note(f"{counted(left_out, 'row')} without a label or a group cannot be drawn")
@@ -320,6 +324,10 @@ def _draw(
         probability=tuple(design.probability[design.rows].tolist()),
     )
     write_review(subject.cells, drawn, subject.hidden if drawing.blind else (), output)
+    if screen.prints_text:
+        _say_widths(widths, str(subject.rows.classes[1]))
+        if not drawing.blind:
+            say("The reviewer sees the recorded label and the group: --blind hides them.")
     return {
         "output": output,
         "design": design_of(output),
@@ -361,7 +369,8 @@ def _say_next(
     audited = not columns.options if len(paths) == 2 else columns.decision is not None
     command = "audit" if audited else "review"
     files = "".join(f" --reviewed {quote(path)}" for path in (*reviewed, output))
-    say(f"Next: fairpc {command} {' '.join(map(quote, paths))}{columns.options}{files}")
+    page = " -o report.html" if audited else ""
+    say(f"Next: fairpc {command} {' '.join(map(quote, paths))}{columns.options}{files}{page}")
 
 
 def show_review(facts: ReviewFacts) -> None:

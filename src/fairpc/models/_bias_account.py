@@ -239,9 +239,9 @@ def contradictions(bounds: LabelBounds, coding: TableCoding, strata: Strata) -> 
             "these labels cannot be explained"
         )
     return [
-        f"The labels contradict the assumptions ({LEVEL:.0%} confidence): {clash}. The fair "
-        "decision depends on the group, or the label depends on features otherwise than through "
-        f"the fair decision, {tail}"
+        f"The labels contradict the assumptions ({LEVEL:.0%} confidence): {clash}. Either that is "
+        "so, or the label depends on features otherwise than through the fair decision, "
+        f"{tail} The labels alone cannot say which."
     ]
 
 
