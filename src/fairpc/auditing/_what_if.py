@@ -28,7 +28,7 @@ MOST_BYTES: Final = 200_000
 """Of what the page holds for the form."""
 MOST_EDGES: Final = 25_000
 """Of a circuit that may be so small."""
-_CELLS: Final = 20_000  # of a tree: 13 bytes each
+_CELLS: Final = 13_000  # of a tree: 13 bytes each
 INDICATOR: Final = 0
 SUM: Final = 2
 _UNSIGNED: Final = (("u1", 1 << 8), ("u2", 1 << 16), ("u4", 1 << 32))
