@@ -213,7 +213,8 @@ def groups_of(
 
     Rows of groups under ``min_cell`` rows are of unknown group: neither their level nor anything
     that was learned of them alone is kept. The two largest groups stay in any case, and all where
-    none has so many. What does not stay is said, unless it was (``again``).
+    half of the rows would go or the whole table is that small (under ten times as many rows). What
+    does not stay is said, unless it was (``again``).
     """
     whole = bool((weights == np.floor(weights)).all())
     scale = 1.0 if whole else float(rows.sum() / weights.sum())
@@ -230,7 +231,8 @@ def groups_of(
             f"between 2 and {MAX_GROUPS} are needed"
         )
     kept = n_rows >= min_cell
-    kept |= np.argsort(np.argsort(-n_rows, kind="stable")) < (2 if kept.any() else len(kept))
+    kept |= np.argsort(np.argsort(-n_rows, kind="stable")) < 2
+    kept |= 2 * n_rows[kept].sum() <= n_rows.sum() or n_rows.sum() < 10 * min_cell
     if not (again or kept.all()):
         few = [_name(tuple(fitted), tuple(cell)) for cell in crossed[~kept].tolist()]
         warn_caller(
