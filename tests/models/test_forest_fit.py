@@ -260,11 +260,11 @@ def test_labels_that_nobody_altered_are_altered_by_chance_alone() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_known_mechanism_is_found(seed: int) -> None:
-    """Within .06 of 6,000 rows: .03 was seen, bins of 300 rows leave an error of .03 each."""
+    """The range holds it; the point by the rule is within .08 of it, with 6,000 rows."""
     rows, f = logistic(seed, 6000)
-    m = fit_forest(ForestStart.of(rows, [True] * 5), replace(OPTIONS, random_state=seed))
-    found = m.distribution
-    np.testing.assert_allclose(found.mechanism[:, :, 1], STRONG, atol=0.06)
+    found, ranges = with_range(rows)
+    assert holds(ranges, STRONG)
+    np.testing.assert_allclose(found.mechanism[:, :, 1], STRONG, atol=0.08)
     assert found.decision_rate[0, 1] == pytest.approx(f.mean(), abs=0.04)
     scores = found.decision(rows.s, rows.x)[:, 1]
     assert ((scores > 0.5) == f).mean() > 0.85  # .87 is what the logistic curve itself tells

@@ -361,7 +361,7 @@ class EncodedTable:
             return encoded_matrix(encoding, self.frame.taken(rows))
         some = matrix[rows]
         for j, (own, all_of_it) in enumerate(zip(encoding.columns, whole.columns, strict=True)):
-            if own is not all_of_it:
+            if own.kind == "category" and own.levels != all_of_it.levels:
                 number = {level: float(code) for code, level in enumerate(own.levels)}
                 codes = np.array([*(number.get(v, np.nan) for v in all_of_it.levels), np.nan])
                 some[:, j] = codes[np.nan_to_num(some[:, j], nan=-1.0).astype(np.int64)]
