@@ -155,8 +155,8 @@ def audit(
         again = f"{' '.join(words)}{as_typed(decided, naming, text)} -o report.html"
         say(f"Next: fairpc audit {again}" if output is None else f"Report: {output}", "bold")
         if output is not None and audited.review_plan is not None:
-            given = f"{' '.join(words)}{as_typed(decided, text)} -n 300 -o to_review.csv"
-            say(f"Next: fairpc review {given}", "bold")
+            asked = f"{' '.join(words)}{as_typed(decided, text)} -n 300 -o to_review.csv"
+            say(f"Next: fairpc review {asked}", "bold")
     screen.notes(warned)
     _judge(audited.parity, limit, screen)
 
