@@ -140,13 +140,13 @@ class LoansDemo:
                 f"  {WHO[group]}: of 100 who deserve a loan, {100 * share:.0f} got one; the model "
                 f"gives it to {100 * self.decided[group]:.0f}"
             )
-        say("\n3. How sure is that?  (fairpc audit)", "bold")
-        for sentence in self.audit.verdict.sentences[:2]:
-            say(f"  {sentence}")
-        say("\n4. People look at some files again  (fairpc review)", "bold")
+        say("\n3. People look at some files again  (fairpc review)", "bold")
         say("  Rows are drawn with known chances. The answers, here from the truth, need no model.")
         for line in self._reviewed():
             say(f"  {line}")
+        say("\n4. What may be concluded?  (fairpc audit)", "bold")
+        for sentence in self.audit.verdict.sentences[:2]:
+            say(f"  {sentence}")
 
     def _reviewed(self) -> Iterator[str]:
         """What is known of refusals after each batch, and at last the truth."""
