@@ -220,7 +220,14 @@ def test_workers_on_networks_of_their_own_give_the_same_bits_when_one_is_killed(
     if not (shutil.which("unshare") and shutil.which("ip") and shutil.which("nsenter")):
         pytest.skip("there is no unshare, nsenter or ip here")
     command = ["unshare", "--net", sys.executable, str(script), str(tmp_path)]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    path = os.pathsep.join([str(script.parents[1]), os.environ.get("PYTHONPATH", "")])
+    found = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env=os.environ | {"PYTHONPATH": path.rstrip(os.pathsep)},
+    )
     if found.returncode == NOT_PERMITTED or "Operation not permitted" in found.stderr:
         pytest.skip("network namespaces are not permitted here")
     assert found.stdout.strip() == "same bits", found.stderr[-2000:]

@@ -59,7 +59,7 @@ def test_a_signal_after_the_work_does_not_change_how_it_ended(words: list[str], 
 
 
 WAITING = """
-import signal, sys, time
+import os, signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
 import numpy as np
 import polars
@@ -69,7 +69,7 @@ from fairpc.comparison import compare
 from fairpc.core._running import map_in_order
 
 def sleep(*_):
-    print("begun", flush=True)
+    os.write(1, b"begun\\n")  # in one piece, also where two threads write
     time.sleep(600)
 
 class Slow:
@@ -99,9 +99,9 @@ def test_work_of_threads_is_not_waited_for(work: str, number: signal.Signals, co
     pipe, command = subprocess.PIPE, [sys.executable, "-c", WAITING, work]
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "begun\n"
-        process.send_signal(number)
         try:
+            assert process.stdout.readline() == "begun\n"
+            process.send_signal(number)
             errors = process.communicate(timeout=120)[1]
         finally:
             process.kill()
