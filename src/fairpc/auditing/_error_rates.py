@@ -36,6 +36,10 @@ REVIEW: Final = (
     "Have some files reviewed by somebody who does not see the label: a few hundred checked "
     "decisions give these rates as estimates instead of ranges."
 )
+_AFTER_REVIEW: Final = (
+    "The review under Verdict has these rates as estimates: quote those. Below is what the labels "
+    "alone leave."
+)
 _RATES: Final = {
     "tpr": ("True positive rate", "of those whose fair decision is positive, the share selected"),
     "fpr": ("False positive rate", "of those whose fair decision is not, the share selected"),
@@ -138,7 +142,10 @@ def show_error_rates(audit: blocks.Audit, facts: ErrorFacts) -> Iterator[blocks.
         "possible, whatever the labels hide, with sampling error.",
         "lead",
     )
-    yield blocks.Points([*facts.conclusions, *((REVIEW,) if facts.open else ())])
+    if audit.review is not None:
+        yield blocks.Paragraph(_AFTER_REVIEW)
+    else:
+        yield blocks.Points([*facts.conclusions, *((REVIEW,) if facts.open else ())])
     yield blocks.Side([_by_group(audit, facts, rate) for rate in ("tpr", "fpr")])
     yield _groups_table(facts)
     yield _differences(facts)
