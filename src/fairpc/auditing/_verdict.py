@@ -27,7 +27,7 @@ from fairpc.auditing._strata import FactorGaps, OwnStrata, StrataFacts
 from fairpc.auditing._table_facts import TableFacts
 from fairpc.core import Record
 from fairpc.data import SMALL
-from fairpc.evidence import Interval
+from fairpc.evidence import Interval, quantile, wilson
 from fairpc.models import OVERLAP, apart
 
 _NO_FINDING: Final = (
@@ -38,6 +38,7 @@ _QUOTE_REVIEW: Final = "Quote the review on how labels were altered, not this mo
 _WIDE: Final = 0.05  # a gap in decisions that calls for a reason
 _OPEN: Final = 0.1  # so many decisions that hang on what cannot be known are worth one, too
 _DRAWN: Final = 12
+_NAMED: Final = 3  # groups that a sentence names
 _LIMITS: Final = (
     "Fair rates of the groups may differ: nothing here assumes that they are equal.",
     "Every number measured against the recorded label inherits the errors of that label.",
@@ -97,7 +98,9 @@ def verdict(job: Job) -> Verdict:
         lead = _finding(job)
         if review is not None and lead:
             lead = (f"By the labels alone, {lead[0][:1].lower()}{lead[0][1:]}", *lead[1:])
-    said = *_by_review(job, "mechanism_1", "tpr"), *lead, *_what_was_found(job, own, withdrawn)
+    amiss = [*_amiss(job, decidable)]
+    found = *lead, *amiss[:1], *_what_was_found(job, own, withdrawn)
+    said = *_by_review(job, "mechanism_1", "tpr"), *found
     sure = drift[1:]
     if review is not None:
         sure = (*review.missed, *review.conclusions, *sure)
@@ -105,7 +108,7 @@ def verdict(job: Job) -> Verdict:
         headline=said[0],
         found=said[1:],
         sure=(*sure, *_sure(job, decidable, own, withdrawn)),
-        to_do=tuple(_to_do(job, decidable, withdrawn)),
+        to_do=tuple(_to_do(job, decidable, withdrawn, amiss[1:])),
         rejected=decidable.rejected,
         withdrawn=withdrawn,
         drift=drift,
@@ -204,6 +207,45 @@ def _what_was_found(job: Job, own: OwnStrata | None, withdrawn: bool) -> Iterato
         yield _counts(job, mechanism)
     if parity is None:
         yield _no_groups(data)
+    yield from _hidden(job)
+
+
+def _amiss(job: Job, decidable: Decidable) -> Iterator[str]:
+    """Groups selected for less, or more, than can be fair, chance allowed for; and what to do.
+
+    By the review where there is one, else by what the labels of each group leave by themselves.
+    """
+    parity: ParityFacts | None = job.results["parity"]
+    review, positive = job.results["review"], job.rows.positive_class
+    if review is not None:
+        possible = {r.group: r.interval for r in review.rates if r.name == "fair_rate"}
+    else:
+        sets = () if decidable.test is None else decidable.test.sets
+        possible = {
+            b.group: (b.lower, b.upper) for s in sets if s.label == positive for b in s.groups
+        }
+    decided = () if parity is None else (d for d in parity.decisions if d.label == positive)
+    z = quantile((1 + job.settings.level) / 2)
+    few, many = [], []
+    for group in (g for d in decided for g in d.parity.groups if g.group in possible):
+        (low, high), (least, most) = wilson(group.mean, group.effective_n, z), possible[group.group]
+        who, share = job.names.who(group.group), text.share(group.mean)
+        if high < least:
+            few.append(f"{share} of {who}, of whom at least {text.share(least)} deserve it")
+        elif low > most:
+            many.append(f"{share} of {who}, of whom at most {text.share(most)} deserve it")
+    found, said = (("few", few), ("many", many)), job.names.said[positive]
+    parts = [f"too {how} are decided {said}: {'; '.join(of[:_NAMED])}" for how, of in found if of]
+    if parts:
+        words = ". ".join(f"{part[:1].upper()}{part[1:]}" for part in parts)
+        yield f"{words}."
+        which = "a lower threshold" if few else "a higher threshold"
+        if few and many:
+            which = "a threshold for each group"
+        yield (
+            f"Choose {which} before you use decisions: under Gaps is what each selects; `fairpc "
+            "fit --threshold` or --equal-rates sets it."
+        )
 
 
 def _gap(job: Job) -> Iterator[str]:
@@ -281,8 +323,9 @@ def _sure(job: Job, decidable: Decidable, own: OwnStrata | None, withdrawn: bool
         yield _audited(data)
 
 
-def _to_do(job: Job, decidable: Decidable, withdrawn: bool) -> Iterator[str]:
+def _to_do(job: Job, decidable: Decidable, withdrawn: bool, amiss: Sequence[str]) -> Iterator[str]:
     """The next steps that these findings call for, the most pressing first."""
+    yield from amiss
     parity: ParityFacts | None = job.results["parity"]
     data: TableFacts = job.results["data"]
     identified = decidable.identified
@@ -291,7 +334,7 @@ def _to_do(job: Job, decidable: Decidable, withdrawn: bool) -> Iterator[str]:
     yield from _review(job)
     if parity is not None:
         change, decisions = parity.change, max(parity.decisions, key=lambda d: d.gap)
-        if change is not None and change.outcome == "one class":
+        if change is not None and change.outcome == "one class" and not amiss:
             yield "Choose another threshold before you use decisions."
         if decisions.gap >= _WIDE and parity.equal_rates is not None:
             yield (
@@ -299,7 +342,6 @@ def _to_do(job: Job, decidable: Decidable, withdrawn: bool) -> Iterator[str]:
                 "not, choose a threshold for each group (under Gaps, with what it costs). "
                 "Otherwise write down why they may differ."
             )
-    yield from _hidden(job)
     asked = job.results["review"] is None and identified is not None
     if asked and identified.open is not None and identified.open >= _OPEN:
         yield (
@@ -418,7 +460,8 @@ def _of_decisions(job: Job) -> Verdict:
     found = [*_by_review(job, "tpr", "fpr", "mechanism_1"), *_gap(job)]
     reviewed = job.results["review"] is not None
     if not reviewed and errors is not None:
-        found = [_errors(job, errors), *errors.conclusions, *found]
+        first, of = _errors(job, errors)
+        found = [first, errors.conclusions[1 - of], *found]
     if factors is not None:
         found.append(factors.sentence)
     if job.results["parity"] is None:
@@ -439,11 +482,15 @@ def _of_decisions(job: Job) -> Verdict:
     )
 
 
-def _errors(job: Job, errors: ErrorFacts) -> str:
-    """Whether people who deserve the same are treated alike, of the groups farthest apart."""
+def _errors(job: Job, errors: ErrorFacts) -> tuple[str, int]:
+    """Whether people who deserve the same are treated alike, of the groups farthest apart.
+
+    And which of the conclusions says the same.
+    """
     who, said = job.names.who, text.due(job.names.said[job.rows.positive_class])
     pairs = errors.rates.differences
-    for rate, deserving in (("tpr", f"deserve {said}"), ("fpr", f"do not deserve {said}")):
+    ways = ("tpr", f"deserve {said}"), ("fpr", f"do not deserve {said}")
+    for kind, (rate, deserving) in enumerate(ways):
         ends = {pair: getattr(pair, rate) for pair in pairs}
         pair = max(ends, key=lambda p: max(ends[p][0], -ends[p][1]))
         low, high = ends[pair]
@@ -453,13 +500,13 @@ def _errors(job: Job, errors: ErrorFacts) -> str:
             return (
                 f"Of those who {deserving}, {who(more)} are selected {text.size(least)} to "
                 f"{text.size(most)} points more often than {who(less)}, whatever the labels hide."
-            )
+            ), kind
     pair = max(pairs, key=lambda p: p.tpr[1] - p.tpr[0])
     low, high = map(text.points, pair.tpr)
     return (
         f"Whether {who(pair.last)} and {who(pair.first)} who deserve {said} are treated alike "
         f"cannot be decided from these labels: the difference may be {low} to {high} points."
-    )
+    ), 0
 
 
 def _sure_of_decisions(job: Job, errors: ErrorFacts | None) -> Iterator[str]:
