@@ -272,8 +272,11 @@ def _counts(job: Job, mechanism: MechanismFacts) -> str:
             many = f"at most {high}" if low == "0" else f"{low} to {high}"
             parts.append(f"{many} of {text.count(one.n)} {job.names.who(one.group)}")
     said = text.due(job.names.said[mechanism.positive])
+    data: TableFacts = job.results["data"]
+    shared = ", rows of unknown group shared out," if data.n_grouped < data.n_rows else ""
     return (
-        f"In this table {text.series(parts)} deserved {said} and were recorded otherwise."
+        f"In this table{shared} {text.series(parts)} deserved {said} and were recorded otherwise; "
+        "not every share goes with every fair rate, so these are not products of the ranges."
         if parts
         else mechanism.sentence
     )
