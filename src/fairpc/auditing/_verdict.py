@@ -242,10 +242,7 @@ def _amiss(job: Job, decidable: Decidable) -> Iterator[str]:
         which = "a lower threshold" if few else "a higher threshold"
         if few and many:
             which = "a threshold for each group"
-        yield (
-            f"Choose {which} before you use decisions: under Gaps is what each selects; `fairpc "
-            "fit --threshold` or --equal-rates sets it."
-        )
+        yield f"Choose {which} before you use decisions: under Gaps is what each selects."
 
 
 def _gap(job: Job) -> Iterator[str]:
