@@ -200,3 +200,30 @@ def test_a_query_needs_a_value_behind_the_bar(
     ended = called(capsys, "query", "m.fairpc", "Df=yes | sex")
     assert ended.code == 2
     assert "'sex' stands after the bar without a value" in ended.err
+
+
+def test_prior_rows_choose_the_point_where_they_are_asked_for(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each point is also given without them, and none where they outweigh the rows."""
+    asked = ("fit", "t.csv", *FIT, "-o", "p.fairpc", "--mechanism-prior")
+    learned = answer(capsys, *asked, "30")["learned"]
+    model = load("p.fairpc")
+    assert model.mechanism_prior == learned["prior_rows"] == 30
+    for cell in learned["mechanism"]:
+        own = [c for c in learned["mechanism"] if c["group"] == cell["group"]]
+        rows = {c["label"]: c["estimated_labels"] for c in own if c["decision"] == cell["decision"]}
+        assert cell["without_prior"] == pytest.approx(rows[cell["label"]] / sum(rows.values()))
+        assert cell["mostly_prior"] == (sum(rows.values()) < 30)
+    assert " without prior rows)" in called(capsys, *asked, "30").out
+    out = called(capsys, *asked, "9999").out
+    assert "of those who deserved yes, an unknown number (mostly prior) were recorded no" in out
+    assert called(capsys, "audit", "p.fairpc", "t.csv", "-o", "p.html", "-q").code == 0
+    page = Path("p.html").read_text()
+    assert "Point without prior rows" in page
+    assert "none: mostly prior rows" in page
+    for other in ("latent", "TwoNB"):
+        words = ("--label", "hired", "--sensitive", "sex", "--model", other)
+        ended = called(capsys, "fit", "t.csv", *words, "--mechanism-prior", "30", "-o", "n.fairpc")
+        assert ended.code == 2
+        assert f"--mechanism-prior is not for --model {other}" in ended.err

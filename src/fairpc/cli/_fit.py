@@ -156,7 +156,7 @@ def estimator(learner: ModelOptions, roles: ColumnOptions, *, verbose: bool = Fa
             f"take --model FairPC, LatNB or {LATENT}, or leave --given out"
         )
     if not latent:
-        known -= {"equal_mass", "mechanism", "delta"}
+        known -= {"equal_mass", "mechanism", "delta", "mechanism_prior"}
     given = learner.settings(known) | roles.settings | {"verbose": int(verbose)}
     given = {name: value for name, value in given.items() if name in known}
     if learner.classifier not in (None, "hgb"):  # which LatentDecision takes by itself

@@ -232,6 +232,15 @@ class ModelOptions:
             max=1.0,
         ),
     ] = 0.0
+    mechanism_prior: Annotated[
+        float | None,
+        option(
+            "ROWS",
+            "Prior rows per group and fair decision, nine of ten recorded as they should be: they "
+            "choose the point, in place of the usual rule.",
+            min=0.0,
+        ),
+    ] = None
     min_cell: MinCell = 5
     weight: Weight = None
     equal_mass: Annotated[
