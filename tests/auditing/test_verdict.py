@@ -19,7 +19,7 @@ from fairpc.auditing._parity import GapChange, _one_class, outcome
 from fairpc.auditing._tested import assumption_test
 from fairpc.errors import ContradictionWarning
 from fairpc.evidence import TopSets
-from fairpc.models import FairPC, LatNB
+from fairpc.models import OVERLAP, FairPC, LatNB
 
 
 def admissions(n: int = 2000) -> pl.DataFrame:
@@ -253,3 +253,33 @@ def test_decisions_without_the_group_are_those_of_predict_without_it() -> None:
     with_group = fitted().predict(X, sensitive_features=s)
     assert hidden.changed == pytest.approx((decided != with_group).mean())
     assert hidden.sentence in found.verdict.to_do
+
+
+def test_ranges_that_overlap_are_not_called_a_finding() -> None:
+    """A difference that is allowed leaves open whose labels were altered: that is said first."""
+    X, y, s = table(4000)
+    for delta, decided in ((0.0, True), (0.3, False)):
+        model = FairPC(structure="forest", delta=delta, random_state=0)
+        found = audit(model.fit(X, y, sensitive_features=s), X, y, sensitive_features=s, **QUICK)
+        assert found.mechanism is not None
+        ways = [[c for c in found.mechanism.altered if c.decision == f] for f in ("no", "yes")]
+        spans = [[c.range or (0.0, 1.0) for c in cells] for cells in ways]
+        assert any(max(a) > min(b) for a, b in (zip(*each, strict=True) for each in spans)) is (
+            decided
+        )
+        assert found.verdict.headline.startswith(OVERLAP) is not decided
+
+
+def test_the_decisions_named_are_not_the_only_gap() -> None:
+    """Labels of two groups are farthest apart, decisions of two others: both gaps are said."""
+    one = replace(changed((0.33, 0.467), (0.435, 0.436), 0.02), farthest=0.0066)
+    assert one.sentence.endswith("0.1 percentage points apart; of all groups, up to 0.7.")
+    rng = np.random.default_rng(0)
+    s = np.repeat(["A", "B", "C"], 400)
+    frame = pl.DataFrame({"x": rng.integers(0, 5, 1200)})
+    y = np.where(rng.random(1200) < np.where(s == "B", 0.3, 0.5), "yes", "no")
+    decided = np.where(rng.random(1200) < np.where(s == "A", 0.6, 0.4), "yes", "no")
+    found = audit(decided, frame, y, sensitive_features=s, positive="yes", **QUICK).parity
+    assert found is not None
+    assert found.change is not None
+    assert found.change.farthest == pytest.approx(found.decisions[0].gap)

@@ -38,6 +38,7 @@ from fairpc.models import GivenRows
 _COMMON: Final = 0.5  # the common threshold where that of the decisions is not known
 _ALIKE: Final = 0.02  # two gaps that differ by less are called about as large
 _EXTREME: Final = 0.01  # a class decided for less of every group, or for all but that, is one-sided
+_SEEN: Final = 5e-4  # a gap that is larger by less is the same in its digits
 _HARDLY: Final = 0.1  # of the share of a class among labels: decisions below it are hardly any
 
 Outcome = Literal["wider", "narrower", "reversed", "unclear", "one class"]
@@ -66,6 +67,7 @@ class GapChange(Record):
     #: "unclear": chance may explain the change; "one class": hardly anybody, or hardly anybody
     #: else, is decided to be of the class, so decisions can hardly differ
     outcome: Outcome
+    farthest: float = 0.0  #: the largest gap in decisions of any two groups
 
     _computed = ("sentence",)
 
@@ -91,6 +93,8 @@ class GapChange(Record):
         how = ""
         if (self.decision_rates[1] - self.decision_rates[0]) * way > 0:
             how = " the other way"
+        if self.farthest - self.decision_gap >= _SEEN:
+            how += f"; of all groups, up to {text.size(self.farthest)}"
         return (
             f"{self._headline}. Recorded {self.said}: {before}, {text.gap(self.label_gap)} apart. "
             f"Decided {self.said}: {after}, {text.gap(self.decision_gap)} apart{how}."
@@ -318,6 +322,7 @@ def _changes(
             people=(names.who(pair.first), names.who(pair.last)),
             said=names.said[rows.classes[k]],
             outcome=how,
+            farthest=max(abs(p.difference) for p in of_decisions.pairs),
         )
 
 

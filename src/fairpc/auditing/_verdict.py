@@ -28,6 +28,7 @@ from fairpc.auditing._table_facts import TableFacts
 from fairpc.core import Record
 from fairpc.data import SMALL
 from fairpc.evidence import Interval
+from fairpc.models import OVERLAP, apart
 
 _NO_FINDING: Final = (
     "Do not quote how labels were altered, and do not defend decisions with it: read what this "
@@ -94,9 +95,7 @@ def verdict(job: Job) -> Verdict:
     elif learned is not None and learned.outside:
         first = learned.sentence
     else:
-        first = _finding(job)
-    if not first:
-        first, *found = found
+        first, *found = *_finding(job), *found
     reviewed, sure = [*_by_review(job, "mechanism_1", "tpr")], drift[1:]
     if reviewed:
         found = [*reviewed[1:], first, *found]
@@ -128,29 +127,37 @@ def _rejection(job: Job, test: AssumptionFacts | None, own: OwnStrata | None) ->
     )
 
 
-def _finding(job: Job) -> str:
-    """How often labels were altered, as ranges, of the groups that were affected most and least."""
+def _finding(job: Job) -> tuple[str, ...]:
+    """How often labels were altered, as ranges, of the groups that were affected most and least.
+
+    Where the ranges overlap, that comes first, as a fit says it.
+    """
     mechanism: MechanismFacts | None = job.results["mechanism"]
     if mechanism is None or mechanism.range_level is None:
-        return ""
-    who, said = job.names.who, job.names.said
+        return ()
     if mechanism.alike:
-        groups = text.series([who(g) for g in mechanism.groups])
+        groups = text.series([job.names.who(g) for g in mechanism.groups])
         both = groups if len(mechanism.groups) < 4 else "the groups"
         return (
             f"No difference between {both} needs explaining; errors that all share cannot be seen "
-            "in such a table."
+            "in such a table.",
         )
-    ways: list[list[MechanismCell]] = [
-        [c for c in mechanism.altered if c.decision == decision and c.range is not None]
-        for decision in (mechanism.positive, *mechanism.classes)
-    ]
-    cells = max(ways, key=lambda way: max((_span(c)[0] for c in way), default=-1.0))
-    if len(cells) < 2:
-        return ""
+    order = dict.fromkeys((mechanism.positive, *mechanism.classes))
+    ways = [[c for c in mechanism.altered if c.decision == f and c.range] for f in order]
+    ways = [cells for cells in ways if len(cells) > 1]
+    for cells in ways:
+        if differ := apart([_span(c) for c in cells]):
+            return (_altered_most(job, *(cells[s] for s in differ)),)
+    if not ways:
+        return ()
+    cells = max(ways, key=lambda way: max(_span(c)[0] for c in way))
     worst = max(cells, key=_span)
     least = min((c for c in cells if c is not worst), key=lambda c: _span(c)[1])
-    first = _of_hundred(_span(worst))
+    return f"{OVERLAP}.", _altered_most(job, worst, least)
+
+
+def _altered_most(job: Job, worst: MechanismCell, least: MechanismCell) -> str:
+    who, said, first = job.names.who, job.names.said, _of_hundred(_span(worst))
     return (
         f"{first[:1].upper()}{first[1:]} of 100 {who(worst.group)} who deserved "
         f"{text.due(said[worst.decision])} were recorded {said[worst.label]}; among "

@@ -266,6 +266,8 @@ def _assumed(found: Mapping[str, Any]) -> list[str]:
 
 def _verdict(learned: Mapping[str, Any]) -> tuple[Tone, str]:
     """The finding in a sentence, and whether it is good news."""
+    from fairpc.models import OVERLAP, apart
+
     found = learned["learned"]
     if found["decision"] == "D":
         return "plain", f"{learned['model']} has no fair decision: it describes recorded labels."
@@ -282,14 +284,13 @@ def _verdict(learned: Mapping[str, Any]) -> tuple[Tone, str]:
         )
     positive = learned["label"]["positive"]
     for cells, who in zip(_off_diagonal(learned), WHO, strict=True):
-        worst = max(cells, key=lambda cell: cell["lower"])
-        best = min(cells, key=lambda cell: cell["upper"])
-        if worst["lower"] > best["upper"]:
+        if differ := apart([(cell["lower"], cell["upper"]) for cell in cells]):
+            worst, best = (cells[s] for s in differ)
             return "warn", (
                 f"The labels are biased ({SURE}): of those who {who} {positive}, more were "
                 f"recorded {worst['label']} among {worst['group']} than among {best['group']}."
             )
-    return "plain", f"The labels do not say whose were altered: the ranges overlap ({SURE})."
+    return "plain", f"{OVERLAP} ({SURE})."
 
 
 def _off_diagonal(learned: Mapping[str, Any]) -> tuple[list[Facts], list[Facts]]:

@@ -7,6 +7,7 @@ assumptions, nothing is said about altered labels.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Final
@@ -15,7 +16,14 @@ import numpy as np
 
 from fairpc.core import NONE, Bools, Floats, counted
 from fairpc.data import TableCoding
-from fairpc.evidence import LEVEL, LabelBounds, SharedBounds, StratumBounds, WithinBounds
+from fairpc.evidence import (
+    LEVEL,
+    Interval,
+    LabelBounds,
+    SharedBounds,
+    StratumBounds,
+    WithinBounds,
+)
 from fairpc.models._settings import NAMED, stratum_names
 from fairpc.models._strata import Strata
 
@@ -25,6 +33,7 @@ NO_DIFFERENCE: Final = (
     "chance. Errors that all groups share cannot be seen in such a table; a review of some rows "
     "would show them."
 )
+OVERLAP: Final = "The labels do not say whose were altered: the ranges overlap"
 ASSUMED: Final = (
     "These ranges need that a label depends on the features only through the fair decision and the "
     "group. Whether it does (or some kinds of cases are always decided one way) only a review of "
@@ -169,6 +178,16 @@ class BiasAccount:
             for sentence in self.sentences
         )
         return f"<ul>{''.join(f'<li><bdi>{escape(line)}</bdi></li>' for line in lines)}</ul>"
+
+
+def apart(ranges: Sequence[Interval]) -> tuple[int, int] | None:
+    """Which of some groups surely had more labels altered, and which fewer; None if none surely.
+
+    Ranges that overlap leave it open: what is said of two groups then is not a finding.
+    """
+    most = max(range(len(ranges)), key=lambda s: ranges[s][0])
+    fewest = min(range(len(ranges)), key=lambda s: ranges[s][1])
+    return (most, fewest) if ranges[most][0] > ranges[fewest][1] else None
 
 
 def mechanism_ranges(bounds: LabelBounds, positive: int, level: float = LEVEL) -> Floats:
