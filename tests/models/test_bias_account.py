@@ -292,12 +292,14 @@ def test_prior_rows_are_named_and_a_point_that_they_outweigh_is_none() -> None:
     mechanism = np.array([[[63 / 70, 7 / 70], [13 / 50, 37 / 50]]])
     account = BiasAccount(("a",), ("no", "yes"), mechanism, counts, prior_rows=30.0)
     first, second, prior = account.sentences
-    assert "10.0% (an estimated 4 labels; 10.0% without the prior)" in first
+    assert "10.0% (by these rows' features 4 labels; 10.0% without the prior)" in first
     assert "prior outweighs" in second
     assert "30 prior rows" in prior
     assert "prior" not in str(BiasAccount(("a",), ("no", "yes"), mechanism, counts))
     weaker = replace(account, prior_rows=10.0)
-    assert "26.0% (an estimated 10 labels; 50.0% without the prior)" in weaker.sentences[1]
+    assert (
+        "26.0% (by these rows' features 10 labels; 50.0% without the prior)" in weaker.sentences[1]
+    )
     # Other rows have other counts; what the prior was worth is a matter of the fit.
     elsewhere = replace(account, counts=100 * counts, training=counts)
     np.testing.assert_array_equal(elsewhere.mostly_prior, [[False, True]])

@@ -325,9 +325,11 @@ def _table(facts: MechanismFacts) -> blocks.TableBlock:
     head += ["Point", "Labels, point"]
     if facts.cells[0].without_prior is not None:
         head.append("Point without prior rows")
+    counted = "Labels, point: by the features of these rows, so not just the point times rows."
     note = "No range is known: the fit did not look for one."
     if facts.range_level is not None:
         note = f"Possible: each range with {text.share(facts.range_level, 0)} confidence."
+    note = f"{note} {counted}"
     caption = "How often the recorded label is not the fair decision"
     return blocks.TableBlock(caption, head, rows, words={1, 2}, note=note, folded=len(rows) > _LONG)
 

@@ -48,7 +48,8 @@ class BiasAccount:
     Attributes:
         groups, classes: names.
         mechanism: P(D = d | Df = f, S = s), [s, f, d]: the point.
-        counts: estimated number of training labels with Df = f, D = d in group s, [s, f, d].
+        counts: number of training labels with Df = f, D = d in group s, [s, f, d], estimated from
+            the features of each row: not the point times the group's rows, if these rows differ.
         ranges: least and largest P(D = d | Df = f, S = s) that held-out labels leave possible,
             [s, f, d, end]; NaN where they contradict the assumptions, None where no range was
             looked for.
@@ -166,7 +167,7 @@ class BiasAccount:
         bare = f"{self.without_prior[s, f, d]:.1%} without the prior" if self.prior_rows else ""
         if share == ZERO:
             return f"under 0.1%{bare and f' ({bare})'}"
-        return f"{share} (an estimated {counted(n, 'label')}{bare and f'; {bare}'})"
+        return f"{share} (by these rows' features {counted(n, 'label')}{bare and f'; {bare}'})"
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)

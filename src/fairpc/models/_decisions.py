@@ -46,8 +46,8 @@ YES, NO, OPEN = "yes", "no", "open"
 """Decisions that every possible mechanism agrees about, and those that depend on it."""
 
 _REJECTED: Final = (
-    "the data contradict the assumptions: no rate of fair decisions fits every group, so no score "
-    "is possible and bounds are NaN; see fairpc.evidence.test_assumptions or `fairpc audit`"
+    "the data contradict the assumptions: no rate of fair decisions fits every group, so "
+    "bounds are NaN; see fairpc.evidence.test_assumptions or `fairpc audit`"
 )
 _NO_BOUNDS: Final = (
     "bounds of scores need labels that were held out at fit: fit with guard=True to at least 300 "
@@ -257,8 +257,9 @@ class FittedDecisions(Reviewable, ABC):
         Args:
             X: rows.
             sensitive_features: their groups, if given apart.
-            level: of bounds that have the sampling error in them, such as .95; what the model, or
-                its classifier, could not learn from any number of rows is not in them.
+            level: of bounds that have the sampling error in them, such as .95. A model or
+                classifier that cannot have the shape of P(D | x, s) gives one score to rows that
+                differ: the bounds are then of the mean over all rows with that score.
             decisions: also give "yes", "no" or "open" for each row: whether its score is above the
                 threshold whatever is true, below it, or depends.
         """
