@@ -136,13 +136,32 @@ def test_a_part_at_a_time(
     ended = called(capsys, *given, *draw, "-o", "next.csv")
     assert ended.code == 0, ended.err
     assert "With 300 files" in ended.out
-    assert "20 files would leave ±" in ended.out
+    assert "20 files would not help (±" in ended.out
     assert pl.read_csv("next.csv").height == 100
     fill(work / "next.csv", truth)
     again = called(capsys, *given, "--reviewed", "next.csv", *draw, "-o", "last.csv")
     assert again.code == 2
     assert "300 rows were drawn before" in again.err
     assert not Path("last.csv").exists()
+
+
+def test_audit_and_review_ask_for_the_same_number_of_files(
+    work: Path, truth: pl.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a model and without one; the draw of decisions by anyone is the same each time."""
+    decided = truth.drop("deserving").with_columns(decided=truth["deserving"])
+    decided.write_csv("decided.csv")
+    anyone = ("decided.csv", *LABEL, "--positive", "yes", "--decision", "decided")
+    for about in ((MODEL, TABLE), anyone):
+        ended = called(capsys, "audit", *about)
+        assert ended.code == 0, ended.err
+        advised = ended.out.partition("for ±5 review ")[2].partition(".")[0]
+        for name in ("once.csv", "twice.csv"):
+            said = called(capsys, "review", *about, "-n", "300", "-o", name).out
+            assert f"for ±5 points review {advised}." in said
+        assert Path("once.csv").read_bytes() == Path("twice.csv").read_bytes()
+        for path in Path().glob("*ce.csv*"):
+            path.unlink()
 
 
 def _blank_first(rows: pl.DataFrame) -> pl.Series:

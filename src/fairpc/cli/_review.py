@@ -340,24 +340,26 @@ def _draw(
 def _say_widths(widths: Sequence[ExpectedWidth], positive: str) -> None:
     """How well each rate would be known."""
     from fairpc.auditing import rate_words
+    from fairpc.evidence import expected_in_words
 
     words, n = rate_words(positive), widths[0].n
     altered = [width for width in widths if width.name == "mechanism_1"]
     worst = max(altered or widths, key=lambda width: width.half_width)
-    few = next(((k, half) for k, half in worst.curve if k < n), None)
-    say(
-        f"With {n:,} files the {words[worst.name]} would be known to "
-        f"±{100 * worst.half_width:.0f} points in group {worst.group} "
-        f"(±{100 * worst.alone:.0f} if the model helps nothing); "
-        + ("" if few is None else f"{few[0]} files would leave ±{100 * few[1]:.0f}; ")
-        + f"for ±{100 * worst.aim:.0f} points review {worst.n_needed:,}.\n",
-        "bold",
-    )
+    what = f"the {words[worst.name]}, in every group,"
+    numbers = worst.n, worst.half_width, worst.n_needed, worst.curve, worst.aim
+    say(expected_in_words(what, *numbers) + "\n", "bold")
     lines = [
-        (words[w.name], str(w.group), f"±{100 * w.half_width:.1f} points", f"{w.n_needed:,}")
+        (
+            words[w.name],
+            str(w.group),
+            f"±{100 * w.half_width:.1f} points",
+            f"±{100 * w.alone:.1f}",
+            f"{w.n_needed:,}",
+        )
         for w in widths
     ]
-    grid(("rate", "group", f"with {n:,} files", "files for ±5 points"), lines)
+    head = "rate", "group", f"with {n:,} files", "if the model is wrong", "files for ±5 points"
+    grid(head, lines)
 
 
 def _say_next(

@@ -469,7 +469,8 @@ def quick_decision(
     own = {name: settings[name] for name in _OF_TABLE if name in settings}
     given = {} if sensitive_features is None else {"sensitive_features": sensitive_features}
     classifier = TableClassifier("logistic", **about)
-    model = LatentDecision(classifier, select="middle", sensitive_estimator=False, **own)
+    how: dict[str, Any] = {"select": "middle", "sensitive_estimator": False, "random_state": 0}
+    model = LatentDecision(classifier, **how, **own)
     with Warned().watching():
         return model.fit(X, y, **given)
 
