@@ -328,7 +328,8 @@ def test_a_slope_is_found_from_its_mean(slope: float, count: float) -> None:
 
 def test_steps_of_several_parts_are_the_best_of_all_ways_to_cut() -> None:
     """By enumeration; all parts are as good at once as each by itself."""
-    rng, parts = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    parts: list[_Closed] = []
     while len(parts) < 12:
         x = np.unique(rng.beta(0.5 + 2 * rng.random(), 1.0, rng.integers(33, 47)))
         part = _Closed(_Section(x, np.ones(len(x)), 0.0, 1.0), 0.0, 1.0, float(len(x)), 0.5)

@@ -492,10 +492,10 @@ def _steps(parts: Sequence[_Closed], lines: Floats) -> Iterator[_Pieces]:
         so_far = best[:, :j] + score[:, :j, j] - per_cut
         last[:, j] = so_far.argmax(axis=1)
         best[:, j] = so_far.max(axis=1)
-    for k, before in enumerate(last.tolist()):
+    for k, before in enumerate(last):
         at = [len(before) - 1]
         while at[0]:
-            at.insert(0, before[at[0]])
+            at.insert(0, int(before[at[0]]))
         found = rows[k, at[:-1], at[1:]] + share[k, at[:-1], at[1:]]
         weights = tuple((found / found.sum()).tolist())
         cuts = tuple(lines[k, at[1:-1]].tolist())
