@@ -145,12 +145,16 @@ def test_what_is_said_of_a_row_was_learned_without_its_label() -> None:
     learning = label_scores.ScoreLearning.of(rows, None, np.random.default_rng(0), rows.x)
     fold = learning.held[:, 2] > 0
     turned = replace(learning, rows=replace(rows, d=np.where(fold, 1 - rows.d, rows.d)))
-    # Learners of D, and those of Df at a mechanism.
-    for rates in (None, fitted(rows).top_rates):
-        one, two = (each.by_learner(rates) for each in (learning, turned))
-        for said, again in zip(one, two, strict=True):
+    # Learners of D, and those of Df at a mechanism, which take as many rounds.
+    firsts = learning.by_learner(), turned.by_learner()
+    rates = fitted(rows).top_rates
+    seconds = learning.by_learner(rates, firsts[0]), turned.by_learner(rates, firsts[1])
+    for one, two in (firsts, seconds):
+        assert one.n_rounds[2] == two.n_rounds[2]
+        for said, again in zip(one[:2], two[:2], strict=True):
             np.testing.assert_array_equal(said[2], again[2])
             assert not np.array_equal(said[1], again[1])
+    assert seconds[0].n_rounds == firsts[0].n_rounds
 
 
 def test_a_tree_and_its_leaves_depend_on_the_labels_that_they_may() -> None:

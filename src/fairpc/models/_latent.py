@@ -262,7 +262,8 @@ class LatentDecision(  # type: ignore[misc]
         if self.estimator is None and not (self.per_group or score_map.straight):
             # Classifiers that know how labels were altered tell more of Df.
             self._say("fitting classifiers of the fair decision")
-            second, scored = SecondRound.learned(cross, whole, scored, score_map)
+            known = whole, scored, score_map, estimators
+            second, scored = SecondRound.learned(cross, *known)
             score_map = calibrated(score_map, scored, self.calibration)
         groups: tuple[Any, ...] = ()
         if self.sensitive_estimator is not False:
