@@ -283,3 +283,19 @@ def test_the_decisions_named_are_not_the_only_gap() -> None:
     assert found is not None
     assert found.change is not None
     assert found.change.farthest == pytest.approx(found.decisions[0].gap)
+
+
+def test_a_report_gives_the_fair_rate_that_the_fit_gave() -> None:
+    """Where rates may differ the chart shades the range of the whole table, as a fit prints it."""
+    X, y, s = table(2000)
+    model = FairPC(structure="forest", delta=0.05, random_state=0).fit(X, y, sensitive_features=s)
+    assert model.label_ends_ is not None
+    low, high = model.label_ends_.rate_set(0.95, model.subgroup_rate_)
+    found = audit(model, X, y, sensitive_features=s)
+    assert found.decidable.test is not None
+    (one,) = found.decidable.test.sets
+    assert (one.lower, one.upper) == pytest.approx((low, high), abs=1e-12)
+    assert found.mechanism is not None
+    assert found.mechanism.rate_range == pytest.approx((low, high), abs=1e-12)
+    said = f"whole table, {100 * low:.1f}% to {100 * high:.1f}%, if the rates of two groups differ"
+    assert said in render(found)

@@ -348,6 +348,8 @@ def show_test(audit: blocks.Audit, test: AssumptionFacts) -> Iterator[blocks.Blo
         f"Computed on {used} by {test.method} over "
         f"{text.counted(test.n_seeds, 'way')} of splitting; classifiers: {fits}."
     )
+    if not audit.data.fitted:
+        how += " A fit on these rows has its own classifier and one split: its range differs a bit."
     if test.quoted:
         how = (
             f"These are the held-out rates of the fit itself, on {used}: what it printed and what "
@@ -376,7 +378,9 @@ def _confidence_set(
         (bar.group, bar.n, recorded.get(bar.group), bar.lower, bar.upper) for bar in one.groups
     ]
     whole = ("none", "none") if one.empty else (text.share(one.lower), text.share(one.upper))
-    cells.append(("Overlap of all groups", "", "", *whole))
+    whole_table = test.quoted and test.delta > 0
+    name = "Whole table, by its groups" if whole_table else "Overlap of all groups"
+    cells.append((name, "", "", *whole))
     note = f"The range of the fair rate that each group leaves, at {text.share(test.level, 0)}."
     rate = None if audit.mechanism is None else audit.mechanism.rate_of(one.label)
     if rate is not None:

@@ -88,6 +88,8 @@ class MechanismFacts:
     contradiction: str = ""  #: how the labels contradict the assumptions; empty where they do not
     range_level: float | None = None  #: confidence in each range; None where there are none
     delta: float = 0.0  #: by how much the rates of two groups may differ, within a stratum
+    #: fair rate of the positive class in the whole table, as the fit leaves it; None: not known
+    rate_range: Interval | None = None
     alike: bool = False  #: whether recorded rates are equal within chance: nothing to explain
 
     @property
@@ -131,8 +133,16 @@ def mechanism_facts(job: Job) -> MechanismFacts:
         contradiction=account.contradiction,
         range_level=account.level if known else None,
         delta=job.strata.delta,
+        rate_range=_rate_range(job, account.level) if known else None,
         alike=account.alike,
     )
+
+
+def _rate_range(job: Job, level: float) -> Interval | None:
+    """What the fit left of the fair rate, by the mix of groups and strata in its table."""
+    bounds = job.model.label_ends_
+    low, high = (1.0, 0.0) if bounds is None else bounds.rate_set(level, job.model.subgroup_rate_)
+    return (low, high) if low <= high else None
 
 
 def bias_account(job: Job) -> BiasAccount:

@@ -79,7 +79,10 @@ def _of_fit(job: Job) -> Tested:
     given = _features_as_they_came(job, rows, kept), *_codes(rows, kept)
     asked = {"positive": rows.positive, "sample_weight": some_of(rows.weights, kept)}
     fit = TopSets.of_fit(bounds, rows.positive, *given[1:], asked["sample_weight"])
-    test = fit.quoted(bounds, level) if isinstance(bounds, StratumBounds) else fit.test(level)
+    if isinstance(bounds, StratumBounds):
+        test = fit.quoted(bounds, level, job.model.subgroup_rate_)
+    else:
+        test = fit.test(level)
     return Tested(rows, kept, given, asked, test, fit, quoted=True)
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
 from fairpc.auditing._appendix import DISCLAIMER, Caveats
-from fairpc.auditing._assumptions import AssumptionFacts, headline, recorded_rates
+from fairpc.auditing._assumptions import AssumptionFacts, ConfidenceSet, headline, recorded_rates
 from fairpc.auditing._decidable import Decidable, decidable_facts
 from fairpc.auditing._drawing import Row, bars, ranges
 from fairpc.auditing._error_rates import ASSUMED, REVIEW, ErrorFacts
@@ -490,9 +490,6 @@ def _fair_rates(audit: blocks.Audit) -> blocks.Figure | None:
         if pin is not None:
             note += f", recorded {text.share(pin, 0)}"
         rows.append(Row(name, pin, (bar.lower, bar.upper), order[bar.group], note))
-    shared = "The bars do not overlap: no one rate fits all groups."
-    if not one.empty and not test.rejected:
-        shared = f"Shaded: the rates that fit all groups, {text.span((one.lower, one.upper))}."
     ends = [end for bar in one.groups for end in (bar.lower, bar.upper)]
     pins = [*ends, *recorded.values()]
     extent = max(0.0, min(pins) - 0.1), min(1.0, max(pins) + 0.1)
@@ -500,11 +497,30 @@ def _fair_rates(audit: blocks.Audit) -> blocks.Figure | None:
     sentence = (
         f"Bar: the share that deserves {text.due(said)}, as far as the labels of each group leave "
         f"it open, with {text.share(test.level, 0)} confidence. Pin: the share recorded {said}. "
-        f"{shared}"
+        f"{_shaded(audit, test, one)}"
     )
     picture = ranges(rows, overlap, extent=extent)
     title = f"Who deserves {text.due(said)}, and who was recorded so"
     return blocks.Figure(title, sentence, picture, name="Fair rates and recorded rates by group")
+
+
+def _shaded(audit: blocks.Audit, test: AssumptionFacts, one: ConfidenceSet) -> str:
+    """Which fair rates are possible in all groups; with strata beside what the fit says."""
+    if one.empty or test.rejected:
+        return "The bars do not overlap: no one rate fits all groups."
+    span = text.span((one.lower, one.upper))
+    if test.quoted and test.delta:
+        return (
+            f"Shaded: the fair rate of the whole table, {span}, if the rates of two groups differ "
+            f"by at most {text.gap(test.delta)}."
+        )
+    facts, within = audit.mechanism, ""
+    if audit.strata is not None and facts is not None and facts.rate_range is not None:
+        within = (
+            " without strata. Within the strata of the model, the fair rate of the whole table may "
+            f"be {text.span(facts.rate_range)}"
+        )
+    return f"Shaded: the rates that fit all groups, {span}{within}."
 
 
 def _rates(audit: blocks.Audit) -> blocks.Figure | None:

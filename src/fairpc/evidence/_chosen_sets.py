@@ -147,10 +147,15 @@ class TopSets:
         rows = groups, labels, weights, None
         return cls((0, 1), positive, tuple(splits), *rows, "cross-fit", splits)
 
-    def quoted(self, bounds: StratumBounds, level: float) -> AssumptionTest:
-        """The test by the bounds of the fit themselves, within what was stated beforehand."""
+    def quoted(
+        self, bounds: StratumBounds, level: float, share: Floats | None = None
+    ) -> AssumptionTest:
+        """The test by the bounds of the fit themselves, within what was stated beforehand.
+
+        Where rates may differ, ``share`` gives P(S, A): the range is of the whole table by it.
+        """
         differences = replace(bounds.differences(level), names=self.names)
-        lower, upper = bounds.rate_set(level)
+        lower, upper = bounds.rate_set(level, share)
         test = self.test(level, bounds.delta)
         groups = zip(test.groups, bounds.possible(bounds.tail(level)).tolist(), strict=True)
         rejected = bounds.rejected(level)

@@ -69,8 +69,8 @@ class LeastDifference:
         )
         if self.overlap > 0:
             text += (
-                f" The groups' ranges overlap by {100 * self.overlap:.0f} points, and a difference "
-                "below that can hide there at any number of rows."
+                f" Sampling error left out, the groups' ranges overlap by {100 * self.overlap:.0f} "
+                "points, and a difference below that can hide there at any number of rows."
             )
         return text
 
