@@ -103,7 +103,8 @@ def review_facts(job: Job) -> ReviewFacts:
     else:
         positive = job.decisions.coding_.labels.positive_class
         h = job.decisions.decided == job.decisions.coding_.labels.positive
-        table, _ = rows_without_model(*of_rows, h, positive=positive)
+        how = {"positive": positive, "random_state": job.settings.random_state}
+        table, _ = rows_without_model(*of_rows, h, **how)
     errors = job.results.get("error_rates")
     if errors is not None:
         own = {
@@ -143,7 +144,7 @@ def rows_without_model(
         y: recorded labels.
         sensitive_features: groups given apart.
         decisions: to be audited, 0 or 1; those of the quick model if None.
-        settings: of the table, as every model takes them: ``positive``, ``sensitive`` ….
+        settings: as every model takes them: ``positive``, ``sensitive``, ``random_state`` ….
     """
     model: Any
     try:
