@@ -127,6 +127,38 @@ def test_without_a_model(
         assert any("Rows without an answer: 1 of 80" in note for note in found["notes"])
 
 
+def test_the_same_command_draws_and_shows_the_same(
+    work: Path, truth: pl.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a model a classifier of our own says where to look: it has the seed of the command."""
+    decided = truth["income"].gt(55).cast(pl.Int64)
+    truth.drop("deserving").with_columns(decided=decided).write_csv("decided.csv")
+    options = ("decided.csv", *LABEL, "--decision", "decided")
+    for name in ("one", "two"):
+        assert called(capsys, "review", *options, "-n", "60", "-o", f"{name}.csv").code == 0
+    designs = [Path(f"{name}.csv.design.json").read_bytes() for name in ("one", "two")]
+    assert designs[0] == designs[1]
+    fill(work / "one.csv", truth)
+    shown = [answer(capsys, "audit", *options, "--reviewed", "one.csv")["review"] for _ in "ab"]
+    shown.append(answer(capsys, "review", *options, "--reviewed", "one.csv")["review"])
+    assert shown[0] == shown[1]
+    assert shown[0]["rates"][0]["value"] == shown[2]["rates"][0]["value"]
+
+
+def test_rows_without_a_group_are_not_drawn(
+    work: Path, truth: pl.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nobody = pl.int_range(pl.len()) < 40
+    decided = truth["income"].gt(55).cast(pl.Int64)
+    rows = truth.drop("deserving").with_columns(decided=decided)
+    rows.with_columns(pl.when(~nobody).then("sex").alias("sex")).write_csv("some.csv")
+    options = ("some.csv", *LABEL, "--decision", "decided")
+    ended = called(capsys, "review", *options, "-n", "200", "-o", "rows.csv")
+    assert ended.code == 0, ended.err
+    assert "40 rows without a label or a group cannot be drawn" in ended.err
+    assert pl.read_csv("rows.csv")["review_id"].min() >= 40  # type: ignore[operator]
+
+
 def test_a_part_at_a_time(
     work: Path, truth: pl.DataFrame, capsys: pytest.CaptureFixture[str]
 ) -> None:

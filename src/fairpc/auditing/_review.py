@@ -122,8 +122,8 @@ def rows_of_decisions(job: Job) -> ReviewRows:
     """What a review of decisions that no model of ours made is about, as `fairpc review` has it."""
     rows, labels = job.drawn, job.coding.labels
     h = rows.decided == rows.positive
-    positive = labels.positive_class
-    return rows_without_model(rows.table, rows.labels, rows.sensitive, h, positive=positive)[0]
+    how = {"positive": labels.positive_class, "random_state": job.settings.random_state}
+    return rows_without_model(rows.table, rows.labels, rows.sensitive, h, **how)[0]
 
 
 def called_groups(job: Job) -> dict[str, str]:
@@ -148,7 +148,7 @@ def rows_without_model(
         y: recorded labels.
         sensitive_features: groups given apart.
         decisions: to be audited, 0 or 1; those of the quick model if None.
-        settings: of the table, as every model takes them: ``positive``, ``sensitive`` ….
+        settings: as every model takes them: ``positive``, ``sensitive``, ``random_state`` ….
     """
     model: Any
     try:

@@ -183,7 +183,7 @@ def review(
     with opened(paths[-1], text, {} if model is None else model.table_options_) as files:
         with about(files.source):
             if model is None:
-                subject = _without_model(files, columns, screen)
+                subject = _without_model(files, columns, drawing.seed, screen)
             else:
                 subject = _with_model(model, files, columns, screen)
         known = None
@@ -232,7 +232,9 @@ def _with_model(
     return Subject(files.source, cells, label, hidden, rows)
 
 
-def _without_model(files: TableFiles, columns: ReviewedColumns, screen: Screen) -> Subject:
+def _without_model(
+    files: TableFiles, columns: ReviewedColumns, seed: int, screen: Screen
+) -> Subject:
     """A table with a quick model of it; rows are drawn evenly where none fits."""
     from fairpc.auditing import rows_without_model
 
@@ -241,7 +243,8 @@ def _without_model(files: TableFiles, columns: ReviewedColumns, screen: Screen) 
     roles = ColumnOptions([columns.label or ""], columns.sensitive, columns.positive)
     roles = replace(roles, drop=list(made))
     rows = labelled(files, roles)
-    found, why = rows_without_model(under_types(rows), rows.y, **rows.roles.settings)
+    how = {**rows.roles.settings, "random_state": seed}
+    found, why = rows_without_model(under_types(rows), rows.y, **how)
     negative, positive = map(str, found.classes)
     h = _decided(cells, columns, files.source, (negative, positive))
     if h is not None:

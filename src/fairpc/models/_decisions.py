@@ -19,7 +19,9 @@ from fairpc.core import (
     Floats,
     LearningError,
     TableError,
+    TableWarning,
     check_level,
+    counted,
     warn_caller,
 )
 from fairpc.data import (
@@ -439,8 +441,20 @@ class FittedDecisions(Reviewable, ABC):
             raise LearningError("the label has more than two classes: a scorer needs two")
         positive = self._coding().labels.positive
         groups, features = self._evidence(X, sensitive_features)
-        if groups is None or (groups < 0).any():
+        if groups is None or (groups < 0).all():
             raise LearningError("the groups of the rows are not known: a gap needs them")
+        if (groups < 0).any():
+            known = np.flatnonzero(groups >= 0)
+            warn_caller(
+                f"the group of {counted(len(groups) - len(known), 'row')} is not known: left out "
+                "of the scorer and of its gap",
+                TableWarning,
+            )
+            parts = (
+                None if of is None else take_rows(of, known) for of in (X, y, sensitive_features)
+            )
+            X, y, sensitive_features = parts
+            return self.distil(estimator, X, y, sensitive_features=sensitive_features, level=level)
         scores = self._fair().decision(groups, features)[:, positive]
         nobody = np.full_like(groups, -1)
         try:
