@@ -67,7 +67,7 @@ def cells(kind: str, seed: int) -> Iterator[tuple[bool, list[float]]]:
                 for prior in (False, True)
             ]
             inside = bool(recorded.min() <= rate <= recorded.max())
-            yield inside, np.subtract(*found).tolist()
+            yield inside, (np.array(found[0]) - found[1]).tolist()
 
 
 def main() -> None:

@@ -173,12 +173,12 @@ def _cells(account: BiasAccount, training: Floats) -> Iterator[MechanismCell]:
         share, here, at_fit = (
             float(of[at]) for of in (account.mechanism, account.counts, training)
         )
-        spans: list[Interval | None] = [None, None]
+        span = labels = None
         if counted is not None and account.ranges is not None:
-            spans = [_ends(of[at]) for of in (account.ranges, counted)]
+            span, labels = (_ends(of[at]) for of in (account.ranges, counted))
         bare = float(account.without_prior[at]) if account.prior_rows else None
         prior = bool(account.mostly_prior[s, f])
-        yield MechanismCell(*names, share, here, at_fit, *spans, bare, prior)
+        yield MechanismCell(*names, share, here, at_fit, span, labels, bare, prior)
 
 
 def _ends(of: Floats) -> Interval | None:
