@@ -141,6 +141,10 @@ def test_code_is_kept_where_only_its_owner_writes(
         path.chmod(mode)
         assert _compiling.kernel_folder.__wrapped__() is None
         path.chmod(0o700)
+    folder.parent.chmod(0o777)
+    run(tmp_path, "int16")
+    assert not list(tmp_path.rglob("*.nb?"))
+    folder.parent.chmod(0o700)
     if os.getuid() == 0:
         os.chown(folder, 12345, 12345)
         assert _compiling.kernel_folder.__wrapped__() is None

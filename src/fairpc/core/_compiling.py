@@ -145,7 +145,11 @@ class _KernelLocator(caching._CacheLocator):  # type: ignore[misc]
 
 
 class _Locations(caching.CompileResultCacheImpl):  # type: ignore[misc]
-    _locator_classes = (_KernelLocator, *caching.CompileResultCacheImpl._locator_classes)
+    # Beside the source code is as safe as the source; numba's other folders go unchecked.
+    _locator_classes = (
+        _KernelLocator,
+        *(c for c in caching.CompileResultCacheImpl._locator_classes if "InTree" in c.__name__),
+    )
 
 
 class _KernelCache(caching.FunctionCache):  # type: ignore[misc]
