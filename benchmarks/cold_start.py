@@ -4,8 +4,8 @@
     python benchmarks/cold_start.py --against OLD    and before ÷ after, OLD being a checkout
     python benchmarks/cold_start.py fit              one of them alone
 
-Each run is a process with an empty cache; a second one then finds all in it. `fit` has 3,000 rows of
-`fairpc data loans`; `audit` is of that model and these rows.
+Each run is a process with an empty cache; a second one then finds all in it. `fit` has 3,000
+rows of `fairpc data loans`; `audit` is of that model and these rows.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ COMMANDS = ("fit", "audit", "demo")
 def ran(checkout: Path, cache: Path, *words: str) -> dict[str, Any]:
     """Seconds of each kernel that this run compiled, of the processor, and on the wall."""
     record = cache / "record.json"
+    places = {"PYTHONPATH": str(checkout / "src"), "NUMBA_CACHE_DIR": str(cache / "kernels")}
     began = time.perf_counter()
     subprocess.run(
         [sys.executable, "-c", RUN, str(record), *words],
-        env=os.environ
-        | {"PYTHONPATH": str(checkout / "src"), "NUMBA_CACHE_DIR": str(cache / "kernels")},
+        env=os.environ | places,
         cwd=cache,
         stdout=subprocess.DEVNULL,
         check=True,

@@ -26,19 +26,18 @@ def call_kernels() -> None:
     """Fit and ask each kind of model, with missing values and without."""
     loans = load_loans()
     rng = np.random.default_rng(0)
-    X, y, s = (part.head(N_ROWS) for part in (loans.X, loans.y, loans.sensitive))
+    table, y, s = (part.head(N_ROWS) for part in (loans.X, loans.y, loans.sensitive))
     hole = pl.Series(rng.random(N_ROWS) < 0.3)
-    holed = X.with_columns(pl.when(~hole).then(pl.col("age")).alias("age"))
-    for structure, table in (("auto", X), ("strudel", holed), ("forest", holed)):
-        model = FairPC(structure=structure, random_state=0)
-        model.fit(table, y, sensitive_features=s)
+    holed = table.with_columns(pl.when(~hole).then(pl.col("age")).alias("age"))
+    split = FairPC(structure="strudel", random_state=0)
+    forest = FairPC(structure="forest", random_state=0)
+    for model, learned in ((FairPC(random_state=0), table), (split, holed), (forest, holed)):
+        model.fit(learned, y, sensitive_features=s)
         model.predict_proba(holed, sensitive_features=s)
         model.score_samples(holed, y, sensitive_features=s)
         model.complete(holed, sensitive_features=s)
         model.sample(1, random_state=0)
-        if structure == "strudel":
-            asked = {"n_replicates": 20, "n_steps": 2, "random_state": 0}
-            bootstrap_mechanism(model, X, y, sensitive_features=s, **asked)
+    bootstrap_mechanism(split, table, y, sensitive_features=s, n_replicates=20, n_steps=2)
     LatentDecision(random_state=0).fit(holed, y, sensitive_features=s)
     coins = rng.integers(0, 2, (40, N_IMPROBABLE)).astype(np.int16)
     learn(Table.of(coins), method="chow-liu").conditionals(1 - coins[:1])
@@ -51,7 +50,7 @@ def main() -> None:
     folder = kernel_folder()
     if folder is None:
         sys.exit("no folder for compiled code is safe: set NUMBA_CACHE_DIR to one of your own")
-    print(f"All kernels are compiled, in {folder}")
+    sys.stdout.write(f"All kernels are compiled, in {folder}\n")
 
 
 if __name__ == "__main__":

@@ -135,11 +135,16 @@ def test_code_is_kept_where_only_its_owner_writes(
 ) -> None:
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
     folder = _compiling.kernel_folder.__wrapped__()
+    assert folder is not None
     assert folder.stat().st_mode & 0o777 == 0o700
     for path, mode in ((folder, 0o702), (folder, 0o720), (folder.parent, 0o777)):
         path.chmod(mode)
         assert _compiling.kernel_folder.__wrapped__() is None
         path.chmod(0o700)
+    folder.parent.chmod(0o777)
+    run(tmp_path, "int16")
+    assert not list(tmp_path.rglob("*.nb?"))
+    folder.parent.chmod(0o700)
     if os.getuid() == 0:
         os.chown(folder, 12345, 12345)
         assert _compiling.kernel_folder.__wrapped__() is None

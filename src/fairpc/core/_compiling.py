@@ -16,12 +16,12 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from threading import Lock, local
 from types import ModuleType
 from typing import Any, Self, TypeVar
 
-import llvmlite
 import numba
 from numba import njit
 from numba.core import caching, config, event
@@ -107,7 +107,7 @@ def kernel_folder() -> Path | None:
 
 def _fingerprint() -> str:
     """Of the sources of all kernels, for they call each other, and of what compiles them."""
-    versions = (sys.implementation.cache_tag, numba.__version__, llvmlite.__version__)
+    versions = (sys.implementation.cache_tag, numba.__version__, version("llvmlite"))
     digest = sha256(repr(versions).encode())
     here = Path(__file__)
     for path in (here, *sorted(here.parents[1].glob("*/*_kernels.py"))):
@@ -145,7 +145,11 @@ class _KernelLocator(caching._CacheLocator):  # type: ignore[misc]
 
 
 class _Locations(caching.CompileResultCacheImpl):  # type: ignore[misc]
-    _locator_classes = (_KernelLocator, *caching.CompileResultCacheImpl._locator_classes)
+    # Beside the source code is as safe as the source; numba's other folders go unchecked.
+    _locator_classes = (
+        _KernelLocator,
+        *(c for c in caching.CompileResultCacheImpl._locator_classes if "InTree" in c.__name__),
+    )
 
 
 class _KernelCache(caching.FunctionCache):  # type: ignore[misc]
