@@ -16,6 +16,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
@@ -73,6 +74,8 @@ WORK = (
     "LatentDecision credit",
     "LatentDecision adult",
     "test_assumptions credit",
+    "audit adult",
+    "FairPC income",
 )
 ROWS = {"FairPC credit": 12_800, "LatentDecision credit": 12_800, "test_assumptions credit": 16_000}
 
@@ -110,17 +113,33 @@ class Clock:
                 if hasattr(owner, last):
                     setattr(owner, last, self.watched(name, getattr(owner, last)))
 
+    def watch_audit(self) -> None:
+        """Each step of an audit is a phase."""
+        from fairpc.auditing._job import Job
+
+        run = Job.run
+
+        def step(job: Any, own: Any) -> None:
+            self.watched(f"audit: {own.name}", run)(job, own)
+
+        Job.run = step  # type: ignore[method-assign]
+
 
 def table(name: str) -> tuple[Any, Any, Any]:
-    """Features, labels and groups."""
+    """Features, labels and groups; of an audit, those of the test part."""
     if name.endswith("adult"):
         from fairpc.datasets import load_adult
 
         data = load_adult()
-        return data.X[:32_561], data.y[:32_561], data.sensitive[:32_561]
+        part = slice(32_561, None) if name.startswith("audit") else slice(32_561)
+        return data.X[part], data.y[part], data.sensitive[part]
     import numpy as np
     import pandas as pd
 
+    if name.endswith("income"):
+        rows = pd.read_parquet(Path(os.environ["FAIRPC_BIAS_DATA"]) / "acs_income.parquet")
+        features = rows.drop(columns=["SEX", "PINCP", "index"], errors="ignore")
+        return features, rows["PINCP"].to_numpy(), rows["SEX"].to_numpy()
     if name.endswith("400-numbers"):
         rng = np.random.default_rng(0)
         x, s = rng.normal(size=(1000, 400)), rng.integers(0, 2, 1000)
@@ -170,12 +189,20 @@ def measure(name: str) -> None:
     def fit() -> Any:
         if model == "test_assumptions":
             return test_assumptions(X, y, s)
+        if model == "audit":
+            page = Path(tempfile.gettempdir()) / f"fairpc-phases-{os.getpid()}.html"
+            fairpc.audit(audited, X, y, sensitive_features=s).save(page)
+            return page.unlink()
         return getattr(fairpc, model)(random_state=0).fit(X, y, sensitive_features=s)
 
+    if model == "audit":
+        train = table("FairPC adult")
+        audited = fairpc.FairPC(random_state=0).fit(*train[:2], sensitive_features=train[2])
     fit()
     before = resident("VmRSS", reset=True)
     clock = Clock()
     clock.watch()
+    clock.watch_audit()
     run = clock.watched("everything else", fit)
     begun = process_time()
     run()
