@@ -140,7 +140,8 @@ class _Kinds:
         size = np.bincount(own, minlength=n).reshape(-1, 2).astype(np.float64)
         rate = (size[:, 1] + 0.5) / (size.sum(axis=1) + 1)
         counted = reviewed.weight[:, None] * (own[rows][:, None] == np.arange(n))
-        return cls(k, own, size, rate, counted, m[rows], np.bincount(own, m, n))
+        total = np.bincount(own, m, n).astype(np.float64)
+        return cls(k, own, size, rate, counted, m[rows], total)
 
     def shares(self, truth: Floats, rate: Floats) -> Floats:
         """P(Df = 1) of each kind under independence; a line per draw.
