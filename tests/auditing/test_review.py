@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairpc import LatNB, audit
+from fairpc import FairPC, LatNB, audit
 from fairpc.auditing import Audit, render
 from fairpc.auditing._review import ReviewFacts, facts_of_review
 from fairpc.core import Floats, record, serialise
@@ -102,3 +102,36 @@ def test_after_a_review_the_page_begins_with_what_it_showed() -> None:
     assert f"{100 * (1 - rate.value):.0f} (" in first
     assert "of 100 women" in first
     assert "By the review" in first
+    gap = next(g for g in found.review.gaps if g.name == "mechanism_1")
+    assert (gap.first, gap.last) == ("men", "women")  # of shares that were recorded rightly
+    low, high = (round(-100 * end) for end in gap.interval[::-1])
+    assert 0 < low < high
+    assert f"the difference is +{low} to +{high} points." in found.verdict.headline
+    (rows,) = (bar for bar in found.review.rates if (bar.name, bar.group) == ("fair_rate", "men"))
+    drawn = " to ".join(f"{100 * end:.0f}%" for end in rows.interval)
+    assert drawn in render(found).partition("by the review, with 95% confidence")[2]
+
+
+def test_a_review_that_misses_the_range_of_the_labels_withdraws_it() -> None:
+    """Rows that reviewers call fair at random: the labels' range of the mechanism cannot hold."""
+    data = load_loans()
+    X, y, s = data.X.head(1500), data.y.head(1500), data.sensitive.head(1500)
+    model = FairPC(structure="forest", random_state=0, positive="yes")
+    model.fit(X, y, sensitive_features=s)
+    truth = np.random.default_rng(0).integers(0, 2, 1500).astype(float)
+    drawn = np.arange(0, 1500, 4)
+    reviewed = Reviewed.of(1500, [(drawn, np.full(len(drawn), 0.25), truth[drawn])])
+    found = audit(model, X, y, sensitive_features=s, reviewed=reviewed)
+    assert found.review is not None
+    outside = [
+        r
+        for r in found.review.rates
+        if r.without and (r.interval[0] > r.without[1] or r.interval[1] < r.without[0])
+    ]
+    assert outside
+    assert found.verdict.withdrawn
+    said = " ".join((*found.verdict.found, *found.verdict.sure))
+    assert "contradicts the range from labels alone" in said
+    assert "do not contradict the assumptions behind" not in said
+    assert "deserved “yes” and were recorded otherwise" not in said
+    assert not any("review decides" in one for one in found.verdict.to_do)

@@ -6,8 +6,8 @@ Rates against the latent fair decision are ranges: what the labels leave open, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -36,6 +36,10 @@ REVIEW: Final = (
     "Have some files reviewed by somebody who does not see the label: a few hundred checked "
     "decisions give these rates as estimates instead of ranges."
 )
+_AFTER_REVIEW: Final = (
+    "The review under Verdict has these rates as estimates: quote those. Below is what the labels "
+    "alone leave."
+)
 _RATES: Final = {
     "tpr": ("True positive rate", "of those whose fair decision is positive, the share selected"),
     "fpr": ("False positive rate", "of those whose fair decision is not, the share selected"),
@@ -53,6 +57,7 @@ class ErrorFacts(Record):
 
     rates: ErrorRates
     n_rows: int  #: rows with label and group; a sample of a large table
+    people: Mapping[str, str] = field(default_factory=dict)  #: groups as a sentence says them
 
     _computed = ("conclusions", "open")
 
@@ -89,7 +94,10 @@ class ErrorFacts(Record):
             return float(np.nan_to_num(max(low, -high), nan=-1.0))
 
         i = max(range(len(pairs)), key=least)
-        return self.rates.sentences[2 * i + kind], least(i) > 0
+        sentence = self.rates.sentences[2 * i + kind]
+        for group, who in self.people.items():
+            sentence = sentence.replace(repr(group), who)
+        return sentence, least(i) > 0
 
 
 def error_facts(job: Job) -> ErrorFacts:
@@ -125,7 +133,7 @@ def error_facts(job: Job) -> ErrorFacts:
         clusters=persons,
         sample_weight=weights,
     )
-    return ErrorFacts(rows.named(found), int(kept.sum()))
+    return ErrorFacts(rows.named(found), int(kept.sum()), job.names.people)
 
 
 @blocks.section("error_rates", "Error rates against the fair decision")
@@ -138,7 +146,10 @@ def show_error_rates(audit: blocks.Audit, facts: ErrorFacts) -> Iterator[blocks.
         "possible, whatever the labels hide, with sampling error.",
         "lead",
     )
-    yield blocks.Points([*facts.conclusions, *((REVIEW,) if facts.open else ())])
+    if audit.review is not None:
+        yield blocks.Paragraph(_AFTER_REVIEW)
+    else:
+        yield blocks.Points([*facts.conclusions, *((REVIEW,) if facts.open else ())])
     yield blocks.Side([_by_group(audit, facts, rate) for rate in ("tpr", "fpr")])
     yield _groups_table(facts)
     yield _differences(facts)

@@ -282,6 +282,8 @@ def _why(audit: blocks.Audit, facts: MechanismFacts) -> tuple[str, ...]:
         said.insert(0, facts.contradiction)
     if learned is not None and learned.outside:
         said.append(learned.sentence)
+    if not said and audit.review is not None:
+        said += [*audit.review.missed, *audit.review.conclusions]
     return (*said, "What follows is what the model learned. It is not what happened.")
 
 

@@ -16,13 +16,14 @@ import numpy.typing as npt
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
 from fairpc.auditing._job import Job
-from fairpc.core import AuditError, FairpcError
+from fairpc.core import AuditError, FairpcError, Record
 from fairpc.data import Warned
 from fairpc.evidence import Interval, ReviewEstimates
 from fairpc.models import Reviewed, ReviewRows, TwoNB, quick_decision
 
 NONE_GIVEN: Final = "no rows were reviewed"
 _ERRORS: Final = ("tpr", "fpr", "accuracy", "precision")
+_NAMED: Final = 2  # rates that a sentence names
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class ColumnTest:
 
 
 @dataclass(frozen=True)
-class ReviewFacts:
+class ReviewFacts(Record):
     """What a review showed about a table."""
 
     n_rows: int  #: rows that it is about: those whose label and group are known
@@ -83,6 +84,28 @@ class ReviewFacts:
     columns: tuple[ColumnTest, ...]
     conclusions: tuple[str, ...]  #: what follows from the tests, a sentence each
     notes: tuple[str, ...]
+
+    _computed = ("missed",)
+
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """A sentence where an interval of the review lies outside of what labels alone leave."""
+        outside = [r for r in self.rates if r.without is not None and _disjoint(r)]
+        each = "; ".join(
+            f"{r.what}, {r.group}: {text.span(r.interval)} by the review, {text.span(r.without)} "
+            "without"
+            for r in outside[:_NAMED]
+        )
+        more = f"; and {len(outside) - _NAMED} more" if len(outside) > _NAMED else ""
+        said = (
+            f"The review contradicts the range from labels alone ({each}{more}): quote the review."
+        )
+        return (said,) if outside else ()
+
+
+def _disjoint(rate: ReviewedFact) -> bool:
+    (low, high), (least, most) = rate.interval, rate.without or (0.0, 1.0)
+    return low > most or high < least
 
 
 def review_facts(job: Job) -> ReviewFacts:
@@ -296,11 +319,12 @@ def show_review(audit: blocks.Audit, facts: ReviewFacts) -> Iterator[blocks.Bloc
     batches = "" if facts.n_batches == 1 else f" in {facts.n_batches} batches"
     yield blocks.Paragraph(
         f"{text.counted(facts.n_drawn, 'row')} of {facts.n_rows:,} were drawn with known chances"
-        f"{batches}, and people said what the decision should have been. These rates need no "
+        f"{batches}, and people said of {facts.n_drawn - facts.n_blank:,} what the decision should "
+        "have been. These rates need no "
         "assumption about how labels were altered; they hold if the reviewers are right.",
         "lead",
     )
-    yield blocks.Points(facts.conclusions)
+    yield blocks.Points((*facts.missed, *facts.conclusions))
     worst = facts.n_blank > 0
     head = ["Rate", "Group", "By the review", "Reviewed rows alone", "Without reviews", "Recorded"]
     cells = []

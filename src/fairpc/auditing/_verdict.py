@@ -6,7 +6,7 @@ or, of a model whose fair decision has drifted from the label, what the fit chec
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,7 +27,7 @@ from fairpc.auditing._strata import FactorGaps, OwnStrata, StrataFacts
 from fairpc.auditing._table_facts import TableFacts
 from fairpc.core import Record
 from fairpc.data import SMALL
-from fairpc.evidence import Interval
+from fairpc.evidence import Interval, quantile, wilson
 from fairpc.models import OVERLAP, apart
 
 _NO_FINDING: Final = (
@@ -38,6 +38,7 @@ _QUOTE_REVIEW: Final = "Quote the review on how labels were altered, not this mo
 _WIDE: Final = 0.05  # a gap in decisions that calls for a reason
 _OPEN: Final = 0.1  # so many decisions that hang on what cannot be known are worth one, too
 _DRAWN: Final = 12
+_NAMED: Final = 3  # groups that a sentence names
 _LIMITS: Final = (
     "Fair rates of the groups may differ: nothing here assumes that they are equal.",
     "Every number measured against the recorded label inherits the errors of that label.",
@@ -83,32 +84,45 @@ def verdict(job: Job) -> Verdict:
     if decidable.rejected and job.results["mechanism"] is not None:
         # The headline says it, of these rows.
         drift = tuple(one for one in drift if one not in job.model.explain_bias().contradiction)
-    learned = decidable.learned
+    learned, review = decidable.learned, job.results["review"]
     outside = learned is not None and learned.outside
-    withdrawn = bool(decidable.rejected or drift or outside)
-    found = [*_what_was_found(job, own, withdrawn)]
+    withdrawn = bool(decidable.rejected or drift or outside or _overruled(job))
+    lead: tuple[str, ...] = ()
     if decidable.rejected:
-        first = _rejection(job, decidable.test, own)
+        lead = (_rejection(job, decidable.test, own),)
     elif drift:
-        first = "The mechanism of this model must not be read as what happened."
-        found = [drift[0], *found]
+        lead = "The mechanism of this model must not be read as what happened.", drift[0]
     elif learned is not None and learned.outside:
-        first = learned.sentence
-    else:
-        first, *found = *_finding(job), *found
-    reviewed, sure = [*_by_review(job, "mechanism_1", "tpr")], drift[1:]
-    if reviewed:
-        found = [*reviewed[1:], first, *found]
-        first, sure = reviewed[0], (*job.results["review"].conclusions, *sure)
+        lead = (learned.sentence,)
+    elif not withdrawn:
+        lead = _finding(job)
+        if review is not None and lead:
+            lead = (f"By the labels alone, {lead[0][:1].lower()}{lead[0][1:]}", *lead[1:])
+    amiss = [*_amiss(job, decidable)]
+    found = *lead, *amiss[:1], *_what_was_found(job, own, withdrawn)
+    said = *_by_review(job, "mechanism_1", "tpr"), *found
+    sure = drift[1:]
+    if review is not None:
+        sure = (*review.missed, *review.conclusions, *sure)
     return Verdict(
-        headline=first,
-        found=tuple(found),
+        headline=said[0],
+        found=said[1:],
         sure=(*sure, *_sure(job, decidable, own, withdrawn)),
-        to_do=tuple(_to_do(job, decidable, withdrawn)),
+        to_do=tuple(_to_do(job, decidable, withdrawn, amiss[1:])),
         rejected=decidable.rejected,
         withdrawn=withdrawn,
         drift=drift,
     )
+
+
+def _overruled(job: Job) -> bool:
+    """Whether reviewed rows contradict what the model assumes, or what labels alone leave."""
+    review: ReviewFacts | None = job.results["review"]
+    if review is None:
+        return False
+    tied = not job.strata and not job.strata.delta
+    unequal = tied and review.rates_p_value < 1 - review.level
+    return bool(review.missed) or unequal or any(one.rejected for one in review.columns)
 
 
 def _rejection(job: Job, test: AssumptionFacts | None, own: OwnStrata | None) -> str:
@@ -193,6 +207,45 @@ def _what_was_found(job: Job, own: OwnStrata | None, withdrawn: bool) -> Iterato
         yield _counts(job, mechanism)
     if parity is None:
         yield _no_groups(data)
+    yield from _hidden(job)
+
+
+def _amiss(job: Job, decidable: Decidable) -> Iterator[str]:
+    """Groups selected for less, or more, than can be fair, chance allowed for; and what to do.
+
+    By the review where there is one, else by what the labels of each group leave by themselves.
+    """
+    parity: ParityFacts | None = job.results["parity"]
+    review, positive = job.results["review"], job.rows.positive_class
+    if review is not None:
+        possible = {r.group: r.interval for r in review.rates if r.name == "fair_rate"}
+    else:
+        sets = () if decidable.test is None else decidable.test.sets
+        possible = {
+            b.group: (b.lower, b.upper) for s in sets if s.label == positive for b in s.groups
+        }
+    decided = () if parity is None else (d for d in parity.decisions if d.label == positive)
+    z = quantile((1 + job.settings.level) / 2)
+    few, many = [], []
+    for group in (g for d in decided for g in d.parity.groups if g.group in possible):
+        (low, high), (least, most) = wilson(group.mean, group.effective_n, z), possible[group.group]
+        who, share = job.names.who(group.group), text.share(group.mean)
+        if high < least:
+            few.append(f"{share} of {who}, of whom at least {text.share(least)} deserve it")
+        elif low > most:
+            many.append(f"{share} of {who}, of whom at most {text.share(most)} deserve it")
+    found, said = (("few", few), ("many", many)), job.names.said[positive]
+    parts = [f"too {how} are decided {said}: {'; '.join(of[:_NAMED])}" for how, of in found if of]
+    if parts:
+        words = ". ".join(f"{part[:1].upper()}{part[1:]}" for part in parts)
+        yield f"{words}."
+        which = "a lower threshold" if few else "a higher threshold"
+        if few and many:
+            which = "a threshold for each group"
+        yield (
+            f"Choose {which} before you use decisions: under Gaps is what each selects; `fairpc "
+            "fit --threshold` or --equal-rates sets it."
+        )
 
 
 def _gap(job: Job) -> Iterator[str]:
@@ -253,22 +306,26 @@ def _sure(job: Job, decidable: Decidable, own: OwnStrata | None, withdrawn: bool
             "the fair decision."
         )
     test, untested = decidable.test, decidable.untested
-    if own is not None:
+    overruled = _overruled(job) and not decidable.rejected
+    if overruled:
+        yield "The labels alone do not contradict the assumptions of the model; the review does."
+    elif own is not None:
         yield own.headline
         yield own.sentences[0]
         yield own.argued
     else:
         yield headline(test, untested, "" if test is None else test.clash)
     learned = decidable.learned
-    if learned is not None and not learned.outside:
+    if learned is not None and not learned.outside and not overruled:
         yield learned.sentence
     data: TableFacts = job.results["data"]
     if data.n_rows == data.n_table:
         yield _audited(data)
 
 
-def _to_do(job: Job, decidable: Decidable, withdrawn: bool) -> Iterator[str]:
+def _to_do(job: Job, decidable: Decidable, withdrawn: bool, amiss: Sequence[str]) -> Iterator[str]:
     """The next steps that these findings call for, the most pressing first."""
+    yield from amiss
     parity: ParityFacts | None = job.results["parity"]
     data: TableFacts = job.results["data"]
     identified = decidable.identified
@@ -277,7 +334,7 @@ def _to_do(job: Job, decidable: Decidable, withdrawn: bool) -> Iterator[str]:
     yield from _review(job)
     if parity is not None:
         change, decisions = parity.change, max(parity.decisions, key=lambda d: d.gap)
-        if change is not None and change.outcome == "one class":
+        if change is not None and change.outcome == "one class" and not amiss:
             yield "Choose another threshold before you use decisions."
         if decisions.gap >= _WIDE and parity.equal_rates is not None:
             yield (
@@ -285,8 +342,8 @@ def _to_do(job: Job, decidable: Decidable, withdrawn: bool) -> Iterator[str]:
                 "not, choose a threshold for each group (under Gaps, with what it costs). "
                 "Otherwise write down why they may differ."
             )
-    yield from _hidden(job)
-    if identified is not None and identified.open is not None and identified.open >= _OPEN:
+    asked = job.results["review"] is None and identified is not None
+    if asked and identified.open is not None and identified.open >= _OPEN:
         yield (
             f"For {text.share(identified.open)} of the rows the decision depends on what these "
             "data cannot tell: a review decides that, too."
@@ -327,16 +384,33 @@ def _by_review(job: Job, *names: str) -> Iterator[str]:
         rates = sorted((r for r in facts.rates if r.name == name), key=lambda r: r.value)
         if rates:
             ends = (rates[0], *rates[-1:])[: len(rates)]
-            shares = [_reviewed_share(job, r, missed=name == "mechanism_1") for r in ends]
-            yield f"By the review, {text.series(shares)} {words[name]}."
+            missed = name == "mechanism_1"
+            shares = [_reviewed_share(job, r, missed=missed) for r in ends]
+            apart = _reviewed_gap(facts, *ends, missed=missed) if len(ends) > 1 else ""
+            yield f"By the review, {text.series(shares)} {words[name]}{apart}."
+
+
+def _reviewed_gap(
+    facts: ReviewFacts, one: ReviewedFact, other: ReviewedFact, *, missed: bool
+) -> str:
+    """How far the first group is above the second; open where that may be either way."""
+    for gap in facts.gaps:
+        if gap.name == one.name and {gap.first, gap.last} == {one.group, other.group}:
+            turned = (gap.last == one.group) == missed
+            low, high = (-end for end in gap.interval[::-1]) if turned else gap.interval
+            span = text.span((low, high), lambda end: text.points(round(end, 2)).removesuffix(".0"))
+            if low <= 0 <= high:
+                return f"; the difference, {span} points, is open"
+            return f"; the difference is {span} points"
+    return ""
 
 
 def _sure_of_review(job: Job) -> str:
     facts: ReviewFacts = job.results["review"]
     return (
         f"What the review says holds with {text.share(facts.level, 0)} confidence, however labels "
-        f"were altered: {facts.n_drawn - facts.n_blank:,} of {facts.n_rows:,} rows were drawn with "
-        "known chances and looked at again."
+        f"were altered: {facts.n_drawn:,} of {facts.n_rows:,} rows were drawn with known chances, "
+        f"and {facts.n_drawn - facts.n_blank:,} have an answer."
     )
 
 
@@ -386,7 +460,8 @@ def _of_decisions(job: Job) -> Verdict:
     found = [*_by_review(job, "tpr", "fpr", "mechanism_1"), *_gap(job)]
     reviewed = job.results["review"] is not None
     if not reviewed and errors is not None:
-        found = [_errors(job, errors), *errors.conclusions, *found]
+        first, of = _errors(job, errors)
+        found = [first, errors.conclusions[1 - of], *found]
     if factors is not None:
         found.append(factors.sentence)
     if job.results["parity"] is None:
@@ -407,11 +482,15 @@ def _of_decisions(job: Job) -> Verdict:
     )
 
 
-def _errors(job: Job, errors: ErrorFacts) -> str:
-    """Whether people who deserve the same are treated alike, of the groups farthest apart."""
+def _errors(job: Job, errors: ErrorFacts) -> tuple[str, int]:
+    """Whether people who deserve the same are treated alike, of the groups farthest apart.
+
+    And which of the conclusions says the same.
+    """
     who, said = job.names.who, text.due(job.names.said[job.rows.positive_class])
     pairs = errors.rates.differences
-    for rate, deserving in (("tpr", f"deserve {said}"), ("fpr", f"do not deserve {said}")):
+    ways = ("tpr", f"deserve {said}"), ("fpr", f"do not deserve {said}")
+    for kind, (rate, deserving) in enumerate(ways):
         ends = {pair: getattr(pair, rate) for pair in pairs}
         pair = max(ends, key=lambda p: max(ends[p][0], -ends[p][1]))
         low, high = ends[pair]
@@ -421,19 +500,20 @@ def _errors(job: Job, errors: ErrorFacts) -> str:
             return (
                 f"Of those who {deserving}, {who(more)} are selected {text.size(least)} to "
                 f"{text.size(most)} points more often than {who(less)}, whatever the labels hide."
-            )
+            ), kind
     pair = max(pairs, key=lambda p: p.tpr[1] - p.tpr[0])
     low, high = map(text.points, pair.tpr)
     return (
         f"Whether {who(pair.last)} and {who(pair.first)} who deserve {said} are treated alike "
         f"cannot be decided from these labels: the difference may be {low} to {high} points."
-    )
+    ), 0
 
 
 def _sure_of_decisions(job: Job, errors: ErrorFacts | None) -> Iterator[str]:
     parity: ParityFacts | None = job.results["parity"]
     data: TableFacts = job.results["data"]
     if job.results["review"] is not None:
+        yield from job.results["review"].missed
         yield _sure_of_review(job)
     elif errors is None:
         why = job.left_out["error_rates"]
@@ -459,7 +539,7 @@ def decision_limits() -> Caveats:
 def show_verdict(audit: blocks.Audit, verdict: Verdict) -> Iterator[blocks.Block]:
     """The finding, one picture, and what a manager asks next."""
     yield blocks.Finding(verdict.headline, alert=verdict.withdrawn)
-    picture = _fair_rates(audit) or _rates(audit)
+    picture = _reviewed_rates(audit) or _fair_rates(audit) or _rates(audit)
     if picture is not None:
         yield picture
     yield blocks.Brief(
@@ -474,31 +554,54 @@ def show_verdict(audit: blocks.Audit, verdict: Verdict) -> Iterator[blocks.Block
     )
 
 
+def _reviewed_rates(audit: blocks.Audit) -> blocks.Figure | None:
+    """The fair rate of each group by the review, beside the recorded one."""
+    if audit.review is None:
+        return None
+    said = audit.data.said.get(audit.review.classes[1], text.quoted(audit.review.classes[1]))
+    fair = {r.group: (r.interval, r.recorded) for r in audit.review.rates if r.name == "fair_rate"}
+    sentence = (
+        f"Bar: the share that deserves {text.due(said)}, by the review, with "
+        f"{text.share(audit.review.level, 0)} confidence. Pin: the share recorded {said}."
+    )
+    return _ranges(audit, said, fair, sentence)
+
+
 def _fair_rates(audit: blocks.Audit) -> blocks.Figure | None:
     """The range of the fair rate of each group, their overlap, and the recorded rates."""
     test = audit.decidable.test
     if test is None or len(test.sets) != 1:
         return None
     (one,) = test.sets
-    order, recorded = blocks.group_order(audit), recorded_rates(audit, one.label)
+    recorded = recorded_rates(audit, one.label)
     said = audit.data.said.get(one.label, text.quoted(one.label))
-    rows = []
-    for bar in one.groups[:_DRAWN]:
-        who = audit.data.people.get(bar.group, bar.group).removeprefix("people in ")
-        name, pin = f"{who[:1].upper()}{who[1:]}", recorded.get(bar.group)
-        note = f"{text.share(bar.lower, 0)} to {text.share(bar.upper, 0)}"
-        if pin is not None:
-            note += f", recorded {text.share(pin, 0)}"
-        rows.append(Row(name, pin, (bar.lower, bar.upper), order[bar.group], note))
-    ends = [end for bar in one.groups for end in (bar.lower, bar.upper)]
-    pins = [*ends, *recorded.values()]
-    extent = max(0.0, min(pins) - 0.1), min(1.0, max(pins) + 0.1)
+    fair = {bar.group: ((bar.lower, bar.upper), recorded.get(bar.group)) for bar in one.groups}
     overlap = None if one.empty or test.rejected else (one.lower, one.upper)
     sentence = (
         f"Bar: the share that deserves {text.due(said)}, as far as the labels of each group leave "
         f"it open, with {text.share(test.level, 0)} confidence. Pin: the share recorded {said}. "
         f"{_shaded(audit, test, one)}"
     )
+    return _ranges(audit, said, fair, sentence, overlap)
+
+
+def _ranges(
+    audit: blocks.Audit,
+    said: str,
+    fair: Mapping[str, tuple[Interval, float | None]],
+    sentence: str,
+    overlap: Interval | None = None,
+) -> blocks.Figure:
+    """A bar for the fair rate of each group, and a pin at the recorded one."""
+    order, rows = blocks.group_order(audit), []
+    for group, (bar, pin) in list(fair.items())[:_DRAWN]:
+        who = audit.data.people.get(group, group).removeprefix("people in ")
+        note = " to ".join(text.share(end, 0) for end in bar)
+        if pin is not None:
+            note += f", recorded {text.share(pin, 0)}"
+        rows.append(Row(f"{who[:1].upper()}{who[1:]}", pin, bar, order[group], note))
+    ends = [end for bar, pin in fair.values() for end in (*bar, pin) if end is not None]
+    extent = max(0.0, min(ends) - 0.1), min(1.0, max(ends) + 0.1)
     picture = ranges(rows, overlap, extent=extent)
     title = f"Who deserves {text.due(said)}, and who was recorded so"
     return blocks.Figure(title, sentence, picture, name="Fair rates and recorded rates by group")
