@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from inspect import signature
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -11,9 +10,16 @@ import typer
 
 import fairpc.cli._options as opt
 from fairpc.cli._labelled import labelled
-from fairpc.cli._options import ColumnOptions, DecisionOptions, Limit, ModelOptions, as_typed
-from fairpc.cli._review import classes_of
-from fairpc.cli._review_files import read_reviews
+from fairpc.cli._options import (
+    ColumnOptions,
+    DecisionOptions,
+    Limit,
+    ModelOptions,
+    as_typed,
+    repeated,
+)
+from fairpc.cli._review import ReviewedColumns, classes_of, next_batch
+from fairpc.cli._review_files import IN_PARTS, read_reviews
 from fairpc.cli._screen import Screen, Tone, complain, headline, print_json, say
 from fairpc.cli._tables import (
     about,
@@ -135,30 +141,45 @@ def audit(
             if reviewed:
                 given["reviewed"] = _answers_of(reviewed, cells, subject, files, label, screen)
             how: Facts = {"level": level, "random_state": seed, "baselines": trade_off}
-            if "names" in signature(auditing.audit).parameters:
-                how["names"] = names
+            how["names"] = names
             with progress(screen.shows_progress, None) as step:
                 audited = auditing.audit(subject, progress=in_stages(step), **how, **given)
         if audited.parity is None and limit.fail_over is not None:
             raise _not_known(audited.left_out.get("parity", "no two groups have known members"))
     if output is not None:
         audited.save(output)
+    _show(audited, output, limit, screen)
+    if screen.prints_text:
+        paths = " ".join(quote(path) for path in (model_file, table) if path)
+        answered, unseen = (
+            repeated("--reviewed", reviewed),
+            repeated("--allow-unseen", allow_unseen),
+        )
+        if output is None:
+            named = "" if label is None else repeated("--label", [label])
+            weighed = "" if weight is None else repeated("--weight", [weight])
+            again = f"{paths}{named}{answered}{as_typed(decided, naming, text)}{weighed}{unseen}"
+            say(f"Next: fairpc audit {again} -o report.html", "bold")
+        else:
+            say(f"Report: {output}", "bold")
+        if output is not None and (reviewed or audited.review_plan is not None):
+            columns = as_typed(ReviewedColumns.of(label, decided, weight), text)
+            batch = f"-n 300 -o {next_batch(reviewed or ())}"
+            say(f"Next: fairpc review {paths}{columns}{answered}{unseen} {batch}", "bold")
+    screen.notes(warned)
+    _judge(audited.parity, limit, screen)
+
+
+def _show(audited: Audit, output: str | None, limit: Limit, screen: Screen) -> None:
+    """Print what was found: all of it as JSON, the verdict, or its headline alone if --quiet."""
     if screen.json:
         shown = {k: v for k, v in audited.to_dict().items() if k not in _PAGE_ONLY}
         facts = {"report": output, "fail_over": limit.fail_over}
         print_json(facts | _gate(audited.parity, limit) | shown)
-    elif screen.prints_text:
+    elif screen.quiet:
+        say(audited.verdict.headline)
+    else:
         show_verdict(audited)
-        words = [quote(path) for path in (model_file, table) if path]
-        words += [f"--label {quote(label)}"] if label else []
-        words += [f"--reviewed {quote(path)}" for path in reviewed or ()]
-        again = f"{' '.join(words)}{as_typed(decided, naming, text)} -o report.html"
-        say(f"Next: fairpc audit {again}" if output is None else f"Report: {output}", "bold")
-        if output is not None and audited.review_plan is not None:
-            asked = f"{' '.join(words)}{as_typed(decided, text)} -n 300 -o to_review.csv"
-            say(f"Next: fairpc review {asked}", "bold")
-    screen.notes(warned)
-    _judge(audited.parity, limit, screen)
 
 
 def _answers_of(
@@ -171,10 +192,7 @@ def _answers_of(
 ) -> Reviewed:
     """What reviewers said of the table."""
     if cells is None:
-        raise OptionError(
-            "--reviewed needs the table in memory, and it is read in parts: give fewer rows, or "
-            "leave out --max-memory"
-        )
+        raise OptionError(IN_PARTS)
     name = column(files.names(), label or model.coding_.labels.name, "--label", files.source)
     if name not in cells.columns:  # beside decisions the label is apart
         cells = ready(files.read(), files)
