@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import numpy as np
 import typer
 
 import fairpc.cli._options as opt
@@ -38,10 +40,11 @@ from fairpc.cli._tables import (
 from fairpc.core import (
     AuditError,
     FairpcError,
+    Floats,
     OptionError,
     TableError,
 )
-from fairpc.data import Warned, exactly
+from fairpc.data import Warned, exactly, read_values
 
 if TYPE_CHECKING:
     import polars as pl
@@ -112,7 +115,7 @@ def audit(
 
     Example: fairpc audit loans.fairpc new.csv -o report.html
 
-    Any model: fairpc audit new.csv --label repaid --sensitive sex --decision granted -o report.html
+    Any model: fairpc audit new.csv --label approved --sensitive sex --decision granted -o page.html
 
     In CI: fairpc audit loans.fairpc new.csv --fail-over 0.05
     """
@@ -333,11 +336,32 @@ def decided_table(
         table,
         rows.y,
         **about,
-        scores=None if score is None else rows.X[score],
+        scores=None if score is None else _scores(rows.X[score], rows.roles.sentinels),
         positive=rows.roles.positive,
         given=rows.given,
     )
     return subject, {"X": table, "y": rows.y, **about}, rows.X
+
+
+def _scores(column: pl.Series, missing: Sequence[str | float]) -> Floats:
+    """A column of scores, however its numbers are written; a TableError names the row."""
+    import narwhals as nw
+
+    values = read_values(column.name, nw.from_native(column, series_only=True), missing).parsed()
+    what = f"column {column.name!r} (--score)"
+    if values.type != "number":
+        raise TableError(f"{what} holds something other than numbers: give scores from 0 to 1")
+    scores = np.asarray(values.data, np.float64)
+    wrong = np.flatnonzero(~((scores >= 0) & (scores <= 1)))
+    if len(wrong):
+        given = column[int(wrong[0])]
+        percent = np.nanmin(scores) >= 0 and 1 < np.nanmax(scores) <= 100
+        repair = "divide them by 100" if percent else "give such scores, or leave out --score"
+        raise TableError(
+            f"{what} is {'empty' if given is None else given} in data row {wrong[0] + 1}: scores "
+            f"lie between 0 and 1, {repair}"
+        )
+    return scores
 
 
 def _of_model(
