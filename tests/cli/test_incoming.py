@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from cli.calls import FIT, HEADER, answer, called, small_table
@@ -227,3 +228,28 @@ def test_prior_rows_choose_the_point_where_they_are_asked_for(
         ended = called(capsys, "fit", "t.csv", *words, "--mechanism-prior", "30", "-o", "n.fairpc")
         assert ended.code == 2
         assert f"--mechanism-prior is not for --model {other}" in ended.err
+
+
+SCORES = {
+    "0,5": "",
+    "50,0": "column 'a score' (--score) is 50,0 in data row 1: scores lie between 0 and 1, divide",
+    "500": "(--score) is 500 in data row 1: scores lie between 0 and 1, give such scores",
+    "high": "column 'a score' (--score) holds something other than numbers",
+}
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_scores_as_a_table_has_them(
+    folder: Path, score: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Decimal commas are read; what is not from 0 to 1 is named as a spreadsheet counts it."""
+    decided = pl.Series(["yes", "no"] * 60)
+    table = pl.read_csv("t.csv").with_columns(
+        decided.alias("decided"), pl.lit(score).alias("a score")
+    )
+    table.write_csv("scored.csv", separator=";")
+    roles = ("--label", "hired", "--sensitive", "sex", "--decision", "decided")
+    call = ("audit", "scored.csv", *roles, "--score", "a score", "--fail-over", "1", "-q")
+    ended = called(capsys, *call)
+    assert (ended.code == 2) == bool(SCORES[score]), ended.err
+    assert SCORES[score] in ended.err

@@ -16,7 +16,7 @@ from fairpc.cli import _review_files as files
 from fairpc.cli import main
 from fairpc.core import LearningError
 from fairpc.datasets import load_loans
-from fairpc.models import LatentDecision
+from fairpc.models import FairPC, LatentDecision, Reviewed, load
 
 LABEL = ("--label", "approved", "--sensitive", "sex")
 N_ROWS = 1500
@@ -130,7 +130,7 @@ def test_without_a_model(
 def test_the_same_command_draws_and_shows_the_same(
     work: Path, truth: pl.DataFrame, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without a model a classifier of our own says where to look: it has the seed of the command."""
+    """Without a model a classifier of our own says where to look: it has the command's seed."""
     decided = truth["income"].gt(55).cast(pl.Int64)
     truth.drop("deserving").with_columns(decided=decided).write_csv("decided.csv")
     options = ("decided.csv", *LABEL, "--decision", "decided")
@@ -157,6 +157,36 @@ def test_rows_without_a_group_are_not_drawn(
     assert ended.code == 0, ended.err
     assert "40 rows without a label or a group cannot be drawn" in ended.err
     assert pl.read_csv("rows.csv")["review_id"].min() >= 40  # type: ignore[operator]
+
+
+def test_a_fit_to_reviewed_rows(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As in Python; a model without a fair decision cannot learn from a review."""
+    call = ("fit", TABLE, *LABEL, "--structure", "chow-liu", "--reviewed", "to_review.csv")
+    assert called(capsys, *call, "-o", "held.fairpc").code == 0
+    rows, design = pl.read_csv(TABLE), files.DrawnRows.read("to_review.csv")
+    answers = pl.read_csv("to_review.csv")["fair_decision"].eq("yes").cast(pl.Float64)
+    reviewed = Reviewed.of(rows.height, [(design.rows, design.probability, answers)])
+    model = FairPC("sex", structure="chow-liu", positive="yes", random_state=0)
+    model.fit(rows.drop("approved"), rows["approved"], reviewed=reviewed)
+    held, free = (
+        np.abs(load(name).bias_mechanism_ - model.bias_mechanism_).max()
+        for name in ("held.fairpc", MODEL)
+    )
+    assert held < free / 10
+    refused = called(capsys, *call, "--model", "NLatPC", "-o", "none.fairpc")
+    assert refused.code == 2
+    assert "--reviewed is for --model FairPC or LatNB" in refused.err
+
+
+def test_quiet_commands_print_what_was_found(
+    work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = (MODEL, TABLE, "--reviewed", "to_review.csv")
+    review, audit = (called(capsys, name, *given, "-q") for name in ("review", "audit"))
+    assert "share that deserves “yes”" in review.out
+    assert "Next:" not in review.out + audit.out
+    assert audit.out.strip() == answer(capsys, "audit", *given)["verdict"]["headline"]
+    assert review.err == audit.err == ""
 
 
 def test_a_part_at_a_time(

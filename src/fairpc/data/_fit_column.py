@@ -409,8 +409,8 @@ def warn_of_writing(column: Column, summary: ColumnSummary) -> None:
     if column.written is not None and content is not None and content.remark != AS_NUMBERS:
         warn_caller(
             ColumnWarning(
-                f"column {column.name!r}: {content.remark}; name it with categorical=… to keep "
-                "the text, or the decimal mark with decimal"
+                f"column {column.name!r}: {content.remark}; if that is wrong, name the column "
+                "with categorical=…, or the mark with decimal='.' or decimal=','"
             ),
         )
 

@@ -74,7 +74,7 @@ MOST_LEVELS: Final[dict[ClassifierKind, int]] = {"hgb": 250, "logistic": 32, "fo
 """Levels that a category of a matrix may have; the lightest ones beyond them count as missing."""
 ORDER_ROWS: Final = 10.0
 """Rows by which label rates are shrunk that put the levels of a forest into order."""
-_TO_KEEP: Final = "LatentDecision(numeric=…) or a categorical type keeps it"
+_TO_KEEP: Final = "name it with numeric=…, or give it a categorical type, to keep it"
 
 
 def design(x: npt.ArrayLike) -> Floats:
