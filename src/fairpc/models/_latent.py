@@ -472,7 +472,7 @@ def quick_decision(
     given = {} if sensitive_features is None else {"sensitive_features": sensitive_features}
     classifier = TableClassifier("logistic", **about)
     how: dict[str, Any] = {"select": "middle", "sensitive_estimator": False, "random_state": 0}
-    model = LatentDecision(classifier, **how, **own)
+    model = LatentDecision(classifier, **how | own)
     with Warned().watching():
         return model.fit(X, y, **given)
 
