@@ -324,11 +324,29 @@ class _Pieces:
         )
 
 
-def fit_density(edges: tuple[float, ...], atoms: Atoms) -> ColumnDensity | None:
+def _without_extremes(atoms: Atoms, least: int) -> Atoms:
+    """Values up to which, from either end, there are ``least`` people; those beyond are at them.
+
+    Spans and means of tails would else give the largest number away, to some digits.
+    """
+    if least <= 1 or atoms.weights.sum() < 2 * least:
+        return atoms
+    first = np.searchsorted(np.cumsum(atoms.weights), least)
+    last = len(atoms.values) - 1 - np.searchsorted(np.cumsum(atoms.weights[::-1]), least)
+    inner = np.clip(atoms.values, atoms.values[first], atoms.values[last])
+    values, place = np.unique(inner, return_inverse=True)
+    weights = np.bincount(place, atoms.weights, len(values))
+    return Atoms(values, weights, integral=atoms.integral, date=atoms.date)
+
+
+def fit_density(edges: tuple[float, ...], atoms: Atoms, min_cell: int = 1) -> ColumnDensity | None:
     """The density of a column inside the bins between ``edges``.
+
+    No number in it depends on how far the last ``min_cell`` people are out.
 
     None where numbers are too large, or too close to each other, for one.
     """
+    atoms = _without_extremes(atoms, min_cell)
     far = max(abs(float(atoms.values[0])), abs(float(atoms.values[-1])), *map(abs, edges))
     span = float(atoms.values[-1]) - float(atoms.values[0])
     if not edges or far > FARTHEST or span <= 0:
@@ -336,7 +354,8 @@ def fit_density(edges: tuple[float, ...], atoms: Atoms) -> ColumnDensity | None:
     step = _step(atoms)
     scale = max(span / (len(edges) + 1), step)
     values = _Section(atoms.values, atoms.weights, step, scale)
-    least = max(HEAVY * values.n, _HEAVY_ROWS)
+    # Those who were moved to an end are under min_cell: a point is a value of many all the same.
+    least = max(HEAVY * values.n, _HEAVY_ROWS, 2 * min_cell)
     heavy = atoms.values[(atoms.weights >= least) & (atoms.weights > 0)]
     bins = list(pairwise((-math.inf, *edges, math.inf)))
     sections = [_sections(values, heavy, low, high) for low, high in bins]

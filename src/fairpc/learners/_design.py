@@ -255,7 +255,8 @@ def _fit_column(
     known = ~values.missing()
     if not known.any():
         return Dropped(name, "it is missing in every row")
-    share = float(weights[~known].sum() / weights.sum())
+    lost = float(weights[~known].sum())
+    share = lost / float(weights.sum()) if lost >= min_cell else 0.0
     if values.type == "boolean":
         if min(np.bincount(values.data[known].astype(np.int64), minlength=2)) < min_cell:
             return Dropped(name, f"{FEW_PEOPLE}{min_cell} rows or more (min_cell)")
