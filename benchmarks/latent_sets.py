@@ -152,22 +152,37 @@ def inside(bounds: Floats, q: Floats) -> tuple[float, float]:
     return float(held.mean()), float((bounds[:, 1] - bounds[:, 0]).mean())
 
 
+def alike(scores: Floats, s: Ints) -> Ints:
+    """Rows of a group with nearly the same score, as numbers: bins of a hundred rows or so."""
+    found = np.empty(len(s), np.int64)
+    for g in np.unique(s):
+        here = np.flatnonzero(s == g)
+        order = np.argsort(np.argsort(scores[here], kind="stable"), kind="stable")
+        found[here] = 1000 * g + order // 100
+    return np.unique(found, return_inverse=True)[1]
+
+
 def one_draw(process: Process, make: Callable[[], LatentDecision], seed: int) -> dict[str, float]:
     """What a model of one draw says, beside the truth."""
     drawn = process.draw(np.random.default_rng(seed))
     model = make().fit(frame(drawn.x, drawn.s), drawn.d)
     lower, upper = model.fair_rate_set_
     fresh = frame(drawn.fresh, drawn.fresh_s)
-    held, width = inside(model.predict_bounds(fresh, level=LEVEL), drawn.q)
+    bounds, scores = model.predict_bounds(fresh, level=LEVEL), model.predict_proba(fresh)[:, 1]
+    held, width = inside(bounds, drawn.q)
+    bins = alike(scores, drawn.fresh_s)
+    means = (np.bincount(bins, of) / np.bincount(bins) for of in (*bounds.T, drawn.q))
+    low, high, mean = (of[bins] for of in means)
     open_held, open_width = inside(model.predict_bounds(fresh), drawn.q)
     return {
         "set": float(lower <= process.pi <= upper),
         "set width": upper - lower,
         "bounds": held,
+        "of rows alike": inside(np.column_stack([low, high]), mean)[0],
         "width": width,
         "without level": open_held,
         "its width": open_width,
-        "score error": float(np.abs(model.predict_proba(fresh)[:, 1] - drawn.q).mean()),
+        "score error": float(np.abs(scores - drawn.q).mean()),
         "mechanism error": float(np.abs(model.bias_mechanism_[:, :, 1] - process.mechanism).max()),
     }
 

@@ -6,9 +6,9 @@
 complete row guesses that the row was among the first where the model finds its label likely, or
 the row itself where the model has a density. The threshold is chosen on half of both; of the rest
 the table shows the advantage, the share of members found minus the share of others taken for
-members, in points: 0 is chance, 100 certainty. ``price``: accuracy and AUC of the recorded label,
-and nats a row, on held-out rows with min_cell=5, minus those with min_cell=1. Nats are those of the
-encoded row: where levels are merged, rows are likelier.
+members, in points: 0 is chance, 100 certainty. ``price``: accuracy, AUC and log-likelihood of the
+recorded label, and of the row, on held-out rows with min_cell=5, minus those with min_cell=1, both
+fitted to the same rows. A row is meant as it is encoded: where levels are merged, it is likelier.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fairpc.metrics import auc
 
 ROWS = 4000
 SEEDS = 4
-PRICED = 2
+PRICED = 6
 LEAST = 1e-9
 
 
@@ -125,35 +125,36 @@ def _mean(values: list[float]) -> str:
 
 
 def price() -> None:
-    print("Held-out rows, min_cell=5 minus min_cell=1; mean of", PRICED, "draws (sd)")
-    print(
-        f"{'table':8} {'model':16} {'accuracy, points':>18} {'AUC, points':>16} {'nats a row':>16}"
-    )
+    print("Held-out rows, min_cell=5 minus min_cell=1; mean of", PRICED, "draws (standard error)")
+    head = "accuracy, points", "AUC, points", "nats a label", "nats a row"
+    print(f"{'table':8} {'model':16}" + "".join(f"{name:>18}" for name in head))
     for name, X, y, s in tables():
-        s = np.asarray(s)
+        groups = np.asarray(s)
         for kind in (FairPC, LatentDecision):
-            found: list[list[float]] = []
+            found = []
             for seed in range(PRICED):
                 inside, outside = halves(len(y), seed)
                 each = []
                 for least in (5, 1):
                     model = kind(random_state=0, min_cell=least)
-                    model.fit(X[inside], y[inside], sensitive_features=s[inside])
-                    given = X[outside], y[outside], s[outside]
-                    own = label_scores(model, *given)
-                    p = model.predict_observed_proba(given[0], sensitive_features=given[2])[:, 1]
-                    truth = (given[1] == model.classes_[1]).astype(int)
-                    nats = densities(model, *given) if kind is FairPC else own
-                    right = 100 * float(((p > 0.5) == truth).mean())
-                    each.append([right, 100 * auc(truth, p), float(np.mean(nats))])
-                found.append((np.array(each[0]) - each[1]).tolist())
-            columns = [
-                f"{np.mean(c):+.3f} ({np.std(c, ddof=1):.3f})" for c in zip(*found, strict=True)
-            ]
-            print(
-                f"{name:8} {kind.__name__:16} {columns[0]:>18} {columns[1]:>16} {columns[2]:>16}",
-                flush=True,
-            )
+                    model.fit(X[inside], y[inside], sensitive_features=groups[inside])
+                    each.append(measured(model, X[outside], y[outside], groups[outside]))
+                found.append(np.subtract(*each))
+            error = np.std(found, axis=0, ddof=1) / np.sqrt(PRICED)
+            cells = zip(np.mean(found, axis=0), error, strict=True)
+            row = "".join(f"{f'{mean:+.3f} ({se:.3f})':>18}" for mean, se in cells)
+            print(f"{name:8} {kind.__name__:16}{row}", flush=True)
+
+
+def measured(model: Any, X: pl.DataFrame, y: Any, s: Any) -> list[float]:
+    """Accuracy and AUC in points, nats of the label given the row, and of the row if there are."""
+    p = model.predict_observed_proba(X, sensitive_features=s)[:, 1]
+    truth = (y == model.classes_[1]).astype(int)
+    values = [100 * float(((p > 0.5) == truth).mean()), 100 * auc(truth, p)]
+    values.append(float(np.mean(label_scores(model, X, y, s))))
+    if isinstance(model, FairPC):
+        values.append(float(np.mean(densities(model, X, y, s))))
+    return values
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def directions() -> dict[str, set[str]]:
 
 ROOMS = directions()
 SINGLE = {p.stem for p in PACKAGE.glob("*.py")} - {"__init__"}
-"""Modules that only re-export, under names that people import; no room imports them."""
+"""Modules beside the rooms, under names that people import or run; no room imports them."""
 ALLOWED = ROOMS | dict.fromkeys(SINGLE, set(ROOMS) - {"cli"}) | {ROOT: {*ROOMS, *SINGLE} - {"cli"}}
 
 

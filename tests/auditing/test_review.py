@@ -75,7 +75,7 @@ def test_a_plan_before_a_review() -> None:
         assert question.n == 300
     page = render(found)
     assert "What a review would show" in page
-    assert "20 files would leave" in page
+    assert "20 files would not help" in page
     assert "What the review showed" not in page
     assert Audit.from_json(found.to_json()).review_plan == plan
 

@@ -25,6 +25,22 @@ def test_distil_and_predict(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert 0 <= price["agreement"] <= 1
 
 
+def test_rows_without_a_group_are_left_out_of_the_scorer(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pl.read_csv("t.csv")
+    known = ["distil", "m.fairpc", "known.csv", "-o", "k.fairpc"]
+    table.slice(7).write_csv("known.csv")
+    sex = pl.when(pl.int_range(pl.len()) < 7).then(None).otherwise(pl.col("sex")).alias("sex")
+    table.with_columns(sex).write_csv("some.csv")
+    ended = called(capsys, "distil", "m.fairpc", "some.csv", "-o", "s.fairpc")
+    assert ended.code == 0, ended.err
+    assert "the group of 7 rows is not known: left out" in ended.err
+    assert "learned from 113 rows" in ended.out
+    assert called(capsys, *known).code == 0
+    assert Path("s.fairpc").read_bytes() == Path("k.fairpc").read_bytes()
+
+
 def test_a_fit_says_that_the_group_is_an_input(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from cli.calls import FIT, HEADER, answer, called, small_table
@@ -200,3 +201,55 @@ def test_a_query_needs_a_value_behind_the_bar(
     ended = called(capsys, "query", "m.fairpc", "Df=yes | sex")
     assert ended.code == 2
     assert "'sex' stands after the bar without a value" in ended.err
+
+
+def test_prior_rows_choose_the_point_where_they_are_asked_for(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each point is also given without them, and none where they outweigh the rows."""
+    asked = ("fit", "t.csv", *FIT, "-o", "p.fairpc", "--mechanism-prior")
+    learned = answer(capsys, *asked, "30")["learned"]
+    model = load("p.fairpc")
+    assert model.mechanism_prior == learned["prior_rows"] == 30
+    for cell in learned["mechanism"]:
+        own = [c for c in learned["mechanism"] if c["group"] == cell["group"]]
+        rows = {c["label"]: c["estimated_labels"] for c in own if c["decision"] == cell["decision"]}
+        assert cell["without_prior"] == pytest.approx(rows[cell["label"]] / sum(rows.values()))
+        assert cell["mostly_prior"] == (sum(rows.values()) < 30)
+    assert " without prior rows)" in called(capsys, *asked, "30").out
+    out = called(capsys, *asked, "9999").out
+    assert "of those who deserved yes, an unknown number (mostly prior) were recorded no" in out
+    assert called(capsys, "audit", "p.fairpc", "t.csv", "-o", "p.html", "-q").code == 0
+    page = Path("p.html").read_text()
+    assert "Point without prior rows" in page
+    assert "none: mostly prior rows" in page
+    for other in ("latent", "TwoNB"):
+        words = ("--label", "hired", "--sensitive", "sex", "--model", other)
+        ended = called(capsys, "fit", "t.csv", *words, "--mechanism-prior", "30", "-o", "n.fairpc")
+        assert ended.code == 2
+        assert f"--mechanism-prior is not for --model {other}" in ended.err
+
+
+SCORES = {
+    "0,5": "",
+    "50,0": "column 'a score' (--score) is 50,0 in data row 1: scores lie between 0 and 1, divide",
+    "500": "(--score) is 500 in data row 1: scores lie between 0 and 1, give such scores",
+    "high": "column 'a score' (--score) holds something other than numbers",
+}
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_scores_as_a_table_has_them(
+    folder: Path, score: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Decimal commas are read; what is not from 0 to 1 is named as a spreadsheet counts it."""
+    decided = pl.Series(["yes", "no"] * 60)
+    table = pl.read_csv("t.csv").with_columns(
+        decided.alias("decided"), pl.lit(score).alias("a score")
+    )
+    table.write_csv("scored.csv", separator=";")
+    roles = ("--label", "hired", "--sensitive", "sex", "--decision", "decided")
+    call = ("audit", "scored.csv", *roles, "--score", "a score", "--fail-over", "1", "-q")
+    ended = called(capsys, *call)
+    assert (ended.code == 2) == bool(SCORES[score]), ended.err
+    assert SCORES[score] in ended.err

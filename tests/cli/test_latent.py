@@ -148,12 +148,19 @@ def test_predict_in_parts_is_what_the_model_says(
     found = answer(capsys, *call)
     new = ["p_df_no", "p_df_yes", "p_df_lower", "p_df_upper", "decision"]
     assert found["added"] == new
-    scored = pl.read_csv("o.csv") if ending == "csv" else pl.read_parquet("o.parquet")
+    read = pl.read_csv if ending == "csv" else pl.read_parquet
+    scored = read(f"o.{ending}")
     assert scored.columns == [*frame.columns, *new]
     scores, bounds = scored[new[:2]].to_numpy(), scored[new[2:4]].to_numpy()
     np.testing.assert_array_equal(scores, loaded.predict_proba(frame).round(6))
     np.testing.assert_array_equal(bounds, loaded.predict_bounds(frame).round(6))
+    assert called(capsys, *call, "--level", "0.95").code == 0
+    wider = read(f"o.{ending}")[new[2:4]].to_numpy()
+    np.testing.assert_array_equal(wider, loaded.predict_bounds(frame, level=0.95).round(6))
     assert scored["decision"].to_list() == loaded.predict(frame).tolist()
+    without = called(capsys, *call[:-2], "--level", "0.95")
+    assert without.code == 2
+    assert "--level is the confidence in --bounds" in without.err
 
 
 def test_bounds_that_there_are_not(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

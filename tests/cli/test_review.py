@@ -16,7 +16,7 @@ from fairpc.cli import _review_files as files
 from fairpc.cli import main
 from fairpc.core import LearningError
 from fairpc.datasets import load_loans
-from fairpc.models import LatentDecision
+from fairpc.models import FairPC, LatentDecision, Reviewed, load
 
 LABEL = ("--label", "approved", "--sensitive", "sex")
 N_ROWS = 1500
@@ -127,6 +127,68 @@ def test_without_a_model(
         assert any("Rows without an answer: 1 of 80" in note for note in found["notes"])
 
 
+def test_the_same_command_draws_and_shows_the_same(
+    work: Path, truth: pl.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a model a classifier of our own says where to look: it has the command's seed."""
+    decided = truth["income"].gt(55).cast(pl.Int64)
+    truth.drop("deserving").with_columns(decided=decided).write_csv("decided.csv")
+    options = ("decided.csv", *LABEL, "--decision", "decided")
+    for name in ("one", "two"):
+        assert called(capsys, "review", *options, "-n", "60", "-o", f"{name}.csv").code == 0
+    designs = [Path(f"{name}.csv.design.json").read_bytes() for name in ("one", "two")]
+    assert designs[0] == designs[1]
+    fill(work / "one.csv", truth)
+    shown = [answer(capsys, "audit", *options, "--reviewed", "one.csv")["review"] for _ in "ab"]
+    shown.append(answer(capsys, "review", *options, "--reviewed", "one.csv")["review"])
+    assert shown[0] == shown[1]
+    assert shown[0]["rates"][0]["value"] == shown[2]["rates"][0]["value"]
+
+
+def test_rows_without_a_group_are_not_drawn(
+    work: Path, truth: pl.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nobody = pl.int_range(pl.len()) < 40
+    decided = truth["income"].gt(55).cast(pl.Int64)
+    rows = truth.drop("deserving").with_columns(decided=decided)
+    rows.with_columns(pl.when(~nobody).then("sex").alias("sex")).write_csv("some.csv")
+    options = ("some.csv", *LABEL, "--decision", "decided")
+    ended = called(capsys, "review", *options, "-n", "200", "-o", "rows.csv")
+    assert ended.code == 0, ended.err
+    assert "40 rows without a label or a group cannot be drawn" in ended.err
+    assert pl.read_csv("rows.csv")["review_id"].min() >= 40  # type: ignore[operator]
+
+
+def test_a_fit_to_reviewed_rows(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As in Python; a model without a fair decision cannot learn from a review."""
+    call = ("fit", TABLE, *LABEL, "--structure", "chow-liu", "--reviewed", "to_review.csv")
+    assert called(capsys, *call, "-o", "held.fairpc").code == 0
+    rows, design = pl.read_csv(TABLE), files.DrawnRows.read("to_review.csv")
+    answers = pl.read_csv("to_review.csv")["fair_decision"].eq("yes").cast(pl.Float64)
+    reviewed = Reviewed.of(rows.height, [(design.rows, design.probability, answers)])
+    model = FairPC("sex", structure="chow-liu", positive="yes", random_state=0)
+    model.fit(rows.drop("approved"), rows["approved"], reviewed=reviewed)
+    held, free = (
+        np.abs(load(name).bias_mechanism_ - model.bias_mechanism_).max()
+        for name in ("held.fairpc", MODEL)
+    )
+    assert held < free / 10
+    refused = called(capsys, *call, "--model", "NLatPC", "-o", "none.fairpc")
+    assert refused.code == 2
+    assert "--reviewed is for --model FairPC or LatNB" in refused.err
+
+
+def test_quiet_commands_print_what_was_found(
+    work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = (MODEL, TABLE, "--reviewed", "to_review.csv")
+    review, audit = (called(capsys, name, *given, "-q") for name in ("review", "audit"))
+    assert "share that deserves “yes”" in review.out
+    assert "Next:" not in review.out + audit.out
+    assert audit.out.strip() == answer(capsys, "audit", *given)["verdict"]["headline"]
+    assert review.err == audit.err == ""
+
+
 def test_a_part_at_a_time(
     work: Path, truth: pl.DataFrame, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,13 +198,32 @@ def test_a_part_at_a_time(
     ended = called(capsys, *given, *draw, "-o", "next.csv")
     assert ended.code == 0, ended.err
     assert "With 300 files" in ended.out
-    assert "20 files would leave ±" in ended.out
+    assert "20 files would not help (±" in ended.out
     assert pl.read_csv("next.csv").height == 100
     fill(work / "next.csv", truth)
     again = called(capsys, *given, "--reviewed", "next.csv", *draw, "-o", "last.csv")
     assert again.code == 2
     assert "300 rows were drawn before" in again.err
     assert not Path("last.csv").exists()
+
+
+def test_audit_and_review_ask_for_the_same_number_of_files(
+    work: Path, truth: pl.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a model and without one; the draw of decisions by anyone is the same each time."""
+    decided = truth.drop("deserving").with_columns(decided=truth["deserving"])
+    decided.write_csv("decided.csv")
+    anyone = ("decided.csv", *LABEL, "--positive", "yes", "--decision", "decided")
+    for about in ((MODEL, TABLE), anyone):
+        ended = called(capsys, "audit", *about)
+        assert ended.code == 0, ended.err
+        advised = ended.out.partition("for ±5 review ")[2].partition(".")[0]
+        for name in ("once.csv", "twice.csv"):
+            said = called(capsys, "review", *about, "-n", "300", "-o", name).out
+            assert f"for ±5 points review {advised}." in said
+        assert Path("once.csv").read_bytes() == Path("twice.csv").read_bytes()
+        for path in Path().glob("*ce.csv*"):
+            path.unlink()
 
 
 def _blank_first(rows: pl.DataFrame) -> pl.Series:

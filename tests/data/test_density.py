@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,16 @@ from scipy import integrate, stats
 from data import frames
 from fairpc.data import Encoding
 from fairpc.data._binning import Atoms, choose_edges
-from fairpc.data._density import DAY, ColumnDensity, fit_density
+from fairpc.data._density import (
+    DAY,
+    ColumnDensity,
+    _Closed,
+    _lines,
+    _Section,
+    _slope,
+    _steps,
+    fit_density,
+)
 from fairpc.errors import FileFormatError, TableError
 
 Values = npt.NDArray[np.float64]
@@ -303,6 +312,49 @@ HOSTILE: list[tuple[str, Any, str]] = [
     ("step", lambda s: True, "not a number"),
     ("more", lambda s: 1, "the unknown field"),
 ]
+
+
+@pytest.mark.parametrize("count", [0.0, 7.0, 300.0])
+@pytest.mark.parametrize("slope", [-90.0, -3.0, -2e-4, 0.0, 0.4, 40.0])
+def test_a_slope_is_found_from_its_mean(slope: float, count: float) -> None:
+    u, weights = np.polynomial.legendre.leggauss(200)
+    u = (u + 1) / 2
+    if count:
+        u, weights = np.arange(count) / count, np.ones(int(count))
+    weights = weights * np.exp(-slope * u + min(slope, 0.0))
+    mean = float(weights @ u / weights.sum())
+    assert _slope(mean, count) == pytest.approx(slope, rel=1e-8, abs=1e-8)
+
+
+def test_steps_of_several_parts_are_the_best_of_all_ways_to_cut() -> None:
+    """By enumeration; all parts are as good at once as each by itself."""
+    rng = np.random.default_rng(0)
+    parts: list[_Closed] = []
+    while len(parts) < 12:
+        x = np.unique(rng.beta(0.5 + 2 * rng.random(), 1.0, rng.integers(33, 47)))
+        part = _Closed(_Section(x, np.ones(len(x)), 0.0, 1.0), 0.0, 1.0, float(len(x)), 0.5)
+        if len(_lines(part.values, 0.0, 1.0)) == 6:
+            parts.append(part)
+    lines = np.array([_lines(part.values, 0.0, 1.0) for part in parts])
+    cut = set()
+    for part, at, found in zip(parts, lines, _steps(parts, lines), strict=True):
+        assert next(_steps([part], at[None])) == found
+        ways = [inner for k in range(5) for inner in combinations(at[1:-1].tolist(), k)]
+        best = max(ways, key=lambda inner: held_out_nats(part, inner))
+        assert found.cuts == best
+        assert found.score == pytest.approx(held_out_nats(part, best), abs=CLOSE)
+        cut.add(len(best))
+    assert len(cut) > 1
+
+
+def held_out_nats(part: _Closed, cuts: tuple[float, ...]) -> float:
+    """Each row's log density among the others and the prior row, and a price for each cut."""
+    nats = -len(cuts) * math.log(6)
+    for low, high in pairwise((0.0, *cuts, 1.0)):
+        n = int(((part.values.x >= low) & (part.values.x < high)).sum())
+        density = (n - 1 + part.prior * (high - low)) / part.n / (high - low) if n else 1.0
+        nats += n * math.log(density)
+    return nats
 
 
 @pytest.mark.parametrize(("field", "change", "sentence"), HOSTILE)

@@ -95,7 +95,7 @@ def test_expected_widths_shrink_with_reviews() -> None:
         assert a.n_needed == b.n_needed
         reached = expected_widths(m, a.n_needed, sensitive_features=s, y=y)
         assert min(e.half_width for e in reached if (e.name, e.group) == (a.name, a.group)) <= 0.04
-    assert re.search(r"With 100 files .* ±[\d.]+ points .* review [\d,]+\.", few[0].summary())
+    assert re.search(r"With 100 files .* ±\d+ points; .* review [\d,]+\.", few[0].summary())
 
 
 @pytest.mark.parametrize(

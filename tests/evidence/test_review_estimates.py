@@ -20,7 +20,7 @@ from fairpc.evidence import (
 )
 from fairpc.evidence._intervals import wilson
 from fairpc.evidence._review_rates import _Draw, difference_totals
-from fairpc.evidence._review_rows import weights_of
+from fairpc.evidence._review_rows import shifted, weights_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -239,6 +239,40 @@ def test_the_column_that_alters_labels_is_named() -> None:
     assert altered[1].corrected < 0.01
     kept = [reviewed(rows, seed=k, X=columns).tests["features"] for k in range(20)]
     assert sum(any(test.rejected for test in found.values()) for found in kept) <= 4
+
+
+def test_a_level_whose_labels_are_noise_is_named() -> None:
+    """Labels of one level are turned over in both directions: its label rate hardly changes."""
+    rows = table()
+    rng = np.random.default_rng(1)
+    kind = rng.integers(0, 4, 4000)
+    y = np.where((kind == 2) & (rng.random(4000) < 0.45), 1 - rows["y"], rows["y"])
+    found = [reviewed(dict(rows, y=y), seed=k, X=kind[:, None]) for k in range(10)]
+    assert sum(one.tests["features"][0].rejected for one in found) >= 8
+
+
+def test_a_column_with_one_level_is_not_counted() -> None:
+    """Nothing can be said of it, so it costs the others nothing."""
+    rows = table()
+    columns = np.column_stack([rows["x"] > 0.4, rows["x"] > -0.4]).astype(float)
+    with_constants = np.column_stack([columns, np.ones((4000, 5))])
+    found = [reviewed(rows, X=x) for x in (columns, with_constants)]
+    few, many = (one.tests["features"] for one in found)
+    assert [many[k] for k in (0, 1)] == [few[k] for k in (0, 1)]
+    assert [(many[k].p_value, many[k].corrected, many[k].n) for k in (2, 6)] == [(1.0, 1.0, 0)] * 2
+    assert found[0].conclusions() == found[1].conclusions()
+    assert "corrected for 2 columns" in found[1].conclusions()[1]
+
+
+def test_a_shifted_posterior_has_the_mean_asked_for() -> None:
+    rng = np.random.default_rng(0)
+    m, place, mean = rng.random(500), rng.integers(0, 3, 500), np.array([0.02, 0.5, 0.97])
+    found = shifted(m, place, mean)
+    for k in range(3):
+        here = place == k
+        assert found[here].mean() == pytest.approx(mean[k], abs=1e-9)
+        gap = np.log(found / (1 - found))[here] - np.log(m / (1 - m))[here]
+        assert np.ptp(gap) < 1e-6  # one shift of the log-odds
 
 
 def test_what_follows_from_the_tests_is_said() -> None:

@@ -5,6 +5,7 @@ The range of a number of labels is compared with all mechanisms of a grid.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -291,8 +292,15 @@ def test_prior_rows_are_named_and_a_point_that_they_outweigh_is_none() -> None:
     mechanism = np.array([[[63 / 70, 7 / 70], [13 / 50, 37 / 50]]])
     account = BiasAccount(("a",), ("no", "yes"), mechanism, counts, prior_rows=30.0)
     first, second, prior = account.sentences
-    assert "10.0%" in first
+    assert "10.0% (by these rows' features 4 labels; 10.0% without the prior)" in first
     assert "prior outweighs" in second
     assert "30 prior rows" in prior
-    assert "up to 24.0 percentage points" in prior  # 10/20 less 13/50
     assert "prior" not in str(BiasAccount(("a",), ("no", "yes"), mechanism, counts))
+    weaker = replace(account, prior_rows=10.0)
+    assert (
+        "26.0% (by these rows' features 10 labels; 50.0% without the prior)" in weaker.sentences[1]
+    )
+    # Other rows have other counts; what the prior was worth is a matter of the fit.
+    elsewhere = replace(account, counts=100 * counts, training=counts)
+    np.testing.assert_array_equal(elsewhere.mostly_prior, [[False, True]])
+    np.testing.assert_array_equal(elsewhere.without_prior, account.without_prior)

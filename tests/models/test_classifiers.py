@@ -84,13 +84,12 @@ def as_learner(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.mark.filterwarnings("ignore:column 'code' has:fairpc.errors.TableWarning")
-@pytest.mark.parametrize("kind", ["hgb", "forest"])
 @pytest.mark.parametrize(("n", "seed"), [(60, 1), (400, 2), (1500, 3)])
-def test_trees_say_what_scikit_learn_says(
-    kind: ClassifierKind, n: int, seed: int, monkeypatch: pytest.MonkeyPatch
+def test_trees_of_a_forest_say_what_scikit_learn_says(
+    n: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learners = as_learner(monkeypatch)
-    model = fitted(kind, n, seed)
+    model = fitted("forest", n, seed)
     assert isinstance(model.learned_, SavedTrees)
     new, _ = people(700, seed + 100)
     expected = learners[0].predict_proba(encoded_matrix(model.encoding_, read_frame(new)))
@@ -288,18 +287,18 @@ def test_other_tables_are_refused() -> None:
 def test_trees_of_another_shape_are_used_and_not_saved(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = learned._boosted_nodes
+    read = learned._forest_nodes
 
-    def other(learner: Any, sizes: Ints) -> learned.TreeNodes:
+    def other(learner: Any) -> learned.TreeNodes:
         if fault == "raises":
-            raise AttributeError("_predictors")
-        nodes = read(learner, sizes)
-        return replace(nodes, value=nodes.value + 1e-3)
+            raise AttributeError("estimators_")
+        nodes = read(learner)
+        return replace(nodes, value=nodes.value * 0.9)
 
     table, _ = people(300, 0)
-    expected = fitted("hgb").predict_proba(table)
-    monkeypatch.setattr(learned, "_boosted_nodes", other)
-    model = fitted("hgb")
+    expected = fitted("forest").predict_proba(table)
+    monkeypatch.setattr(learned, "_forest_nodes", other)
+    model = fitted("forest")
     assert isinstance(model.learned_, Opaque)
     np.testing.assert_allclose(model.predict_proba(table), expected, rtol=0, atol=1e-12)
     with pytest.raises(LearningError, match="fit it with another version of scikit-learn"):

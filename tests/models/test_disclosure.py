@@ -227,3 +227,49 @@ def test_a_copy_is_known_although_its_rare_values_are_merged_otherwise() -> None
     model = LatNB(max_iter=2, min_iter=1, guard=False)
     with pytest.warns(DroppedWarning, match="'number' .it is a one-to-one copy of column 'word'"):
         model.fit(frame, Y, sensitive_features=X["race"].replace("zx-cell", "A"))
+
+
+def test_a_density_does_not_depend_on_extremes() -> None:
+    """Whether the four highest earn a million or ten, the file is the same."""
+    pay = np.random.default_rng(1).lognormal(10, 0.5, N).round(2)
+    held = []
+    for most in (1e6, 1e7):
+        pay[:4] = most, most + 1.25, 2 * most, 3 * most
+        model = LatNB(max_iter=2, min_iter=1, guard=False)
+        model.fit(pl.DataFrame({"pay": pay}), Y, sensitive_features=np.arange(N) % 2)
+        held.append(model.coding_.features.column("pay").density)
+    assert held[0] == held[1]
+
+
+def test_missing_values_of_few_people_are_not_counted() -> None:
+    holes = [None if i < 3 else "ab"[i // 2 % 2] for i in range(N)]
+    frame = pl.DataFrame({"pay": X["salary"], "job": holes})
+    groups = np.array(["F", "M"])[np.arange(N) % 2]
+    model = LatNB(max_iter=2, min_iter=1, guard=False).fit(frame, Y, sensitive_features=groups)
+    assert model.coding_.features.column("job").missing_share == 0.0
+    more = frame.with_columns(
+        job=pl.when((pl.int_range(N) < 40) & (pl.int_range(N) % 2 == 1)).then(None).otherwise("job")
+    )
+    kept = {"n_replicates": 0, "n_starts": 0, "baselines": False, "n_seeds": 1}
+    facts = audit(model, more, Y, sensitive_features=groups, **kept)
+    job = next(column for column in facts.data.missing if column.column == "job")
+    # Two of the first group and 20 of the second lack it.
+    assert job.by_group == (0.0, 20 / (N / 2))
+    assert job.share == 20 / N
+
+
+def test_two_parts_of_one_person_each_are_not_given_away_by_their_sum() -> None:
+    from dataclasses import dataclass
+
+    @dataclass(frozen=True)
+    class Part:
+        n: int
+
+    @dataclass(frozen=True)
+    class Whole:
+        strata: tuple[Part, ...]
+
+    few = without_few(Whole((Part(1), Part(1), Part(30), Part(20))), 5)
+    assert [str(p.n) for p in few.strata] == ["fewer than 5"] * 2 + ["30", "not shown"]
+    enough = without_few(Whole((Part(3), Part(2), Part(30))), 5)
+    assert [str(p.n) for p in enough.strata] == ["fewer than 5"] * 2 + ["30"]

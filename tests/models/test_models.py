@@ -318,7 +318,7 @@ def test_the_bias_is_told_in_sentences() -> None:
         "were recorded bad (95% confidence; "
     )
     (said,) = (s for s in account.sentences if s.startswith(sentence))
-    assert f"Point by convention: {lost:.1%} (an estimated " in said
+    assert f"Point by convention: {lost:.1%} (by these rows' features " in said
     assert lost > account.mechanism[1, 1, 0]  # labels were altered against group F
 
 

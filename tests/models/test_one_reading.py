@@ -11,7 +11,7 @@ import pytest
 from fairpc import FairPC
 from fairpc.data import merged_bins, read_frame
 from fairpc.errors import TableWarning
-from fairpc.learners import EncodedTable
+from fairpc.learners import EncodedTable, edges_of, encoded_sizes
 from fairpc.models import Rows, TableClassifier
 from fairpc.models import _label_scores as label_scores
 from fairpc.models import _tables as tables
@@ -72,7 +72,8 @@ def test_rows_know_no_levels_but_their_own() -> None:
         assert encoding.columns[1].levels == ("Kiel", "Ulm")
         matrix = table.matrix(kind, encoding, some)
         shared = TableClassifier(kind, random_state=0)
-        shared.fit_encoded(encoding, matrix, y[some], np.ones(len(some)))
+        edges = edges_of(matrix, encoded_sizes(encoding))
+        shared.fit_encoded(encoding, matrix, y[some], np.ones(len(some)), edges)
         every = table.matrix(kind, encoding, np.arange(len(X)))
         with pytest.warns(TableWarning, match="Bonn"):
             expected = alone.predict_proba(X)[:, 1]

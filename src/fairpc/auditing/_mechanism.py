@@ -31,6 +31,9 @@ _POINT: Final = (
     "is what they say."
 )
 
+MOSTLY_PRIOR: Final = "none: mostly prior rows"
+"""Said in place of a point that has fewer rows than prior rows."""
+
 
 @dataclass(frozen=True)
 class MechanismCell:
@@ -46,6 +49,8 @@ class MechanismCell:
     #: the assumptions, and where no range was looked for
     range: Interval | None = None
     count_range: Interval | None = None  #: the same of the number of audited labels
+    without_prior: float | None = None  #: the point without its prior rows; None: it has none
+    mostly_prior: bool = False  #: whether more prior rows than rows decided: it is not learned
 
 
 @dataclass(frozen=True)
@@ -149,7 +154,7 @@ def bias_account(job: Job) -> BiasAccount:
     if not rows.same_rows_as_fit:
         own = job.model._altered_counts(rows.given())
         at_fit = account.contradiction and f"On the rows of the fit: {account.contradiction}"
-        account = replace(account, counts=own, contradiction=at_fit)
+        account = replace(account, counts=own, contradiction=at_fit, training=account.counts)
     if test is None or not test.rejected:
         return account
     if isinstance(test, AssumptionTest):
@@ -168,10 +173,12 @@ def _cells(account: BiasAccount, training: Floats) -> Iterator[MechanismCell]:
         share, here, at_fit = (
             float(of[at]) for of in (account.mechanism, account.counts, training)
         )
-        spans: list[Interval | None] = [None, None]
+        span = labels = None
         if counted is not None and account.ranges is not None:
-            spans = [_ends(of[at]) for of in (account.ranges, counted)]
-        yield MechanismCell(*names, share, here, at_fit, *spans)
+            span, labels = (_ends(of[at]) for of in (account.ranges, counted))
+        bare = float(account.without_prior[at]) if account.prior_rows else None
+        prior = bool(account.mostly_prior[s, f])
+        yield MechanismCell(*names, share, here, at_fit, span, labels, bare, prior)
 
 
 def _ends(of: Floats) -> Interval | None:
@@ -317,16 +324,24 @@ def _table(facts: MechanismFacts) -> blocks.TableBlock:
                 if known
                 else ()
             ),
-            text.share(cell.probability),
-            text.count(cell.count),
+            *(
+                (MOSTLY_PRIOR, "")
+                if cell.mostly_prior
+                else (text.share(cell.probability), text.count(cell.count))
+            ),
+            *([text.share(cell.without_prior)] if cell.without_prior is not None else ()),
         ]
         for cell in facts.altered
     ]
     head = ["Group", "Fair decision", "Recorded", *(("Possible", "Labels") if known else ())]
     head += ["Point", "Labels, point"]
+    if facts.cells[0].without_prior is not None:
+        head.append("Point without prior rows")
+    counted = "Labels, point: by the features of these rows, so not just the point times rows."
     note = "No range is known: the fit did not look for one."
     if facts.range_level is not None:
         note = f"Possible: each range with {text.share(facts.range_level, 0)} confidence."
+    note = f"{note} {counted}"
     caption = "How often the recorded label is not the fair decision"
     return blocks.TableBlock(caption, head, rows, words={1, 2}, note=note, folded=len(rows) > _LONG)
 

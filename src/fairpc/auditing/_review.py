@@ -120,13 +120,10 @@ def review_facts(job: Job) -> ReviewFacts:
             f"reviewed has {len(job.reviewed.truth)} rows and {len(rows.s)} are audited: give the "
             "table in memory, as it was drawn from, with no weight of 0"
         )
-    of_rows = rows.table, rows.labels, rows.sensitive
     if job.decisions is None:
-        table = ReviewRows.of(job.model, *of_rows)
+        table = ReviewRows.of(job.model, rows.table, rows.labels, rows.sensitive)
     else:
-        positive = job.decisions.coding_.labels.positive_class
-        h = job.decisions.decided == job.decisions.coding_.labels.positive
-        table, _ = rows_without_model(*of_rows, h, positive=positive)
+        table = rows_of_decisions(job)
     errors = job.results.get("error_rates")
     if errors is not None:
         own = {
@@ -142,6 +139,14 @@ def review_facts(job: Job) -> ReviewFacts:
         "ranges": {(name, called[group]): of for (name, group), of in table.ranges.items()},
     }
     return facts_of_review(replace(table, **named), job.reviewed, job.settings.level)
+
+
+def rows_of_decisions(job: Job) -> ReviewRows:
+    """What a review of decisions that no model of ours made is about, as `fairpc review` has it."""
+    rows, labels = job.drawn, job.coding.labels
+    h = rows.decided == rows.positive
+    how = {"positive": labels.positive_class, "random_state": job.settings.random_state}
+    return rows_without_model(rows.table, rows.labels, rows.sensitive, h, **how)[0]
 
 
 def called_groups(job: Job) -> dict[str, str]:
@@ -166,7 +171,7 @@ def rows_without_model(
         y: recorded labels.
         sensitive_features: groups given apart.
         decisions: to be audited, 0 or 1; those of the quick model if None.
-        settings: of the table, as every model takes them: ``positive``, ``sensitive`` ….
+        settings: as every model takes them: ``positive``, ``sensitive``, ``random_state`` ….
     """
     model: Any
     try:

@@ -12,8 +12,9 @@ from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
 from fairpc.auditing._drawing import Plane, Series, curves
 from fairpc.auditing._job import Job
-from fairpc.auditing._review import called_groups, rate_words
+from fairpc.auditing._review import called_groups, rate_words, rows_of_decisions
 from fairpc.core import AuditError
+from fairpc.evidence import expected_in_words
 from fairpc.models import ReviewRows
 
 REVIEWED: Final = "rows were reviewed"
@@ -64,14 +65,12 @@ def review_plan(job: Job) -> ReviewPlan:
             f"a review draws from {FEWEST} rows or more with a known group and a label of two "
             "classes"
         )
-    y, decided = rows.d[at] == rows.positive, rows.decided[at] == rows.positive
-    if rows.observed.size:
-        observed = rows.observed[at, rows.positive]
+    if job.decisions is None:
+        observed, decided = rows.observed[at, rows.positive], rows.decided[at] == rows.positive
         bounds = job.model.label_ends_ if job.model._latent else None
-    else:  # decisions without a model of ours: the rate of the group is all that is known
-        shares = np.bincount(rows.s[at], y) / np.maximum(np.bincount(rows.s[at]), 1)
-        observed, bounds = shares[rows.s[at]], None
-    table = ReviewRows.of_codes(job.coding, rows.coded(), at, observed, decided, bounds)
+        table = ReviewRows.of_codes(job.coding, rows.coded(), at, observed, decided, bounds)
+    else:
+        table = rows_of_decisions(job)
     words, called = rate_words(rows.positive_class), called_groups(job)
     found = []
     widths = table.widths(min(_USUAL, len(at)))
@@ -118,11 +117,8 @@ def _widths(plan: ReviewPlan) -> blocks.Figure:
 
 
 def _in_words(question: ReviewQuestion) -> str:
-    """What to expect of so many files, of few, and how many are enough."""
-    few = question.curve[0] if question.curve else (question.n, question.half_width)
-    enough = f"for ±{text.size(question.aim)} points review {question.n_needed:,}"
-    return (
-        f"With {question.n:,} files the {question.what} would be known to "
-        f"±{text.size(question.half_width)} points in group {question.group}; {few[0]} files "
-        f"would leave ±{text.size(few[1])}; {enough}."
+    """What to expect of a review, in the group where the rate is known least."""
+    q = question
+    return expected_in_words(
+        f"the {q.what}, in every group,", q.n, q.half_width, q.n_needed, q.curve, q.aim
     )

@@ -104,7 +104,7 @@ def table_facts(job: Job) -> TableFacts:
         ),
         groups=tuple(_count(rows, rows.s, g, *group) for g, group in enumerate(groups)),
         sensitive=coding.groups.column_names,
-        missing=tuple(_missing(coding, rows)),
+        missing=tuple(_missing(coding, rows, job.min_cell)),
         missing_words=_AS_THEY_ARE if job.takes_table else _MARGINALISED,
         columns=() if job.takes_table else tuple(_columns(coding)),
         title=job.names.title,
@@ -127,8 +127,12 @@ def _count(rows: AuditedRows, codes: Codes, k: int, name: str, at_fit: int | Non
     return Count(name, n, share, n < SMALL, at_fit)
 
 
-def _missing(coding: TableCoding, rows: AuditedRows) -> Iterator[Missing]:
+def _missing(coding: TableCoding, rows: AuditedRows, least: int) -> Iterator[Missing]:
+    """Shares of missing values; what fewer than ``least`` people of a group lack is left out."""
+
     def of(name: str, role: Literal["feature", "label", "group"], hidden: Bools) -> Missing:
+        n = np.bincount(rows.s + 1, hidden * rows.each_count, len(rows.groups) + 1)
+        hidden = hidden & (n >= least)[rows.s + 1]
         each = [rows.mean(hidden, rows.s == g) for g in range(len(rows.groups))]
         whole = rows.mean(hidden, rows.every) or 0.0
         return Missing(name, role, whole, tuple(each))
@@ -218,7 +222,8 @@ def show_missing(facts: TableFacts) -> blocks.Block:
     holes = sorted((column for column in facts.missing if column.share), key=lambda c: -c.share)
     if not holes:
         return blocks.Paragraph(
-            "No value is missing: every feature, label and group is known in each row."
+            "No value is missing: every feature, label and group is known in each row, or in all "
+            "but so few of a group that they are not counted."
         )
     sentence = (
         f"{text.counted(len(holes), 'column')} of {len(facts.missing)} have missing values; most, "

@@ -112,7 +112,6 @@ def _run(given: list[str], *, last: bool) -> NoReturn:
         raise SystemExit(BAD_INPUT)
     try:
         with ending_on_signals(last=last), warnings.catch_warnings():
-            warnings.showwarning = _note
             asked = [word for word in rest if not word.startswith("-")][:1]
             for old in filter(OLD_NAMES.get, asked):
                 complain(f"note: `fairpc {old}` is now `fairpc {OLD_NAMES[old]}`")
@@ -145,11 +144,6 @@ def _stop_writing() -> NoReturn:
     """Whoever reads our output has seen enough; what is buffered has nowhere to go."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raise SystemExit(0) from None
-
-
-def _note(message: Warning | str, *_: object, **__: object) -> None:
-    """A warning of a library, in one line and without its place in the code."""
-    complain("note: " + " ".join(str(message).split()))
 
 
 def _sentence(error: BaseException) -> str:

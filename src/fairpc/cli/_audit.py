@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from inspect import signature
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import numpy as np
 import typer
 
 import fairpc.cli._options as opt
 from fairpc.cli._labelled import labelled
-from fairpc.cli._options import ColumnOptions, DecisionOptions, Limit, ModelOptions, as_typed
-from fairpc.cli._review import classes_of
-from fairpc.cli._review_files import read_reviews
+from fairpc.cli._options import (
+    ColumnOptions,
+    DecisionOptions,
+    Limit,
+    ModelOptions,
+    as_typed,
+    repeated,
+)
+from fairpc.cli._review import ReviewedColumns, classes_of, next_batch
+from fairpc.cli._review_files import IN_PARTS, read_reviews
 from fairpc.cli._screen import Screen, Tone, complain, headline, print_json, say
 from fairpc.cli._tables import (
     about,
@@ -32,10 +40,11 @@ from fairpc.cli._tables import (
 from fairpc.core import (
     AuditError,
     FairpcError,
+    Floats,
     OptionError,
     TableError,
 )
-from fairpc.data import Warned, exactly
+from fairpc.data import Warned, exactly, read_values
 
 if TYPE_CHECKING:
     import polars as pl
@@ -106,7 +115,7 @@ def audit(
 
     Example: fairpc audit loans.fairpc new.csv -o report.html
 
-    Any model: fairpc audit new.csv --label repaid --sensitive sex --decision granted -o report.html
+    Any model: fairpc audit new.csv --label approved --sensitive sex --decision granted -o page.html
 
     In CI: fairpc audit loans.fairpc new.csv --fail-over 0.05
     """
@@ -135,30 +144,45 @@ def audit(
             if reviewed:
                 given["reviewed"] = _answers_of(reviewed, cells, subject, files, label, screen)
             how: Facts = {"level": level, "random_state": seed, "baselines": trade_off}
-            if "names" in signature(auditing.audit).parameters:
-                how["names"] = names
+            how["names"] = names
             with progress(screen.shows_progress, None) as step:
                 audited = auditing.audit(subject, progress=in_stages(step), **how, **given)
         if audited.parity is None and limit.fail_over is not None:
             raise _not_known(audited.left_out.get("parity", "no two groups have known members"))
     if output is not None:
         audited.save(output)
+    _show(audited, output, limit, screen)
+    if screen.prints_text:
+        paths = " ".join(quote(path) for path in (model_file, table) if path)
+        answered, unseen = (
+            repeated("--reviewed", reviewed),
+            repeated("--allow-unseen", allow_unseen),
+        )
+        if output is None:
+            named = "" if label is None else repeated("--label", [label])
+            weighed = "" if weight is None else repeated("--weight", [weight])
+            again = f"{paths}{named}{answered}{as_typed(decided, naming, text)}{weighed}{unseen}"
+            say(f"Next: fairpc audit {again} -o report.html", "bold")
+        else:
+            say(f"Report: {output}", "bold")
+        if output is not None and (reviewed or audited.review_plan is not None):
+            columns = as_typed(ReviewedColumns.of(label, decided, weight), text)
+            batch = f"-n 300 -o {next_batch(reviewed or ())}"
+            say(f"Next: fairpc review {paths}{columns}{answered}{unseen} {batch}", "bold")
+    screen.notes(warned)
+    _judge(audited.parity, limit, screen)
+
+
+def _show(audited: Audit, output: str | None, limit: Limit, screen: Screen) -> None:
+    """Print what was found: all of it as JSON, the verdict, or its headline alone if --quiet."""
     if screen.json:
         shown = {k: v for k, v in audited.to_dict().items() if k not in _PAGE_ONLY}
         facts = {"report": output, "fail_over": limit.fail_over}
         print_json(facts | _gate(audited.parity, limit) | shown)
-    elif screen.prints_text:
+    elif screen.quiet:
+        say(audited.verdict.headline)
+    else:
         show_verdict(audited)
-        words = [quote(path) for path in (model_file, table) if path]
-        words += [f"--label {quote(label)}"] if label else []
-        words += [f"--reviewed {quote(path)}" for path in reviewed or ()]
-        again = f"{' '.join(words)}{as_typed(decided, naming, text)} -o report.html"
-        say(f"Next: fairpc audit {again}" if output is None else f"Report: {output}", "bold")
-        if output is not None and audited.review_plan is not None:
-            asked = f"{' '.join(words)}{as_typed(decided, text)} -n 300 -o to_review.csv"
-            say(f"Next: fairpc review {asked}", "bold")
-    screen.notes(warned)
-    _judge(audited.parity, limit, screen)
 
 
 def _answers_of(
@@ -171,10 +195,7 @@ def _answers_of(
 ) -> Reviewed:
     """What reviewers said of the table."""
     if cells is None:
-        raise OptionError(
-            "--reviewed needs the table in memory, and it is read in parts: give fewer rows, or "
-            "leave out --max-memory"
-        )
+        raise OptionError(IN_PARTS)
     name = column(files.names(), label or model.coding_.labels.name, "--label", files.source)
     if name not in cells.columns:  # beside decisions the label is apart
         cells = ready(files.read(), files)
@@ -315,11 +336,32 @@ def decided_table(
         table,
         rows.y,
         **about,
-        scores=None if score is None else rows.X[score],
+        scores=None if score is None else _scores(rows.X[score], rows.roles.sentinels),
         positive=rows.roles.positive,
         given=rows.given,
     )
     return subject, {"X": table, "y": rows.y, **about}, rows.X
+
+
+def _scores(column: pl.Series, missing: Sequence[str | float]) -> Floats:
+    """A column of scores, however its numbers are written; a TableError names the row."""
+    import narwhals as nw
+
+    values = read_values(column.name, nw.from_native(column, series_only=True), missing).parsed()
+    what = f"column {column.name!r} (--score)"
+    if values.type != "number":
+        raise TableError(f"{what} holds something other than numbers: give scores from 0 to 1")
+    scores = np.asarray(values.data, np.float64)
+    wrong = np.flatnonzero(~((scores >= 0) & (scores <= 1)))
+    if len(wrong):
+        given = column[int(wrong[0])]
+        percent = np.nanmin(scores) >= 0 and 1 < np.nanmax(scores) <= 100
+        repair = "divide them by 100" if percent else "give such scores, or leave out --score"
+        raise TableError(
+            f"{what} is {'empty' if given is None else given} in data row {wrong[0] + 1}: scores "
+            f"lie between 0 and 1, {repair}"
+        )
+    return scores
 
 
 def _of_model(

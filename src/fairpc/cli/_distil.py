@@ -14,7 +14,7 @@ import fairpc.cli._options as opt
 from fairpc.cli._screen import Screen, print_json, say
 from fairpc.cli._tables import about, check_output, evidence, loaded, note_absent, opened, ready
 from fairpc.core import TableError, counted
-from fairpc.data import write_table
+from fairpc.data import Warned, write_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,7 +51,7 @@ def distil(
     from fairpc.models import TableClassifier
 
     check_output(output, model_file, table)
-    model = loaded(model_file)
+    model, warned = loaded(model_file), Warned()
     with opened(table, text, model.table_options_) as files, about(files.source):
         note_absent(model, files, screen)
         cells, label = ready(files.read(), files), model.coding_.labels.name
@@ -62,7 +62,8 @@ def distil(
         features = given.pop("X")
         if labels is not None:
             features = features.drop(label)
-        scorer = model.distil(learner, features, labels, **given)
+        with warned.watching():
+            scorer = model.distil(learner, features, labels, **given)
     scorer.save(output)
     price = scorer.price
     if screen.json:
@@ -70,11 +71,13 @@ def distil(
         print_json(facts | {"price": None if price is None else price.to_dict()})
     elif screen.prints_text:
         groups = ", ".join(map(repr, model.coding_.groups.column_names))
-        say(f"A scorer without {groups}, learned from {counted(cells.height, 'row')}.", "bold")
+        learned_from = counted(sum(group.n for group in scorer.gap.groups), "row")
+        say(f"A scorer without {groups}, learned from {learned_from}.", "bold")
         for sentence in () if price is None else price.sentences:
             say(sentence)
         say(f"The scorer is in {output}.")
         say(f"Next: fairpc predict {quote(output)} {quote(table)} --decide -o decided.csv")
+    screen.notes(warned)
 
 
 def is_scorer(path: str) -> bool:

@@ -134,7 +134,7 @@ def _show(reasons: Reasons, known: Answers) -> None:
     say(f"{of_what(reasons)} is {reasons.score:.2%}: the decision is {reasons.decision!r}.", "bold")
     if reasons.bounds is not None:
         low, high = reasons.bounds
-        say(f"The labels leave {low:.2%} to {high:.2%} possible.")
+        say(f"The labels leave {low:.2%} to {high:.2%} possible, sampling error apart.")
     elif reasons.latent:
         say(f"What the labels leave possible is not known: {reasons.no_bounds}.")
     moved = sorted((*reasons.lowered, *reasons.raised), key=lambda r: r.change)

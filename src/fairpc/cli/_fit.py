@@ -10,7 +10,7 @@ from inspect import signature
 from pathlib import Path
 from shlex import quote
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import fairpc.cli._options as opt
 from fairpc.cli._labelled import LabelledTable, labelled, streamed, under_types
@@ -24,9 +24,19 @@ from fairpc.cli._options import (
     Naming,
     TextFormat,
     as_typed,
+    repeated,
 )
+from fairpc.cli._review_files import IN_PARTS, read_reviews
 from fairpc.cli._screen import Screen, print_json, say
-from fairpc.cli._tables import about, check_output, client_of, display_names, is_large, opened
+from fairpc.cli._tables import (
+    about,
+    check_output,
+    client_of,
+    display_names,
+    is_large,
+    opened,
+    ready,
+)
 from fairpc.core import (
     ContradictionWarning,
     DroppedWarning,
@@ -40,7 +50,11 @@ from fairpc.core import (
 from fairpc.data import Warned
 
 if TYPE_CHECKING:
-    from fairpc.models import FittedModel
+    from fairpc.data import TableFiles
+    from fairpc.models import FittedModel, Reviewed
+
+HELD: Final = ("FairPC", "LatNB")
+"""Models that a fit holds to reviewed rows."""
 
 
 def fit(
@@ -52,6 +66,7 @@ def fit(
     text: TextFormat,
     keeping: Keeping,
     engine: Engine,
+    reviewed: opt.ReviewedFiles = None,
     verbose: Annotated[
         bool,
         opt.option(None, "Also print how each column was read.", "--verbose", "-v"),
@@ -70,6 +85,11 @@ def fit(
     in_memory = learner.model == LATENT
     if in_memory:
         _refuse_streaming(keeping, engine)
+    if reviewed and learner.model not in HELD:
+        raise OptionError(
+            f"--reviewed is for --model {' or '.join(HELD)}, and not for {learner.model}: take one "
+            "of these, or leave --reviewed out"
+        )
     warned = Warned()
     with opened(table, text) as files, client_of(engine) as client, about(files.source):
         names = display_names(naming, files)
@@ -79,11 +99,14 @@ def fit(
                 "--equal-rates needs the whole table in memory, and this one is read in parts: "
                 "leave it out, or choose the thresholds in Python"
             )
+        if parted and reviewed:
+            raise OptionError(IN_PARTS)
         rows = (
             streamed(files, roles, client, learner) if parted else labelled(files, roles, learner)
         )
         learner = replace(learner, given=list(rows.given))
         model = estimator(learner, rows.roles, verbose=screen.shows_progress)
+        known = {"reviewed": _answers_of(reviewed, rows, files, screen)} if reviewed else {}
         began = perf_counter()
         with warned.watching(), _whole_or_nothing(keeping.checkpoint, screen):
             if screen.prints_text:  # the verdict says it
@@ -93,7 +116,7 @@ def fit(
             else:
                 if verbose:  # the table of columns says what is not used
                     warnings.simplefilter("ignore", DroppedWarning)
-                model.fit(rows.X, rows.y, sample_weight=rows.weights, **vars(keeping))
+                model.fit(rows.X, rows.y, sample_weight=rows.weights, **vars(keeping), **known)
             rates = _equalised(model, rows, in_memory) if learner.equal_rates else {}
         seconds = perf_counter() - began
     said = {**vars(text), "weight": rows.weight}
@@ -109,9 +132,22 @@ def fit(
             show_columns(shown)
         say(group_is_input(model.coding_))
         say(f"Model: {output} ({learned['model']}, {seconds:.1f} s)")
-        given = as_typed(text, naming)
+        given = as_typed(text, naming) + repeated("--reviewed", reviewed)
         say(f"Next: fairpc audit {quote(output)} {quote(table)}{given} -o report.html", "bold")
     screen.notes(warned)
+
+
+def _answers_of(
+    paths: list[str], rows: LabelledTable, files: TableFiles, screen: Screen
+) -> Reviewed:
+    """What reviewers said of the table."""
+    label, positive = rows.roles.label, rows.roles.positive
+    classes = [str(c) for c in rows.labels[label].drop_nulls().unique().sort().to_list()]
+    others = [c for c in classes if c != positive]
+    if positive is None or len(others) != 1:
+        raise TableError(f"the label has {len(classes)} classes: a review needs two")
+    cells, meant = ready(files.read(), files), (label, (others[0], positive))
+    return read_reviews(paths, cells, files.source, meant, screen)[0]
 
 
 def _refuse_streaming(keeping: Keeping, engine: Engine) -> None:
@@ -156,7 +192,7 @@ def estimator(learner: ModelOptions, roles: ColumnOptions, *, verbose: bool = Fa
             f"take --model FairPC, LatNB or {LATENT}, or leave --given out"
         )
     if not latent:
-        known -= {"equal_mass", "mechanism", "delta"}
+        known -= {"equal_mass", "mechanism", "delta", "mechanism_prior"}
     given = learner.settings(known) | roles.settings | {"verbose": int(verbose)}
     given = {name: value for name, value in given.items() if name in known}
     if learner.classifier not in (None, "hgb"):  # which LatentDecision takes by itself

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairpc.cli._options import THRESHOLD
 from fairpc.cli._screen import Tone, grid, headline, say
-from fairpc.core import Floats, counted
+from fairpc.core import Bools, Floats, counted
 
 if TYPE_CHECKING:
     from fairpc.cli._labelled import LabelledTable
@@ -129,6 +129,10 @@ def _learned(model: FittedModel) -> Facts:
         for end, name in enumerate(("lower", "upper")):
             _add(name, account.ranges[..., end], mechanism)
             _add(f"estimated_labels_{name}", account.count_ranges[..., end], mechanism)
+    if account.prior_rows:
+        _add("without_prior", account.without_prior, mechanism)
+        shape = account.mechanism.shape
+        _add("mostly_prior", np.broadcast_to(account.mostly_prior[..., None], shape), mechanism)
     return {
         "decision": "Df" if latent else "D",
         "decision_rate": dict(zip(account.classes, map(float, model.fair_rate_), strict=True)),
@@ -140,6 +144,7 @@ def _learned(model: FittedModel) -> Facts:
         "positive_rate_set": _rate_set(model) if latent else None,
         "group_rate": dict(zip(account.groups, map(float, model.group_rate_), strict=True)),
         "mechanism": mechanism if latent else [],
+        "prior_rows": account.prior_rows,
         "contradiction": account.contradiction,
         "no_difference": account.no_difference if latent else "",
         "sentences": list(account.sentences) if latent and not model.warnings_ else [],
@@ -147,7 +152,7 @@ def _learned(model: FittedModel) -> Facts:
     }
 
 
-def _add(name: str, values: Floats, cells: list[Facts]) -> None:
+def _add(name: str, values: Floats | Bools, cells: list[Facts]) -> None:
     for cell, value in zip(cells, values.ravel().tolist(), strict=True):
         cell[name] = value
 
@@ -322,6 +327,8 @@ def _group_lines(learned: Mapping[str, Any]) -> Iterator[str]:
 
 def _of_a_hundred(cell: Mapping[str, Any]) -> str:
     """A range of shares, or the point where there is none, as so many of a hundred."""
+    if "lower" not in cell and cell.get("mostly_prior"):
+        return "an unknown number (mostly prior)"
     ends = [cell.get("lower", cell["probability"]), cell.get("upper", cell["probability"])]
     digits = 1 if SEEN / 10 < ends[1] < 2 * SEEN else 0
     low, high = (f"{100 * end:.{digits}f}" for end in ends)
@@ -329,10 +336,18 @@ def _of_a_hundred(cell: Mapping[str, Any]) -> str:
 
 
 def _convention(*cells: Mapping[str, Any]) -> str:
-    """The point of each, where it stands beside a range."""
-    points = " and ".join(f"{100 * cell['probability']:.0f}" for cell in cells)
-    named = "point" if len(cells) == 1 else "points"
-    return f" ({named}: {points}, by convention)" if "lower" in cells[0] else ""
+    """The point of each, where it stands beside a range; and without its prior rows, if any."""
+
+    def points(of: str) -> str:
+        each = ("none" if c.get("mostly_prior") else f"{100 * c[of]:.0f}" for c in cells)
+        return " and ".join(each)
+
+    named, said = "point" if len(cells) == 1 else "points", list[str]()
+    if "lower" in cells[0]:
+        said.append(f"{named}: {points('probability')}, by convention")
+    if not all(cell.get("mostly_prior", True) for cell in cells):
+        said.append(f"{points('without_prior')} without prior rows")
+    return f" ({'; '.join(said)})" if said else ""
 
 
 def _fair_rate(learned: Mapping[str, Any]) -> str:

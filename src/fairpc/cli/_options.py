@@ -6,7 +6,7 @@ knows single options only, and puts each option into its panel of the help.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import copy
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from inspect import Parameter, Signature, cleandoc, signature
@@ -232,6 +232,15 @@ class ModelOptions:
             max=1.0,
         ),
     ] = 0.0
+    mechanism_prior: Annotated[
+        float | None,
+        option(
+            "ROWS",
+            "Prior rows per group and fair decision, nine of ten recorded as they should be: they "
+            "choose the point, in place of the usual rule.",
+            min=0.0,
+        ),
+    ] = None
     min_cell: MinCell = 5
     weight: Weight = None
     equal_mass: Annotated[
@@ -447,6 +456,11 @@ def as_typed(*records: Any) -> str:
             value, name = getattr(record, each.name), flag(type(record), each.name)
             if value == _default(each) or value is None:
                 continue
-            for one in value if isinstance(value, list) else [value]:
-                words += f" {name}" if one is True else f" {name} {quote(str(one))}"
+            several = value if isinstance(value, list) else [value]
+            words += f" {name}" if value is True else repeated(name, several)
     return words
+
+
+def repeated(name: str, values: Sequence[Any] | None) -> str:
+    """An option with each of its values, as it is typed."""
+    return "".join(f" {name} {quote(str(value))}" for value in values or ())

@@ -62,6 +62,10 @@ def predict(
         bool,
         opt.option(None, "Append p_df_lower and p_df_upper, which labels leave.", "--bounds"),
     ] = False,
+    level: Annotated[
+        float | None,
+        opt.option("P", "With --bounds: sampling error is in them, with this confidence, as 0.95."),
+    ] = None,
     decide: Annotated[
         bool, opt.option(None, "Append the column 'decision', too.", "--decide")
     ] = False,
@@ -98,6 +102,8 @@ def predict(
     target = target_of(output, screen, model_file, table)
     if safe_csv and isinstance(target, str) and format_of(target) != "text":
         raise OptionError(f"--safe-csv and -o {output}: only text has formulas, leave one out")
+    if level is not None and not bounds:
+        raise OptionError("--level is the confidence in --bounds: give these too, or leave it out")
     if is_scorer(model_file):
         if bounds or safe_csv or allow_unseen:
             raise OptionError(
@@ -121,7 +127,7 @@ def predict(
         added = _new_columns(model, files, bounds, decision)
         unseen = unseen_columns(model, files, allow_unseen, screen)
         digits = None if all_digits else DIGITS
-        scored = Scored(model, files, added, bounds, decision, unseen, digits)
+        scored = Scored(model, files, added, bounds, level, decision, unseen, digits)
         with files.reading():
             rows, total = files.scan(), 0
             # A row, not the schema alone: what polars cannot read is the table's fault.
@@ -210,6 +216,7 @@ class Scored:
     files: TableFiles
     added: dict[str, Any]  #: names and types of what is appended: scores, bounds, a decision
     bounds: bool  #: whether bounds are
+    level: float | None  #: of bounds with sampling error
     decision: str | None  #: what the column of the decision is called, if there is one
     unseen: tuple[str, ...]  #: columns that count as missing
     digits: int | None  #: of scores; None: all
@@ -243,7 +250,7 @@ class Scored:
         for name, score in zip(self.added, scores.T, strict=False):
             yield pl.Series(name, self._rounded(score))
         if self.bounds:
-            found = self.model.predict_bounds(**given)
+            found = self.model.predict_bounds(**given, level=self.level)
             self.unbounded += int(np.isnan(found[:, 0]).sum())
             for name, bound in zip(BOUNDS, found.T, strict=True):
                 yield pl.Series(name, self._rounded(bound))

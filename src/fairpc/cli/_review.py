@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -11,7 +11,13 @@ import numpy as np
 
 import fairpc.cli._options as opt
 from fairpc.cli._labelled import labelled, under_types
-from fairpc.cli._options import ColumnOptions, TextFormat
+from fairpc.cli._options import (
+    ColumnOptions,
+    DecisionOptions,
+    TextFormat,
+    as_typed,
+    repeated,
+)
 from fairpc.cli._review_files import (
     ANSWER,
     ID,
@@ -131,18 +137,24 @@ class ReviewedColumns:
     score: Annotated[
         str | None, opt.option("COL", "The score behind --decision; not a feature.")
     ] = None
+    drop: Annotated[
+        list[str], opt.option("COL", "Without a model: a column that is not a feature.")
+    ] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, label: str | None, decided: DecisionOptions, weight: str | None) -> ReviewedColumns:
+        """Those of an audit; weights, which a review does not take, are not features either."""
+        own = {
+            each.name: getattr(decided, each.name) for each in fields(cls) if each.name != "label"
+        }
+        if weight and decided.decision is not None:
+            own["drop"] = [*decided.drop, weight]
+        return cls(label, **own)
 
     def made(self, names: Sequence[str], source: str) -> tuple[str, ...]:
         """The columns of decisions and of their scores, which no reviewer should see."""
         asked = (("--decision", self.decision), ("--score", self.score))
         return tuple(column(names, name, flag, source) for flag, name in asked if name is not None)
-
-    @property
-    def options(self) -> str:
-        """The same as they are typed."""
-        given = [("label", self.label), *(("sensitive", name) for name in self.sensitive)]
-        given += [("positive", self.positive), ("decision", self.decision), ("score", self.score)]
-        return "".join(f" --{name} {quote(value)}" for name, value in given if value)
 
 
 def review(
@@ -156,6 +168,7 @@ def review(
     drawing: Drawing,
     columns: ReviewedColumns,
     reviewed: opt.ReviewedFiles = None,
+    allow_unseen: opt.AllowUnseen = None,
     *,
     text: TextFormat,
     screen: Screen,
@@ -163,8 +176,8 @@ def review(
     """Draw rows to be looked at again, and say what the answers show.
 
     Each row is drawn with a known chance, so a few hundred answers show fair rates, how labels were
-    altered, and how good decisions are. Fill in the column fair_decision with yes or no, or leave
-    it blank, and keep the file beside its .design.json.
+    altered, and how good decisions are. Fill in the column fair_decision with the class that each
+    person deserved, or leave it blank, and keep the file beside its .design.json.
 
     Example: fairpc review loans.fairpc loans.csv -n 300 -o to_review.csv
 
@@ -183,32 +196,37 @@ def review(
     with opened(paths[-1], text, {} if model is None else model.table_options_) as files:
         with about(files.source):
             if model is None:
-                subject = _without_model(files, columns, screen)
+                subject = _without_model(files, columns, drawing.seed, screen)
             else:
-                subject = _with_model(model, files, columns, screen)
+                subject = _with_model(model, files, columns, allow_unseen, screen)
         known = None
         if answered:
             from fairpc.auditing import facts_of_review
 
             known = read_reviews(answered, subject.cells, files.source, subject.about, screen)
             facts = facts_of_review(subject.rows, known[0])
-            if screen.prints_text:
+            if not screen.json:
                 show_review(facts)
         if drawing.output is not None:
             with about(files.source):
                 drawn = _draw(subject, drawing, known, screen)
             if screen.prints_text:
-                _say_next(drawing.output, paths, columns, answered)
+                _say_written(drawing.output, subject.about[1], len(answered) + 1)
+                answered = [*answered, drawing.output]
     if screen.json:
         print_json({"review": facts, **drawn})
+    elif screen.prints_text:
+        also = as_typed(text) + repeated("--allow-unseen", allow_unseen)
+        say(f"Next: fairpc {_next(paths, columns, answered, bool(drawn))}{also}", "bold")
 
 
 def _check_paths(paths: Sequence[str], columns: ReviewedColumns) -> None:
     """A model and a table; with a table alone the columns must be named."""
     if len(paths) > 2:
         raise OptionError(f"{len(paths)} files are given: give a model and a table, or a table")
-    if len(paths) == 2 and (columns.sensitive or columns.positive):
-        raise OptionError("--sensitive and --positive are for a table without a model: leave out")
+    for name in ("sensitive", "positive", "drop"):
+        if len(paths) == 2 and getattr(columns, name):
+            raise OptionError(f"--{name} is for a table without a model: leave it out")
     if len(paths) == 1 and (columns.label is None or not columns.sensitive):
         raise OptionError(
             "there is a table and no model: give --label and --sensitive, or the model before it"
@@ -216,13 +234,17 @@ def _check_paths(paths: Sequence[str], columns: ReviewedColumns) -> None:
 
 
 def _with_model(
-    model: FittedModel, files: TableFiles, columns: ReviewedColumns, screen: Screen
+    model: FittedModel,
+    files: TableFiles,
+    columns: ReviewedColumns,
+    allow_unseen: list[str] | None,
+    screen: Screen,
 ) -> Subject:
     """A table as a model reads it."""
     from fairpc.models import ReviewRows
 
     note_absent(model, files, screen)
-    unseen = unseen_columns(model, files, None, screen)
+    unseen = unseen_columns(model, files, allow_unseen, screen)
     cells, coding = ready(files.read(), files), model.coding_
     label = column(cells.columns, columns.label or coding.labels.name, "--label", files.source)
     h = _decided(cells, columns, files.source, classes_of(coding))
@@ -232,16 +254,19 @@ def _with_model(
     return Subject(files.source, cells, label, hidden, rows)
 
 
-def _without_model(files: TableFiles, columns: ReviewedColumns, screen: Screen) -> Subject:
+def _without_model(
+    files: TableFiles, columns: ReviewedColumns, seed: int, screen: Screen
+) -> Subject:
     """A table with a quick model of it; rows are drawn evenly where none fits."""
     from fairpc.auditing import rows_without_model
 
     cells = ready(files.read(), files)
     made = columns.made(cells.columns, files.source)
     roles = ColumnOptions([columns.label or ""], columns.sensitive, columns.positive)
-    roles = replace(roles, drop=list(made))
+    roles = replace(roles, drop=[*made, *columns.drop])
     rows = labelled(files, roles)
-    found, why = rows_without_model(under_types(rows), rows.y, **rows.roles.settings)
+    how = {**rows.roles.settings, "random_state": seed}
+    found, why = rows_without_model(under_types(rows), rows.y, **how)
     negative, positive = map(str, found.classes)
     h = _decided(cells, columns, files.source, (negative, positive))
     if h is not None:
@@ -340,37 +365,53 @@ def _draw(
 def _say_widths(widths: Sequence[ExpectedWidth], positive: str) -> None:
     """How well each rate would be known."""
     from fairpc.auditing import rate_words
+    from fairpc.evidence import expected_in_words
 
     words, n = rate_words(positive), widths[0].n
     altered = [width for width in widths if width.name == "mechanism_1"]
     worst = max(altered or widths, key=lambda width: width.half_width)
-    few = next(((k, half) for k, half in worst.curve if k < n), None)
-    say(
-        f"With {n:,} files the {words[worst.name]} would be known to "
-        f"±{100 * worst.half_width:.0f} points in group {worst.group} "
-        f"(±{100 * worst.alone:.0f} if the model helps nothing); "
-        + ("" if few is None else f"{few[0]} files would leave ±{100 * few[1]:.0f}; ")
-        + f"for ±{100 * worst.aim:.0f} points review {worst.n_needed:,}.\n",
-        "bold",
-    )
+    what = f"the {words[worst.name]}, in every group,"
+    numbers = worst.n, worst.half_width, worst.n_needed, worst.curve, worst.aim
+    say(expected_in_words(what, *numbers) + "\n", "bold")
     lines = [
-        (words[w.name], str(w.group), f"±{100 * w.half_width:.1f} points", f"{w.n_needed:,}")
+        (
+            words[w.name],
+            str(w.group),
+            f"±{100 * w.half_width:.1f} points",
+            f"±{100 * w.alone:.1f}",
+            f"{w.n_needed:,}",
+        )
         for w in widths
     ]
-    grid(("rate", "group", f"with {n:,} files", "files for ±5 points"), lines)
+    head = "rate", "group", f"with {n:,} files", "if the model is wrong", "files for ±5 points"
+    grid(head, lines)
 
 
-def _say_next(
-    output: str, paths: Sequence[str], columns: ReviewedColumns, reviewed: Sequence[str]
-) -> None:
-    batch = f" (batch {len(reviewed) + 1})" if reviewed else ""
-    say(f"The rows are in {output}{batch}, their chances in {design_of(output)}: keep both.")
-    say(f"Fill in {ANSWER!r} with yes or no; leave it blank if you cannot tell.")
-    audited = not columns.options if len(paths) == 2 else columns.decision is not None
-    command = "audit" if audited else "review"
-    files = "".join(f" --reviewed {quote(path)}" for path in (*reviewed, output))
-    page = " -o report.html" if audited else ""
-    say(f"Next: fairpc {command} {' '.join(map(quote, paths))}{columns.options}{files}{page}")
+def _say_written(output: str, classes: tuple[str, str], batch: int) -> None:
+    number = f" (batch {batch})" if batch > 1 else ""
+    say(f"The rows are in {output}{number}, their chances in {design_of(output)}: keep both.")
+    say(
+        f"Fill in {ANSWER!r} with {classes[1]} or {classes[0]}; leave it blank if you cannot tell. "
+        f"{ID!r} counts rows from 0."
+    )
+
+
+def _next(
+    paths: Sequence[str], columns: ReviewedColumns, reviewed: Sequence[str], drew: bool
+) -> str:
+    """What takes the answers: the audit of what was decided, or else the next model."""
+    typed = as_typed(columns)
+    given = f"{' '.join(map(quote, paths))}{typed}{repeated('--reviewed', reviewed)}"
+    if columns.decision is not None if len(paths) == 1 else not typed:
+        return f"audit {given} -o report.html"
+    if drew or len(paths) == 2:
+        return f"review {given}" + ("" if drew else f" -n 300 -o {next_batch(reviewed)}")
+    return f"fit {given} -o model.fairpc"
+
+
+def next_batch(reviewed: Sequence[str]) -> str:
+    """A name for the rows of the next batch."""
+    return f"to_review_{len(reviewed) + 1}.csv" if reviewed else "to_review.csv"
 
 
 def show_review(facts: ReviewFacts) -> None:

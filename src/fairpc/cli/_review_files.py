@@ -45,6 +45,10 @@ WORKBOOK: Final = ".xlsx"
 FORMAT: Final = "fairpc review"
 VERSION: Final = 1
 MAX_BYTES: Final = 1 << 26
+IN_PARTS: Final = (
+    "--reviewed needs the table in memory, and it is read in parts: give fewer rows, or leave out "
+    "what asks for parts, such as --max-memory"
+)
 _PAIRS: Final = (("yes", "no"), ("true", "false"), ("1", "0"))
 
 

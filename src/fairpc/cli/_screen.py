@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -71,7 +72,12 @@ class _Notes(logging.Handler):
 
 
 def log_to(screen: Screen) -> None:
-    """Print what is logged while a command runs as its notes."""
+    """Print what is logged while a command runs, and warnings of libraries, as its notes."""
+
+    def note(message: Warning | str, *_: object, **__: object) -> None:
+        screen.note(" ".join(str(message).split()))
+
+    warnings.showwarning = note
     log = logging.getLogger("fairpc")
     log.setLevel(logging.INFO)
     log.handlers = [_Notes(screen)]

@@ -11,14 +11,20 @@ from __future__ import annotations
 import gc
 import importlib.util
 import logging
+import os
+import sys
 from collections.abc import Callable
 from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
 from threading import Lock, local
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
+import numba
 from numba import njit
-from numba.core import event
+from numba.core import caching, config, event
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -79,6 +85,85 @@ def _say_uncached() -> None:
     )
 
 
+@cache
+def kernel_folder() -> Path | None:
+    """Where compiled kernels are kept, named by all that they are made of; None if that is unsafe.
+
+    It lies in ``NUMBA_CACHE_DIR`` or in the user's cache, so every environment with the same
+    sources and versions shares it. Numba tells processors apart inside it. Code from there is run:
+    the folder must belong to the user or to root, and nobody else may write into it.
+    """
+    of_user = caching.AppDirs(appname="fairpc", appauthor=False).user_cache_dir
+    root = Path(config.CACHE_DIR, "fairpc") if config.CACHE_DIR else Path(of_user)
+    try:
+        folder = root / f"kernels-{_fingerprint()}"
+        for path in (root, folder):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        others = [path for path in (root, folder) if not _is_own(path)]
+    except OSError:
+        return None
+    return None if others else folder
+
+
+def _fingerprint() -> str:
+    """Of the sources of all kernels, for they call each other, and of what compiles them."""
+    versions = (sys.implementation.cache_tag, numba.__version__, version("llvmlite"))
+    digest = sha256(repr(versions).encode())
+    here = Path(__file__)
+    for path in (here, *sorted(here.parents[1].glob("*/*_kernels.py"))):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _is_own(folder: Path) -> bool:
+    if sys.platform == "win32":  # folders of a user are closed to others there
+        return True
+    state = folder.stat()
+    return state.st_uid in {os.getuid(), 0} and not state.st_mode & 0o022
+
+
+class _KernelLocator(caching._CacheLocator):  # type: ignore[misc]
+    """Finds a kernel by what it is made of; numba's own locators go by the path of its source."""
+
+    def __init__(self, function: Callable[..., Any], file: str, folder: Path) -> None:
+        self._py_file, self._folder = file, folder
+        self._name = f"{function.__module__}-{function.__code__.co_firstlineno}"
+
+    def get_cache_path(self) -> str:
+        return str(self._folder)
+
+    def get_source_stamp(self) -> str:
+        return self._folder.name
+
+    def get_disambiguator(self) -> str:
+        return self._name
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], file: str) -> Self | None:
+        folder = kernel_folder()
+        return None if folder is None else cls(function, file, folder)
+
+
+class _Locations(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    # Beside the source code is as safe as the source; numba's other folders go unchecked.
+    _locator_classes = (
+        _KernelLocator,
+        *(c for c in caching.CompileResultCacheImpl._locator_classes if "InTree" in c.__name__),
+    )
+
+
+class _KernelCache(caching.FunctionCache):  # type: ignore[misc]
+    """Kernels on disk. They may be read where they cannot be written, as in an image."""
+
+    _impl_class = _Locations
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError:
+            _say_uncached()
+
+
 class _Definitions(local):
     """Whether kernels that are defined in this thread stay Python."""
 
@@ -107,8 +192,8 @@ def in_python(name: str) -> ModuleType:
 def kernel(function: F) -> F:
     """Compile ``function`` on first call and keep the machine code on disk.
 
-    Numba looks for a folder beside the source, then in the user's cache. Where
-    none of them can be written the kernel still works, compiled per process.
+    It is kept in :func:`kernel_folder`, else beside the source. Where neither can be written the
+    kernel still works, compiled per process.
     """
     return _compiled(function, _OPTIONS)
 
@@ -137,9 +222,10 @@ def _inner(function: F, options: dict[str, Any]) -> F:
 def _compiled(function: F, options: dict[str, Any]) -> F:
     if _here.in_python:
         return function
-    try:
-        compiled = njit(cache=True, **options)(function)
-    except RuntimeError:
-        _say_uncached()
-        compiled = njit(**options)(function)
+    compiled = njit(**options)(function)
+    if hasattr(compiled, "enable_caching"):  # else NUMBA_DISABLE_JIT is set
+        try:
+            compiled._cache = _KernelCache(function)
+        except RuntimeError:
+            _say_uncached()
     return compiled  # type: ignore[no-any-return]

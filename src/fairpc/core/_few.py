@@ -111,9 +111,11 @@ def _parts_few(given: Mapping[str, Any], part: str, least: int) -> bool:
 
 
 def _without_complement(given: Sequence[Any], parts: list[Any], least: int) -> list[Any]:
-    """Where one part alone is hidden, the smallest of the others is, too."""
+    """Where the total gives the hidden parts away, the smallest of the others is hidden, too."""
     sizes = [int(own.n) for own in given if isinstance(getattr(own, "n", None), int)]
-    if len(sizes) < len(given) or sum(is_few(n, least) for n in sizes) != 1:
+    few = [n for n in sizes if is_few(n, least)]
+    # One part is the total less the others; two of one person each are known by their sum.
+    if len(sizes) < len(given) or not few or (len(few) > 1 and sum(few) >= least):
         return parts
     rest = [i for i, n in enumerate(sizes) if n >= least]
     if rest:

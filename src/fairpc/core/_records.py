@@ -143,6 +143,8 @@ def _short(value: Any) -> str:
 R = TypeVar("R")
 
 _INT64: Final = 2**63
+_EXACT: Final = 2**53
+"""Beyond it a float is not every whole number: the file would be read as another one."""
 MAX_BYTES: Final = 1 << 28
 """Of an audit. The record of a large one has a few megabytes."""
 _JSON: Final = "Audit.to_json or `fairpc audit MODEL TABLE --json`"
@@ -310,7 +312,7 @@ class _Reader:
         if hint is float:
             if data is None:
                 return float("nan")
-            if isinstance(data, float) or (type(data) is int and abs(data) < _INT64):
+            if isinstance(data, float) or (type(data) is int and abs(data) <= _EXACT):
                 return float(data)
             raise self.unfit(where, "a number", data)
         if hint is int and isinstance(data, str) and (few := Fewer.read(data)) is not None:
@@ -354,7 +356,10 @@ class _Reader:
         while flat and all(type(part) is list for part in flat):
             flat = list(chain.from_iterable(flat))
         fault = self.unfit(where, "numbers in rows of one length", data)
-        if not set(map(type, flat)) <= ({int} if whole else {float, int, NoneType}):
+        kinds = set(map(type, flat))
+        if not kinds <= ({int} if whole else {float, int, NoneType}):
+            raise fault
+        if not whole and int in kinds and any(type(n) is int and abs(n) > _EXACT for n in flat):
             raise fault
         try:
             found = np.array(data, dtype)

@@ -15,10 +15,10 @@ all mass is on these: a piece is then a run of them, and the density is a mass.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Final
 
 import numpy as np
@@ -255,6 +255,7 @@ _ROWS_PER_LINE: Final = 16.0
 _TAILS: Final = (0.5, 0.8, 0.95)  # shares of an open bin after which its tail may start
 _STEEP: Final = 500.0
 _FLAT: Final = 1e-9
+_NEAR: Final = 1e-12  # a step of Newton's that is as small ends the search for a slope
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,12 +267,12 @@ class _Section:
     step: float
     scale: float  #: how far values of the column are apart, about
 
-    @property
+    @cached_property
     def n(self) -> float:
         return float(self.rows.sum())
 
     def within(self, low: float, high: float) -> _Section:
-        inside = slice(*np.searchsorted(self.x, [low, high]))
+        inside = slice(*self.x.searchsorted([low, high]))
         return _Section(self.x[inside], self.rows[inside], self.step, self.scale)
 
     def mirrored(self) -> _Section:
@@ -297,6 +298,10 @@ class _Section:
         return far / (self.n + _PRIOR) / (self.step or 1.0)
 
 
+_Interval = tuple[_Section, float, float]
+"""Values of a section, and its ends."""
+
+
 @dataclass(frozen=True)
 class _Pieces:
     """Pieces of a section or a bin: cuts between them, P(piece | section), rates.
@@ -319,11 +324,29 @@ class _Pieces:
         )
 
 
-def fit_density(edges: tuple[float, ...], atoms: Atoms) -> ColumnDensity | None:
+def _without_extremes(atoms: Atoms, least: int) -> Atoms:
+    """Values up to which, from either end, there are ``least`` people; those beyond are at them.
+
+    Spans and means of tails would else give the largest number away, to some digits.
+    """
+    if least <= 1 or atoms.weights.sum() < 2 * least:
+        return atoms
+    first = np.searchsorted(np.cumsum(atoms.weights), least)
+    last = len(atoms.values) - 1 - np.searchsorted(np.cumsum(atoms.weights[::-1]), least)
+    inner = np.clip(atoms.values, atoms.values[first], atoms.values[last])
+    values, place = np.unique(inner, return_inverse=True)
+    weights = np.bincount(place, atoms.weights, len(values))
+    return Atoms(values, weights, integral=atoms.integral, date=atoms.date)
+
+
+def fit_density(edges: tuple[float, ...], atoms: Atoms, min_cell: int = 1) -> ColumnDensity | None:
     """The density of a column inside the bins between ``edges``.
+
+    No number in it depends on how far the last ``min_cell`` people are out.
 
     None where numbers are too large, or too close to each other, for one.
     """
+    atoms = _without_extremes(atoms, min_cell)
     far = max(abs(float(atoms.values[0])), abs(float(atoms.values[-1])), *map(abs, edges))
     span = float(atoms.values[-1]) - float(atoms.values[0])
     if not edges or far > FARTHEST or span <= 0:
@@ -331,10 +354,16 @@ def fit_density(edges: tuple[float, ...], atoms: Atoms) -> ColumnDensity | None:
     step = _step(atoms)
     scale = max(span / (len(edges) + 1), step)
     values = _Section(atoms.values, atoms.weights, step, scale)
-    least = max(HEAVY * values.n, _HEAVY_ROWS)
+    # Those who were moved to an end are under min_cell: a point is a value of many all the same.
+    least = max(HEAVY * values.n, _HEAVY_ROWS, 2 * min_cell)
     heavy = atoms.values[(atoms.weights >= least) & (atoms.weights > 0)]
-    bounds = (-math.inf, *edges, math.inf)
-    parts = [_fit_bin(values, heavy, low, high) for low, high in pairwise(bounds)]
+    bins = list(pairwise((-math.inf, *edges, math.inf)))
+    sections = [_sections(values, heavy, low, high) for low, high in bins]
+    fitted = _fit_sections([section for some in sections for section in some])
+    parts = [
+        _joined(values.within(low, high), heavy, some, list(islice(fitted, len(some))))
+        for (low, high), some in zip(bins, sections, strict=True)
+    ]
     cuts = tuple(cut for part in parts for cut in part.cuts)
     masses = tuple(part.points.get(cut, 0.0) for part in parts for cut in part.cuts)
     weights = tuple(w for part in parts for w in part.weights)
@@ -352,29 +381,36 @@ def _step(atoms: Atoms) -> float:
     return DAY if whole_days else 0.0
 
 
-def _fit_bin(column: _Section, heavy: Floats, low: float, high: float) -> _Pieces:
-    """Sections between the heavy values of a bin, each with its pieces; cuts where they start."""
-    values = column.within(low, high)
+def _sections(column: _Section, heavy: Floats, low: float, high: float) -> list[_Interval]:
+    """What lies between the heavy values of a bin, in order."""
+    rest = column.within(low, high)
     points = [float(v) for v in heavy if low <= v < high]
     starts = {low, *points}
     if column.step:
         # A heavy whole number is a piece of its own.
         starts |= {v + column.step for v in points if v + column.step < high}
-    bounds = [*sorted(starts), high]
-    rest = values
-    if not column.step:
-        light = ~np.isin(values.x, points)
-        rest = _Section(values.x[light], values.rows[light], 0.0, column.scale)
-    sections = [(rest.within(a, b), a, b) for a, b in pairwise(bounds)]
-    fitted = [_fit_section(part, a, b) for part, a, b in sections]
+    elif points:
+        light = ~np.isin(rest.x, points)
+        rest = _Section(rest.x[light], rest.rows[light], 0.0, column.scale)
+    return [(rest.within(a, b), a, b) for a, b in pairwise([*sorted(starts), high])]
+
+
+def _joined(
+    values: _Section, heavy: Floats, sections: Sequence[_Interval], fitted: Sequence[_Pieces]
+) -> _Pieces:
+    """The pieces of a bin, from those of its sections; cuts where these start."""
     share = _PRIOR / len(sections)
     rows = [
         0.0
-        if _is_point(a, b, column)
+        if _is_point(a, b, values)
         else part.n + (_BEYOND if _beyond_zero(part, a, b) else share)
         for part, a, b in sections
     ]
-    at = {v: float(values.rows[values.x == v].sum()) for v in points if not column.step}
+    low, high = sections[0][1], sections[-1][2]
+    at = {}
+    if not values.step:
+        points = [float(v) for v in heavy if low <= v < high]
+        at = {v: float(values.rows[values.x == v].sum()) for v in points}
     if not sum(rows) + sum(at.values()):
         at = {low: 1.0}
     total = sum(rows) + sum(at.values())
@@ -399,110 +435,162 @@ def _beyond_zero(values: _Section, low: float, high: float) -> bool:
     return not len(values.x) and (low, high) in ((-math.inf, 0.0), (0.0, math.inf))
 
 
-def _fit_section(values: _Section, low: float, high: float) -> _Pieces:
+def _fit_sections(sections: Sequence[_Interval]) -> Iterator[_Pieces]:
+    """Pieces of each section; what has two ends is fitted at once, which takes far less time."""
+    asked = [_closed_parts(*section) for section in sections]
+    found = iter(_closed([part for parts in asked for part in parts]))
+    for (values, low, high), parts in zip(sections, asked, strict=True):
+        fronts = list(zip(parts, islice(found, len(parts)), strict=True))
+        if math.isinf(low):
+            yield _open(values.mirrored(), -high, fronts).mirrored()
+        elif math.isinf(high):
+            yield _open(values, low, fronts)
+        else:
+            yield fronts[0][1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Closed:
+    """A section with two ends, or a part of one, out of a bin with ``n`` rows."""
+
+    values: _Section
+    low: float
+    high: float
+    n: float
+    prior: float
+
+    @property
+    def total(self) -> float:
+        return max(self.n - 1.0 + _PRIOR, _PRIOR)
+
+
+def _closed_parts(values: _Section, low: float, high: float) -> list[_Closed]:
+    """A section with two ends; of an open one, what may lie before its tail."""
     if math.isinf(low):
-        return _open(values.mirrored(), -high).mirrored()
+        return _closed_parts(values.mirrored(), -high, math.inf)
     if math.isinf(high):
-        return _open(values, low)
-    return _closed(values, low, high, values.n, _PRIOR)
+        return [
+            _Closed(values.within(low, end), low, end, values.n, _PRIOR / 2)
+            for end in _tail_starts(values, low)
+        ]
+    return [_Closed(values, low, high, values.n, _PRIOR)]
 
 
-def _closed(values: _Section, low: float, high: float, n: float, prior: float) -> _Pieces:
-    """Pieces of a section with two ends, out of a bin with ``n`` rows."""
-    if _is_point(low, high, values):
-        return _Pieces((), (1.0,), (0.0,))
-    total = max(n - 1.0 + _PRIOR, _PRIOR)
-    steps = _steps(values, low, high, total, prior)
-    sloped = _sloped(values, low, high, total, prior)
-    return max((steps, *sloped), key=lambda pieces: pieces.score)
+def _closed(parts: Sequence[_Closed]) -> list[_Pieces]:
+    """The best pieces of each: steps, or one piece with a slope."""
+    found = [_Pieces((), (1.0,), (0.0,))] * len(parts)
+    wide = [k for k, part in enumerate(parts) if not _is_point(part.low, part.high, part.values)]
+    lines = [_lines(parts[k].values, parts[k].low, parts[k].high) for k in wide]
+    for n_lines in {len(some) for some in lines}:
+        alike = [i for i, some in enumerate(lines) if len(some) == n_lines]
+        some = [parts[wide[i]] for i in alike]
+        steps = _steps(some, np.array([lines[i] for i in alike]))
+        for i, part, pieces in zip(alike, some, steps, strict=True):
+            found[wide[i]] = max((pieces, *_sloped(part)), key=lambda pieces: pieces.score)
+    return found
 
 
-def _steps(values: _Section, low: float, high: float, total: float, prior: float) -> _Pieces:
+def _steps(parts: Sequence[_Closed], lines: Floats) -> Iterator[_Pieces]:
     """The best steps: leave-one-out over all ways to cut at the lines, by dynamic programming."""
-    lines = np.array([low, *_lines(values, low, high), high])
-    count = np.append(0.0, np.cumsum(values.rows))[np.searchsorted(values.x, lines)]
-    rows = count[None, :] - count[:, None]
-    width = (lines[None, :] - lines[:, None]) / (values.step or 1.0)
-    share = prior * width / width[0, -1]
+    given = zip(parts, lines, strict=True)
+    count = np.array(
+        [np.append(0.0, p.values.rows.cumsum())[p.values.x.searchsorted(at)] for p, at in given]
+    )
+    rows = count[:, None, :] - count[:, :, None]
+    width = (lines[:, None, :] - lines[:, :, None]) / (parts[0].values.step or 1.0)
+    prior, total = np.array([(part.prior, part.total) for part in parts]).T[:, :, None, None]
+    share = prior * width / width[:, :1, -1:]
     with np.errstate(divide="ignore", invalid="ignore"):
         held_out = np.log((np.maximum(rows - 1.0, 0.0) + share) / total / width)
         score = np.where(rows > 0, rows * held_out, 0.0)
-    best = np.full(len(lines), -math.inf)
-    per_cut = math.log(len(lines))
-    best[0] = per_cut
-    last = np.zeros(len(lines), np.int64)
-    for j in range(1, len(lines)):
-        so_far = best[:j] + score[:j, j] - per_cut
-        last[j] = int(np.argmax(so_far))
-        best[j] = so_far[last[j]]
-    path = [len(lines) - 1]
-    while path[-1]:
-        path.append(int(last[path[-1]]))
-    at = path[::-1]
-    found = np.array([rows[i, j] + share[i, j] for i, j in pairwise(at)])
-    weights = found / found.sum()
-    cuts = tuple(lines[at[1:-1]].tolist())
-    return _Pieces(cuts, tuple(weights.tolist()), (0.0,) * len(weights), float(best[-1]))
+    best = np.full(lines.shape, -math.inf)
+    per_cut = math.log(lines.shape[1])
+    best[:, 0] = per_cut
+    last = np.zeros(lines.shape, np.int64)
+    for j in range(1, lines.shape[1]):
+        so_far = best[:, :j] + score[:, :j, j] - per_cut
+        last[:, j] = so_far.argmax(axis=1)
+        best[:, j] = so_far.max(axis=1)
+    for k, before in enumerate(last):
+        at = [len(before) - 1]
+        while at[0]:
+            at.insert(0, int(before[at[0]]))
+        found = rows[k, at[:-1], at[1:]] + share[k, at[:-1], at[1:]]
+        weights = tuple((found / found.sum()).tolist())
+        cuts = tuple(lines[k, at[1:-1]].tolist())
+        yield _Pieces(cuts, weights, (0.0,) * len(weights), float(best[k, -1]))
 
 
 def _lines(values: _Section, low: float, high: float) -> list[float]:
-    """Where a section may be cut: at equal distances, and where equally many rows lie between."""
+    """Where a section may be cut: at equal distances, and where equally many rows lie between.
+
+    Its ends are the first line and the last.
+    """
     most = min(_LINES, int(values.n / _ROWS_PER_LINE))
     if most < 1 or len(values.x) < 2:
-        return []
-    even = np.linspace(low, high, most + 2)[1:-1]
-    upto = np.cumsum(values.rows)
-    ranks = np.searchsorted(upto, upto[-1] * np.arange(1, most + 1) / (most + 1))
-    ranks = np.unique(np.clip(ranks, 0, len(values.x) - 2))
-    middle = [round_number(float(values.x[i]), float(values.x[i + 1])) for i in ranks]
-    lines = np.array([*even, *middle])
+        return [low, high]
+    gap, upto = (high - low) / (most + 1), values.rows.cumsum()
+    ranks = upto.searchsorted(upto[-1] * np.arange(1, most + 1) / (most + 1)).tolist()
+    pairs = [values.x[i : i + 2].tolist() for i in {min(i, len(values.x) - 2) for i in ranks}]
+    lines = {k * gap + low for k in range(1, most + 1)} | {round_number(*pair) for pair in pairs}
     if values.step:
-        lines = np.ceil(lines / values.step) * values.step
-    lines = np.unique(lines)
-    apart = np.diff(lines, prepend=-math.inf) > (high - low) * _FLAT
-    inside = (lines - low > (high - low) * _FLAT) & (high - lines > (high - low) * _FLAT)
-    return [float(line) for line in lines[apart & inside]]
+        lines = {math.ceil(line / values.step) * values.step for line in lines}
+    apart = (high - low) * _FLAT
+    inside = [
+        line
+        for before, line in pairwise([-math.inf, *sorted(lines)])
+        if line - before > apart and line - low > apart and high - line > apart
+    ]
+    return [low, *inside, high]
 
 
-def _sloped(
-    values: _Section, low: float, high: float, total: float, prior: float
-) -> Iterator[_Pieces]:
+def _sloped(part: _Closed) -> Iterator[_Pieces]:
     """One piece with a rate of its own, the likeliest."""
-    n, width = values.n, high - low
+    values, n, width = part.values, part.values.n, part.high - part.low
     if n < 2.0 or len(values.x) < 2:
         return
-    count = values.size(low, high) if values.step else 0.0
-    mean = float(values.rows @ (values.x - low)) / n / width
-    turned = _solved(lambda slope: _mean_of_sloped(slope, count), mean)
+    count = values.size(part.low, part.high) if values.step else 0.0
+    mean = float(values.rows @ (values.x - part.low)) / n / width
+    turned = _slope(mean, count)
     if abs(turned) < _FLAT:
         return
     steep = math.expm1(-turned / count) if count else turned
     log = math.log(abs(steep)) - turned * mean - math.log(abs(math.expm1(-turned)))
-    log += math.log((n - 1.0 + prior) / total) - (0.0 if count else math.log(width))
+    log += math.log((n - 1.0 + part.prior) / part.total) - (0.0 if count else math.log(width))
     yield _Pieces((), (1.0,), (turned / width,), n * log - 1.0)
 
 
-def _mean_of_sloped(slope: float, count: float) -> float:
-    """Mean of exp(−slope · u) on [0, 1), or on ``count`` equally far points of it from 0 on."""
+def _mean_of_sloped(slope: float, count: float) -> tuple[float, float]:
+    """Mean and variance of exp(−slope · u) on [0, 1), or on ``count`` equally far points from 0."""
     if abs(slope) < 1e-6:
-        return (0.5 - 0.5 / count if count else 0.5) - slope / 12.0
-    first = 1.0 / (count * math.expm1(slope / count)) if count else 1.0 / slope
-    return first - 1.0 / math.expm1(slope)
+        middle, spread = (0.5 - 0.5 / count, 1 / count**2) if count else (0.5, 0.0)
+        return middle - slope / 12.0, (1.0 - spread) / 12.0
+    up, down = math.expm1(slope), -math.expm1(-slope)
+    if not count:
+        return 1.0 / slope - 1.0 / up, 1.0 / slope**2 - 1.0 / (up * down)
+    step, back = count * math.expm1(slope / count), -count * math.expm1(-slope / count)
+    return 1.0 / step - 1.0 / up, 1.0 / (step * back) - 1.0 / (up * down)
 
 
-def _solved(falling: Callable[[float], float], wanted: float) -> float:
-    """Where a falling function has a value, between −500 and 500."""
-    low, high = -_STEEP, _STEEP
+def _slope(mean: float, count: float) -> float:
+    """The slope that has a mean, between −500 and 500: Newton's steps, halves where these leave."""
+    low, high, at = -_STEEP, _STEEP, 0.0
     for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if falling(middle) > wanted else (low, middle)
-    return (low + high) / 2
+        found, variance = _mean_of_sloped(at, count)
+        low, high = (at, high) if found > mean else (low, at)
+        new = at + (found - mean) / variance if variance > 0 else math.nan
+        if not low < new < high:
+            new = (low + high) / 2
+        near, at = abs(new - at) <= _NEAR * max(1.0, abs(at)), new
+        if near:
+            break
+    return at
 
 
-def _open(values: _Section, low: float) -> _Pieces:
+def _open(values: _Section, low: float, fronts: Sequence[tuple[_Closed, _Pieces]]) -> _Pieces:
     """Pieces from ``low`` on without end: a closed part, perhaps, then a tail that falls."""
-    ends = [low, *_tail_starts(values, low)]
-    return max((_with_tail(values, low, end) for end in ends), key=lambda pieces: pieces.score)
+    tails = [_with_tail(values, low), *(_with_tail(values, low, *front) for front in fronts)]
+    return max(tails, key=lambda pieces: pieces.score)
 
 
 def _tail_starts(values: _Section, low: float) -> list[float]:
@@ -525,13 +613,15 @@ def _tail_starts(values: _Section, low: float) -> list[float]:
     return sorted({start for start in starts if start - low > width})
 
 
-def _with_tail(values: _Section, low: float, end: float) -> _Pieces:
-    n = values.n
+def _with_tail(
+    values: _Section, low: float, front: _Closed | None = None, closed: _Pieces | None = None
+) -> _Pieces:
+    n, end = values.n, low if front is None else front.high
     tail = values.within(end, math.inf)
     mean = tail.mean_excess(end)
     rate = math.log1p(1.0 / mean) if values.step else 1.0 / mean
     falls = math.log(-math.expm1(-rate)) if values.step else math.log(rate)
-    prior = _PRIOR if end == low else _PRIOR / 2
+    prior = _PRIOR if front is None else _PRIOR / 2
     bound = end == 0.0 and not tail.n
     if bound:
         prior = _BEYOND
@@ -542,15 +632,13 @@ def _with_tail(values: _Section, low: float, end: float) -> _Pieces:
         far = float(tail.rows @ (tail.x - end)) / (values.step or 1.0)
         score = tail.n * (held_out + falls) - rate * far - 1.0
     last = (rate / values.step if values.step else rate,)
-    if end == low:
+    if front is None or closed is None:
         return _Pieces((), (1.0,), last, score)
-    front = values.within(low, end)
-    closed = _closed(front, low, end, n, _PRIOR / 2)
     score += closed.score - math.log(len(_TAILS) + 3)
     if not (tail.n or bound) and values.rows[-1] <= 1.0 and len(values.x) > 1:
         # Without its one row the largest value would have been in the tail.
         gap = values.size(float(values.x[-2]), float(values.x[-1]))
         score += math.log(prior / total) + falls - rate * gap + math.log(values.size(low, end))
-    inside = (front.n + _PRIOR / 2) / (n + _PRIOR / 2 + prior)
+    inside = (front.values.n + _PRIOR / 2) / (n + _PRIOR / 2 + prior)
     weights = (*(w * inside for w in closed.weights), 1.0 - inside)
     return _Pieces((*closed.cuts, end), weights, (*closed.rates, *last), score)

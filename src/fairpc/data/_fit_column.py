@@ -196,7 +196,7 @@ def fit_column(
     rest = (
         0.0 if not isinstance(content, Texts) or content.rest is None else float(content.rest.sum())
     )
-    share = lost / (float(content.weights.sum()) + rest + lost) if lost else 0.0
+    share = lost / (float(content.weights.sum()) + rest + lost) if lost >= options.min_cell else 0.0
     remark = f" ({content.remark})" if content.remark else ""
     written = (
         content.written if isinstance(content, Numbers) and content.written != STANDARD else None
@@ -342,7 +342,9 @@ def _fit_numbers(column: ListedColumn, options: EncodingOptions) -> Column | Dro
         return _few(name, options)
     kind: Kind = "date" if atoms.date else "number"
     words = f"{kind} in {len(edges) + 1} {done}"
-    density = fit_density(edges, atoms) if options.numbers == "density" else None
+    density = None
+    if options.numbers == "density":
+        density = fit_density(edges, atoms, options.min_cell)
     return Column(name, kind, edges=edges, integral=atoms.integral, done=words, density=density)
 
 
@@ -409,8 +411,8 @@ def warn_of_writing(column: Column, summary: ColumnSummary) -> None:
     if column.written is not None and content is not None and content.remark != AS_NUMBERS:
         warn_caller(
             ColumnWarning(
-                f"column {column.name!r}: {content.remark}; name it with categorical=… to keep "
-                "the text, or the decimal mark with decimal"
+                f"column {column.name!r}: {content.remark}; if that is wrong, name the column "
+                "with categorical=…, or the mark with decimal='.' or decimal=','"
             ),
         )
 

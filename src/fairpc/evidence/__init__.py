@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from fairpc.evidence._review_design import (
         ExpectedWidth,
         ReviewDesign,
+        expected_in_words,
         expected_widths,
         review_design,
     )
@@ -91,7 +92,7 @@ if TYPE_CHECKING:
         ReviewEstimates,
         review_estimates,
     )
-    from fairpc.evidence._review_rows import recalibrate_posterior
+    from fairpc.evidence._review_rows import recalibrate_posterior, shifted
     from fairpc.evidence._review_tests import ReviewTest
     from fairpc.evidence._strata import LeftOut
     from fairpc.evidence._stratum_bounds import LEVEL, HeldOutRates, Known, StratumBounds

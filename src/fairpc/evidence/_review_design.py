@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Final, Literal
@@ -58,6 +58,8 @@ PER_STRATUM: Final = 5
 """Rows of each stratum that a review expects at least, if the budget allows."""
 CURVE: Final = (20, 50, 100, 200, 300, 500, 1000, 2000, 5000)
 """Numbers of rows for which half widths are given."""
+NO_HELP: Final = 0.1
+"""Half width from which a rate is as good as not known."""
 _WORTH: Final = 10.0
 """Rows that a posterior is worth: one of 0 or 1 is taken for 1 of 20 wrong."""
 
@@ -93,13 +95,29 @@ class ExpectedWidth(Record):
     _computed = ("summary",)
 
     def summary(self) -> str:
-        """Both in a sentence."""
-        points, aim = 100 * self.half_width, 100 * self.aim
-        return (
-            f"With {self.n:,} files {_WORDS[self.name]} of {self.group!r} would be known to "
-            f"±{points:.1f} points (±{100 * self.alone:.1f} if the model helps nothing); for "
-            f"±{aim:g} points review {self.n_needed:,}."
+        """What to expect of so many files, of few, and how many are enough."""
+        what = f"{_WORDS[self.name]} of {self.group!r}"
+        return expected_in_words(what, self.n, self.half_width, self.n_needed, self.curve, self.aim)
+
+
+def expected_in_words(
+    what: str,
+    n: int,
+    half_width: float,
+    n_needed: int,
+    curve: Sequence[tuple[int, float]],
+    aim: float,
+) -> str:
+    """How well ``what`` would be known with n files, with few, and how many are enough."""
+    few = next(((k, half) for k, half in curve if k < n), None)
+    parts = [f"With {n:,} files {what} would be known to ±{100 * half_width:.0f} points"]
+    if few is not None:
+        end = (
+            f"not help (±{100 * few[1]:.0f})" if few[1] > NO_HELP else f"leave ±{100 * few[1]:.0f}"
         )
+        parts.append(f"{few[0]} files would {end}")
+    parts.append(f"for ±{100 * aim:g} points review {n_needed:,}")
+    return "; ".join(parts) + "."
 
 
 _WORDS: Final = {

@@ -165,9 +165,10 @@ class ReviewEstimates(Record):
         named = [name for name, test in tests.items() if test.rejected]
         if not named:
             least = min(test.corrected for test in tests.values())
+            tested = sum(test.n > 0 for test in tests.values())
             lead = (
                 "No column is seen to alter labels beyond the fair decision and the group (least "
-                f"{_p_words(least)}, corrected for {counted(len(tests), 'column')})"
+                f"{_p_words(least)}, corrected for {counted(tested, 'column')})"
             )
             return lead, "a mechanism per group may be kept."
         lead = (
@@ -343,9 +344,18 @@ def _tests(rows: ReviewedTable, ratios: Mapping[tuple[str, int], Ratio], x: Any)
     pairs = [ratio.value for ratio in rates], [ratio.variance for ratio in rates]
     tests: dict[str, Any] = {"rates": rates_test(*pairs, freedom, len(known)), "features": {}}
     if x is not None and len(known):
-        reviewed = ReviewedRows(known, rows.truth[known], rows.weight[known], rows.y, rows.ids)
+        own = rows.truth[known], rows.weight[known]
+        reviewed = ReviewedRows(known, *own, rows.y, rows.ids, _expected(rows))
         tests["features"] = feature_tests(_columns(x, len(rows.y)), reviewed)
     return tests
+
+
+def _expected(rows: ReviewedTable) -> Floats:
+    """The corrected posterior; where there is none, what the review says by label and group."""
+    if rows.m is not None:
+        return rows.m
+    flat = np.full(len(rows.y), 0.5)
+    return recalibrated(flat, rows.truth, rows.y.astype(np.intp), rows.ids, rows.weight, None)
 
 
 def _columns(x: Any, n_rows: int) -> dict[Any, Array]:

@@ -41,6 +41,7 @@ _EDGE: Final = 0.005
 _PRIOR: Final = (0.25, 1.0, 2.0)
 """Precision of the priors: intercept around 0, slope around 1, a group's own intercept around 0."""
 _STEPS: Final = 25
+_HALVINGS: Final = 50
 
 
 def posterior_of(values: npt.ArrayLike) -> Floats:
@@ -205,6 +206,18 @@ def recalibrated(
     return _expit(beta[*case, 0] + beta[*case, 1] * _logit(m) + beta[*case, 2 + ids])
 
 
+def shifted(m: Floats, place: Positions, mean: Floats) -> Floats:
+    """A posterior whose log-odds are shifted in each place, so that its mean there is the given."""
+    odds, size = _logit(m, 1e-12), np.bincount(place, minlength=len(mean))
+    low, high = np.full(len(mean), -30.0), np.full(len(mean), 30.0)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        found = _expit(odds + middle[place])
+        below = np.bincount(place, found, len(mean)) < mean * size
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return found
+
+
 def _posterior_modes(x: Floats, t: Floats, weights: Floats, here: Bools) -> Floats:
     """Coefficients of logistic regressions with normal priors, a line of weights each.
 
@@ -242,8 +255,8 @@ def _posterior_modes(x: Floats, t: Floats, weights: Floats, here: Bools) -> Floa
     return beta
 
 
-def _logit(p: Floats) -> Floats:
-    inner = np.clip(p, _EDGE, 1 - _EDGE)
+def _logit(p: Floats, edge: float = _EDGE) -> Floats:
+    inner = np.clip(p, edge, 1 - edge)
     return np.log(inner / (1 - inner))
 
 

@@ -2,10 +2,13 @@
 
 The second asks which column alters labels. If D does not depend on X_j given Df and S, its rate at
 a level l of X_j in a group is b_0 + (b_1 − b_0) P(Df = 1 | l), with b_f = P(D = 1 | Df = f) of that
-group. The rate is known from all rows and b from the reviewed ones, so P(Df = 1 | l) follows, and
-with it what share of the reviewed rows of each level and label should be positive. The statistic
-adds up squared differences, weighted as the draw asks, between that share and what reviewers said,
-over levels and labels. Its distribution is that of reviews drawn from these shares.
+group. The rate is known from all rows and b from the review, so P(Df = 1 | l) follows, and with it
+what share of the rows of each level and label should be positive. The posterior is shifted to these
+shares; if they hold, weighted differences between answers and the shifted posterior add up to
+nothing, whatever the posterior is worth. The statistic adds up squares of these sums, over levels
+and labels and over levels alone: where labels of a level are altered in one direction, answers
+differ alike at both labels. A third part asks whether they go with the label rate of a level, which
+altered labels lower or raise. Its distribution is that of answers drawn from the shifted posterior.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.core import Array, Floats, Positions, Record, as_numbers, missing
+from fairpc.evidence._review_rows import shifted
 
 N_DRAWS: Final = 1000
 PER_COLUMN: Final = 60
@@ -24,11 +28,15 @@ PER_COLUMN: Final = 60
 EDGE: Final = 0.005
 """Least P(Df = 1 | l): b is estimated, and a share of 0 would make one surprise a proof."""
 BINS: Final = 4
-LEAST_ROWS: Final = 3
+LEAST_ROWS: Final = 2
 """Reviewed rows of a level; rarer ones are one level together."""
 BALLAST: Final = 0.1
-"""Rows added to the variance of a level, so that one surprise where none was likely is no proof."""
+"""Rows added to a variance, so that one surprise where none was likely does not decide."""
+TREND: Final = 0.25
+"""Share of the levels that one part, whether differences go with label rates, counts for."""
 SEED: Final = 0
+_INSIDE: Final = (0.001, 0.999)
+"""Label rates that are taken for possible."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +44,8 @@ class ReviewTest(Record):
     """A test on reviewed rows."""
 
     p_value: float
-    corrected: float  #: p-value after Holm's correction for all columns; the same without others
-    n: int  #: reviewed rows it rests on
+    corrected: float  #: p-value after Holm's correction for all columns that can be tested
+    n: int  #: reviewed rows it rests on; 0 where there is nothing to test
 
     _computed = ("rejected",)
 
@@ -45,6 +53,10 @@ class ReviewTest(Record):
     def rejected(self) -> bool:
         """At .05, after the correction."""
         return self.corrected < 0.05
+
+
+UNTESTED: Final = ReviewTest(1.0, 1.0, 0)
+"""Of a column with one level; it does not count in the correction."""
 
 
 def rates_test(
@@ -73,75 +85,126 @@ class ReviewedRows:
     weight: Floats  #: of these
     y: Floats  #: of all rows
     ids: Positions  #: of all rows
+    posterior: Floats  #: of all rows, corrected by the review
 
 
 def feature_tests(columns: Mapping[Any, Array], reviewed: ReviewedRows) -> dict[Any, ReviewTest]:
-    """D ⟂ X_j given Df and S for every column."""
+    """D ⟂ X_j given Df and S for every column; one with a single level has nothing to test."""
     rng = np.random.default_rng(SEED)
-    n_draws = max(N_DRAWS, PER_COLUMN * len(columns))
-    draws = rng.random((n_draws, len(reviewed.rows)))
-    found = {}
-    for name, column in columns.items():
-        level = _levels(column, reviewed.rows)
-        found[name] = _p_value(level, reviewed, draws, rng) if level.max() > 0 else 1.0
-    return _holm(found, len(reviewed.rows))
+    levels = {name: _levels(column, reviewed.rows) for name, column in columns.items()}
+    tested = {name: level for name, level in levels.items() if level.max() > 0}
+    draws = rng.random((max(N_DRAWS, PER_COLUMN * len(tested)), len(reviewed.rows)))
+    found = {name: _p_value(level, reviewed, draws, rng) for name, level in tested.items()}
+    corrected = holm(found)
+    n = len(reviewed.rows)
+    return {
+        name: ReviewTest(found[name], corrected[name], n) if name in found else UNTESTED
+        for name in columns
+    }
 
 
 def _p_value(
     level: Positions, reviewed: ReviewedRows, draws: Floats, rng: np.random.Generator
 ) -> float:
     """Share of reviews drawn under independence with at least the statistic of this one."""
-    k, rows = int(reviewed.ids.max()) + 1, reviewed.rows
-    place = level * k + reviewed.ids
-    size = np.bincount(place, minlength=(int(level.max()) + 1) * k)
-    rate = (np.bincount(place, reviewed.y, len(size)) + 0.5) / (size + 1)
-    kinds, kind = np.unique(2 * place[rows] + reviewed.y[rows].astype(np.intp), return_inverse=True)
-    weight: Floats = reviewed.weight / reviewed.weight.mean()
-    counted: Floats = weight[:, None] * (kind[:, None] == np.arange(len(kinds)))
-    test = _Statistic(kinds % 2, kinds // 2, k, counted.sum(axis=0), (counted**2).sum(axis=0))
-    p, seen = test(reviewed.truth[None] @ counted, rate[None])
+    kinds = _Kinds.of(level, reviewed)
+    p = kinds.shares(reviewed.truth[None], kinds.rate[None])
+    fair = shifted(reviewed.posterior, kinds.own, p[0])
+    score = _Score.of(kinds, reviewed, fair, p[0])
     # Labels of all rows are a draw, too: their rates vary in tables like this one.
-    noise = rng.standard_normal((len(draws), len(rate))) * np.sqrt(rate * (1 - rate) / (size + 1))
-    _, chance = test((draws < p[0, kind]) @ counted, np.clip(rate + noise, 0.001, 0.999))
-    return (1 + int((chance >= seen[0] * (1 - 1e-9)).sum())) / (1 + len(draws))
+    spread = np.sqrt(kinds.rate * (1 - kinds.rate) / (kinds.size.sum(axis=1) + 1))
+    rate = np.clip(kinds.rate + rng.standard_normal((len(draws), len(spread))) * spread, *_INSIDE)
+    answers = (draws < fair[reviewed.rows]).astype(np.float64)
+    seen = score(reviewed.truth[None], p)[0]
+    drawn = score(answers, kinds.shares(answers, rate))
+    return (1 + int((drawn >= seen * (1 - 1e-9)).sum())) / (1 + len(draws))
 
 
 @dataclass(frozen=True, eq=False)
-class _Statistic:
-    """Reviewed rows by kind: level, group and label; their truth varies between draws."""
+class _Kinds:
+    """Rows by level, group and label, which is the order of kinds: ((level, group), label)."""
 
-    y: Positions  #: recorded label of each kind
-    place: Positions  #: level and group of each kind
     k: int  #: groups
-    weight: Floats  #: sum of the weights of each kind
-    square: Floats  #: sum of their squares
+    own: Positions  #: kind of every row
+    size: Floats  #: rows by level and group, and label
+    rate: Floats  #: P(D = 1) by level and group
+    counted: Floats  #: [reviewed row, kind]: its weight where it is of the kind
+    hat: Floats  #: what the posterior expects of each reviewed row
+    total: Floats  #: and of all rows of each kind
 
-    def __call__(self, truth: Floats, rate: Floats) -> tuple[Floats, Floats]:
-        """P(Df = 1) of each kind under independence, and the statistic; a line per draw.
+    @classmethod
+    def of(cls, level: Positions, reviewed: ReviewedRows) -> _Kinds:
+        k, rows, m = int(reviewed.ids.max()) + 1, reviewed.rows, reviewed.posterior
+        own = 2 * (level * k + reviewed.ids) + reviewed.y.astype(np.intp)
+        n = 2 * k * (int(level.max()) + 1)
+        size = np.bincount(own, minlength=n).reshape(-1, 2).astype(np.float64)
+        rate = (size[:, 1] + 0.5) / (size.sum(axis=1) + 1)
+        counted = reviewed.weight[:, None] * (own[rows][:, None] == np.arange(n))
+        total = np.bincount(own, m, n).astype(np.float64)
+        return cls(k, own, size, rate, counted, m[rows], total)
+
+    def shares(self, truth: Floats, rate: Floats) -> Floats:
+        """P(Df = 1) of each kind under independence; a line per draw.
 
         Args:
-            truth: sum of the weights of each kind with a positive truth.
+            truth: of reviewed rows.
             rate: P(D = 1) by level and group.
         """
-        group = self.place % self.k
-        b0 = np.clip(self._mechanism(self.weight - truth), 0.001, 0.98)
-        b1 = np.clip(self._mechanism(truth), b0 + 0.02, 0.999)
+        total = self.total + (truth - self.hat) @ self.counted
+        b0 = np.clip(self._mechanism(self.size.ravel() - total), _INSIDE[0], 0.98)
+        b1 = np.clip(self._mechanism(total), b0 + 0.02, _INSIDE[1])
+        group = np.arange(rate.shape[1]) % self.k
         b0, b1 = b0[:, group], b1[:, group]
-        fair = np.clip((rate[:, self.place] - b0) / (b1 - b0), EDGE, 1 - EDGE)
-        on = fair * np.where(self.y == 1, b1, 1 - b1)
-        p = on / (on + (1 - fair) * np.where(self.y == 1, b0, 1 - b0))
-        # Groups are pooled: what alters labels is taken to do so in the same direction in both.
-        pooled = 2 * (self.place // self.k) + self.y
-        cells = (pooled[:, None] == np.unique(pooled)).astype(np.float64)
-        residual, spread = (truth - self.weight * p) @ cells, (self.square * p * (1 - p)) @ cells
-        ballast = BALLAST * self.square.sum() / self.weight.sum()
-        return p, (residual**2 / (spread + ballast)).sum(axis=1)
+        fair = np.clip((rate - b0) / (b1 - b0), EDGE, 1 - EDGE)
+        on = np.stack([fair * (1 - b1), fair * b1], axis=2)
+        off = np.stack([(1 - fair) * (1 - b0), (1 - fair) * b0], axis=2)
+        return (on / (on + off)).reshape(total.shape)
 
-    def _mechanism(self, member: Floats) -> Floats:
-        """P(D = 1) among the members of each group, half a row of each label added."""
-        groups = (self.place[:, None] % self.k == np.arange(self.k)).astype(np.float64)
-        found: Floats = ((member * self.y) @ groups + 0.5) / (member @ groups + 1)
-        return found
+    def _mechanism(self, total: Floats) -> Floats:
+        """P(D = 1) by group among so many rows of each kind, half a reviewed row of each added."""
+        by_group = total.reshape(len(total), -1, self.k, 2).sum(axis=1)
+        counts = np.maximum(by_group, 0.0) + 0.5 * self.counted.sum() / len(self.counted)
+        return np.asarray(counts[..., 1] / counts.sum(axis=2))
+
+
+@dataclass(frozen=True, eq=False)
+class _Score:
+    """Weighted differences between answers and a posterior that was shifted to shares ``p``."""
+
+    p: Floats  #: share of each kind
+    counted: Floats  #: [reviewed row, kind]: its weight where it is of the kind
+    base: Floats  #: what the shifted posterior expects of reviewed rows, weighted, by kind
+    slope: Floats  #: by how much that goes up with the share of the kind
+    variance: Floats  #: of the weighted answers, by level, group and label
+    rate: Floats  #: of the label, by level
+    ballast: float
+
+    @classmethod
+    def of(cls, kinds: _Kinds, reviewed: ReviewedRows, fair: Floats, p: Floats) -> _Score:
+        own, spread = fair[reviewed.rows], fair * (1 - fair)
+        mean = np.bincount(kinds.own, spread, len(p)) / np.maximum(kinds.size.ravel(), 1)
+        slope = spread[reviewed.rows] @ kinds.counted / np.maximum(mean, 1e-9)
+        shape = -1, kinds.k, 2
+        variance = (spread[reviewed.rows] @ kinds.counted**2).reshape(shape)
+        size = kinds.size.reshape(shape).sum(axis=1)
+        ballast = BALLAST * float((reviewed.weight**2).mean())
+        base = own @ kinds.counted
+        rate = size[:, 1] / size.sum(axis=1)
+        return cls(p, kinds.counted, base, slope, variance, rate, ballast)
+
+    def __call__(self, truth: Floats, p: Floats) -> Floats:
+        """The statistic of answers, whose shares are ``p``; a line per draw.
+
+        Groups are pooled: what alters labels is taken to do so in the same direction in all.
+        """
+        gap = truth @ self.counted - self.base - self.slope * (p - self.p)
+        cells = gap.reshape(-1, *self.variance.shape).sum(axis=2)
+        spread = self.variance.sum(axis=1)
+        levels, own = cells.sum(axis=2), spread.sum(axis=1)
+        off = self.rate - own @ self.rate / max(float(own.sum()), 1e-300)
+        trend = (levels @ off) ** 2 / max(float(own @ off**2), 1e-300)
+        parts = (cells**2 / (spread + self.ballast)).sum(axis=(1, 2)), TREND * len(own) * trend
+        return np.asarray(sum(parts) + (levels**2 / (own + self.ballast)).sum(axis=1))
 
 
 def _levels(column: Array, rows: Positions) -> Positions:
@@ -158,11 +221,11 @@ def _levels(column: Array, rows: Positions) -> Positions:
     return np.unique(merged, return_inverse=True)[1]
 
 
-def _holm(p_values: Mapping[Any, float], n: int) -> dict[Any, ReviewTest]:
-    """Each with its p-value after Holm's correction (1979), in the order of the columns."""
+def holm(p_values: Mapping[Any, float]) -> dict[Any, float]:
+    """P-values after Holm's correction (1979)."""
     order = sorted(p_values, key=lambda name: p_values[name])
     corrected, largest = {}, 0.0
     for k, name in enumerate(order):
         largest = max(largest, min(1.0, p_values[name] * (len(order) - k)))
         corrected[name] = largest
-    return {name: ReviewTest(p, corrected[name], n) for name, p in p_values.items()}
+    return corrected

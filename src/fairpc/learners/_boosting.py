@@ -145,14 +145,12 @@ class Grower:
         rows: those that trees are grown on.
         limits: of a tree.
         work: arrays that the kernel works in.
-        at: leaf of each row of ``rows`` in the last tree, in the order of all rows.
     """
 
     cells: Cells
     rows: Slots
     limits: TreeLimits
     work: tuple[Any, ...]
-    at: Ints
 
     @classmethod
     def of(cls, cells: Cells, rows: Ints, n_leaves: int, limits: TreeLimits) -> Grower:
@@ -166,9 +164,8 @@ class Grower:
             np.empty((n_leaves, 3), np.int64),
             np.empty(n_leaves),
         )
-        at = np.empty(cells.x.shape[1], np.int64)
         # Limits of one type, so that one kernel is compiled for all.
-        return cls(cells, rows.astype(np.uint32), TreeLimits(*map(float, limits)), work, at)
+        return cls(cells, rows.astype(np.uint32), TreeLimits(*map(float, limits)), work)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -185,7 +182,12 @@ class Grower:
         )
 
     def grow(
-        self, gradient: Floats, hessian: Floats, drawn: Floats, made: Divisions | None = None
+        self,
+        gradient: Floats,
+        hessian: Floats,
+        drawn: Floats,
+        odds: Floats,
+        made: Divisions | None = None,
     ) -> Divisions:
         """A tree of a step up the gradient.
 
@@ -193,13 +195,14 @@ class Grower:
             gradient, hessian: of what is to be raised, of each row.
             drawn: leaf × column; a leaf may be divided by columns with a number below one half, and
                 by the one with the least.
+            odds: of each row; those that the tree is grown on take the step.
             made: where the tree is written, of a room.
         """
         from fairpc.learners._kernels import grow
 
         tree = Divisions(*(part[0] for part in self.room(1))) if made is None else made
         given = self.rows, gradient, hessian, drawn, tuple(self.limits), self.work
-        grow(tuple(self.cells), *given, *tree, self.at)
+        grow(tuple(self.cells), *given, *tree, odds)
         return tree
 
 
@@ -228,6 +231,8 @@ def bin_cells(codes: Bins) -> Cells:
 
 def boosted_probabilities(rows: Cells, counts: Floats) -> Floats:
     """P(class | row) for every row, from [row, class] of counts, of which every class must have."""
+    from fairpc.learners._kernels import count_gradients
+
     n_odds = 1 if counts.shape[1] == 2 else counts.shape[1]
     hits, total = np.ascontiguousarray(counts[:, -n_odds:].T), counts.sum(axis=1)
     share = hits.sum(axis=1) / total.sum()
@@ -238,13 +243,12 @@ def boosted_probabilities(rows: Cells, counts: Floats) -> Floats:
     grower = Grower.of(rows, seen, COUNT_LEAVES, limits)
     every_column = np.zeros(grower.shape)
     trees = [grower.room(COUNT_ROUNDS) for _ in odds]
+    gradients, hessians = np.empty_like(odds), np.empty_like(odds)
     for t in range(COUNT_ROUNDS):
-        p = _by_class(odds)
-        gradients, hessians = hits - total * p, total * p * (1 - p)
+        count_gradients(grower.rows, odds, hits, total, gradients, hessians)
         for own, room, gradient, hessian in zip(odds, trees, gradients, hessians, strict=True):
             tree = Divisions(*(part[t] for part in room))
-            grower.grow(gradient, hessian, every_column, tree)
-            own[seen] += tree.values[grower.at[seen]]
+            grower.grow(gradient, hessian, every_column, own, tree)
     x = np.ascontiguousarray(rows.x[:, unseen])
     for k, grown in enumerate(trees):
         rest = odds[k, unseen]
@@ -286,26 +290,29 @@ class BoostedOdds:
         arities: Ints,
         named: Bools,
         rng: np.random.Generator,
+        n_rounds: int | None = None,
     ) -> BoostedOdds:
         """Learn from rows × columns of codes, -1 where they are missing; ``named`` columns have no
-        order."""
+        order. Unless the number of rounds is known, an eighth of many rows says when to stop, and
+        trees are grown on the others."""
         base, many = labels.start(), len(labels.d) >= EARLY_ROWS
         limits = TreeLimits(LEAF_ROWS[many], 0.0, SHRINKING, RATE)
-        n_rounds, n_leaves = ROUNDS[many], LEAVES[len(codes) >= LARGE]
-        start = np.append(0, np.cumsum(arities + 1))
+        n_leaves, stops = LEAVES[len(codes) >= LARGE], many and n_rounds is None
+        drawn = (rng.permutation(len(codes)) < EARLY_SHARE * len(codes)) & stops
+        here, held = np.flatnonzero(~drawn), np.flatnonzero(drawn)
+        cells = Cells.of(codes[here].T, arities, named)
+        grower = Grower.of(cells, np.arange(len(here)), n_leaves, limits)
+        rounds = _rounds(grower, labels.take(here), base, rng)
+        if stops:
+            x = places(codes[held].T, cells.start)
+            made = _best_rounds(rounds, ROUNDS[1], x, labels.take(held), base)
+        else:
+            made = list(itertools.islice(rounds, n_rounds or ROUNDS[many]))
+        return cls(cells.start, base, tuple(stacked(trees) for trees in zip(*made, strict=True)))
 
-        def rounds(here: Ints) -> Iterator[list[Divisions]]:
-            cells = Cells.of(codes[here].T, arities, named)
-            grower = Grower.of(cells, np.arange(len(here)), n_leaves, limits)
-            return _rounds(grower, labels.take(here), base, rng)
-
-        if many:
-            drawn = rng.permutation(len(codes)) < EARLY_SHARE * len(codes)
-            held, fitted = np.flatnonzero(drawn), rounds(np.flatnonzero(~drawn))
-            x = places(codes[held].T, start)
-            n_rounds = _best_round(fitted, n_rounds, x, labels.take(held), base)
-        made = itertools.islice(rounds(np.arange(len(codes))), n_rounds)
-        return cls(start, base, tuple(stacked(trees) for trees in zip(*made, strict=True)))
+    @property
+    def n_rounds(self) -> int:
+        return len(self.trees[0].values)
 
     def decided(self, codes: Codes) -> Floats:
         """P(Df = f | x) of rows × columns of codes."""
@@ -328,25 +335,26 @@ def _rounds(
         corrected_gradients(odds, *labels.given, gradients, hessians)
         made = []
         for own, gradient, hessian in zip(odds, gradients, hessians, strict=True):
-            made.append(grower.grow(gradient, hessian, rng.random(grower.shape)))
-            own += made[-1].values[grower.at]
+            made.append(grower.grow(gradient, hessian, rng.random(grower.shape), own))
         yield made
 
 
-def _best_round(
+def _best_rounds(
     rounds: Iterator[list[Divisions]], most: int, x: Places, held: AlteredLabels, base: Floats
-) -> int:
-    """After how many rounds held-out rows are predicted best."""
+) -> list[list[Divisions]]:
+    """The trees of the rounds after which held-out rows are predicted best."""
     from fairpc.learners._kernels import corrected_loss
 
     odds = np.tile(base[:, None], (1, x.shape[1]))
     best, n_best = corrected_loss(odds, *held.given), 0
-    for t, trees in enumerate(itertools.islice(rounds, most), start=1):
+    made = []
+    for trees in itertools.islice(rounds, most):
+        made.append(trees)
         for own, tree in zip(odds, trees, strict=True):
             stacked([tree]).add_to(own, x)
         loss = corrected_loss(odds, *held.given)
         if loss < best:
-            best, n_best = loss, t
-        elif t - n_best >= PATIENCE:
+            best, n_best = loss, len(made)
+        elif len(made) - n_best >= PATIENCE:
             break
-    return max(n_best, 1)
+    return made[: max(n_best, 1)]

@@ -63,16 +63,18 @@ precision."""
 FURTHEST: Final = 1e6
 """Standard deviations from the mean beyond which a number counts as no farther."""
 
-BINS: Final = 64
+BINS: Final = 128
 """Bins of a column of numbers, about, where it has more values: for boosting of Df."""
 
+Edges = list[Floats | None]
+"""Of each column of numbers those of its bins."""
 ClassifierKind = Literal["hgb", "logistic", "forest"]
 CLASSIFIER_KINDS: Final = get_args(ClassifierKind)
 MOST_LEVELS: Final[dict[ClassifierKind, int]] = {"hgb": 250, "logistic": 32, "forest": 64}
 """Levels that a category of a matrix may have; the lightest ones beyond them count as missing."""
 ORDER_ROWS: Final = 10.0
 """Rows by which label rates are shrunk that put the levels of a forest into order."""
-_TO_KEEP: Final = "LatentDecision(numeric=…) or a categorical type keeps it"
+_TO_KEEP: Final = "name it with numeric=…, or give it a categorical type, to keep it"
 
 
 def design(x: npt.ArrayLike) -> Floats:
@@ -253,7 +255,8 @@ def _fit_column(
     known = ~values.missing()
     if not known.any():
         return Dropped(name, "it is missing in every row")
-    share = float(weights[~known].sum() / weights.sum())
+    lost = float(weights[~known].sum())
+    share = lost / float(weights.sum()) if lost >= min_cell else 0.0
     if values.type == "boolean":
         if min(np.bincount(values.data[known].astype(np.int64), minlength=2)) < min_cell:
             return Dropped(name, f"{FEW_PEOPLE}{min_cell} rows or more (min_cell)")
@@ -323,6 +326,7 @@ class EncodedTable:
     identifiers: Mapping[str, str] | None
     min_cell: int = 1
     _read: dict[ClassifierKind, tuple[Encoding, Floats]] = field(default_factory=dict)
+    _edges: dict[ClassifierKind, dict[str, Floats | None]] = field(default_factory=dict)
 
     def _whole(self, kind: ClassifierKind) -> tuple[Encoding, Floats]:
         if kind not in self._read:
@@ -354,6 +358,14 @@ class EncodedTable:
             columns.append(column)
         return replace(encoding, columns=tuple(columns))
 
+    def edges(self, kind: ClassifierKind, encoding: Encoding) -> Edges:
+        """Those of the bins of all rows, for the columns of some: no label is looked at."""
+        if kind not in self._edges:
+            whole, matrix = self._whole(kind)
+            found = edges_of(matrix, encoded_sizes(whole))
+            self._edges[kind] = dict(zip((c.name for c in whole.columns), found, strict=True))
+        return [self._edges[kind][column.name] for column in encoding.columns]
+
     def matrix(self, kind: ClassifierKind, encoding: Encoding, rows: Ints) -> Floats:
         """Some rows under the encoding of others."""
         whole, matrix = self._whole(kind)
@@ -376,12 +388,26 @@ def encoded_sizes(encoding: Encoding) -> Ints:
 
 
 def bin_edges(column: Floats) -> Floats:
-    """Numbers up to which the bins of a column go."""
-    known = np.sort(column[~np.isnan(column)])
-    values = np.unique(known)
-    if len(values) > BINS:
-        return np.unique(known[np.arange(1, BINS) * len(known) // BINS])
-    return np.asarray((values[:-1] + values[1:]) / 2)
+    """Numbers up to which the bins of a column go.
+
+    A value of many rows has a bin of its own, and quantiles of the others make the rest: those of
+    all rows would put what is above the zeros of a column of zeros into one bin.
+    """
+    values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
+    if len(values) <= BINS:
+        return np.asarray((values[:-1] + values[1:]) / 2)
+    common = np.flatnonzero(counts * BINS >= counts.sum())
+    below = np.cumsum(np.where(np.isin(np.arange(len(values)), common), 0, counts))
+    n_rest = BINS - len(common)
+    quantiles = np.searchsorted(below, np.arange(1, n_rest) * below[-1] // n_rest, side="right")
+    last = np.concatenate([quantiles, common, common - 1])
+    return np.asarray(values[np.unique(last[(last >= 0) & (last < len(values) - 1)])])
+
+
+def edges_of(matrix: Floats, sizes: Ints) -> Edges:
+    """Edges of the bins of each column of numbers."""
+    columns = zip(matrix.T, sizes.tolist(), strict=True)
+    return [None if size else bin_edges(column) for column, size in columns]
 
 
 def bin_codes(column: Floats, edges: Floats | None) -> Codes:

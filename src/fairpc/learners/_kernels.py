@@ -137,7 +137,7 @@ def _divide(x, order, aside, first, last, leaf, j, keeps):
 
 
 @strict_kernel
-def grow(cells, rows, gradient, hessian, drawn, limits, work, divided, stays, values, at):
+def grow(cells, rows, gradient, hessian, drawn, limits, work, divided, stays, values, odds):
     """One tree, from the leaf whose division gains most to the next.
 
     Args:
@@ -150,7 +150,7 @@ def grow(cells, rows, gradient, hessian, drawn, limits, work, divided, stays, va
             keep, leaves × places; two of places; bounds of leaves and their best column,
             leaves × 3; gains of leaves.
         divided, stays, values: of ``Divisions``, written here.
-        at: leaf of each of the rows, written here, in the order of all rows.
+        odds: of all rows; the tree's step is added to those that it is grown on.
     """
     x, start, named, commonest, listed, head = cells
     order, aside, sums, keeps, rank, ratio, leaves, gains = work
@@ -203,7 +203,7 @@ def grow(cells, rows, gradient, hessian, drawn, limits, work, divided, stays, va
         if leaf < n:
             values[leaf] = rate * sums[leaf, every, 0] / (sums[leaf, every, 1] + shrinking)
             for i in range(leaves[leaf, 0], leaves[leaf, 1]):
-                at[order[i]] = leaf
+                odds[order[i]] += values[leaf]
     for k in range(n - 1, n_leaves - 1):
         divided[k, 0] = -1
 
@@ -243,6 +243,28 @@ def _softmax(odds, r, q):
         total += q[f]
     for f in range(len(q)):
         q[f] /= total
+
+
+@kernel
+def count_gradients(rows, odds, hits, total, gradient, hessian):
+    """Derivatives of the log-likelihood of counts by the odds of some rows.
+
+    Args:
+        rows: those that are looked at.
+        odds: log odds, trees × rows: of class 1 against class 0, or of each of more classes.
+        hits, total: counts of these classes, trees × rows, and of all.
+        gradient, hessian: what is found, trees × rows.
+    """
+    q = np.empty(len(odds))
+    for i in range(len(rows)):
+        r = rows[i]
+        if len(odds) == 1:
+            q[0] = 1.0 / (1.0 + np.exp(-odds[0, r]))
+        else:
+            _softmax(odds, r, q)
+        for f in range(len(odds)):
+            gradient[f, r] = hits[f, r] - total[r] * q[f]
+            hessian[f, r] = total[r] * q[f] * (1.0 - q[f])
 
 
 @kernel

@@ -1,9 +1,8 @@
 """Classifiers of two classes as numbers that a file can hold: coefficients, or trees.
 
-scikit-learn learns D; what it learned is read out once, compared with what its own object says of
-training rows, and evaluated here ever after. So a model gives the same bits before it is saved and
-after it is loaded, and a file holds numbers and nothing that could be executed. Df behind altered
-labels is learned by our own learners and kept in the same form.
+Boosted trees are our own. What scikit-learn learned is read out once, compared with what its own
+object says of training rows, and evaluated here ever after. So a model gives the same bits before
+it is saved and after it is loaded, and a file holds numbers and nothing that could be executed.
 
 Every learner takes a matrix and its sizes (see ``_design``). Trees are always made of
 :class:`TreeNodes`, which is what a file has.
@@ -11,7 +10,6 @@ Every learner takes a matrix and its sizes (see ``_design``). Trees are always m
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Final, Self
@@ -34,13 +32,11 @@ from fairpc.core import (
 from fairpc.data import readonly
 from fairpc.learners._boosting import BoostedOdds, Divisions
 from fairpc.learners._cross_fit import one_thread
-from fairpc.learners._design import LARGEST, Design, bin_codes, bin_edges, standardised
+from fairpc.learners._design import LARGEST, Design, Edges, bin_codes, edges_of, standardised
 from fairpc.learners._linear import AlteredLabels, LinearOdds
 
 PENALTY: Final = 0.3
 """Inverse strength of the ridge penalty of a logistic regression."""
-EARLY_ROWS: Final = 1000
-"""Rows from which boosting holds some out to find when to stop."""
 N_TREES: Final = 200
 LEAF_ROWS: Final = 10
 MOST_LEAVES: Final = 1000
@@ -310,29 +306,12 @@ def learn_linear(matrix: Floats, sizes: Ints, y: Ints, weights: Floats) -> Saved
 
 
 def learn_boosting(
-    matrix: Floats, sizes: Ints, y: Ints, weights: Floats, seed: int
-) -> SavedTrees | Opaque:
-    """Gradient boosting by histograms, regularised: a score is to be calibrated, not sharp."""
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    # Of each class one row at least is held out, and one is not.
-    early = len(y) >= EARLY_ROWS and bool((np.bincount(y, minlength=2) > 1).all())
-    learner = HistGradientBoostingClassifier(
-        learning_rate=0.08,
-        max_iter=200 if early else 40,
-        max_leaf_nodes=12,
-        # Small tables must be split at all, and no leaf is about a few people.
-        min_samples_leaf=40 if early else min(10, max(5, len(y) // 20)),
-        l2_regularization=5.0,
-        max_features=0.5,
-        early_stopping=early,
-        n_iter_no_change=8,
-        categorical_features=sizes > 0 if sizes.any() else None,
-        random_state=seed,
-    )
-    with one_thread("openmp"):
-        learner.fit(matrix, y, None if (weights == 1).all() else weights)
-        return _verified(learner, _boosted_nodes, matrix, sizes, boosted=True)
+    matrix: Floats, sizes: Ints, y: Ints, weights: Floats, seed: int, edges: Edges | None = None
+) -> SavedTrees:
+    """Boosted trees of labels that nothing altered."""
+    labels = AlteredLabels.of(y, weights, np.zeros_like(y), np.eye(2)[None])
+    known = edges_of(matrix, sizes) if edges is None else edges
+    return corrected_boosting(matrix, sizes, labels, seed, known)
 
 
 def learn_forest(
@@ -350,53 +329,21 @@ def learn_forest(
         random_state=seed,
     )
     learner.fit(matrix, y, None if (weights == 1).all() else weights)
-    return _verified(learner, _forest_nodes, matrix, sizes, boosted=False)
+    return _verified(learner, matrix, sizes)
 
 
-def _verified(
-    learner: Any,
-    read: Callable[[Any, Ints], TreeNodes],
-    matrix: Floats,
-    sizes: Ints,
-    *,
-    boosted: bool,
-) -> SavedTrees | Opaque:
+def _verified(learner: Any, matrix: Floats, sizes: Ints) -> SavedTrees | Opaque:
     """The trees of a learner if they say what it says, else the learner itself."""
     some, opaque = matrix[:: -(-len(matrix) // CHECKED_ROWS)], Opaque(learner)
     try:
-        trees = SavedTrees(boosted, sizes, read(learner, sizes))
+        trees = SavedTrees(False, sizes, _forest_nodes(learner))
     except _ANOTHER_SHAPE:
         return opaque
     off = np.abs(trees.probability(some) - opaque.probability(some))
     return trees if (off <= AGREEMENT).all() else opaque
 
 
-def _boosted_nodes(learner: Any, sizes: Ints) -> TreeNodes:
-    """Gradient boosting; it has the categories first, and each code as its own."""
-    place = np.argsort(sizes == 0, kind="stable")
-    trees = [predictor for (predictor,) in learner._predictors]
-    n_nodes = [len(tree.nodes) for tree in trees]
-    nodes = np.concatenate([tree.nodes for tree in trees])
-    inner = nodes["is_leaf"] == 0
-    named = (nodes["is_categorical"] != 0) & inner
-    n_sets = np.cumsum([0] + [len(tree.raw_left_cat_bitsets) for tree in trees[:-1]])
-    words = np.concatenate([tree.raw_left_cat_bitsets for tree in trees])
-    own_words = words[(np.repeat(n_sets, n_nodes) + nodes["bitset_idx"])[named]]
-    bits = own_words.astype("<u4").view(np.uint8)
-    levels = np.unpackbits(bits, axis=1, bitorder="little")[:, : int(sizes.max(initial=1))]
-    return TreeNodes(
-        float(np.asarray(learner._baseline_prediction).item()),
-        np.array(n_nodes),
-        np.where(inner, place[np.where(inner, nodes["feature_idx"], 0)], -1),
-        _steps_right(n_nodes, inner, nodes["left"], nodes["right"]),
-        nodes["missing_go_to_left"][inner].astype(np.int64),
-        _finite(nodes["num_threshold"][inner & ~named]),
-        tuple(map(np.flatnonzero, levels)),
-        nodes["value"][~inner],
-    )
-
-
-def _forest_nodes(learner: Any, sizes: Ints) -> TreeNodes:
+def _forest_nodes(learner: Any) -> TreeNodes:
     trees = [estimator.tree_ for estimator in learner.estimators_]
     n_nodes = [tree.node_count for tree in trees]
 
@@ -438,13 +385,19 @@ def corrected_linear(matrix: Floats, sizes: Ints, labels: AlteredLabels) -> Save
     return SavedLinear.of(design, sizes, float(found.base[0]), found.coefficients[:, 0])
 
 
-def corrected_boosting(matrix: Floats, sizes: Ints, labels: AlteredLabels, seed: int) -> SavedTrees:
+def corrected_boosting(
+    matrix: Floats,
+    sizes: Ints,
+    labels: AlteredLabels,
+    seed: int,
+    edges: Edges,
+    n_rounds: int | None = None,
+) -> SavedTrees:
     """Boosted trees of the log odds of Df: numbers are binned, divided bins are thresholds."""
-    edges = [None if size else bin_edges(c) for c, size in zip(matrix.T, sizes, strict=True)]
     codes = np.column_stack([bin_codes(c, own) for c, own in zip(matrix.T, edges, strict=True)])
     n_bins = [0 if own is None else len(own) + 1 for own in edges]
     rng = np.random.default_rng(seed)
-    boosted = BoostedOdds.learned(codes, labels, sizes + n_bins, sizes > 0, rng)
+    boosted = BoostedOdds.learned(codes, labels, sizes + n_bins, sizes > 0, rng, n_rounds)
     content: dict[str, Any] = {part.name: [] for part in fields(TreeNodes)}
     for tree in zip(*boosted.trees[0], strict=True):
         _append(content, Divisions(*tree), boosted.start, edges)
@@ -452,9 +405,7 @@ def corrected_boosting(matrix: Floats, sizes: Ints, labels: AlteredLabels, seed:
     return SavedTrees.from_dict(content, sizes, boosted=True)
 
 
-def _append(
-    content: dict[str, Any], tree: Divisions, start: Ints, edges: list[Floats | None]
-) -> None:
+def _append(content: dict[str, Any], tree: Divisions, start: Ints, edges: Edges) -> None:
     """Add a tree of bins to a content: what stays in a leaf is on the left."""
     first = len(content["feature"])
 

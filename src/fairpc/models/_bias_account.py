@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.core import NONE, Floats, counted
+from fairpc.core import NONE, Bools, Floats, counted
 from fairpc.data import TableCoding
 from fairpc.evidence import (
     LEVEL,
@@ -48,7 +48,8 @@ class BiasAccount:
     Attributes:
         groups, classes: names.
         mechanism: P(D = d | Df = f, S = s), [s, f, d]: the point.
-        counts: estimated number of training labels with Df = f, D = d in group s, [s, f, d].
+        counts: number of training labels with Df = f, D = d in group s, [s, f, d], estimated from
+            the features of each row: not the point times the group's rows, if these rows differ.
         ranges: least and largest P(D = d | Df = f, S = s) that held-out labels leave possible,
             [s, f, d, end]; NaN where they contradict the assumptions, None where no range was
             looked for.
@@ -56,6 +57,7 @@ class BiasAccount:
         alike: whether the recorded rates of the groups are equal within chance.
         prior_rows: per (f, s), with D = Df in nine of ten, where such a prior is part of the point.
         level: of the ranges.
+        training: the counts of the fit, where ``counts`` are those of other rows.
     """
 
     groups: tuple[str, ...]
@@ -67,12 +69,22 @@ class BiasAccount:
     alike: bool = False
     prior_rows: float = 0.0
     level: float = LEVEL
+    training: Floats | None = None
+
+    @property
+    def _fitted(self) -> Floats:
+        return self.counts if self.training is None else self.training
 
     @property
     def without_prior(self) -> Floats:
         """The point after an update of EM without its prior rows, [s, f, d]; NaN without rows."""
-        total = self.counts.sum(axis=2, keepdims=True)
-        return np.where(total > 0, self.counts / np.where(total > 0, total, 1.0), np.nan)
+        total = self._fitted.sum(axis=2, keepdims=True)
+        return np.where(total > 0, self._fitted / np.where(total > 0, total, 1.0), np.nan)
+
+    @property
+    def mostly_prior(self) -> Bools:
+        """Whether a point has more prior rows than rows of the fit, [s, f]: it is not learned."""
+        return np.asarray(self._fitted.sum(axis=2) < self.prior_rows)
 
     @property
     def count_ranges(self) -> Floats | None:
@@ -113,13 +125,11 @@ class BiasAccount:
 
     def _said_of_prior(self) -> tuple[str, ...]:
         """How much of the point its prior rows are, if there are any."""
-        moved = np.abs(self.mechanism - self.without_prior)
-        if not self.prior_rows or np.isnan(moved).all():
+        if not self.prior_rows:
             return ()
         return (
             f"The points hold {self.prior_rows:g} prior rows per group and fair decision, nine of "
-            "ten recorded as they should be; an update without them would move a point by up to "
-            f"{100 * np.nanmax(moved):.1f} percentage points.",
+            "ten recorded as they should be; beside each stands what an update without them gives.",
         )
 
     @property
@@ -151,12 +161,13 @@ class BiasAccount:
         )
 
     def _point(self, s: int, f: int, d: int) -> str:
-        if self.counts[s, f].sum() < self.prior_rows:
+        if self.mostly_prior[s, f]:
             return "none, as the prior outweighs the rows"
         share, n = f"{self.mechanism[s, f, d]:.1%}", round(float(self.counts[s, f, d]))
+        bare = f"{self.without_prior[s, f, d]:.1%} without the prior" if self.prior_rows else ""
         if share == ZERO:
-            return "under 0.1%"
-        return f"{share} (an estimated {counted(n, 'label')})"
+            return f"under 0.1%{bare and f' ({bare})'}"
+        return f"{share} (by these rows' features {counted(n, 'label')}{bare and f'; {bare}'})"
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)

@@ -40,6 +40,7 @@ from fairpc.learners import (
     CLASSIFIER_KINDS,
     AlteredLabels,
     ClassifierKind,
+    Edges,
     Learned,
     SavedLinear,
     SavedTrees,
@@ -68,7 +69,7 @@ class _SavedClassifier:
 
 
 class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """P(D | x) by a plain classifier of scikit-learn, for tables with text, dates and holes.
+    """P(D | x) by a plain classifier, for tables with text, dates and holes.
 
     Text that is nothing but numbers or dates is read as such, other text is a category. A level
     that was not seen counts as missing, with a warning that names it. Columns that are empty, and
@@ -132,22 +133,32 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._learn(classes, encoding, encoded_matrix(encoding, frame), codes, weights)
 
     def _learn(
-        self, classes: Array, encoding: Encoding, matrix: Floats, codes: Ints, weights: Floats
+        self,
+        classes: Array,
+        encoding: Encoding,
+        matrix: Floats,
+        codes: Ints,
+        weights: Floats,
+        edges: Edges | None = None,
     ) -> Self:
         known = matrix, encoded_sizes(encoding), codes, weights
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        learned: Learned
         if self.kind == "logistic":
-            self._store(classes, encoding, learn_linear(*known))
+            learned = learn_linear(*known)
+        elif self.kind == "forest":
+            learned = learn_forest(*known, seed)
         else:
-            learn = learn_boosting if self.kind == "hgb" else learn_forest
-            seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-            self._store(classes, encoding, learn(*known, seed))
+            learned = learn_boosting(*known, seed, edges)
+        self._store(classes, encoding, learned)
         return self
 
     def fit_encoded(
-        self, encoding: Encoding, matrix: Floats, labels: Ints, weights: Floats
+        self, encoding: Encoding, matrix: Floats, labels: Ints, weights: Floats, edges: Edges
     ) -> Self:
-        """Learn labels 0 and 1 from rows that are encoded already."""
-        return self._learn(np.array([0, 1]), encoding, matrix, labels, weights)
+        """Learn labels 0 and 1 from rows that are encoded already; ``edges`` are of the bins that
+        boosting tells apart."""
+        return self._learn(np.array([0, 1]), encoding, matrix, labels, weights, edges)
 
     @classmethod
     def behind(
@@ -156,13 +167,19 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         encoding: Encoding,
         matrix: Floats,
         labels: AlteredLabels,
+        edges: Edges,
         random_state: int = 0,
+        n_rounds: int | None = None,
     ) -> Self:
-        """P(Df = k | x), learned from labels 0 and 1 that known mechanisms have altered."""
+        """P(Df = k | x), learned from labels 0 and 1 that known mechanisms have altered, by so many
+        rounds of boosting."""
         known = matrix, encoded_sizes(encoding), labels
         model = cls(kind, missing_values=encoding.missing_values, random_state=random_state)
-        linear = kind == "logistic"
-        learned = corrected_linear(*known) if linear else corrected_boosting(*known, random_state)
+        learned: Learned
+        if kind == "logistic":
+            learned = corrected_linear(*known)
+        else:
+            learned = corrected_boosting(*known, random_state, edges, n_rounds)
         model._store(np.array([0, 1]), encoding, learned)
         return model
 

@@ -19,7 +19,9 @@ from fairpc.core import (
     Floats,
     LearningError,
     TableError,
+    TableWarning,
     check_level,
+    counted,
     warn_caller,
 )
 from fairpc.data import (
@@ -46,8 +48,8 @@ YES, NO, OPEN = "yes", "no", "open"
 """Decisions that every possible mechanism agrees about, and those that depend on it."""
 
 _REJECTED: Final = (
-    "the data contradict the assumptions: no rate of fair decisions fits every group, so no score "
-    "is possible and bounds are NaN; see fairpc.evidence.test_assumptions or `fairpc audit`"
+    "the data contradict the assumptions: no rate of fair decisions fits every group, so "
+    "bounds are NaN; see fairpc.evidence.test_assumptions or `fairpc audit`"
 )
 _NO_BOUNDS: Final = (
     "bounds of scores need labels that were held out at fit: fit with guard=True to at least 300 "
@@ -257,8 +259,9 @@ class FittedDecisions(Reviewable, ABC):
         Args:
             X: rows.
             sensitive_features: their groups, if given apart.
-            level: of bounds that have the sampling error in them, such as .95; what the model, or
-                its classifier, could not learn from any number of rows is not in them.
+            level: of bounds that have the sampling error in them, such as .95. A model or
+                classifier that cannot have the shape of P(D | x, s) gives one score to rows that
+                differ: the bounds are then of the mean over all rows with that score.
             decisions: also give "yes", "no" or "open" for each row: whether its score is above the
                 threshold whatever is true, below it, or depends.
         """
@@ -438,8 +441,20 @@ class FittedDecisions(Reviewable, ABC):
             raise LearningError("the label has more than two classes: a scorer needs two")
         positive = self._coding().labels.positive
         groups, features = self._evidence(X, sensitive_features)
-        if groups is None or (groups < 0).any():
+        if groups is None or (groups < 0).all():
             raise LearningError("the groups of the rows are not known: a gap needs them")
+        if (groups < 0).any():
+            known = np.flatnonzero(groups >= 0)
+            warn_caller(
+                f"the group of {counted(len(groups) - len(known), 'row')} is not known: left out "
+                "of the scorer and of its gap",
+                TableWarning,
+            )
+            parts = (
+                None if of is None else take_rows(of, known) for of in (X, y, sensitive_features)
+            )
+            X, y, sensitive_features = parts
+            return self.distil(estimator, X, y, sensitive_features=sensitive_features, level=level)
         scores = self._fair().decision(groups, features)[:, positive]
         nobody = np.full_like(groups, -1)
         try:

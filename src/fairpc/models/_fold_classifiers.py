@@ -39,7 +39,7 @@ from fairpc.data import (
     read_values,
     take_rows,
 )
-from fairpc.learners import AlteredLabels, ClassifierKind, EncodedTable, deal
+from fairpc.learners import AlteredLabels, ClassifierKind, Edges, EncodedTable, deal
 from fairpc.models._classifiers import TableClassifier, sentinels
 from fairpc.models._label_scores import FLOOR, SHARE_TOLERANCE
 from fairpc.models._rows import Rows
@@ -294,10 +294,12 @@ class EncodedRows(NamedTuple):
     table: EncodedTable
     rows: Ints
 
-    def learned_from(self, kind: ClassifierKind) -> tuple[Encoding, Floats]:
-        """What a classifier that learns from these rows knows of the table, and its matrix."""
+    def learned_from(self, kind: ClassifierKind) -> tuple[Encoding, Floats, Edges]:
+        """What a classifier that learns from these rows knows of the table, its matrix, and the
+        edges of its bins."""
         encoding = self.table.encoding(kind, self.rows)
-        return encoding, self.table.matrix(kind, encoding, self.rows)
+        matrix = self.table.matrix(kind, encoding, self.rows)
+        return encoding, matrix, self.table.edges(kind, encoding)
 
     def under(self, classifier: TableClassifier) -> Floats:
         """The matrix that a classifier of other rows is asked about."""
@@ -407,21 +409,31 @@ class FoldClassifiers:
         )
 
     def of_decisions(
-        self, table: FoldTable, scored: ScoredRows, score_map: ScoreMap
+        self,
+        table: FoldTable,
+        scored: ScoredRows,
+        score_map: ScoreMap,
+        of_labels: list[tuple[Any, ...]],
     ) -> list[tuple[Any, ...]]:
-        """Per fold our classifiers of Df, learned from labels that the mechanism has altered."""
+        """Per fold our classifiers of Df, learned from labels that the mechanism has altered.
+
+        Boosting takes as many rounds as that of the labels of the same rows did.
+        """
         rows, b = scored.rows, score_map.by_stratum.mechanism
         altered_by = scored.groups * b.shape[1] + scored.strata
         mechanisms = np.stack([1 - b, b], axis=-1).reshape(-1, 2, 2)
         every = AlteredLabels.of(scored.labels, rows.weights, altered_by, mechanisms)
         parts = [np.flatnonzero(scored.folds != k) for k in range(self.n_folds)]
         seeds = self.rng.integers(1 << 31, size=self.n_folds)
+        n_rounds = [len(classifier.learned_.nodes.sizes) for (classifier,) in of_labels]
         behind = delayed(TableClassifier.behind)
-        return self._by_fold(
-            behind(kind, *table.part(at).learned_from(kind), every.take(at), int(seed))
-            for seed, at in zip(seeds, parts, strict=True)
-            for kind in SECOND
-        )
+
+        def task(kind: Literal["hgb", "logistic"], k: int) -> Any:
+            encoding, matrix, edges = table.part(parts[k]).learned_from(kind)
+            given = encoding, matrix, every.take(parts[k]), edges, int(seeds[k]), n_rounds[k]
+            return behind(kind, *given)
+
+        return self._by_fold(task(kind, k) for k in range(self.n_folds) for kind in SECOND)
 
     def of_groups(self, given: Any, table: Any, rows: Rows) -> tuple[Any, ...]:
         """Classifiers of S from X: of each group against the others, one where there are two."""
@@ -454,7 +466,8 @@ class FoldClassifiers:
         weights = None if weights is None else weights[at]
         if encoded is not None:
             own = np.ones(len(at)) if weights is None else weights
-            known = *EncodedRows(encoded, at).learned_from(model.kind), labels[at], own
+            encoding, matrix, edges = EncodedRows(encoded, at).learned_from(model.kind)
+            known = encoding, matrix, labels[at], own, edges
             return delayed(clone(model).fit_encoded)(*known)
         more: dict[str, Any] = {}
         if isinstance(model, TableClassifier):
@@ -482,10 +495,15 @@ class SecondRound:
 
     @classmethod
     def learned(
-        cls, cross: FoldClassifiers, table: FoldTable, scored: ScoredRows, score_map: ScoreMap
+        cls,
+        cross: FoldClassifiers,
+        table: FoldTable,
+        scored: ScoredRows,
+        score_map: ScoreMap,
+        of_labels: list[tuple[Any, ...]],
     ) -> tuple[SecondRound, ScoredRows]:
         """Classifiers of Df, with the shares under which held-out labels are likeliest; scores."""
-        estimators = cross.of_decisions(table, scored, score_map)
+        estimators = cross.of_decisions(table, scored, score_map, of_labels)
         said = _held_out(estimators, scored, table, score_map)
         r = np.clip(said, FLOOR, 1 - FLOOR)
         likely = np.log(np.where(scored.labels == 1, r, 1 - r)).T

@@ -160,7 +160,8 @@ def fit_forest(
     rates = fitted.distribution.top_rates
     if not fitted.straight:
         # Learners that know how labels were altered tell more of them.
-        scores = start.learning.mixed(start.by_learner, start.learning.by_learner(rates))
+        first = start.by_learner
+        scores = start.learning.mixed(first, start.learning.by_learner(rates, first))
     each = [rates.of_subgroup(g, rows.strata) for g in range(own.n_groups)]
     # Groups and trees have the cores: threads of linear algebra would wait for each other, and
     # last bits would depend on their number.

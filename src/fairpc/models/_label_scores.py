@@ -78,10 +78,12 @@ class LearnerScores(NamedTuple):
     Attributes:
         given: of the rows of the fold, folds × learners × rows × classes.
         drawn: of the drawn rows, folds × learners × rows × subgroups × classes.
+        n_rounds: of boosting, by fold.
     """
 
     given: Floats
     drawn: Floats
+    n_rounds: tuple[int, ...]
 
 
 def label_scores(
@@ -147,8 +149,11 @@ class ScoreLearning:
         every = np.arange(len(self.rows.names))
         return CodedRows.of(self, every, np.arange(self.drawn.shape[1]))
 
-    def by_learner(self, rates: TopRates | None = None) -> LearnerScores:
-        """Learners of D, or, where the mechanism is known, of Df."""
+    def by_learner(
+        self, rates: TopRates | None = None, first: LearnerScores | None = None
+    ) -> LearnerScores:
+        """Learners of D, or, where the mechanism is known, of Df, which boost for as many rounds as
+        those of D did at ``first``."""
         rows = self.rows
         mechanism = np.eye(rows.n_classes)[None]
         if rates is not None:
@@ -158,9 +163,9 @@ class ScoreLearning:
         # What takes longest is begun first.
         tasks = [(m, k) for m in reversed(range(len(kinds))) for k in range(N_FOLDS)]
 
-        def learned(task: tuple[int, int]) -> tuple[Floats, Floats]:
+        def learned(task: tuple[int, int]) -> tuple[Floats, Floats, int]:
             m, k = task
-            return self._of_fold(k, kinds[m], mechanism)
+            return self._of_fold(k, kinds[m], mechanism, first and first.n_rounds[k])
 
         # Folds have the cores: threads of linear algebra below them would wait for each other.
         with one_thread():
@@ -169,12 +174,17 @@ class ScoreLearning:
         given, drawn = (
             np.stack([np.stack([both[i] for both in fold]) for fold in order]) for i in range(2)
         )
-        return LearnerScores(given, drawn)
+        return LearnerScores(given, drawn, tuple(fold[-1][2] for fold in order))
 
     def _of_fold(
-        self, k: int, learn: Callable[..., Decided], mechanism: Floats
-    ) -> tuple[Floats, Floats]:
-        """P(D | x, s) by a learner of the other folds: of the rows of a fold, and of drawn rows."""
+        self,
+        k: int,
+        learn: Callable[..., tuple[Decided, int]],
+        mechanism: Floats,
+        n_rounds: int | None,
+    ) -> tuple[Floats, Floats, int]:
+        """P(D | x, s) by a learner of the other folds: of the rows of a fold, and of drawn rows;
+        and the rounds that it took."""
         every = len(self.kept[k]) == len(self.rows.names)
         coded = self._whole if every else CodedRows.of(self, self.kept[k], self.columns[k])
         rows, strata = coded.rows, self.rows.strata
@@ -182,7 +192,7 @@ class ScoreLearning:
         kinds = rows.subgroups if len(mechanism) > 1 else np.zeros_like(rows.d)
         weights = _other_folds(self.held, k)[used]
         labels = AlteredLabels.of(rows.d[used], weights, kinds[used], mechanism)
-        decided = learn(coded, used, labels, seed)
+        decided, n_rounds = learn(coded, used, labels, seed, n_rounds)
 
         here, n = np.flatnonzero(self.held[:, k] > 0), len(self.drawn)
         own = np.zeros((rows.n_rows, rows.n_classes))
@@ -195,7 +205,7 @@ class ScoreLearning:
             said[:, g] = q @ mechanism[g if len(mechanism) > 1 else 0]
         floor = FLOOR / rows.n_classes
         own[here] = (1 - FLOOR) * own[here] + floor
-        return own, (1 - FLOOR) * said + floor
+        return own, (1 - FLOOR) * said + floor, n_rounds
 
     def mixed(self, *learned: LearnerScores) -> Scores:
         """The scores of all learners together, with the shares that fit held-out labels best."""
@@ -320,17 +330,21 @@ class CodedRows:
         return np.column_stack([self.x[some], groups])
 
 
-def _linear(coded: CodedRows, used: Ints, labels: AlteredLabels, _: int) -> Decided:
-    """Linear log odds of a fold's labels."""
+def _linear(
+    coded: CodedRows, used: Ints, labels: AlteredLabels, seed: int, n_rounds: int | None
+) -> tuple[Decided, int]:
+    """Linear log odds of a fold's labels, which need neither seed nor rounds."""
     linear = LinearOdds.learned(coded.crossed(used, coded.rows.s[used]), labels)
-    return lambda some, groups: linear.decided(coded.crossed(some, groups))
+    return (lambda some, groups: linear.decided(coded.crossed(some, groups))), 0
 
 
-def _boosted(coded: CodedRows, used: Ints, labels: AlteredLabels, seed: int) -> Decided:
+def _boosted(
+    coded: CodedRows, used: Ints, labels: AlteredLabels, seed: int, n_rounds: int | None
+) -> tuple[Decided, int]:
     """Boosted trees of a fold's labels."""
     n_groups = coded.rows.n_groups
     sizes = np.append(coded.rows.arities, n_groups)
     unordered = np.append(coded.named, n_groups > 2)
     learned_from = coded.beside(used, coded.rows.s[used]), labels, sizes, unordered
-    boosted = BoostedOdds.learned(*learned_from, np.random.default_rng(seed))
-    return lambda some, groups: boosted.decided(coded.beside(some, groups))
+    boosted = BoostedOdds.learned(*learned_from, np.random.default_rng(seed), n_rounds)
+    return (lambda some, groups: boosted.decided(coded.beside(some, groups))), boosted.n_rounds

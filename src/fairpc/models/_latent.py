@@ -100,7 +100,8 @@ REFUSED: Final = {
     "plot": "draw one",
 }
 """What a model of P(D | x, s) alone cannot do."""
-_OF_TABLE: Final = ("sensitive", "positive", "missing_values", "numeric", "decimal")
+_QUICK: Final = ("sensitive", "positive", "missing_values", "numeric", "decimal", "random_state")
+"""Settings of any model that the quick one of a review takes."""
 
 
 class LatentDecision(  # type: ignore[misc]
@@ -262,7 +263,8 @@ class LatentDecision(  # type: ignore[misc]
         if self.estimator is None and not (self.per_group or score_map.straight):
             # Classifiers that know how labels were altered tell more of Df.
             self._say("fitting classifiers of the fair decision")
-            second, scored = SecondRound.learned(cross, whole, scored, score_map)
+            known = whole, scored, score_map, estimators
+            second, scored = SecondRound.learned(cross, *known)
             score_map = calibrated(score_map, scored, self.calibration)
         groups: tuple[Any, ...] = ()
         if self.sensitive_estimator is not False:
@@ -463,13 +465,14 @@ def quick_decision(
 ) -> LatentDecision:
     """A LatentDecision on a logistic regression, fitted in seconds: where to look for a review.
 
-    ``settings`` are those of any model; those that this one has, about the table, are taken.
+    ``settings`` are those of any model; those about the table, and the seed, are taken.
     """
-    about = {name: settings[name] for name in ("missing_values",) if name in settings}
-    own = {name: settings[name] for name in _OF_TABLE if name in settings}
+    own = {name: settings[name] for name in _QUICK if name in settings}
+    about = {name: own[name] for name in ("missing_values", "random_state") if name in own}
     given = {} if sensitive_features is None else {"sensitive_features": sensitive_features}
     classifier = TableClassifier("logistic", **about)
-    model = LatentDecision(classifier, select="middle", sensitive_estimator=False, **own)
+    how: dict[str, Any] = {"select": "middle", "sensitive_estimator": False, "random_state": 0}
+    model = LatentDecision(classifier, **how | own)
     with Warned().watching():
         return model.fit(X, y, **given)
 

@@ -28,7 +28,7 @@ from fairpc.core import (
     Positions,
     check_array,
 )
-from fairpc.data import Column, TableCoding
+from fairpc.data import Column, TableCoding, take_rows
 from fairpc.evidence import LEVEL, Interval, LabelBounds
 from fairpc.models._rows import Rows
 from fairpc.models._tables import rows_in_order
@@ -135,18 +135,21 @@ class ReviewRows:
             raise LearningError(
                 f"the label has {len(labels.classes)} classes: a review needs two, merge some"
             )
-        rows, given = rows_in_order(coding, X, y, sensitive_features), {}
-        if sensitive_features is not None:
-            given["sensitive_features"] = sensitive_features
+        rows = rows_in_order(coding, X, y, sensitive_features)
         at = np.flatnonzero((rows.d >= 0) & (rows.s >= 0))
         if not len(at):
             raise LearningError(
                 "no row has a known label and group: a review needs both, give the columns"
             )
-        observed = model.predict_observed_proba(X, **given)[:, labels.positive]
-        h = model.predict(X, **given) == labels.positive_class if decisions is None else decisions
+        h, given = decisions, {"X": X}
+        if sensitive_features is not None:
+            given["sensitive_features"] = sensitive_features
+        if len(at) < rows.n_rows:  # a classifier may not say anything of the others
+            given = {name: take_rows(of, at) for name, of in given.items()}
+        observed = model.predict_observed_proba(**given)[:, labels.positive]
+        h = model.predict(**given) == labels.positive_class if h is None else np.asarray(h)[at]
         bounds = model.label_ends_ if model._latent else None
-        return cls.of_codes(coding, rows, at, observed[at], np.asarray(h)[at], bounds)
+        return cls.of_codes(coding, rows, at, observed, h, bounds)
 
     @classmethod
     def of_codes(

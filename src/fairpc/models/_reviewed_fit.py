@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fairpc import evidence
 from fairpc.core import Floats, LearningError
 from fairpc.data import TableCoding, is_dask, is_source
 from fairpc.models._fair_rates import Limits, TopRates
@@ -54,7 +55,7 @@ class ReviewedRates:
                 continue
             own, y = m[here], table.y[here]
             if tied:
-                own = _with_mean(own, rate[s])
+                own = evidence.shifted(own, np.zeros(len(own), np.intp), rate[s : s + 1])
             rate[s] = own.mean()
             mechanism[s] = [float(p @ y) / max(float(p.sum()), 1e-9) for p in (1 - own, own)]
             both = estimates.mechanism[group]
@@ -128,14 +129,3 @@ def refuse_beside_review(
             f"reviewed is about {len(reviewed.truth):,} rows and X has {len(X):,}: give the table "
             "that the rows were drawn from"
         )
-
-
-def _with_mean(m: Floats, rate: float) -> Floats:
-    """A posterior whose log-odds are shifted so that its mean is a rate."""
-    odds = np.log(np.clip(m, 1e-12, 1) / np.clip(1 - m, 1e-12, 1))
-    low, high = -30.0, 30.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        found = 1 / (1 + np.exp(-np.clip(odds + middle, -700, 700)))
-        low, high = (middle, high) if found.mean() < rate else (low, middle)
-    return np.asarray(found, np.float64)
