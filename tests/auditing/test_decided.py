@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import fairpc
 from auditing.tables import biased
+from fairpc import audit
+from fairpc.auditing import render
 from fairpc.cli import main
 from fairpc.errors import AuditError
 
@@ -82,3 +85,18 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     found = json.loads(capsys.readouterr().out)
     assert "does not hold" in found["error_rates"]["conclusions"][0]
     assert "whatever the labels hide" in page.read_text()
+
+
+def test_the_common_threshold_is_that_of_the_decisions() -> None:
+    """Scores cut at .7 give the decisions: groups are compared there, and it is said."""
+    rng = np.random.default_rng(0)
+    s, scores = np.repeat(["a", "b"], 300), rng.random(600)
+    y, decided = (rng.random(600) < scores).astype(int), (scores >= 0.7).astype(int)
+    frame = pl.DataFrame({"x": rng.integers(0, 5, 600)})
+    found = audit(decided, frame, y, sensitive_features=s, scores=scores, n_seeds=1)
+    assert found.parity is not None
+    assert found.parity.equal_rates is not None
+    assert found.parity.equal_rates.common_threshold == scores[decided == 1].min()
+    for group in found.parity.equal_rates.groups:
+        assert group.rate_before == pytest.approx(decided[s == group.group].mean())
+    assert "Common threshold: 70." in render(found)

@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
 from markdown_it import MarkdownIt
 
 from auditing import facts
 from auditing.hiring import NASTY, audited, nasty, one_attribute, person
-from fairpc.auditing import Audit
+from fairpc.auditing import Audit, audit
 from fairpc.auditing import _blocks as view
 from fairpc.auditing import _formats as text
 from fairpc.auditing._blocks import Entries, escaped
@@ -211,3 +213,16 @@ def test_a_file_is_written_by_its_suffix(tmp_path: Any) -> None:
     with pytest.raises(OptionError, match=r"\.html or \.md"):
         document.save(tmp_path / "a.docx")
     assert not (tmp_path / "a.docx").exists()
+
+
+@pytest.mark.parametrize("paper", PAPERS, ids=lambda made: made.__name__)
+def test_of_a_tool_that_is_not_ours_nothing_is_made_up(paper: Any) -> None:
+    """Decisions alone were audited: class, hash, method and inputs of the tool are not known."""
+    rng = np.random.default_rng(0)
+    sex, y = np.repeat(["f", "m"], 200), rng.integers(0, 2, 400)
+    decided = np.where(rng.random(400) < 0.2, 1 - y, y)
+    frame = pl.DataFrame({"x": rng.integers(0, 5, 400)})
+    page = paper(audit(decided, frame, y, sensitive_features=sex, n_seeds=1)).to_markdown()
+    for made_up in ("Choi, Dang", "model gives P(", "most probable class", "model was fitted"):
+        assert made_up not in page
+    assert "(empty)" not in page

@@ -139,7 +139,7 @@ def test_without_groups_less_is_said() -> None:
     assert "groups" in record.left_out["parity"]
     assert record.data.n_grouped == 0
     assert record.group_metrics is not None
-    _, mechanism, gaps, *_, untested, audited = record.verdict.sentences
+    _, _, mechanism, gaps, *_, untested, audited = record.verdict.sentences
     assert "the groups of the rows are not known" in untested
     assert audited.startswith("Audited: 400 rows of unknown groups, not exactly")
     assert "with groups that it infers, because they are not known" in mechanism

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pytest
 from hypothesis import given
 
@@ -59,7 +60,13 @@ def test_a_large_circuit_is_marginalised_exactly(
     assert facts is not None
     asked = [v for v in facts.variables if v.role == "feature"]
     assert 1 < len(asked) < facts.n_features == len(model.coding_.features.columns)
-    assert "of 6 columns that move the score most" in render(found)
+    assert "of 6 columns, those that move the score most" in render(found)
+    moved = {}  # by how much scores move where a column is hidden: the first is in the form
+    scores = model.predict_proba(X, sensitive_features=s)
+    for column in X.columns:
+        hidden = X.with_columns(pl.lit(None).alias(column).cast(X.schema[column]))
+        moved[column] = np.abs(model.predict_proba(hidden, sensitive_features=s) - scores).mean()
+    assert max(moved, key=lambda column: moved[column]) in {v.name for v in asked}
     circuit, layout = from_dict(to_plain(facts.circuit)), model.distribution_.layout
     rng = np.random.default_rng(0)
     ours = np.full((50, len(facts.variables)), -1, np.int16)

@@ -65,6 +65,13 @@ _ACT_IS_NOT: Final = (
 )
 
 
+_UNKNOWN: Final = "not known"
+_VENDOR: Final = (
+    "Decisions were audited, of a tool that fairpc did not make: how it was learned is not known "
+    "here."
+)
+
+
 @cache
 def questions() -> Mapping[str, Blank]:
     """Every question, by "table.name" in the file of the answers."""
@@ -218,6 +225,9 @@ def _details(audit: Audit, known: Answers) -> Iterator[Block]:
     }
     pairs = [(name.capitalize(), answer) for name, answer in asked.items()]
     yield Entries("The model", [*pairs, ("Licence", known["model.license"]), *_algorithm(audit)])
+    if not audit.data.fitted:
+        yield Paragraph(_VENDOR)
+        return
     yield Paragraph(
         "Method: Choi, Dang and Van den Broeck, Group Fairness by Probabilistic Modeling with "
         "Latent Fair Decisions, AAAI 2021."
@@ -278,12 +288,13 @@ def _training(audit: Audit, known: Answers) -> Iterator[Block]:
         yield Paragraph("The training rows are the audited rows.")
     else:
         yield from known.blocks("data.training")
+    n = text.count(sum(g.training_rows or 0 for g in audit.data.groups))
     yield Entries(
         "Training rows",
         [
             ("Labels", known["data.labels"]),
-            ("Rows in groups", text.count(sum(g.training_rows or 0 for g in audit.data.groups))),
-            ("Hash of the rows", text.name(audit.provenance.training_hash)),
+            ("Rows in groups", n if audit.data.fitted else _UNKNOWN),
+            ("Hash of the rows", _training_hash(audit)),
         ],
     )
     yield tables.show_columns(audit.data)
@@ -312,8 +323,11 @@ def _disclosure(audit: Audit) -> Iterator[Block]:
 
 
 def _ethics(audit: Audit, known: Answers) -> Iterator[Block]:
+    given = (
+        "The model is given" if audit.data.fitted else "It is not known whether the tool is given"
+    )
     yield Paragraph(
-        f"The model is given the sensitive attribute, {text.listed(audit.data.sensitive)}. "
+        f"{given} the sensitive attribute, {text.listed(audit.data.sensitive)}. "
         "Some laws forbid that in some decisions."
     )
     yield from known.blocks("data.sensitive_basis", "use.ethics")
@@ -373,14 +387,22 @@ def _general(audit: Audit, known: Answers) -> Iterator[Block]:
 
 def _made(audit: Audit, known: Answers) -> Iterator[Block]:
     yield Heading("(a) Methods and steps of development")
-    yield absent(audit, "learning") if audit.learning is None else Points(audit.learning.sentences)
+    if not audit.data.fitted:
+        yield Paragraph(_VENDOR)
+    elif audit.learning is None:
+        yield absent(audit, "learning")
+    else:
+        yield Points(audit.learning.sentences)
     yield from known.blocks("eu.third_party")
     yield Heading("(b) General logic, design choices and assumptions")
     yield Entries("The model", _algorithm(audit))
-    yield Paragraph(
-        f"The model gives P({text.short(audit.data.positive, 40)}) for a person from the features "
-        f"and {text.listed(audit.data.sensitive)}. Decided so: {thresholds(audit)}."
-    )
+    inputs = "What the tool computes, and from what, is not known here."
+    if audit.data.fitted:
+        inputs = (
+            f"The model gives P({text.short(audit.data.positive, 40)}) for a person from the "
+            f"features and {text.listed(audit.data.sensitive)}."
+        )
+    yield Paragraph(f"{inputs} Decided so: {thresholds(audit)}.")
     yield from show_limits(audit, audit.limits)
     resources = "(c) Architecture and computational resources"
     yield from known.under(resources, "eu.architecture", "eu.resources")
@@ -405,7 +427,7 @@ def _governance(audit: Audit, known: Answers) -> Iterator[Block]:
             ("Source", known["data.source"]),
             ("Period", known["data.period"]),
             ("Collection, and original purpose", known["data.collection"]),
-            ("Hash of the training rows", text.name(made.training_hash)),
+            ("Hash of the training rows", _training_hash(audit)),
             ("Hash of the audited rows", text.name(made.audited_hash)),
         ],
     )
@@ -483,6 +505,10 @@ def _agreement(audit: Audit) -> Iterator[Block]:
         yield show_metrics(found)
 
 
+def _training_hash(audit: Audit) -> str:
+    return text.name(audit.provenance.training_hash) if audit.data.fitted else _UNKNOWN
+
+
 def _software(audit: Audit) -> str:
     versions = audit.provenance.versions
     return ", ".join(f"{text.name(k)} {text.name(v)}" for k, v in versions.items())
@@ -491,6 +517,9 @@ def _software(audit: Audit) -> str:
 def _algorithm(audit: Audit) -> list[tuple[str, str]]:
     """What the model is, by name and value."""
     made, circuit = audit.provenance, audit.circuit
+    if not audit.data.fitted:
+        unknown = [("Model class", _UNKNOWN), ("Model hash", _UNKNOWN)]
+        return [*unknown, ("Software of the audit", _software(audit))]
     pairs = [("Model class", text.name(made.model)), ("Model hash", text.name(made.model_hash))]
     if circuit is not None:
         size = f"{text.count(circuit.n_nodes)} nodes, {text.count(circuit.n_parameters)} parameters"
@@ -502,7 +531,7 @@ def thresholds(audit: Audit) -> str:
     """What makes a score a decision, in words."""
     found = () if audit.parity is None else audit.parity.thresholds
     if not found:
-        return "the most probable class, or not known"
+        return "the most probable class" if audit.data.fitted else _UNKNOWN
     if len(found) == 1:
         return f"a score above {text.share(found[0])}"
     pairs = zip(audit.data.groups, found, strict=False)

@@ -35,7 +35,7 @@ _NAMES: Final = {
     "scoring_rate": "Scoring rate",
 }
 _BOTH: Final = (
-    "Fit with the columns of sex and of race or ethnicity (sensitive=[…, …]), and audit again."
+    "Give the columns of sex and of race or ethnicity (sensitive=[…, …]), and audit again."
 )
 
 
@@ -114,7 +114,10 @@ def _rates(audit: Audit, known: Answers, left_out: frozenset[str]) -> Iterator[b
     if len(audit.data.sensitive) < 2:
         yield blocks.Notice(
             "The tables by both attributes are not here.",
-            (f"The model was fitted with {text.listed(audit.data.sensitive)} alone. {_BOTH}",),
+            (
+                f"The {'model was fitted' if audit.data.fitted else 'audit was made'} with "
+                f"{text.listed(audit.data.sensitive)} alone. {_BOTH}",
+            ),
             alert=True,
         )
 

@@ -9,15 +9,18 @@ from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
 from fairpc.auditing._decided import DECISIONS, NO_MODEL
 
+_HYPHEN: Final = "\N{NON-BREAKING HYPHEN}"
+
 
 def render(audit: blocks.Audit) -> str:
     """An audit as one HTML page; equal facts, equal bytes."""
     data, made = audit.data, audit.provenance
     what = "Decisions" if made.model == DECISIONS else f"A {made.model} model"
+    date = made.date[:10].replace("-", _HYPHEN)
     title = data.title or f"{text.short(data.label, 60)} by {text.listed(data.sensitive)}"
     return blocks.page(
         title=title,
-        subtitle=f"{what} on {text.counted(data.n_rows, 'row')}, audited {made.date[:10]}",
+        subtitle=f"{what} on {text.counted(data.n_rows, 'row')}, audited {date}",
         version=text.name(made.versions.get("fairpc", "")),
         chapters=[chapter for chapter in _chapters(audit) if chapter.parts],
         closing=f"Made with fairpc {text.name(made.versions.get('fairpc', ''))}.",

@@ -218,7 +218,7 @@ def parity_facts(job: Job) -> ParityFacts:
         curve = parity_curve(*given, cuts, level=level, **rows.weighing(kept))
     model_gap = mix_gap = None
     thresholds: tuple[float, ...] = ()
-    cut = _COMMON
+    cut = _cut_of(rows, kept)
     if not job.decisions:
         model_gap, cut = float(job.model._fair().parity_gap().max()), job.model.threshold_.unknown
         thresholds = job.model.threshold_.values
@@ -238,6 +238,15 @@ def parity_facts(job: Job) -> ParityFacts:
         sentences=_sentences(model_gap, mix_gap, level, scores, decisions),
         undecided=_undecided(rows, kept, decisions),
     )
+
+
+def _cut_of(rows: AuditedRows, kept: Bools) -> float:
+    """The threshold of the scores that gives the decisions; .5 where none does."""
+    scores, selected = rows.scores[kept, rows.positive], rows.decided[kept] == rows.positive
+    if not selected.any() or selected.all():
+        return _COMMON
+    least = float(scores[selected].min())
+    return least if scores[~selected].max() < least else _COMMON
 
 
 def _undecided(
@@ -452,7 +461,7 @@ def _curve(audit: blocks.Audit, records: Sequence[Parity]) -> blocks.Figure:
     worst = max(records, key=lambda r: abs(r.difference))
     sentence = (
         "Share of each group whose score is at or above a common threshold. Of all thresholds the "
-        f"gap is largest at {text.share(worst.threshold, 3)}: "
+        f"gap is largest at {text.share(worst.threshold)}: "
         f"{text.points(worst.difference)} points."
     )
     means = [{m.group: m.mean for m in record.groups} for record in records]
@@ -460,7 +469,7 @@ def _curve(audit: blocks.Audit, records: Sequence[Parity]) -> blocks.Figure:
     head = ["Threshold", *(text.short(name, 30) for name in names), "Largest gap", "Interval"]
     cells = [
         (
-            text.share(record.threshold, 3),
+            text.share(record.threshold),
             *(mean[name] for name in names),
             text.points(record.difference),
             text.span(record.difference_interval, text.points),
@@ -489,10 +498,10 @@ def _thresholds(equal: EqualRates) -> blocks.TableBlock:
         cut = text.share(group.threshold) if math.isfinite(group.threshold) else "nobody"
         shares = group.rate, group.rate_before, group.accuracy, group.accuracy_before
         rows.append([group.group, cut, *shares][: len(head)])
-    note = ""
+    note = f"Common threshold: {text.share(equal.common_threshold)}."
     if labelled:
-        note = (
-            f"Agreement with the recorded label, which may be biased, goes from "
+        note += (
+            f" Agreement with the recorded label, which may be biased, goes from "
             f"{text.share(equal.accuracy_before)} to {text.share(equal.accuracy)}."
         )
     caption = f"Thresholds per group that would select {text.share(equal.rate)} of each group"

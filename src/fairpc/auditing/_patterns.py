@@ -206,6 +206,11 @@ def _pattern_table(of: str, part: PatternTable) -> blocks.TableBlock:
         f"whatever their group. Rows: {on_rows} of the same, and whether these differ by more than "
         f"{text.number(100 * part.threshold, 0)} points, too, the same way."
     )
+    if len(rows) < part.n_found:
+        note += (
+            f" Shown: {len(rows)} of {part.n_found:,}, of each percentage point the one of most "
+            "people."
+        )
     if few:
         note += f" Where there are fewer than {SMALL} rows, they say little."
     return blocks.TableBlock(

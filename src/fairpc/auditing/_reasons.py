@@ -30,21 +30,21 @@ MOST: Final = 4
 _CHANGES: Final = 2  # digits of a percentage
 
 _IS_NOT: Final = (
-    "It is not a notice of adverse action. The creditor adds what the law asks for, and answers "
+    "It is not a notice of adverse action. Whoever decides adds what the law asks for, and answers "
     "for it.",
     "It does not say why a decision is right, or what would change it. A reason is a value that "
     "lowered the score: without it, and with all else as it is, the score would be higher.",
-    "It is not legal advice. See 15 U.S.C. 1691(d) and 12 CFR 1002.9 with its official "
-    "interpretation; check the text in force.",
+    "It is not legal advice. Of credit in the United States see 15 U.S.C. 1691(d) and 12 CFR "
+    "1002.9 with its official interpretation; check the text in force.",
 )
 _CAUTIONS: Final = (
     "Each change is exact under the model: the score with all that is known, minus the score when "
     "this one value is not known. It is not what another value would give.",
     "Values that go together share their effect. Each may change little although together they "
     "matter, and the changes do not add up to the score.",
-    "The official interpretation of Regulation B names other ways to choose reasons, by comparison "
-    "with other applicants, and allows methods with substantially similar results. Whether this "
-    "is one is for the creditor to show.",
+    "Of credit, the official interpretation of Regulation B names other ways to choose reasons, by "
+    "comparison with other applicants, and allows methods with substantially similar results. "
+    "Whether this is one is for the creditor to show.",
     "The reasons must be those of the decision. If people, rules or other scores took part in it, "
     "theirs belong here, too.",
     "A feature may stand for a sensitive attribute. That it is named as a reason does not show "
@@ -223,7 +223,7 @@ def _equal(given: str, read: str) -> bool:
 
 def _decision(reasons: Reasons, known: Answers) -> Iterator[blocks.Block]:
     pairs = [
-        ("Creditor", known["notice.creditor"]),
+        ("Who decides", known["notice.creditor"]),
         ("Applicant", known["notice.applicant"]),
         ("Action taken, and its date", known["notice.action"]),
         ("Supervising agency", known["notice.agency"]),
@@ -322,9 +322,9 @@ def _group(reasons: Reasons) -> Iterator[blocks.Block]:
             f"{text.share(reasons.score, _CHANGES)}; if the group were not known it would be "
             f"{text.share(reasons.group.without, _CHANGES)}. The model uses the group so that "
             "the mean score is the same in each.",
-            "In credit, sex, race and other prohibited bases may not be taken into account, but "
-            "for narrow exceptions (12 CFR 1002.6(b)). Leave the attribute out here and in "
-            "predictions where that holds, and look at the gap that remains.",
+            "In credit in the United States, sex, race and other prohibited bases may not be taken "
+            "into account, but for narrow exceptions (12 CFR 1002.6(b)). Leave the attribute "
+            "out here and in predictions where that holds, and look at the gap that remains.",
         ),
         alert=True,
     )

@@ -242,10 +242,7 @@ def _amiss(job: Job, decidable: Decidable) -> Iterator[str]:
         which = "a lower threshold" if few else "a higher threshold"
         if few and many:
             which = "a threshold for each group"
-        yield (
-            f"Choose {which} before you use decisions: under Gaps is what each selects; `fairpc "
-            "fit --threshold` or --equal-rates sets it."
-        )
+        yield f"Choose {which} before you use decisions: under Gaps is what each selects."
 
 
 def _gap(job: Job) -> Iterator[str]:
@@ -272,8 +269,11 @@ def _counts(job: Job, mechanism: MechanismFacts) -> str:
             many = f"at most {high}" if low == "0" else f"{low} to {high}"
             parts.append(f"{many} of {text.count(one.n)} {job.names.who(one.group)}")
     said = text.due(job.names.said[mechanism.positive])
+    data: TableFacts = job.results["data"]
+    shared = ", rows of unknown group shared out," if data.n_grouped < data.n_rows else ""
     return (
-        f"In this table {text.series(parts)} deserved {said} and were recorded otherwise."
+        f"In this table{shared} {text.series(parts)} deserved {said} and were recorded otherwise; "
+        "not every share goes with every fair rate, so these are not products of the ranges."
         if parts
         else mechanism.sentence
     )
@@ -342,10 +342,10 @@ def _to_do(job: Job, decidable: Decidable, withdrawn: bool, amiss: Sequence[str]
                 "not, choose a threshold for each group (under Gaps, with what it costs). "
                 "Otherwise write down why they may differ."
             )
-    asked = job.results["review"] is None and identified is not None
-    if asked and identified.open is not None and identified.open >= _OPEN:
+    left = None if identified is None or job.results["review"] is not None else identified.open
+    if left is not None and left >= _OPEN:
         yield (
-            f"For {text.share(identified.open)} of the rows the decision depends on what these "
+            f"For {text.share(left)} of the rows the decision depends on what these "
             "data cannot tell: a review decides that, too."
         )
     yield from _small(data)
@@ -398,7 +398,7 @@ def _reviewed_gap(
         if gap.name == one.name and {gap.first, gap.last} == {one.group, other.group}:
             turned = (gap.last == one.group) == missed
             low, high = (-end for end in gap.interval[::-1]) if turned else gap.interval
-            span = text.span((low, high), lambda end: text.points(round(end, 2)).removesuffix(".0"))
+            span = " to ".join(text.points(round(end, 2)).removesuffix(".0") for end in (low, high))
             if low <= 0 <= high:
                 return f"; the difference, {span} points, is open"
             return f"; the difference is {span} points"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Final, Literal
 
@@ -19,15 +19,15 @@ import numpy as np
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
 from fairpc.auditing._job import Job
-from fairpc.auditing._rows import AuditedRows
 from fairpc.circuit import Circuit, CircuitBuilder, to_dict
 from fairpc.core import Array, AuditError, Floats
-from fairpc.models import CircuitClassifier
+from fairpc.models import CircuitClassifier, GivenRows
 
 MOST_BYTES: Final = 200_000
 """Of what the page holds for the form."""
 MOST_EDGES: Final = 25_000
 """Of a circuit that may be so small."""
+_ASKED: Final = 1000  # rows, drawn at random, whose scores are looked at
 _CELLS: Final = 13_000  # of a tree: 13 bytes each
 INDICATOR: Final = 0
 SUM: Final = 2
@@ -73,7 +73,7 @@ def what_if(job: Job) -> WhatIf:
             circuit = None
     places = 0, layout.decision, layout.d, tuple(layout.x)
     if circuit is None:
-        chosen = _informative(job.rows, layout.n_groups * layout.n_classes)
+        chosen = _informative(job, layout.n_groups * layout.n_classes)
         circuit = _marginalised(model, chosen)
         first = 3 if layout.latent else 2
         places = 0, 1, first - 1, tuple(range(first, first + len(chosen)))
@@ -106,17 +106,18 @@ def _size(circuit: Circuit) -> int:
     return sum(len(part) for part in packed_circuit(to_dict(circuit)).values())
 
 
-def _informative(rows: AuditedRows, n_cells: int) -> list[int]:
-    """Features by how far the mean score differs between their values, as many as fit."""
-    scores, weights = rows.scores[:, rows.positive], rows.each_weight
-    spread = []
-    for codes, arity in zip(rows.x.T, rows.features.arities, strict=True):
-        totals = np.bincount(codes + 1, weights, arity + 1)
-        sums = np.bincount(codes + 1, weights * scores, arity + 1)
-        known = totals > 0
-        spread.append(float((sums[known] ** 2 / totals[known]).sum()))
+def _informative(job: Job, n_cells: int) -> list[int]:
+    """Features by how far scores move, on average, where one is hidden; as many as fit."""
+    rows = job.rows.sample(_ASKED, job.settings.random_state)
+    given, moved = rows.given(), list[float]()
+    for j in range(rows.x.shape[1]):
+        x = given.codes.x.copy()
+        x[:, j] = -1
+        hidden, _ = job.model._answers(GivenRows(replace(given.codes, x=x), given.table))
+        apart = np.abs(hidden - rows.scores)[:, rows.positive]
+        moved.append(float(np.average(apart, weights=rows.each_weight)))
     chosen, cells = list[int](), n_cells
-    for j in np.argsort(spread, kind="stable")[::-1].tolist():
+    for j in np.argsort(moved, kind="stable")[::-1].tolist():
         if cells * rows.features.arities[j] <= _CELLS:
             chosen.append(j)
             cells *= rows.features.arities[j]
@@ -194,8 +195,8 @@ def show_what_if(audit: blocks.Audit, what_if: WhatIf) -> Iterator[blocks.Block]
     some = ""
     if len(asked) - 1 < what_if.n_features:
         some = (
-            f" The form has the {len(asked) - 1} of {what_if.n_features} columns that move the "
-            "score most; the others stay unknown."
+            f" The form has {len(asked) - 1} of {what_if.n_features} columns, those that move the "
+            "score most as far as they fit into a page; the others stay unknown."
         )
     yield blocks.Paragraph(
         "Set what is known about a person and leave the rest unknown. The page evaluates the "
