@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import narwhals.stable.v2 as nw
@@ -186,19 +186,44 @@ def score_curves(job: Job) -> ScoreCurves:
     return ScoreCurves(
         positive=rows.positive_class,
         caption=CAPTION + (_SEEN if job.takes_table and rows.same_rows_as_fit else ""),
-        decision_calibration=_calibration(rows, rows.scores),
-        observed_calibration=_calibration(rows, rows.observed) if rows.observed.size else (),
+        decision_calibration=_calibration(rows, rows.scores, job.min_cell),
+        observed_calibration=_calibration(rows, rows.observed, job.min_cell)
+        if rows.observed.size
+        else (),
     )
 
 
-def _calibration(rows: AuditedRows, scores: Floats) -> tuple[CalibrationBin, ...]:
+def _calibration(rows: AuditedRows, scores: Floats, least: int) -> tuple[CalibrationBin, ...]:
     here = (rows.d >= 0) & (rows.s >= 0)
     if not here.any():
         return ()
     labels, weights = (rows.d[here] == rows.positive).astype(np.intp), rows.each_weight[here]
     positive = scores[here, rows.positive]
     bins = calibration(labels, positive, rows.s[here], positive=1, sample_weight=weights)
-    return tuple(map(rows.named, bins))
+    return tuple(map(rows.named, _joined(bins, least)))
+
+
+def _joined(bins: Sequence[CalibrationBin], least: int) -> list[CalibrationBin]:
+    """Bins of a group, ascending; those of fewer people than ``least`` join their neighbours."""
+    found: list[CalibrationBin] = []
+    for one in bins:
+        before = found[-1] if found else None
+        if before and before.group == one.group and min(before.weight, one.weight) < least:
+            found[-1] = _both(before, one)
+        else:
+            found.append(one)
+    return [one for one in found if one.weight >= least]
+
+
+def _both(one: CalibrationBin, other: CalibrationBin) -> CalibrationBin:
+    weight = one.weight + other.weight
+
+    def mean(name: str) -> float:
+        parts = (getattr(own, name) * own.weight for own in (one, other))
+        return float(sum(parts) / weight)
+
+    means = {name: mean(name) for name in ("mean_score", "positive_rate")}
+    return replace(one, high=other.high, weight=weight, **means)
 
 
 @blocks.section("group_metrics", "Agreement with the recorded label")

@@ -1,6 +1,6 @@
 """Tables of integer codes: the form in which data reach circuits and learners."""
 
-from fairpc.data._binning import merged_bins
+from fairpc.data._binning import merged_bins, round_number
 from fairpc.data._coding import (
     CODING_FIELDS,
     Encoding,

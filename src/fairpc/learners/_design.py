@@ -47,6 +47,7 @@ from fairpc.data import (
     number_texts,
     numbers_of,
     read_values,
+    round_number,
 )
 
 WIDE: Final = 100
@@ -395,13 +396,22 @@ def bin_edges(column: Floats) -> Floats:
     """
     values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
     if len(values) <= BINS:
-        return np.asarray((values[:-1] + values[1:]) / 2)
+        return _round_edges(values, np.arange(len(values) - 1))
     common = np.flatnonzero(counts * BINS >= counts.sum())
     below = np.cumsum(np.where(np.isin(np.arange(len(values)), common), 0, counts))
     n_rest = BINS - len(common)
     quantiles = np.searchsorted(below, np.arange(1, n_rest) * below[-1] // n_rest, side="right")
     last = np.concatenate([quantiles, common, common - 1])
-    return np.asarray(values[np.unique(last[(last >= 0) & (last < len(values) - 1)])])
+    return _round_edges(values, np.unique(last[(last >= 0) & (last < len(values) - 1)]))
+
+
+def _round_edges(values: Floats, last: Ints) -> Floats:
+    """Between each of these values and the next, away from both: a model file keeps the edges, and
+    must not keep a person's number."""
+    low, high = values[last], values[last + 1]
+    middle = np.column_stack([0.75 * low + 0.25 * high, 0.25 * low + 0.75 * high])
+    found = np.array([round_number(*ends) for ends in middle.tolist()])
+    return np.where((low < found) & (found < high), found, low)  # of adjacent floats
 
 
 def edges_of(matrix: Floats, sizes: Ints) -> Edges:
