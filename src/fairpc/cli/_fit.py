@@ -106,7 +106,9 @@ def fit(
         )
         learner = replace(learner, given=list(rows.given))
         model = estimator(learner, rows.roles, verbose=screen.shows_progress)
-        known = {"reviewed": _answers_of(held_to, rows, files, screen)} if held_to else {}
+        known: dict[str, Any] = (
+            {"reviewed": _answers_of(held_to, rows, files, screen)} if held_to else {}
+        )
         began = perf_counter()
         with warned.watching(), _whole_or_nothing(keeping.checkpoint, screen):
             if screen.prints_text:  # the verdict says it
