@@ -91,7 +91,7 @@ class Drawing:
     blind: Annotated[
         bool,
         opt.option(
-            None, "Hide label, groups, decision and score, which reviewers see else.", "--blind"
+            None, "Hide label, groups, decision and score: reviewers see them otherwise.", "--blind"
         ),
     ] = False
     per_batch: Annotated[
