@@ -9,6 +9,8 @@ import pytest
 
 from cli.calls import FIT, answer, called
 
+_EXPORT = ("export", "s.fairpc", "-o", "s.sql")
+
 
 def test_distil_and_predict(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ended = called(capsys, "distil", "m.fairpc", "t.csv", "-o", "s.fairpc")
@@ -57,7 +59,15 @@ def test_what_a_scorer_cannot(folder: Path, capsys: pytest.CaptureFixture[str]) 
     less = called(capsys, "predict", "s.fairpc", "less.csv", "-o", "o.csv")
     assert less.code == 2
     assert "has no column 'age', which the scorer needs" in less.err
-    assert called(capsys, "audit", "s.fairpc", "t.csv").code == 2
+    for call in (("audit", "s.fairpc", "t.csv"), ("inspect", "s.fairpc"), _EXPORT):
+        ended = called(capsys, *call)
+        assert ended.code == 2
+        assert "is a scorer that distil made, and only predict takes it" in ended.err
+    scored = {}
+    for digits in ((), ("--all-digits",)):
+        assert called(capsys, "predict", "s.fairpc", "t.csv", *digits, "-o", "o.csv").code == 0
+        scored[digits] = pl.read_csv("o.csv")["p_df_yes"]
+    assert scored[()].to_list() == scored["--all-digits",].round(6).to_list()
 
 
 def test_compare_takes_a_column_of_decisions(

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -76,22 +75,20 @@ def distil(
         for sentence in () if price is None else price.sentences:
             say(sentence)
         say(f"The scorer is in {output}.")
-        say(f"Next: fairpc predict {quote(output)} {quote(table)} --decide -o decided.csv")
+        paths = f"{quote(output)} {quote(table)}"
+        say(f"Next: fairpc predict {paths} --decide-as decided -o decided.csv")
+        say("To audit it: fairpc audit decided.csv --decision decided --label … --sensitive …")
     screen.notes(warned)
 
 
-def is_scorer(path: str) -> bool:
-    """Whether a file was written by ``distil``; what else is wrong with it is said by others."""
-    from fairpc.models import SCORER_FORMAT
-
-    if not Path(path).is_file():
-        return False
-    with Path(path).open("rb") as file:
-        return f'"format":"{SCORER_FORMAT}"'.encode() in file.read()
-
-
 def score_table(
-    path: str, table: str, target: Any, decision: str | None, text: opt.TextFormat, screen: Screen
+    path: str,
+    table: str,
+    target: Any,
+    decision: str | None,
+    digits: int | None,
+    text: opt.TextFormat,
+    screen: Screen,
 ) -> dict[str, Any]:
     """Append the scores of a scorer to a table, and its decisions if a name for them is given."""
     import polars as pl
@@ -115,17 +112,19 @@ def score_table(
                 f"{files.source} has no column {lacking[0]!r}, which the scorer needs: give it"
             )
         cells = ready(files.read(), files)
-        frames = [cells.with_columns(_columns(scorer, cells, added))]
+        frames = [cells.with_columns(_columns(scorer, cells, added, digits))]
         write_table(frames, frames[0].schema, target, delimiter=files.delimiter)
     screen.note(f"{counted(cells.height, 'row')} written with {', '.join(added)}")
     return {"model_file": path, "table": files.source, "rows": cells.height, "added": list(added)}
 
 
-def _columns(scorer: Distilled, cells: pl.DataFrame, added: dict[str, Any]) -> Iterator[pl.Series]:
+def _columns(
+    scorer: Distilled, cells: pl.DataFrame, added: dict[str, Any], digits: int | None
+) -> Iterator[pl.Series]:
     import polars as pl
 
     scores = scorer.predict_proba(cells)
     for name, score in zip(added, scores.T, strict=False):
-        yield pl.Series(name, score)
+        yield pl.Series(name, score if digits is None else score.round(digits))
     if len(added) > scores.shape[1]:
         yield pl.Series(list(added)[-1], [str(d) for d in scorer.predict(cells)], dtype=pl.String)

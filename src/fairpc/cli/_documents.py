@@ -102,6 +102,12 @@ def _said(model: FittedModel, person: str | None) -> pl.DataFrame:
 
     query = parse(person or "")
     names = (*model.coding_.features.names, *model.coding_.groups.column_names)
+    for term in query.targets:
+        if not term.sign and term.name not in names and opt.as_number(term.name) is not None:
+            raise OptionError(
+                f"PERSON has {term.name!r} after a comma: write decimals with a point, as 5.8, or "
+                "put the value into quotes"
+            )
     columns = [column(names, term.name, "PERSON", "the model") for term in query.targets]
     signs = {term.sign if term.also is None else "<" for term in query.targets}
     if query.given or not signs <= {"", "="} or len({*columns}) < len(columns):
@@ -109,8 +115,17 @@ def _said(model: FittedModel, person: str | None) -> pl.DataFrame:
             "PERSON says more than what is known: give one value for each name, with =, such as "
             '"age=37, sex=F"'
         )
-    cells = dict(zip(columns, ([term.value] for term in query.targets), strict=True))
-    return pl.DataFrame(cells, strict=False).cast(pl.String)
+    cells = dict(zip(columns, (term.value for term in query.targets), strict=True))
+    written = {each.name for each in model.coding_.features.columns if each.written is not None}
+    # A query has numbers as programs write them, however the table does.
+    numbers = {name: opt.as_number(cells[name] or "") for name in written & {*columns}}
+    known = cells | {name: number for name, number in numbers.items() if number is not None}
+    return pl.DataFrame(
+        [
+            pl.Series(name, [value], dtype=pl.Float64 if isinstance(value, float) else pl.String)
+            for name, value in known.items()
+        ]
+    )
 
 
 def _taken(

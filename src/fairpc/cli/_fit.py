@@ -66,7 +66,7 @@ def fit(
     text: TextFormat,
     keeping: Keeping,
     engine: Engine,
-    reviewed: opt.ReviewedFiles = None,
+    held_to: opt.ReviewedFiles = None,
     verbose: Annotated[
         bool,
         opt.option(None, "Also print how each column was read.", "--verbose", "-v"),
@@ -85,7 +85,7 @@ def fit(
     in_memory = learner.model == LATENT
     if in_memory:
         _refuse_streaming(keeping, engine)
-    if reviewed and learner.model not in HELD:
+    if held_to and learner.model not in HELD:
         raise OptionError(
             f"--reviewed is for --model {' or '.join(HELD)}, and not for {learner.model}: take one "
             "of these, or leave --reviewed out"
@@ -99,14 +99,16 @@ def fit(
                 "--equal-rates needs the whole table in memory, and this one is read in parts: "
                 "leave it out, or choose the thresholds in Python"
             )
-        if parted and reviewed:
+        if parted and held_to:
             raise OptionError(IN_PARTS)
         rows = (
             streamed(files, roles, client, learner) if parted else labelled(files, roles, learner)
         )
         learner = replace(learner, given=list(rows.given))
         model = estimator(learner, rows.roles, verbose=screen.shows_progress)
-        known = {"reviewed": _answers_of(reviewed, rows, files, screen)} if reviewed else {}
+        known: dict[str, Any] = (
+            {"reviewed": _answers_of(held_to, rows, files, screen)} if held_to else {}
+        )
         began = perf_counter()
         with warned.watching(), _whole_or_nothing(keeping.checkpoint, screen):
             if screen.prints_text:  # the verdict says it
@@ -132,7 +134,7 @@ def fit(
             show_columns(shown)
         say(group_is_input(model.coding_))
         say(f"Model: {output} ({learned['model']}, {seconds:.1f} s)")
-        given = as_typed(text, naming) + repeated("--reviewed", reviewed)
+        given = as_typed(text, naming) + repeated("--reviewed", held_to)
         say(f"Next: fairpc audit {quote(output)} {quote(table)}{given} -o report.html", "bold")
     screen.notes(warned)
 

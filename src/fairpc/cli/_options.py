@@ -49,7 +49,8 @@ AnswersFile = Annotated[
     str | None, option("FILE", "What people state, in TOML: see `fairpc document answers`.")
 ]
 ReviewedFiles = Annotated[
-    list[str] | None, option("FILE", "Rows that `fairpc review` drew, with answers, by batch.")
+    list[str] | None,
+    option("FILE", "Rows that `fairpc review` drew, with answers, by batch.", "--reviewed"),
 ]
 Structure = Annotated[
     str, option("NAME", "auto, chosen on held-out rows; forest, strudel (the paper's), chow-liu.")
@@ -81,7 +82,7 @@ PANELS: Final = {
     ),
     "Model": (
         *("model", "classifier", "structure", "n_components", "n_bins", "bins", "numbers"),
-        *("monotone", "mechanism", "delta", "equal_mass", "mechanism_prior"),
+        *("monotone", "mechanism", "delta", "equal_mass", "mechanism_prior", "held_to"),
     ),
     "Decisions": ("threshold", "equal_rates", "decide", "decide_as", "fail_over", "gap"),
     "Resources": ("random_state", "seed", "checkpoint", "max_memory", "engine", "scheduler"),
@@ -226,7 +227,7 @@ class ModelOptions:
         float,
         option(
             "GAP",
-            "By how much the fair rates of groups may differ, such as .05.",
+            "By how much the fair rates of groups may differ: 0.05 for 5 points.",
             "--rates-may-differ",
             min=0.0,
             max=1.0,

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import numpy as np
 
 import fairpc.cli._options as opt
-from fairpc.cli._distil import is_scorer, score_table
+from fairpc.cli._distil import score_table
 from fairpc.cli._screen import Screen, grid, print_json, say
 from fairpc.cli._tables import (
     STDOUT,
     about,
     check_output,
     evidence,
+    is_scorer,
     loaded,
     note_absent,
     opened,
@@ -99,6 +100,7 @@ def predict(
     from fairpc.models import progress
 
     decision = decide_as or (DECISION if decide else None)
+    digits = None if all_digits else DIGITS
     target = target_of(output, screen, model_file, table)
     if safe_csv and isinstance(target, str) and format_of(target) != "text":
         raise OptionError(f"--safe-csv and -o {output}: only text has formulas, leave one out")
@@ -110,7 +112,7 @@ def predict(
                 f"{model_file} is a scorer that distil made: it has no --bounds, and takes neither "
                 "--safe-csv nor --allow-unseen"
             )
-        facts = score_table(model_file, table, target, decision, text, screen)
+        facts = score_table(model_file, table, target, decision, digits, text, screen)
         if screen.json:
             print_json(facts | {"output": output})
         return
@@ -126,7 +128,6 @@ def predict(
             )
         added = _new_columns(model, files, bounds, decision)
         unseen = unseen_columns(model, files, allow_unseen, screen)
-        digits = None if all_digits else DIGITS
         scored = Scored(model, files, added, bounds, level, decision, unseen, digits)
         with files.reading():
             rows, total = files.scan(), 0

@@ -89,7 +89,10 @@ class Drawing:
         str | None, opt.option("COL", "A column each of whose values must be covered.")
     ] = None
     blind: Annotated[
-        bool, opt.option(None, "Hide label, groups, decision and score.", "--blind")
+        bool,
+        opt.option(
+            None, "Hide label, groups, decision and score: reviewers see them otherwise.", "--blind"
+        ),
     ] = False
     per_batch: Annotated[
         int | None,

@@ -212,11 +212,26 @@ def loaded(path: str, *, then: str = "TABLE") -> FittedModel:
     except FileNotFoundError:
         raise FileFormatError(f"there is no model {path}: {order}") from None
     except FileFormatError as error:
+        if is_scorer(path):
+            raise FileFormatError(
+                f"{path} is a scorer that distil made, and only predict takes it: audit it by "
+                "`fairpc predict --decide-as decided`, then `fairpc audit TABLE --decision decided`"
+            ) from None
         if Path(path).is_file():
             with Path(path).open("rb") as file:
                 if file.read(1) == b"{":  # as models begin: it was altered, or is of another kind
                     raise
         raise FileFormatError(f"{path} is no model: {order}") from error
+
+
+def is_scorer(path: str) -> bool:
+    """Whether a file was written by ``distil``; what else is wrong with it is said by others."""
+    from fairpc.models import SCORER_FORMAT
+
+    if not Path(path).is_file():
+        return False
+    with Path(path).open("rb") as file:
+        return f'"format":"{SCORER_FORMAT}"'.encode() in file.read()
 
 
 @contextmanager
