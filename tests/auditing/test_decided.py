@@ -92,7 +92,7 @@ def test_the_common_threshold_is_that_of_the_decisions() -> None:
     rng = np.random.default_rng(0)
     s, scores = np.repeat(["a", "b"], 300), rng.random(600)
     y, decided = (rng.random(600) < scores).astype(int), (scores >= 0.7).astype(int)
-    frame = pl.DataFrame({"x": rng.integers(0, 5, 600)})
+    frame = pl.DataFrame({"x": 2 * y + rng.integers(0, 4, 600)})
     found = audit(decided, frame, y, sensitive_features=s, scores=scores, n_seeds=1)
     assert found.parity is not None
     assert found.parity.equal_rates is not None

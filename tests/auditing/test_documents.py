@@ -221,7 +221,7 @@ def test_of_a_tool_that_is_not_ours_nothing_is_made_up(paper: Any) -> None:
     rng = np.random.default_rng(0)
     sex, y = np.repeat(["f", "m"], 200), rng.integers(0, 2, 400)
     decided = np.where(rng.random(400) < 0.2, 1 - y, y)
-    frame = pl.DataFrame({"x": rng.integers(0, 5, 400)})
+    frame = pl.DataFrame({"x": 2 * y + rng.integers(0, 4, 400)})
     page = paper(audit(decided, frame, y, sensitive_features=sex, n_seeds=1)).to_markdown()
     for made_up in ("Choi, Dang", "model gives P(", "most probable class", "model was fitted"):
         assert made_up not in page
