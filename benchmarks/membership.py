@@ -139,7 +139,7 @@ def price() -> None:
                     model = kind(random_state=0, min_cell=least)
                     model.fit(X[inside], y[inside], sensitive_features=groups[inside])
                     each.append(measured(model, X[outside], y[outside], groups[outside]))
-                found.append(np.subtract(*each))
+                found.append(np.subtract(each[0], each[1]))
             error = np.std(found, axis=0, ddof=1) / np.sqrt(PRICED)
             cells = zip(np.mean(found, axis=0), error, strict=True)
             row = "".join(f"{f'{mean:+.3f} ({se:.3f})':>18}" for mean, se in cells)

@@ -122,7 +122,7 @@ class Clock:
         def step(job: Any, own: Any) -> None:
             self.watched(f"audit: {own.name}", run)(job, own)
 
-        Job.run = step  # type: ignore[method-assign]
+        Job.run = step  # type: ignore[method-assign,assignment]
 
 
 def table(name: str) -> tuple[Any, Any, Any]:

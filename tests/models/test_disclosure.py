@@ -256,8 +256,7 @@ def test_missing_values_of_few_people_are_not_counted() -> None:
     more = frame.with_columns(
         job=pl.when((pl.int_range(N) < 40) & (pl.int_range(N) % 2 == 1)).then(None).otherwise("job")
     )
-    kept = {"n_replicates": 0, "n_starts": 0, "baselines": False, "n_seeds": 1}
-    facts = audit(model, more, Y, sensitive_features=groups, **kept)
+    facts = audit(model, more, Y, sensitive_features=groups, baselines=False, n_seeds=1)
     job = next(column for column in facts.data.missing if column.column == "job")
     # Two of the first group and 20 of the second lack it.
     assert job.by_group == (0.0, 20 / (N / 2))

@@ -335,7 +335,7 @@ def _without_extremes(atoms: Atoms, least: int) -> Atoms:
     last = len(atoms.values) - 1 - np.searchsorted(np.cumsum(atoms.weights[::-1]), least)
     inner = np.clip(atoms.values, atoms.values[first], atoms.values[last])
     values, place = np.unique(inner, return_inverse=True)
-    weights = np.bincount(place, atoms.weights, len(values))
+    weights = np.bincount(place, atoms.weights, len(values)).astype(np.float64)
     return Atoms(values, weights, integral=atoms.integral, date=atoms.date)
 
 
