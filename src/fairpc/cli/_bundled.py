@@ -174,7 +174,7 @@ def demonstrate(seed: int, screen: Screen) -> LoansDemo:
     subject, reviewed = ReviewRows.of(model, rows.X, rows.y), None
     batches, reviews = [], []
     for k in range(1, N_BATCHES + 1):
-        rng = np.random.default_rng([seed, k])
+        rng = np.random.default_rng([seed, N_FILES, k])
         design = subject.design(N_FILES, reviewed=reviewed, random_state=rng)
         chances = design.probability[design.rows]
         batches.append((design.rows, chances, deserving[design.rows].astype(float)))
