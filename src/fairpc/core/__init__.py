@@ -77,7 +77,7 @@ if TYPE_CHECKING:
         shown,
         warn_caller,
     )
-    from fairpc.core._few import Fewer, is_few, without_few
+    from fairpc.core._few import Fewer, without_few
     from fairpc.core._hashing import RowSample, fingerprint, row_digest, row_hash, row_uniform
     from fairpc.core._records import (
         ALTERED,

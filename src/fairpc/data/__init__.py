@@ -20,7 +20,6 @@ from fairpc.data._column import (
     Column,
     Dropped,
     any_seen,
-    code_columns,
     code_values,
     decode,
     decoded_levels,

@@ -95,7 +95,7 @@ if TYPE_CHECKING:
     from fairpc.evidence._review_rows import recalibrate_posterior, shifted
     from fairpc.evidence._review_tests import ReviewTest
     from fairpc.evidence._strata import LeftOut
-    from fairpc.evidence._stratum_bounds import LEVEL, HeldOutRates, Known, StratumBounds
+    from fairpc.evidence._stratum_bounds import LEVEL, Known, StratumBounds
     from fairpc.evidence._test_records import (
         AlteredByFeatures,
         AssumptionTest,

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from fairpc.learners._boosting import (
         BoostedOdds,
         Cells,
-        Divisions,
         Grower,
         TreeLimits,
         places,

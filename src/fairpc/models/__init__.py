@@ -7,7 +7,7 @@ from fairpc.core import on_first_use
 if TYPE_CHECKING:
     from fairpc.models._batches import check_not_dask
     from fairpc.models._bias_account import OVERLAP, BiasAccount, apart
-    from fairpc.models._bootstrap import MechanismIntervals, bootstrap_mechanism, intervals
+    from fairpc.models._bootstrap import MechanismIntervals, bootstrap_mechanism
     from fairpc.models._circuit_queries import FittedQueries
     from fairpc.models._classifiers import TableClassifier
     from fairpc.models._decisions import FittedDecisions, GivenRows
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from fairpc.models._fair_layers import cells_of
     from fairpc.models._file import FittedModel
     from fairpc.models._fold_classifiers import SecondRound, series_of
-    from fairpc.models._forest import BoxSets, Forest
+    from fairpc.models._forest import Forest
     from fairpc.models._forest_decisions import ForestDistribution
     from fairpc.models._knowledge import Knowledge
     from fairpc.models._latent import LatentDecision, quick_decision
     from fairpc.models._loading import MODELS, load
-    from fairpc.models._model import Contribution, FairModel
+    from fairpc.models._model import Contribution
     from fairpc.models._patterns import (
         MIN_SHARE,
         SIZE,
@@ -46,14 +46,13 @@ if TYPE_CHECKING:
     from fairpc.models._query_language import PART, UNKNOWN, Answer, Query, Vocabulary, parse
     from fairpc.models._refit_draws import Draws, Progress, Report, progress
     from fairpc.models._refits import Subject
-    from fairpc.models._review import Quantity, Reviewed, ReviewRows
+    from fairpc.models._review import Reviewed, ReviewRows
     from fairpc.models._robustness import (
         Refit,
         Stability,
         stability,
     )
     from fairpc.models._rows import ROWS, Rows, digest_name, rows_fingerprint
-    from fairpc.models._score_mechanism import STRAIGHT_LEVEL
     from fairpc.models._selection import fit_auto
     from fairpc.models._strata import Strata
     from fairpc.models._tables import (

@@ -30,7 +30,6 @@ import numpy.typing as npt
 from scipy import stats
 
 from fairpc.core import (
-    Bools,
     Codes,
     Floats,
     Ints,
@@ -50,7 +49,7 @@ from fairpc.evidence import (
     test_assumptions,
 )
 from fairpc.models._latent import LatentDecision
-from fairpc.models._refit_draws import Draws, Estimates, Report, aligned_to, progress
+from fairpc.models._refit_draws import Draws, Estimates, Replicated, Report, aligned_to, progress
 from fairpc.models._refits import Subject
 
 RATE_WIDENING: Final = 1.25
@@ -197,8 +196,13 @@ def bootstrap_mechanism(
     test, refused = assumptions, None
     if test is None:
         test, refused = _tested(subject, draws.persons, sample_weight)
+    if test is not None and test.rejected:
+        refused = f"The data reject the assumptions behind a mechanism. {test.summary()}"
+    n_replicates = 0 if refused else draws.n_replicates
     with progress(verbose, callback) as report:
-        return intervals(subject, draws, test, refused, random_state, report)
+        rng = np.random.default_rng(random_state)
+        drawn = subject.replicated(draws, n_replicates, rng, report)
+    return _intervals(subject, draws, drawn, test, refused)
 
 
 def _is_forest(model: Any) -> bool:
@@ -206,19 +210,9 @@ def _is_forest(model: Any) -> bool:
     return fitted is not None and fitted.is_forest
 
 
-def intervals(
-    subject: Subject,
-    draws: Draws,
-    test: Tested | None,
-    refused: str | None,
-    random_state: int | np.random.Generator | None,
-    report: Report,
+def _intervals(
+    subject: Subject, draws: Draws, drawn: Replicated, test: Tested | None, refused: str | None
 ) -> MechanismIntervals:
-    """Intervals from draws, unless ``refused`` or the test says why there are none."""
-    if test is not None and test.rejected:
-        refused = f"The data reject the assumptions behind a mechanism. {test.summary()}"
-    n_replicates = 0 if refused else draws.n_replicates
-    drawn = subject.replicated(draws, n_replicates, np.random.default_rng(random_state), report)
     centre = drawn.centre
     mechanism, rate = centre.mechanism[0], centre.fair_rate[0]
     aligned = aligned_to(centre, drawn.draws, named=subject.named)
@@ -241,7 +235,7 @@ def intervals(
         n_steps=draws.n_steps,
         moved=float(np.abs(mechanism - subject.mechanism).max()),
         assumptions=test,
-        identified=_identified(subject, draws.counts, test),
+        identified=_identified(subject, test),
         refused=refused,
     )
 
@@ -347,9 +341,7 @@ def _indicators(codes: Codes, arities: Ints) -> Floats:
     return np.column_stack(columns).astype(np.float64)
 
 
-def _identified(
-    subject: Subject, counts: Floats | None, test: Tested | None
-) -> IdentifiedSet | None:
+def _identified(subject: Subject, test: Tested | None) -> IdentifiedSet | None:
     """Mechanisms that fit the model's own P(D = 1 | x, s) equally well."""
     rows = subject.rows
     if len(subject.classes) != 2 or rows.strata:
@@ -357,21 +349,18 @@ def _identified(
     known = np.flatnonzero(rows.s >= 0)
     scores = subject.observed()[known]
     groups = np.array(subject.groups)[rows.s[known]]
-    each, ends = some_of(counts, known), None
+    ends = None
     if isinstance(test, AssumptionTest) and test.positive is not None:
         ends = {str(name): pair for name, pair in test.ends().items()}
         if set(groups) - set(ends):
             ends = None  # A group was too small to be tested.
         else:
-            ends = {g: _around_mean(ends[g], groups == g, scores, each) for g in ends}
-    return identified_set(scores, groups, ends=ends, counts=each)
+            ends = {g: _around_mean(ends[g], float(scores[groups == g].mean())) for g in ends}
+    return identified_set(scores, groups, ends=ends)
 
 
-def _around_mean(
-    pair: tuple[float, float], here: Bools, scores: Floats, counts: Floats | None
-) -> tuple[float, float]:
+def _around_mean(pair: tuple[float, float], mean: float) -> tuple[float, float]:
     """Held-out ends; those of features that tell nothing may cross, the mean is between them."""
-    mean = float(np.average(scores[here], weights=some_of(counts, here)))
     return min(pair[0], mean), max(pair[1], mean)
 
 

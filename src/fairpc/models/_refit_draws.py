@@ -178,7 +178,6 @@ class Draws:
     n_steps: int
     level: Any
     persons: Positions | None = None  #: who each row is about, where persons are drawn
-    counts: Floats | None = None  #: how many rows each row stands for, where it is more than one
 
     def __post_init__(self) -> None:
         check_count("n_replicates", self.n_replicates, 2, "a spread needs two")
@@ -190,10 +189,6 @@ class Draws:
 
     def weights(self, given: Floats, rng: np.random.Generator) -> Floats:
         """Weights of the rows after as many draws with replacement as there are rows or persons."""
-        if self.counts is not None:
-            total = self.counts.sum()
-            again: Floats = given * rng.multinomial(int(total), self.counts / total)
-            return again / self.counts
         n = len(given) if self.persons is None else int(self.persons.max()) + 1
         times = np.bincount(rng.integers(n, size=n), minlength=n)
         drawn: Floats = given * (times if self.persons is None else times[self.persons])
@@ -201,8 +196,6 @@ class Draws:
 
     def n_effective(self, given: Floats) -> float:
         """Rows or persons of equal weight that say as much (Kish)."""
-        if self.counts is not None:
-            return effective_size(given, self.counts)
         ids = np.arange(len(given)) if self.persons is None else self.persons
         weights = np.asarray(np.bincount(ids, given), np.float64)
         return effective_size(weights, np.ones(len(weights)))
