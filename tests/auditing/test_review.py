@@ -106,7 +106,7 @@ def test_after_a_review_the_page_begins_with_what_it_showed() -> None:
     assert (gap.first, gap.last) == ("men", "women")  # of shares that were recorded rightly
     low, high = (round(-100 * end) for end in gap.interval[::-1])
     assert 0 < low < high
-    assert f"the difference is +{low} to +{high} points." in found.verdict.headline
+    assert found.verdict.headline.endswith(f": women {low} to {high} points more often.")
     (rows,) = (bar for bar in found.review.rates if (bar.name, bar.group) == ("fair_rate", "men"))
     drawn = " to ".join(f"{100 * end:.0f}%" for end in rows.interval)
     assert drawn in render(found).partition("by the review, with 95% confidence")[2]

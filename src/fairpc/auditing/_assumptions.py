@@ -283,7 +283,7 @@ def learned_rate(job: Job, test: AssumptionFacts) -> LearnedRate | None:
     sentence = (
         f"The fair rate{f' of {job.names.said[one.label]}' * (len(test.sets) > 1)} may be anything "
         f"from {text.span((one.lower, one.upper))}; where one number is needed, the model uses "
-        f"{text.share(learned)}, a convention."
+        f"{text.share(learned)}, chosen by a rule, not found."
     )
     if outside:
         sentence += _against(p)

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
 from fairpc.auditing._appendix import DISCLAIMER, Caveats
@@ -23,6 +25,7 @@ from fairpc.auditing._mechanism import MechanismCell, MechanismFacts
 from fairpc.auditing._parity import HiddenGroup, ParityFacts
 from fairpc.auditing._review import ReviewedFact, ReviewFacts
 from fairpc.auditing._review_plan import ReviewPlan
+from fairpc.auditing._rows import AuditedRows
 from fairpc.auditing._strata import FactorGaps, OwnStrata, StrataFacts
 from fairpc.auditing._table_facts import TableFacts
 from fairpc.core import Record
@@ -103,7 +106,8 @@ def verdict(job: Job) -> Verdict:
     said = *_by_review(job, "mechanism_1", "tpr"), *found
     sure = drift[1:]
     if review is not None:
-        sure = (*review.missed, *review.conclusions, *sure)
+        own_words, tests = _sure_of_review(job), (*review.missed, *review.conclusions)
+        sure = (*tests, own_words, *sure) if _overruled(job) else (own_words, *tests, *sure)
     return Verdict(
         headline=said[0],
         found=said[1:],
@@ -171,12 +175,22 @@ def _finding(job: Job) -> tuple[str, ...]:
 
 
 def _altered_most(job: Job, worst: MechanismCell, least: MechanismCell) -> str:
-    who, said, first = job.names.who, job.names.said, _of_hundred(_span(worst))
+    who, said = job.names.who, job.names.said
     return (
-        f"{first[:1].upper()}{first[1:]} of 100 {who(worst.group)} who deserved "
+        f"If {_tied(job)}, {_of_hundred(_span(worst))} of 100 {who(worst.group)} who deserved "
         f"{text.due(said[worst.decision])} were recorded {said[worst.label]}; among "
         f"{who(least.group)} {_of_hundred(_span(least))}."
     )
+
+
+def _tied(job: Job) -> str:
+    """What the ranges that labels leave assume of fair rates."""
+    within, delta = " within strata" * bool(job.strata), job.strata.delta
+    if delta:
+        return f"fair rates of groups differ by at most {text.gap(delta)}{within}"
+    both = "both" if len(job.rows.groups) == 2 else "all"
+    said = text.due(job.names.said[job.rows.positive_class])
+    return f"{both} groups deserve {said} equally often{within}"
 
 
 def _span(cell: MechanismCell) -> Interval:
@@ -194,17 +208,17 @@ def _of_hundred(interval: Sequence[float]) -> str:
 
 
 def _what_was_found(job: Job, own: OwnStrata | None, withdrawn: bool) -> Iterator[str]:
-    """What a reader compares first: decisions with labels. Then how many labels were altered."""
+    """How many labels were altered, and then what decisions of the model would change."""
     data: TableFacts = job.results["data"]
     mechanism: MechanismFacts | None = job.results["mechanism"]
     parity: ParityFacts | None = job.results["parity"]
     if data.n_rows < data.n_table:
         yield _audited(data)
-    yield from _gap(job)
     if own is not None:
         yield from own.sentences[1:]
     if mechanism is not None and not withdrawn:
         yield _counts(job, mechanism)
+    yield from _gap(job)
     if parity is None:
         yield _no_groups(data)
     yield from _hidden(job)
@@ -213,36 +227,57 @@ def _what_was_found(job: Job, own: OwnStrata | None, withdrawn: bool) -> Iterato
 def _amiss(job: Job, decidable: Decidable) -> Iterator[str]:
     """Groups selected for less, or more, than can be fair, chance allowed for; and what to do.
 
-    By the review where there is one, else by what the labels of each group leave by themselves.
+    By the review where there is one, else by what labels leave: of all groups together where they
+    are taken to deserve equally often, and are not contradicted, else of each group by itself.
     """
     parity: ParityFacts | None = job.results["parity"]
     review, positive = job.results["review"], job.rows.positive_class
     if review is not None:
         possible = {r.group: r.interval for r in review.rates if r.name == "fair_rate"}
     else:
-        sets = () if decidable.test is None else decidable.test.sets
+        test, own = decidable.test, job.strata or job.strata.delta
+        sets = () if test is None else (s for s in test.sets if s.label == positive)
         possible = {
-            b.group: (b.lower, b.upper) for s in sets if s.label == positive for b in s.groups
+            b.group: (b.lower, b.upper)
+            if own or one.empty or decidable.rejected
+            else (one.lower, one.upper)
+            for one in sets
+            for b in one.groups
         }
     decided = () if parity is None else (d for d in parity.decisions if d.label == positive)
     z = quantile((1 + job.settings.level) / 2)
-    few, many = [], []
+    few, many, cuts = [], [], []
     for group in (g for d in decided for g in d.parity.groups if g.group in possible):
         (low, high), (least, most) = wilson(group.mean, group.effective_n, z), possible[group.group]
         who, share = job.names.who(group.group), text.share(group.mean)
         if high < least:
-            few.append(f"{share} of {who}, of whom at least {text.share(least)} deserve it")
+            few.append(f"{share} of {who}, and at least {text.share(least)} of them all deserve it")
+            cuts.append(_cut(job.rows, group.group, least))
         elif low > most:
-            many.append(f"{share} of {who}, of whom at most {text.share(most)} deserve it")
+            many.append(f"{share} of {who}, and at most {text.share(most)} of them all deserve it")
+            cuts.append(_cut(job.rows, group.group, most))
     found, said = (("few", few), ("many", many)), job.names.said[positive]
-    parts = [f"too {how} are decided {said}: {'; '.join(of[:_NAMED])}" for how, of in found if of]
+    parts = [
+        f"too {how} are decided {said} by the model: {'; '.join(of[:_NAMED])}"
+        for how, of in found
+        if of
+    ]
     if parts:
         words = ". ".join(f"{part[:1].upper()}{part[1:]}" for part in parts)
         yield f"{words}."
-        which = "a lower threshold" if few else "a higher threshold"
+        which = f"a lower threshold, such as {text.share(min(cuts))},"
+        if many:
+            which = f"a higher threshold, such as {text.share(max(cuts))},"
         if few and many:
             which = "a threshold for each group"
         yield f"Choose {which} before you use decisions: under Gaps is what each selects."
+
+
+def _cut(rows: AuditedRows, group: str, selected: float) -> float:
+    """The score above which so large a share of a group is."""
+    here = rows.s == rows.groups.index(group)
+    scores, weights = rows.scores[here, rows.positive], rows.each_weight[here]
+    return float(np.quantile(scores, 1 - selected, weights=weights, method="inverted_cdf"))
 
 
 def _gap(job: Job) -> Iterator[str]:
@@ -272,8 +307,8 @@ def _counts(job: Job, mechanism: MechanismFacts) -> str:
     data: TableFacts = job.results["data"]
     shared = ", rows of unknown group shared out," if data.n_grouped < data.n_rows else ""
     return (
-        f"In this table{shared} {text.series(parts)} deserved {said} and were recorded otherwise; "
-        "not every share goes with every fair rate, so these are not products of the ranges."
+        f"In counts{shared}, if that is so: {text.series(parts)} deserved {said} and were recorded "
+        "otherwise. Do not multiply shares instead: their ends belong to other fair rates."
         if parts
         else mechanism.sentence
     )
@@ -300,8 +335,10 @@ def _sure(job: Job, decidable: Decidable, own: OwnStrata | None, withdrawn: bool
         same = "is the same in every group"
         if job.strata.delta:
             same = f"differs by at most {text.gap(job.strata.delta)} between groups"
+        alone = "What the labels alone say holds with " * (job.results["review"] is not None)
         yield (
-            f"{text.share(mechanism.range_level, 0)} confidence, if the fair rate {same}"
+            f"{alone}{text.share(mechanism.range_level, 0)} confidence, if the label is what "
+            f"somebody decided and not an outcome, the fair rate {same}"
             f"{' within strata' * bool(job.strata)}, and labels depend on features only through "
             "the fair decision."
         )
@@ -375,10 +412,11 @@ def _by_review(job: Job, *names: str) -> Iterator[str]:
     if facts is None:
         return
     said = text.due(job.names.said[job.rows.positive_class])
+    are, by = ("are", "") if job.decisions else ("would be", " by fairpc's model")
     words = {
         "mechanism_1": f"who deserved {said} were recorded otherwise",
-        "tpr": f"who deserve {said} are selected",
-        "fpr": f"who do not deserve {said} are selected all the same",
+        "tpr": f"who deserve {said} {are} selected{by}",
+        "fpr": f"who do not deserve {said} {are} selected{by} all the same",
     }
     for name in names:
         rates = sorted((r for r in facts.rates if r.name == name), key=lambda r: r.value)
@@ -386,22 +424,20 @@ def _by_review(job: Job, *names: str) -> Iterator[str]:
             ends = (rates[0], *rates[-1:])[: len(rates)]
             missed = name == "mechanism_1"
             shares = [_reviewed_share(job, r, missed=missed) for r in ends]
-            apart = _reviewed_gap(facts, *ends, missed=missed) if len(ends) > 1 else ""
+            apart = _reviewed_gap(job, facts, *ends, missed=missed) if len(ends) > 1 else ""
             yield f"By the review, {text.series(shares)} {words[name]}{apart}."
 
 
 def _reviewed_gap(
-    facts: ReviewFacts, one: ReviewedFact, other: ReviewedFact, *, missed: bool
+    job: Job, facts: ReviewFacts, one: ReviewedFact, other: ReviewedFact, *, missed: bool
 ) -> str:
     """How far the first group is above the second; open where that may be either way."""
     for gap in facts.gaps:
         if gap.name == one.name and {gap.first, gap.last} == {one.group, other.group}:
             turned = (gap.last == one.group) == missed
             low, high = (-end for end in gap.interval[::-1]) if turned else gap.interval
-            span = " to ".join(text.points(round(end, 2)).removesuffix(".0") for end in (low, high))
-            if low <= 0 <= high:
-                return f"; the difference, {span} points, is open"
-            return f"; the difference is {span} points"
+            left_open = ", which is open" if low <= 0 <= high else ""
+            return f": {job.names.who(one.group)} {text.more_often(low, high, 0)}{left_open}"
     return ""
 
 

@@ -432,8 +432,11 @@ def _placed(parameter: Parameter, panel: str | None = None) -> Parameter:
     """An option in its panel of the help, which says where it may be repeated."""
     name = parameter.name
     kind, info = parameter.annotation.__origin__, copy(parameter.annotation.__metadata__[0])
-    info.rich_help_panel = panel or next((p for p, some in PANELS.items() if name in some), None)
-    if list[str] in (kind, *get_args(kind)) and isinstance(info, OptionInfo) and name != "labels":
+    by_name = isinstance(info, OptionInfo)
+    info.rich_help_panel = panel or next(
+        (p for p, some in PANELS.items() if by_name and name in some), None
+    )
+    if list[str] in (kind, *get_args(kind)) and by_name and name != "labels":
         info.help = f"{info.help} May be repeated."
     return parameter.replace(annotation=Annotated[kind, info])
 
