@@ -18,19 +18,19 @@ from fairpc.auditing._appendix import DISCLAIMER, Caveats
 from fairpc.auditing._assumptions import AssumptionFacts, ConfidenceSet, headline, recorded_rates
 from fairpc.auditing._decidable import Decidable, decidable_facts
 from fairpc.auditing._drawing import Row, bars, ranges
-from fairpc.auditing._error_rates import ASSUMED, REVIEW, ErrorFacts, Notion
+from fairpc.auditing._error_rates import ASSUMED, REVIEW, TWO_WAYS, ErrorFacts, Notion
 from fairpc.auditing._gaps import LabelDisparity
 from fairpc.auditing._job import Job
 from fairpc.auditing._mechanism import MechanismCell, MechanismFacts
 from fairpc.auditing._parity import HiddenGroup, ParityFacts
-from fairpc.auditing._review import ReviewedFact, ReviewFacts
+from fairpc.auditing._review import AIM, ReviewedFact, ReviewFacts
 from fairpc.auditing._review_plan import ReviewPlan
 from fairpc.auditing._rows import AuditedRows
 from fairpc.auditing._strata import FactorGaps, OwnStrata, StrataFacts
 from fairpc.auditing._table_facts import TableFacts
 from fairpc.core import Record
 from fairpc.data import SMALL
-from fairpc.evidence import Interval, quantile, wilson
+from fairpc.evidence import THROUGH_DF, Interval, quantile, wilson
 from fairpc.models import OVERLAP, apart
 
 _NO_FINDING: Final = (
@@ -42,6 +42,7 @@ _WIDE: Final = 0.05  # a gap in decisions that calls for a reason
 _OPEN: Final = 0.1  # so many decisions that hang on what cannot be known are worth one, too
 _DRAWN: Final = 12
 _NAMED: Final = 3  # groups that a sentence names
+_NOTIONS: Final[tuple[Notion, Notion]] = ("tpr", "fpr")
 _LIMITS: Final = (
     "Fair rates of the groups may differ: nothing here assumes that they are equal.",
     "Every number measured against the recorded label inherits the errors of that label.",
@@ -369,6 +370,7 @@ def _to_do(job: Job, decidable: Decidable, withdrawn: bool, amiss: Sequence[str]
     if withdrawn and job.results["mechanism"] is not None:
         yield _NO_FINDING if job.results["review"] is None else _QUOTE_REVIEW
     yield from _review(job)
+    yield from _files_that_decide(job, None, rejected=False)
     if parity is not None:
         change, decisions = parity.change, max(parity.decisions, key=lambda d: d.gap)
         if change is not None and change.outcome == "one class" and not amiss:
@@ -495,27 +497,66 @@ def _of_decisions(job: Job) -> Verdict:
     data: TableFacts = job.results["data"]
     found = [*_by_review(job, "tpr", "fpr", "mechanism_1"), *_gap(job)]
     reviewed = job.results["review"] is not None
+    test = decidable_facts(job).test
+    rejected = test is not None and test.rejected and not reviewed
     if not reviewed and errors is not None:
         first, of = _errors(job, errors)
-        doubt = (errors.rates.doubt,) if errors.rates.doubt else ()
+        doubt = [errors.rates.doubt] if errors.rates.doubt else []
+        if rejected:
+            doubt += [_rejection(job, test, None), TWO_WAYS]
         found = [*doubt, first, errors.conclusions[1 - of], *found]
     if factors is not None:
         found.append(factors.sentence)
     if job.results["parity"] is None:
         found.append(f"Gaps between groups are not known: {job.left_out['parity']}.")
-    to_do = [*_review(job)]
-    if reviewed or errors is None or not errors.open:
-        to_do.append("Write down why decisions may differ between groups, or change them.")
+    to_do = [*_files_that_decide(job, errors, rejected=rejected)]
+    if not rejected and _unequal(job, errors):
+        to_do.append(
+            "Write down why people who deserve the same may be decided differently, or change that."
+        )
     elif not to_do:
-        to_do.append(REVIEW)
-    to_do += [*_small(data), "Keep this report, and audit again when new rows come in."]
+        to_do.append("Keep this report, and audit again when new rows come in.")
+    to_do += _small(data)
     return Verdict(
         headline=found[0],
         found=tuple(found[1:]),
         sure=tuple(_sure_of_decisions(job, errors)),
         to_do=tuple(to_do),
-        rejected=None,
-        withdrawn=False,
+        rejected=None if test is None else test.rejected,
+        withdrawn=rejected,
+    )
+
+
+def _files_that_decide(job: Job, errors: ErrorFacts | None, *, rejected: bool) -> Iterator[str]:
+    """How many files to have reviewed where the labels, or a review, leave open what is asked."""
+    review: ReviewFacts | None = job.results["review"]
+    plan: ReviewPlan | None = job.results["review_plan"]
+    said = text.due(job.names.said[job.rows.positive_class])
+    if review is not None:
+        if review.more:
+            yield (
+                f"Have about {review.more:,} more files reviewed: the difference in how often "
+                f"those who deserve {said} are selected would be known to ±{100 * AIM:.0f} points."
+            )
+    elif rejected and plan is not None:
+        yield (
+            f"Have {plan.questions[0].n:,} files reviewed before you quote a difference: they can "
+            "show a feature that alters labels, and fair rates that differ."
+        )
+    elif rejected or (errors is not None and errors.open and errors.reviews is None):
+        yield REVIEW
+    elif errors is not None and errors.reviews is not None:
+        yield f"Have about {errors.reviews:,} files reviewed: they would decide what is open."
+
+
+def _unequal(job: Job, errors: ErrorFacts | None) -> bool:
+    """Whether people who deserve the same are decided differently, by the review or the labels."""
+    review: ReviewFacts | None = job.results["review"]
+    if review is not None:
+        ends = [gap.interval for gap in review.gaps if gap.name in ("tpr", "fpr")]
+        return any(low > 0 or high < 0 for low, high in ends)
+    return errors is not None and any(
+        pair.sign(rate) != "undecided" for pair in errors.rates.differences for rate in _NOTIONS
     )
 
 
@@ -533,22 +574,21 @@ def _errors(job: Job, errors: ErrorFacts) -> tuple[str, int]:
             more, less = (pair.last, pair.first) if low > 0 else (pair.first, pair.last)
             least, most = sorted((abs(low), abs(high)))
             return (
-                f"Of those who {denied}deserve {said}, {who(more)} are selected {text.size(least)} "
-                f"to {text.size(most)} points more often than {who(less)}, whatever the labels "
-                "hide."
+                f"If {THROUGH_DF}, {who(more)} who {denied}deserve {said} are selected "
+                f"{text.more_often(least, most)} than {who(less)} who {denied.strip() or 'do'}."
             ), kind
     pair = errors.quoted("tpr")
     both = f"{who(pair.last)} and {who(pair.first)}"
     if not pair.is_open("tpr"):
         most = text.size(max(map(abs, pair.tpr)))
-        alike = f"{both} are selected equally often to within {most} points"
-        return f"Of those who deserve {said}, {alike}, whatever the labels hide.", 0
-    low, high = map(text.points, pair.tpr)
+        alike = f"{both} who deserve {said} are selected equally often to within {most} points"
+        return f"If {THROUGH_DF}, {alike}.", 0
+    far = text.more_often(*pair.tpr)
     n, apart = pair.tpr_reviews, text.size(pair.detectable("tpr"))
-    decided = "" if n is None else f"; about {n:,} reviews would decide one of {apart} points"
+    decided = "" if n is None else f"; about {n:,} reviews would decide {apart} points"
     return (
         f"Whether {both} who deserve {said} are treated alike cannot be decided from these labels: "
-        f"the difference may be {low} to {high} points{decided}."
+        f"{who(pair.last)} may be selected {far}{decided}."
     ), 0
 
 
@@ -564,9 +604,9 @@ def _sure_of_decisions(job: Job, errors: ErrorFacts | None) -> Iterator[str]:
     else:
         level = text.share(errors.rates.level, 0)
         yield (
-            f"Each range holds with {level} confidence if the decisions did not look at these "
-            "labels and, within a group, labels depend on features only through the fair decision. "
-            "Fair rates of the groups may differ."
+            f"Each range holds with {level} confidence if the label is what somebody decided and "
+            f"not an outcome, the decisions did not look at these labels and, within a group, "
+            f"{THROUGH_DF}. Fair rates of the groups may differ."
         )
     if parity is not None:
         yield from parity.sentences[-1:]
@@ -619,7 +659,8 @@ def _fair_rates(audit: blocks.Audit) -> blocks.Figure | None:
     recorded = recorded_rates(audit, one.label)
     said = audit.data.said.get(one.label, text.quoted(one.label))
     fair = {bar.group: ((bar.lower, bar.upper), recorded.get(bar.group)) for bar in one.groups}
-    overlap = None if one.empty or test.rejected else (one.lower, one.upper)
+    shaded = audit.data.fitted and not one.empty and not test.rejected
+    overlap = (one.lower, one.upper) if shaded else None
     sentence = (
         f"Bar: the share that deserves {text.due(said)}, as far as the labels of each group leave "
         f"it open, with {text.share(test.level, 0)} confidence. Pin: the share recorded {said}. "
@@ -666,6 +707,8 @@ def _shaded(audit: blocks.Audit, test: AssumptionFacts, one: ConfidenceSet) -> s
             " without strata. Within the strata of the model, the fair rate of the whole table may "
             f"be {text.span(facts.rate_range)}"
         )
+    if not audit.data.fitted:
+        return "Nothing here assumes that one rate fits all groups."
     return f"Shaded: the rates that fit all groups, {span}{within}."
 
 
