@@ -77,7 +77,7 @@ class ErrorFacts(Record):
         return [pair.is_open(rate) for pair in self.rates.differences]
 
     def quoted(self, rate: Notion) -> PairErrorRates:
-        """The groups that are farthest apart for sure; else those whose open difference is nearest
+        """The groups that are surely farthest apart; else those whose open difference is nearest
         to a sign; else, where all are small, those that may differ most."""
 
         def rank(pair: PairErrorRates) -> tuple[bool, bool, float]:
@@ -97,7 +97,7 @@ class ErrorFacts(Record):
         odds = "Equalised odds are open" + (", too." if unsure else ".")
         if unequal:
             first = "Then equal opportunity does not hold."
-            odds = "Without equal opportunity equalised odds do not hold."
+            odds = "Without equal opportunity, equalised odds do not hold either."
         elif apart:
             odds = "Then equalised odds do not hold."
         elif not (unsure or unsure_too):

@@ -528,11 +528,18 @@ def _of_decisions(job: Job) -> Verdict:
 
 
 def _files_that_decide(job: Job, errors: ErrorFacts | None, *, rejected: bool) -> Iterator[str]:
-    """How many files to have reviewed where the labels, or a review, leave open what is asked."""
+    """Which files to look at, and how many, by what a review showed or the labels leave open."""
     review: ReviewFacts | None = job.results["review"]
     plan: ReviewPlan | None = job.results["review_plan"]
     said = text.due(job.names.said[job.rows.positive_class])
     if review is not None:
+        missed = [g for g in review.gaps if g.name == "mechanism_1"]
+        for gap in (g for g in missed if g.interval[0] > 0 or g.interval[1] < 0):
+            who = job.names.who(gap.first if gap.value > 0 else gap.last)
+            yield (
+                f"Look again at files of {who} who deserve {said} by their features and were "
+                "recorded otherwise, and let no model learn from these labels as they are."
+            )
         if review.more:
             yield (
                 f"Have about {review.more:,} more files reviewed: the difference in how often "

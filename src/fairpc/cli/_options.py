@@ -104,14 +104,18 @@ class Naming:
     """What values are called where people read of them."""
 
     name: Annotated[
-        list[str], option("COL=VALUE:NAME", "What people call a value, such as deny=yes:refused.")
+        list[str],
+        option(
+            "COL=VALUE:NAME",
+            "What people call a value, such as deny=yes:refused; deny=:refusals names the column.",
+        ),
     ] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for text in self.name:
             column, _, rest = text.partition("=")
             value, _, display = rest.partition(":")
-            if not (column and value and display.strip()):
+            if not (column and ":" in rest and display.strip()):
                 raise OptionError(
                     f"--name is {text!r}: give a column, one of its values and what that is "
                     "called, such as --name deny=yes:refused"
