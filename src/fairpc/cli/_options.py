@@ -114,8 +114,7 @@ class Naming:
     def __post_init__(self) -> None:
         for text in self.name:
             column, _, rest = text.partition("=")
-            value, _, display = rest.partition(":")
-            if not (column and ":" in rest and display.strip()):
+            if not (column and rest.partition(":")[2].strip()):
                 raise OptionError(
                     f"--name is {text!r}: give a column, one of its values and what that is "
                     "called, such as --name deny=yes:refused"
