@@ -591,8 +591,12 @@ def _errors(job: Job, errors: ErrorFacts) -> tuple[str, int]:
         alike = f"{both} who deserve {said} are selected equally often to within {most} points"
         return f"If {THROUGH_DF}, {alike}.", 0
     far = text.more_often(*pair.tpr)
-    n, apart = pair.tpr_reviews, text.size(pair.detectable("tpr"))
-    decided = "" if n is None else f"; about {n:,} reviews would decide {apart} points"
+    decided = ""
+    if pair.tpr_reviews is not None:
+        apart = text.size(pair.detectable("tpr"))
+        decided = (
+            f"; about {pair.tpr_reviews:,} reviews would decide a difference of {apart} points"
+        )
     return (
         f"Whether {both} who deserve {said} are treated alike cannot be decided from these labels: "
         f"{who(pair.last)} may be selected {far}{decided}."
