@@ -593,10 +593,8 @@ def _errors(job: Job, errors: ErrorFacts) -> tuple[str, int]:
     far = text.more_often(*pair.tpr)
     decided = ""
     if pair.tpr_reviews is not None:
-        apart = text.size(pair.detectable("tpr"))
-        decided = (
-            f"; about {pair.tpr_reviews:,} reviews would decide a difference of {apart} points"
-        )
+        n, apart = pair.tpr_reviews, text.size(pair.detectable("tpr"))
+        decided = f"; about {n:,} reviews would decide a difference of {apart} points"
     return (
         f"Whether {both} who deserve {said} are treated alike cannot be decided from these labels: "
         f"{who(pair.last)} may be selected {far}{decided}."

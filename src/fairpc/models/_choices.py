@@ -140,8 +140,7 @@ class Choices:
                 "validation row more than that of a mixture of structures."
             )
         shares = [f"{w:.0%} {c}" for c, w in zip(self.components, self.weights, strict=True)]
-        structures = "; ".join(shares).replace("in Strudel", "in the paper")
-        parts.append(f"Structure of P(x | Df, S): {structures}.")
+        parts.append(f"Structure of P(x | Df, S): {'; '.join(shares)}.")
         if self.dropped:
             dropped = "; ".join(self.dropped)
             parts.append(f"Components of too little weight were dropped: {dropped}.")
@@ -154,7 +153,7 @@ class Choices:
             parts.append("The chosen model was fitted again to training and validation rows.")
         if self.interrupted:
             parts.append("The fit was interrupted: this is the best model up to then.")
-        return tuple(parts)
+        return tuple(part.replace("as in Strudel", "as in the paper") for part in parts)
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
