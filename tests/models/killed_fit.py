@@ -58,6 +58,7 @@ def main() -> None:
     for line in sys.stdin:
         number = os.fork()
         if not number:
+            os.dup2(2, 1)  # what a command prints must not pass for an answer of this program
             code = 1
             try:
                 code = child(*json.loads(line))

@@ -242,7 +242,7 @@ def _decision(reasons: Reasons, known: Answers) -> Iterator[blocks.Block]:
     if reasons.bounds is not None:
         bounds = text.span(reasons.bounds)
     if reasons.latent:
-        pairs.append(("What the labels leave possible, sampling error apart", bounds))
+        pairs.append(("Possible for all people with this score, sampling error apart", bounds))
     yield blocks.Entries("Score and decision", pairs)
     if not reasons.adverse:
         yield blocks.Notice(

@@ -151,7 +151,10 @@ def _show(reasons: Reasons, known: Answers) -> None:
     say(f"The{what} is {reasons.score:.2%}: the decision is {reasons.decision!r}.", "bold")
     if reasons.bounds is not None:
         low, high = reasons.bounds
-        say(f"The labels leave {low:.2%} to {high:.2%} possible, sampling error apart.")
+        say(
+            f"For all people with this score the labels leave {low:.2%} to {high:.2%} possible, "
+            "sampling error apart; one person may differ from them."
+        )
     elif reasons.latent:
         say(f"What the labels leave possible is not known: {reasons.no_bounds}.")
     moved = sorted((*reasons.lowered, *reasons.raised), key=lambda r: r.change)

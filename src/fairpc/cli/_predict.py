@@ -65,7 +65,11 @@ def predict(
     ] = False,
     level: Annotated[
         float | None,
-        opt.option("P", "With --bounds: sampling error is in them, with this confidence, as 0.95."),
+        opt.option(
+            "P",
+            "With --bounds: what labels leave, with its sampling error at this confidence, as 0.95; "
+            "only --model latent also counts the error of scores.",
+        ),
     ] = None,
     decide: Annotated[
         bool, opt.option(None, "Append the column 'decision', too.", "--decide")
