@@ -50,6 +50,7 @@ def test_a_planted_subgroup_is_found_and_said() -> None:
         decided, frame.drop("sex"), label, sensitive_features=frame["sex"], n_seeds=1
     )
     facts = found.subgroups
+    assert facts is not None
     assert facts == facts_of(0, 0.4)
     first = facts.subgroups[0]
     assert dict(first.features) == {"region": "south", "age": "under 30"}

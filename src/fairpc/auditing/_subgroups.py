@@ -101,7 +101,8 @@ def _searched(rows: AuditedRows, seed: int) -> Bools:
 
 def _search(rows: AuditedRows, searched: Bools, least: int) -> tuple[list[_Found], int]:
     """The surest subgroup of each column and pair of columns; and how many were looked at."""
-    singles, n = {}, 0
+    singles: dict[int, _Found] = {}
+    n = 0
     for j in range(len(rows.features.names)):
         found, seen = _of_columns(rows, searched, (j,), least)
         n += seen
@@ -142,7 +143,8 @@ def _of_columns(
     rate = chosen / np.maximum(whole, 1e-300)
     smooth = (n * rate + 1) / (n + 2)  # a rate of 0 or 1 in these rows is not certain
     spread = smooth * (1 - smooth) / np.maximum(n, 1)
-    best, seen = None, 0
+    best: _Found | None = None
+    seen = 0
     for a, b in combinations(range(n_groups), 2):
         enough = np.flatnonzero(np.minimum(n[a], n[b]) >= least)
         seen += len(enough)
@@ -161,22 +163,16 @@ def _measured(
     rows: AuditedRows, others: Bools, found: _Found, level: float, least: int
 ) -> Subgroup | None:
     """The subgroup in rows that were not searched; None where these are few."""
-    both = others & np.isin(rows.s, (found.less, found.more))
-    both &= (rows.x[:, found.columns] == found.values).all(axis=1)
-    if min(rows.number(both & (rows.s == g)) for g in (found.less, found.more)) < least:
+    ends = found.less, found.more
+    both = others & np.isin(rows.s, ends) & (rows.x[:, found.columns] == found.values).all(axis=1)
+    if min(rows.number(both & (rows.s == g)) for g in ends) < least:
         return None
     ids: Ints = (rows.s[both] == found.more).astype(np.int64)
-    decided = (rows.decided[both] == rows.positive).astype(np.float64)
-    gap = parity(decided, ids, level=level, **rows.weighing(both)).largest
-    less, more = (
-        rows.mean(rows.decided == rows.positive, both & (rows.s == g))
-        for g in (found.less, found.more)
-    )
-    labelled = both & (rows.d >= 0)
-    recorded = [
-        rows.mean(rows.d == rows.positive, labelled & (rows.s == g))
-        for g in (found.less, found.more)
-    ]
+    decided, labelled = rows.decided == rows.positive, rows.d == rows.positive
+    values = decided[both].astype(np.float64)
+    gap = parity(values, ids, level=level, **rows.weighing(both)).largest
+    less, more = (rows.mean(decided, both & (rows.s == g)) for g in ends)
+    was, were = (rows.mean(labelled, both & (rows.d >= 0) & (rows.s == g)) for g in ends)
     columns = [rows.features.columns[j] for j in found.columns]
     return Subgroup(
         features={c.name: c.labels[v] for c, v in zip(columns, found.values, strict=True)},
@@ -187,7 +183,7 @@ def _measured(
         more_rate=float(more or 0),
         difference=gap.difference,
         interval=gap.difference_interval,
-        recorded=None if None in recorded else float(recorded[1]) - float(recorded[0]),
+        recorded=None if was is None or were is None else were - was,
     )
 
 
