@@ -83,6 +83,8 @@ def test_the_headline_says_what_the_conclusions_say() -> None:
     for sentence in (found.verdict.headline, found.error_rates.conclusions[0]):
         assert all(f"people in group {name}" in sentence for name in (pair.first, pair.last))
         assert f"about {pair.tpr_reviews:,} reviews would decide" in sentence
+    assert found.error_rates.reviews == pair.tpr_reviews
+    assert found.verdict.to_do[0].startswith(f"Have about {pair.tpr_reviews:,} files reviewed")
 
 
 def test_what_contradicts_equal_rates_comes_before_a_sign() -> None:

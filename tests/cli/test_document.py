@@ -131,7 +131,7 @@ def test_reasons_on_the_screen_and_as_a_document(
 ) -> None:
     person = ("explain", "m.fairpc", "age=25, job=cook, sex=F")
     shown = called(capsys, *person)
-    assert "P(Df = yes) is" in shown.out
+    assert "The probability that the fair decision is “yes” is" in shown.out
     assert "do not add up" in shown.out
     assert called(capsys, *person, "-o", "r.md").code == 0
     assert "## 2. Principal reasons" in (folder / "r.md").read_text("utf-8")

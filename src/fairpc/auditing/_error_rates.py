@@ -106,11 +106,13 @@ class ErrorFacts(Record):
 
     @property
     def reviews(self) -> int | None:
-        """Files whose review would decide what is open, equal opportunity first, if known."""
+        """Files whose review would decide what is open, equal opportunity first, if known; None
+        where that takes all of them."""
         tpr, fpr = self.quoted("tpr"), self.quoted("fpr")
+        n = fpr.fpr_reviews if fpr.is_open("fpr") else None
         if tpr.is_open("tpr"):
-            return tpr.tpr_reviews
-        return fpr.fpr_reviews if fpr.is_open("fpr") else None
+            n = tpr.tpr_reviews
+        return n if n is not None and n < self.n_rows else None
 
     def _said(self, rate: Notion) -> tuple[str, bool]:
         """The sentence of the pair that is quoted, and whether its difference has a sign."""

@@ -47,7 +47,8 @@ def bias_audit_tables(audit: Audit, answers: Answers | None = None) -> Document:
     return document(
         audit,
         kind="Local Law 144 tables",
-        title=known.texts.get("model.name") or f"Decisions on {data.label}",
+        title=known.texts.get("model.name")
+        or f"Decisions{' of a fairpc model' * data.fitted} on {data.label}",
         subtitle=f"New York City, selection rates and impact ratios; rows audited "
         f"{text.name(made.date[:10])}",
         is_not=_IS_NOT,

@@ -152,6 +152,8 @@ def audit(
             raise _not_known(audited.left_out.get("parity", "no two groups have known members"))
     if output is not None:
         audited.save(output)
+        if set(map(str, subject.coding_.labels.classes)) == {"0", "1"} and not names:
+            screen.note("--name COL=1:hired says in the report what the classes 0 and 1 are")
     _show(audited, output, limit, screen)
     if screen.prints_text:
         paths = " ".join(quote(path) for path in (model_file, table) if path)
