@@ -172,6 +172,7 @@ def span(bounds: Sequence[float | None] | None, form: Form = share) -> str:
 
 def more_often(low: float, high: float, digits: int = 1) -> str:
     """A range of a difference of rates with its direction: 2.8 to 11.9 points more often."""
+    digits = max(digits, int(min(abs(low), abs(high)) < 0.005))  # 0 would hide the direction
     least, most = (number(100 * end, digits) for end in sorted((abs(low), abs(high))))
     if low <= 0 <= high:
         less, more = (number(100 * abs(end), digits) for end in (low, high))
@@ -197,8 +198,9 @@ def bracketed(
     return form(value) if interval == NOTHING else f"{form(value)} ({interval})"
 
 
+@_if_known
 def share_tick(value: float) -> str:
-    """A rate below an axis: 20%, and 2.5% where steps are finer."""
+    """A rate below an axis, or among finer ones: 20%, 2.5%, 0.0312%."""
     return signed(f"{100 * value:.4g}") + "%"
 
 

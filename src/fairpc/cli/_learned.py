@@ -33,7 +33,8 @@ WHO: Final = ("deserved", "did not deserve")
 SURE: Final = "95% confidence, if the assumptions hold"
 ASSUMED: Final = (
     "The ranges need labels that depend on the features only through the fair decision; where some "
-    "kinds of cases are recorded wrongly more often, only a review (`fairpc review`) shows it."
+    "kinds of cases are recorded wrongly more often, only a review (`fairpc review`) shows it. "
+    "Points are chosen by a rule, not found."
 )
 
 
