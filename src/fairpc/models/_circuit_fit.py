@@ -24,7 +24,6 @@ from fairpc.models._bias_account import anchor_contradiction, contradictions
 from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._distribution import FairDistribution, top_rates
 from fairpc.models._fair_layers import LATENT, Layout, feature_circuits
-from fairpc.models._fair_rates import Limits
 from fairpc.models._fit import (
     UNOBSERVED,
     VALIDATION,
@@ -44,6 +43,7 @@ from fairpc.models._score_mechanism import held_limits
 from fairpc.models._selection import LabelGain, coarser, compare_labels, fit_auto
 from fairpc.models._settings import without_few
 from fairpc.models._tables import GivenTable, RowReader, Training, coded_rows, warn_of_leaks
+from fairpc.models._top_em import Limits
 from fairpc.structure import HELD_OUT, MODEL_METHODS, ModelMethod
 
 if TYPE_CHECKING:

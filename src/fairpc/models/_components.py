@@ -30,10 +30,10 @@ from fairpc.core import Codes, Floats
 from fairpc.data import Table, distinct_rows
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fair_layers import DF, Layout, build
-from fairpc.models._fair_rates import Places, TopRates, TopStep, top_em
 from fairpc.models._fit import Fitted, History, Options, Structure, label_cells
 from fairpc.models._priors import CLUSTER_ROWS, parameter_prior, shrinkage, strengths, top_prior
 from fairpc.models._rows import Rows, effective_size, hold_out
+from fairpc.models._top_em import Places, TopRates, TopStep, top_em
 from fairpc.structure import (
     METHODS,
     CellCircuits,

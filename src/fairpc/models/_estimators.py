@@ -61,12 +61,12 @@ from fairpc.models._tables import (
 if TYPE_CHECKING:
     from fairpc.models._checkpoint import Checkpoint
     from fairpc.models._circuit_fit import Triple
-    from fairpc.models._fair_rates import Limits
     from fairpc.models._fit import Fitted, Options
     from fairpc.models._guard import Checked
     from fairpc.models._knowledge import Knowledge
     from fairpc.models._review import Reviewed
     from fairpc.models._reviewed_fit import ReviewedRates
+    from fairpc.models._top_em import Limits
 
 FINE_BINS: Final = 32
 FINE_LEVELS: Final = 128

@@ -36,10 +36,10 @@ from fairpc.core import (
 from fairpc.models._choices import Choices
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._fair_layers import feature_circuits
-from fairpc.models._fair_rates import TopRates
 from fairpc.models._forest_decisions import ForestDistribution
 from fairpc.models._model import Threshold
 from fairpc.models._settings import serialised
+from fairpc.models._top_em import TopRates
 
 if TYPE_CHECKING:
     from fairpc.models._estimators import CircuitClassifier

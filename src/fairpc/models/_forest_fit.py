@@ -28,7 +28,6 @@ from fairpc.evidence import LabelBounds
 from fairpc.learners import additive_scores, one_thread, softmax
 from fairpc.models._choices import Choices
 from fairpc.models._fair_layers import Layout
-from fairpc.models._fair_rates import Limits, TopRates
 from fairpc.models._fit import UNOBSERVED, Fitted, Observer, Options
 from fairpc.models._forest import BoxSets, Forest, box_masses
 from fairpc.models._forest_decisions import ForestDistribution
@@ -51,6 +50,7 @@ from fairpc.models._score_mechanism import (
     score_bins,
     sharpened,
 )
+from fairpc.models._top_em import Limits, TopRates
 from fairpc.structure import soft_clusters
 
 MAX_LEAVES: Final = 500

@@ -30,8 +30,8 @@ from fairpc.learners import (
     informative_columns,
     one_thread,
 )
-from fairpc.models._fair_rates import TopRates
 from fairpc.models._rows import Rows
+from fairpc.models._top_em import TopRates
 from fairpc.structure import component_weights
 
 DRAWS: Final = 0

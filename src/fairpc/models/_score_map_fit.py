@@ -25,7 +25,6 @@ from fairpc.evidence import (
 )
 from fairpc.learners import KNOT_ROWS, LEAST, CalibrationMethod, calibrate
 from fairpc.models._bias_account import anchor_contradiction, contradictions
-from fairpc.models._fair_rates import Limits, TopRates
 from fairpc.models._fit import Options
 from fairpc.models._label_scores import Scores
 from fairpc.models._priors import RECIPE_MECHANISM, STRATUM_ROWS
@@ -33,6 +32,7 @@ from fairpc.models._reviewed_fit import ReviewedRates
 from fairpc.models._rows import Rows
 from fairpc.models._score_map import ScoreMap, StrataMap, shifted
 from fairpc.models._score_mechanism import HARDLY_ANY, fit_mechanism, score_bins
+from fairpc.models._top_em import Limits, TopRates
 
 Select = Literal["between", "prior", "middle"]
 WIDTH: Final = 0.01
