@@ -54,6 +54,33 @@ def test_an_estimator_on_other_rows_and_on_its_own() -> None:
         fairpc.audit(Y, X, Y, sensitive_features=S)
 
 
+def test_the_headline_says_what_the_conclusions_say() -> None:
+    """Of decisions that are the same for all, of suspicious ones, and of a pair of three groups."""
+    rows: Any = {"sensitive_features": S, "n_seeds": 1}
+    same = fairpc.audit(np.repeat("yes", len(Y)), X, Y, **rows)
+    assert same.error_rates is not None
+    assert same.error_rates.conclusions[0].startswith("Equal opportunity nearly holds.")
+    most = max(map(abs, same.error_rates.rates.differences[0].tpr))
+    assert same.verdict.headline == (
+        "Of those who deserve “yes”, people in group m and people in group f are selected equally "
+        f"often to within {100 * most:.1f} points, whatever the labels hide."
+    )
+    model = LogisticRegression().fit(X[HALF], Y[HALF])
+    followed = np.where(np.random.default_rng(0).random(len(Y)) < 0.35, Y, model.predict(X))
+    doubtful = fairpc.audit(followed, X, Y, **rows)
+    assert doubtful.error_rates is not None
+    assert doubtful.verdict.headline == doubtful.error_rates.rates.doubt
+    assert doubtful.verdict.headline.startswith("Check first: ")
+    three = np.where(np.arange(len(Y)) < 80, "few", S)
+    found = fairpc.audit(model, X[~HALF], Y[~HALF], sensitive_features=three[~HALF], n_seeds=1)
+    assert found.error_rates is not None
+    pair = found.error_rates.quoted("tpr")
+    assert pair.is_open("tpr")
+    for sentence in (found.verdict.headline, found.error_rates.conclusions[0]):
+        assert all(f"people in group {name}" in sentence for name in (pair.first, pair.last))
+        assert f"about {pair.tpr_reviews:,} reviews would decide" in sentence
+
+
 def test_strata_with_mechanisms_of_their_own() -> None:
     table = X.assign(site=np.where(np.arange(len(Y)) % 3 == 0, "x", "y"))
     model = fairpc.LatentDecision(
@@ -85,6 +112,43 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     found = json.loads(capsys.readouterr().out)
     assert "does not hold" in found["error_rates"]["conclusions"][0]
     assert "whatever the labels hide" in page.read_text()
+
+
+@pytest.mark.parametrize("words", [("true", "false"), ("approve", "deny"), ("1", "0")])
+def test_decisions_in_words_beside_labels_in_numbers(
+    words: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    strict = X["a"].to_numpy() > 1.0
+    path = tmp_path / "t.csv"
+    table = X.assign(sex=S, repaid=(Y == "yes").astype(int), granted=np.where(strict, *words))
+    table.to_csv(path, index=False)
+    command = ["audit", str(path), "--label", "repaid", "--sensitive", "sex"]
+    command += ["--decision", "granted", "--json", "-q"]
+    command += ["--positive", "approve"] if words[0] == "approve" else []
+    with pytest.raises(SystemExit) as ended:
+        main(command)
+    assert ended.value.code == 0
+    groups = json.loads(capsys.readouterr().out)["error_rates"]["rates"]["groups"]
+    for name, group in groups.items():
+        assert group["recorded"]["selection"] == pytest.approx(strict[name == S].mean())
+        own = strict[(name == S) & (Y == "yes")].mean()
+        assert group["recorded"]["tpr"] == pytest.approx(own)
+
+
+def test_rows_without_a_decision_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.csv"
+    decided = np.where(np.arange(len(Y)) % 100 == 3, None, (X["a"] > 1).astype(int))
+    X.assign(sex=S, repaid=Y, granted=decided).to_csv(path, index=False)
+    roles = ["--label", "repaid", "--sensitive", "sex"]
+    with pytest.raises(SystemExit) as ended:
+        main(["audit", str(path), *roles, "--decision", "granted"])
+    assert ended.value.code == 2
+    assert (
+        "column 'granted' (--decision) is empty in 24 rows, the first is data row 4: leave out "
+        "rows that were not decided" in " ".join(capsys.readouterr().err.split())
+    )
 
 
 def test_the_common_threshold_is_that_of_the_decisions() -> None:

@@ -27,6 +27,7 @@ from fairpc.auditing import _patterns as patterns
 from fairpc.auditing import _review as reviews
 from fairpc.auditing import _review_plan as plans
 from fairpc.auditing import _strata as within
+from fairpc.auditing import _subgroups as subgroups
 from fairpc.auditing import _table_facts as tables
 from fairpc.auditing import _tested as tested
 from fairpc.auditing import _verdict as verdicts
@@ -93,6 +94,7 @@ class Audit:
         error_rates: rates of decisions by group against the fair decision, as ranges.
         factors: gaps of decisions between people who are alike in legitimate factors.
         patterns: whom naming the group moves most, and why there is nobody else.
+        subgroups: without a circuit, whose groups are decided farthest apart in the rows.
         group_metrics: agreement with the recorded label, by group.
         trade_off: the model beside other methods, out of sample, if asked for.
         curves: calibration, by group.
@@ -118,6 +120,7 @@ class Audit:
     error_rates: errors.ErrorFacts | None = field(default=None, kw_only=True)
     factors: within.FactorGaps | None = field(default=None, kw_only=True)
     patterns: patterns.PatternFacts | None
+    subgroups: subgroups.SubgroupFacts | None = field(default=None, kw_only=True)
     group_metrics: agreement.GroupMetrics | None
     trade_off: agreement.TradeOff | None
     curves: agreement.ScoreCurves | None
@@ -361,6 +364,7 @@ STEPS: Final = (
     AuditStep("review_plan", "what a review would show", plans.review_plan, of_model=False),
     AuditStep("factors", "gaps within factors", within.factor_gaps, of_model=False),
     AuditStep("patterns", "affected subgroups", patterns.pattern_facts),
+    AuditStep("subgroups", "subgroups in the rows", subgroups.subgroup_facts, of_model=False),
     AuditStep("group_metrics", "agreement with labels", agreement.group_metrics, of_model=False),
     AuditStep("trade_off", "other methods", agreement.trade_off),
     AuditStep("curves", "calibration", agreement.score_curves, of_model=False),

@@ -48,6 +48,7 @@ _RATES: Final = {
     "selection": ("Selection rate", "share selected"),
 }
 _DRAWN: Final = 12
+Notion = Literal["tpr", "fpr"]
 _SIGNS: Final = {"lower": "lower for sure", "higher": "higher for sure", "undecided": "open"}
 
 
@@ -66,13 +67,25 @@ class ErrorFacts(Record):
         """Whether a difference of true or false positive rates is not decidable."""
         return any(self._open("tpr")) or any(self._open("fpr"))
 
-    def _open(self, rate: Literal["tpr", "fpr"]) -> list[bool]:
+    def _open(self, rate: Notion) -> list[bool]:
         return [pair.is_open(rate) for pair in self.rates.differences]
+
+    def quoted(self, rate: Notion) -> PairErrorRates:
+        """The groups that are farthest apart for sure; else those whose open difference is nearest
+        to a sign; else, where all are small, those that may differ most."""
+
+        def rank(pair: PairErrorRates) -> tuple[bool, bool, float]:
+            low, high = getattr(pair, rate)
+            sure, open_ = max(low, -high), pair.is_open(rate)
+            small = not open_ and sure <= 0
+            return sure > 0, open_, -1.0 if np.isnan(low) else max(high, -low) if small else sure
+
+        return max(self.rates.differences, key=rank)
 
     @property
     def conclusions(self) -> tuple[str, str]:
         """What can be concluded about equal opportunity and about equalised odds."""
-        (tpr, unequal), (fpr, apart) = self._said(0), self._said(1)
+        (tpr, unequal), (fpr, apart) = self._said("tpr"), self._said("fpr")
         unsure, unsure_too = any(self._open("tpr")), any(self._open("fpr"))
         first = "Equal opportunity is open." if unsure else "Equal opportunity nearly holds."
         odds = "Equalised odds are open" + (", too." if unsure else ".")
@@ -82,22 +95,16 @@ class ErrorFacts(Record):
             odds = "Equalised odds do not hold."
         elif not (unsure or unsure_too):
             odds = "Equalised odds nearly hold, too."
-        return f"{self.rates.doubt} {first} {tpr}".lstrip(), f"{odds} {fpr}"
+        return f"{first} {tpr}", f"{odds} {fpr}"
 
-    def _said(self, kind: int) -> tuple[str, bool]:
-        """The sentence of the pair that is farthest apart for sure, and whether one is."""
-        rate = ("tpr", "fpr")[kind]
-        pairs = self.rates.differences
-
-        def least(i: int) -> float:
-            low, high = getattr(pairs[i], rate)
-            return float(np.nan_to_num(max(low, -high), nan=-1.0))
-
-        i = max(range(len(pairs)), key=least)
-        sentence = self.rates.sentences[2 * i + kind]
+    def _said(self, rate: Notion) -> tuple[str, bool]:
+        """The sentence of the pair that is quoted, and whether its difference has a sign."""
+        pair = self.quoted(rate)
+        at = 2 * self.rates.differences.index(pair) + (rate == "fpr")
+        sentence = self.rates.sentences[at]
         for group, who in self.people.items():
             sentence = sentence.replace(repr(group), who)
-        return sentence, least(i) > 0
+        return sentence, pair.sign(rate) != "undecided"
 
 
 def error_facts(job: Job) -> ErrorFacts:
@@ -149,7 +156,8 @@ def show_error_rates(audit: blocks.Audit, facts: ErrorFacts) -> Iterator[blocks.
     if audit.review is not None:
         yield blocks.Paragraph(_AFTER_REVIEW)
     else:
-        yield blocks.Points([*facts.conclusions, *((REVIEW,) if facts.open else ())])
+        doubt = (facts.rates.doubt,) if facts.rates.doubt else ()
+        yield blocks.Points([*doubt, *facts.conclusions, *((REVIEW,) if facts.open else ())])
     yield blocks.Side([_by_group(audit, facts, rate) for rate in ("tpr", "fpr")])
     yield _groups_table(facts)
     yield _differences(facts)

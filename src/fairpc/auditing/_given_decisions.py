@@ -59,7 +59,8 @@ def given_decisions(
 ) -> GivenDecisions:
     """Decisions, or those of an estimator, beside a table in memory.
 
-    ``positive`` names the favourable class of the label, and of decisions that have other classes.
+    ``positive`` names the favourable class of the label, and of decisions that have other classes;
+    beside labels 0 and 1, that of decisions.
     """
     if y is None or sensitive_features is None:
         lacking = "y" if y is None else "sensitive_features"
@@ -73,8 +74,9 @@ def given_decisions(
     estimator = is_estimator(decider)
     table = GivenTable.of(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight)
     options = EncodingOptions(min_cell=MIN_CELL)
+    of_label = positive if estimator or not _of_decisions_alone(positive, decider, y) else None
     coding, _ = fit_coding(
-        table.source, table.roles, positive=positive, options=options, given_whole=True
+        table.source, table.roles, positive=of_label, options=options, given_whole=True
     )
     labels = coding.labels
     if len(labels.classes) != 2:
@@ -128,8 +130,17 @@ def _values(column: Any, name: str) -> list[Any]:
 
 
 def _text(value: Any) -> str:
-    """A class as text: 1, 1.0 and True are the same."""
-    return f"{value:g}" if isinstance(value, bool | int | float) else str(value).strip()
+    """A class as text: 1, 1.0, True and "true" are the same."""
+    text = f"{value:g}" if isinstance(value, bool | int | float) else str(value).strip()
+    return {"true": "1", "false": "0"}.get(text.lower(), text)
+
+
+def _of_decisions_alone(positive: Any, decisions: Any, y: Any) -> bool:
+    """Whether ``positive`` is a word that decisions have, and labels are 1 and 0."""
+    if positive is None or _text(positive) in ("0", "1"):
+        return False
+    labels = {_text(v) for v in _values(y, "y") if v is not None and v == v}
+    return labels <= {"0", "1"} and _text(positive) in map(_text, _values(decisions, "decision"))
 
 
 def _codes(decisions: Any, labels: Labels, positive: Any) -> Positions:
@@ -153,7 +164,8 @@ def _codes(decisions: Any, labels: Labels, positive: Any) -> Positions:
             raise AuditError(
                 f"the decisions are {' and '.join(map(repr, there))} and the classes of the label "
                 f"{' and '.join(map(repr, classes))}: code both alike, give decisions as 1 and 0, "
-                "or name the favourable class that both have with positive (--positive)"
+                "or name the favourable class of decisions beside labels 1 and 0, or of both, with "
+                "positive (--positive)"
             )
     chosen = np.array([text == favourable for text in texts], np.bool_)
     return np.where(chosen, labels.positive, 1 - labels.positive).astype(np.intp)

@@ -80,7 +80,12 @@ def _evidence(audit: blocks.Audit) -> str:
 
 CHAPTERS: Final[tuple[tuple[str, str, tuple[str, ...], Callable[[blocks.Audit], str]], ...]] = (
     ("verdict", "Verdict", ("verdict", "review"), lambda _: ""),
-    ("gaps", "Gaps", ("labels", "parity", "group_hidden", "factors", "patterns"), _gaps),
+    (
+        "gaps",
+        "Gaps",
+        ("labels", "parity", "group_hidden", "factors", "patterns", "subgroups"),
+        _gaps,
+    ),
     ("label-bias", "Label bias", ("mechanism", "error_rates", "strata"), _bias),
     (
         "evidence",

@@ -16,7 +16,7 @@ from fairpc.auditing._appendix import DISCLAIMER, Caveats
 from fairpc.auditing._assumptions import AssumptionFacts, ConfidenceSet, headline, recorded_rates
 from fairpc.auditing._decidable import Decidable, decidable_facts
 from fairpc.auditing._drawing import Row, bars, ranges
-from fairpc.auditing._error_rates import ASSUMED, REVIEW, ErrorFacts
+from fairpc.auditing._error_rates import ASSUMED, REVIEW, ErrorFacts, Notion
 from fairpc.auditing._gaps import LabelDisparity
 from fairpc.auditing._job import Job
 from fairpc.auditing._mechanism import MechanismCell, MechanismFacts
@@ -461,7 +461,8 @@ def _of_decisions(job: Job) -> Verdict:
     reviewed = job.results["review"] is not None
     if not reviewed and errors is not None:
         first, of = _errors(job, errors)
-        found = [first, errors.conclusions[1 - of], *found]
+        doubt = (errors.rates.doubt,) if errors.rates.doubt else ()
+        found = [*doubt, first, errors.conclusions[1 - of], *found]
     if factors is not None:
         found.append(factors.sentence)
     if job.results["parity"] is None:
@@ -488,24 +489,30 @@ def _errors(job: Job, errors: ErrorFacts) -> tuple[str, int]:
     And which of the conclusions says the same.
     """
     who, said = job.names.who, text.due(job.names.said[job.rows.positive_class])
-    pairs = errors.rates.differences
-    ways = ("tpr", f"deserve {said}"), ("fpr", f"do not deserve {said}")
-    for kind, (rate, deserving) in enumerate(ways):
-        ends = {pair: getattr(pair, rate) for pair in pairs}
-        pair = max(ends, key=lambda p: max(ends[p][0], -ends[p][1]))
-        low, high = ends[pair]
+    ways: tuple[tuple[Notion, str], ...] = ("tpr", ""), ("fpr", "do not ")
+    for kind, (rate, denied) in enumerate(ways):
+        pair = errors.quoted(rate)
+        low, high = getattr(pair, rate)
         if max(low, -high) > 0:
             more, less = (pair.last, pair.first) if low > 0 else (pair.first, pair.last)
             least, most = sorted((abs(low), abs(high)))
             return (
-                f"Of those who {deserving}, {who(more)} are selected {text.size(least)} to "
-                f"{text.size(most)} points more often than {who(less)}, whatever the labels hide."
+                f"Of those who {denied}deserve {said}, {who(more)} are selected {text.size(least)} "
+                f"to {text.size(most)} points more often than {who(less)}, whatever the labels "
+                "hide."
             ), kind
-    pair = max(pairs, key=lambda p: p.tpr[1] - p.tpr[0])
+    pair = errors.quoted("tpr")
+    both = f"{who(pair.last)} and {who(pair.first)}"
+    if not pair.is_open("tpr"):
+        most = text.size(max(map(abs, pair.tpr)))
+        alike = f"{both} are selected equally often to within {most} points"
+        return f"Of those who deserve {said}, {alike}, whatever the labels hide.", 0
     low, high = map(text.points, pair.tpr)
+    n, apart = pair.tpr_reviews, text.size(pair.detectable("tpr"))
+    decided = "" if n is None else f"; about {n:,} reviews would decide one of {apart} points"
     return (
-        f"Whether {who(pair.last)} and {who(pair.first)} who deserve {said} are treated alike "
-        f"cannot be decided from these labels: the difference may be {low} to {high} points."
+        f"Whether {both} who deserve {said} are treated alike cannot be decided from these labels: "
+        f"the difference may be {low} to {high} points{decided}."
     ), 0
 
 

@@ -328,6 +328,11 @@ def decided_table(
                 f"{source}: column {name!r} is given as --decision or --score and as something "
                 "else: it can be one of the two, take the other away"
             )
+    if (empty := rows.X[decision].is_null()).any():
+        raise TableError(
+            f"{source}: column {decision!r} (--decision) is empty in {empty.sum():,} rows, the "
+            f"first is data row {empty.arg_max() + 1}: leave out rows that were not decided"
+        )
     groups = rows.X.select(exactly(rows.roles.sensitive))
     table = rows.X.drop(exactly([*apart, *rows.roles.sensitive]))
     about = {"sensitive_features": groups, "sample_weight": rows.weights}

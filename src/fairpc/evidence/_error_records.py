@@ -179,11 +179,10 @@ class ErrorRates(Record):
             shown.append(f"Few rows, read with care: {', '.join(small)}.")
         each = "All ranges together hold" if self.simultaneous else "Each range holds"
         where = "a group and stratum" if self.strata else "a group"
-        rates = (
-            "fair rates of groups may differ."
-            if self.delta >= 1
-            else f"fair rates of groups are taken to differ by at most {self.delta:g}."
-        )
+        rates = "fair rates of groups may differ."
+        if self.delta < 1:
+            apart = f"differ by at most {self.delta:g}" if self.delta else "be equal"
+            rates = f"fair rates of groups are taken to {apart}."
         shown.append(
             f"{each} at {self.level:.0%} if the decisions did not look at these labels and, within "
             f"{where}, labels depend on features only through the fair decision; {rates}"
