@@ -35,6 +35,9 @@ _NO_FINDING: Final = (
     "report says of it as a description of the model, not of the world."
 )
 _QUOTE_REVIEW: Final = "Quote the review on how labels were altered, not this model."
+_ONLY_REVIEW: Final = (
+    "; where some kinds of cases are recorded wrongly more often, only a review shows it"
+)
 _WIDE: Final = 0.05  # a gap in decisions that calls for a reason
 _OPEN: Final = 0.1  # so many decisions that hang on what cannot be known are worth one, too
 _DRAWN: Final = 12
@@ -300,10 +303,11 @@ def _sure(job: Job, decidable: Decidable, own: OwnStrata | None, withdrawn: bool
         same = "is the same in every group"
         if job.strata.delta:
             same = f"differs by at most {text.gap(job.strata.delta)} between groups"
+        only = "" if job.results["review"] is not None else _ONLY_REVIEW
         yield (
             f"{text.share(mechanism.range_level, 0)} confidence, if the fair rate {same}"
             f"{' within strata' * bool(job.strata)}, and labels depend on features only through "
-            "the fair decision."
+            f"the fair decision{only}."
         )
     test, untested = decidable.test, decidable.untested
     overruled = _overruled(job) and not decidable.rejected
@@ -617,7 +621,14 @@ def _ranges(
 def _shaded(audit: blocks.Audit, test: AssumptionFacts, one: ConfidenceSet) -> str:
     """Which fair rates are possible in all groups; with strata beside what the fit says."""
     if one.empty or test.rejected:
-        return "The bars do not overlap: no one rate fits all groups."
+        if audit.strata is not None:
+            return (
+                "No one rate fits all groups of the whole table, without strata; there the mix of "
+                "strata alone may make rates differ."
+            )
+        if max(bar.lower for bar in one.groups) > min(bar.upper for bar in one.groups):
+            return "The bars do not overlap: no one rate fits all groups."
+        return "No one rate fits all groups: the difference of two is known better than each bar."
     span = text.span((one.lower, one.upper))
     if test.quoted and test.delta:
         return (

@@ -326,15 +326,13 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         self.label_ends_ = checked.label_bounds
         counts, self.log_likelihood_ = label_counts(rows, distribution)
         self.label_counts_ = rounded_counts(counts, int(self.min_cell))
+        self.mechanism_without_prior_ = fitted.without_prior
         self.data_fingerprint_ = training.fingerprint
         self.table_options_ = {}
         self.knowledge_ = knowledge_after(self.knowledge, self._held, training.coding)
         self.n_anchors_ = sum(rows.map(attrgetter("n_anchors")))
 
     def _prior_rows(self) -> float:
-        ruled = self.choices_ is not None and (self.choices_.forest or self.choices_.ruled)
-        if not self._latent or (ruled and self.mechanism_prior is None):
-            return 0.0
         return self._em_options().mechanism_prior
 
     def _fitted_again(self, rows: Rows) -> FairDistribution:

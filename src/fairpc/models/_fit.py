@@ -212,6 +212,8 @@ class Fitted:
     #: what the fit's own held-out scores leave possible, its groups named by their codes; None
     #: where it has none
     label_bounds: LabelBounds | None = field(default=None, kw_only=True)
+    #: P(D = d | Df = f, S = s) without prior rows of the mechanism; None where it has none
+    without_prior: Floats | None = field(default=None, kw_only=True)
 
 
 def fit(
