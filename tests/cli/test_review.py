@@ -255,6 +255,30 @@ def test_a_workbook(work: Path, truth: pl.DataFrame, capsys: pytest.CaptureFixtu
     assert (found["n_drawn"], found["n_blank"]) == (60, 0)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "cp1252", "utf-16"])
+def test_answers_as_a_spreadsheet_saves_them(
+    encoding: str, work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Semicolons, CRLF, capitals, blanks, and a note beside the answers, in its own encoding."""
+    given = ("review", MODEL, TABLE, "--reviewed", "to_review.csv")
+    plain = answer(capsys, *given)
+    said = pl.col("fair_decision").str.to_uppercase() + " "
+    rows = pl.read_csv("to_review.csv").with_columns(said, note=pl.lit("Prüfung: São João"))
+    text = rows.write_csv(separator=";", line_terminator="\r\n")
+    Path("to_review.csv").write_bytes(text.encode(encoding))
+    assert answer(capsys, *given) == plain
+
+
+def test_one_answer_says_what_it_cannot(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change("to_review.csv", lambda rows: rows.head(1))
+    ended = called(capsys, "review", MODEL, TABLE, "--reviewed", "to_review.csv")
+    assert ended.code == 0, ended.err
+    assert "What 1 reviewed row of 1,500 shows" in ended.out
+    assert "Too few groups have reviewed rows to compare fair rates" in ended.out
+    assert "No column was tested" in ended.out
+    assert "nan" not in ended.out
+
+
 def _edit_design(old: str, new: str) -> None:
     path = Path("to_review.csv.design.json")
     path.write_text(path.read_text().replace(old, new, 1))
