@@ -72,6 +72,7 @@ def test_a_file_to_fill_in(work: Path, truth: pl.DataFrame) -> None:
     np.testing.assert_array_equal(rows["income"], truth["income"][rows["review_id"].to_list()])
     design = json.loads((work / "to_review.csv.design.json").read_text())
     assert design["rows"] == rows["review_id"].to_list()
+    assert abs(np.corrcoef(np.arange(200), design["rows"])[0, 1]) < 0.25  # in random order
     assert design["classes"] == ["no", "yes"]
     assert all(0 < p <= 1 for p in design["probability"])
 

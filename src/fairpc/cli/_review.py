@@ -334,6 +334,7 @@ def _draw(
     rng = np.random.default_rng([seed, batch])
     given: dict[str, Any] = {"strata": strata, "reviewed": reviewed, "method": method}
     design = subject.rows.design(n, quantity, **given, random_state=rng)
+    shuffled = rng.permutation(design.rows)  # whoever stops half-way has answered a random half
     left_out = subject.rows.n_table - len(subject.rows.at)
     if left_out:
         screen.note(f"{counted(left_out, 'row')} without a label or a group cannot be drawn")
@@ -349,8 +350,8 @@ def _draw(
         seed=seed,
         quantity=quantity,
         method=method,
-        rows=tuple(design.rows.tolist()),
-        probability=tuple(design.probability[design.rows].tolist()),
+        rows=tuple(shuffled.tolist()),
+        probability=tuple(design.probability[shuffled].tolist()),
     )
     write_review(subject.cells, drawn, subject.hidden if drawing.blind else (), output)
     if screen.prints_text:
