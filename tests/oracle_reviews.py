@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from statistics import NormalDist
 from typing import Any
 
@@ -33,18 +33,19 @@ class Review:
     def answered(self) -> list[int]:
         return [i for i, t in enumerate(self.truth) if t == t]
 
-    @cache  # noqa: B019
-    def weight(self, i: int) -> tuple[float, float]:
-        """How often a row that was drawn counts, and what its squared residual adds."""
+    @cached_property
+    def weights(self) -> dict[int, tuple[float, float]]:
+        """How often a row that was answered counts, and what its squared residual adds."""
+        return {i: self._weight(i) for i in self.answered()}
+
+    def _weight(self, i: int) -> tuple[float, float]:
         drawn = [j for j, k in enumerate(self.batch) if k >= 0]
         cell = [j for j in drawn if (self.s[j], self.y[j]) == (self.s[i], self.y[i])]
 
         def shares(j: int) -> tuple[float, float]:
-            own, later = (
-                sum(wanted(self.batch[k]) for k in drawn) / len(drawn)
-                for wanted in (lambda k: k == self.batch[j], lambda k: k > self.batch[j])
-            )
-            return own, later
+            own = sum(self.batch[k] == self.batch[j] for k in drawn)
+            later = sum(self.batch[k] > self.batch[j] for k in drawn)
+            return own / len(drawn), later / len(drawn)
 
         def plain(j: int) -> float:
             own, later = shares(j)
@@ -59,7 +60,7 @@ class Review:
         """The posterior, by a logistic regression on the reviewed rows of other folds."""
         fold = (np.random.default_rng(0).permutation(len(self.y)) % 10).tolist()
         groups = sorted(set(self.s))
-        weight = {i: self.weight(i)[0] for i in self.answered()}
+        weight = {i: both[0] for i, both in self.weights.items()}
         found = []
         fits: dict[tuple[int, int], Any] = {}
         for i, y in enumerate(self.y):
@@ -96,7 +97,7 @@ def rate(review: Review, m: list[float] | None, group: Any, u: Part, v: Part) ->
     """Σ u / Σ v of a group: value, λ, and both limits at .95; m is the corrected posterior."""
     here = [i for i, s in enumerate(review.s) if s == group]
     rows = [i for i in review.answered() if i in set(here)]
-    w, spread = ({i: review.weight(i)[k] for i in rows} for k in (0, 1))
+    w, spread = ({i: review.weights[i][k] for i in rows} for k in (0, 1))
 
     def hat(part: Part, i: int) -> float:
         return 0.0 if m is None else (1 - m[i]) * part(i, 0) + m[i] * part(i, 1)

@@ -146,10 +146,9 @@ class ReviewEstimates(Record):
         if not known:
             return "Too few groups have reviewed rows to compare fair rates", "review more rows."
         widest = max(known, key=lambda one: abs(one.value))
-        points = [100 * each for each in (widest.value, widest.low, widest.high)]
-        seen = "{}; {} minus {}: {:+z.1f} points, {:+z.1f} to {:+z.1f}".format(
-            _p_words(test.p_value), widest.last, widest.first, *points
-        )
+        value, low, high = (100 * each for each in (widest.value, widest.low, widest.high))
+        points = f"{value:+z.1f} points, {low:+z.1f} to {high:+z.1f}"
+        seen = f"{_p_words(test.p_value)}; {widest.last} minus {widest.first}: {points}"
         if not test.rejected:
             lead = f"The review does not contradict equal fair rates ({seen})"
             return lead, "a model that ties them may be kept."

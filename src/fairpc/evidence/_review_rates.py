@@ -305,7 +305,7 @@ class _Draw:
             float(second @ each) for each in (a**3, -3 * a * a * b, 3 * a * b * b, -(b**3))
         )
 
-        def keeps(x: Floats) -> Bools:
+        def keeps(x: Floats | float) -> Bools:
             excess = top - x * bottom
             variance = v0 + x * (v1 + x * v2)
             third = k0 + x * (k1 + x * (k2 + x * k3))
@@ -319,13 +319,11 @@ class _Draw:
             # Outward step by step: further out, where `centred` nears 0, values are kept again.
             tried = start + (end - start) * np.append(0.0, _OUTWARD)
             kept = keeps(tried[1:])
-            first = int(np.argmin(kept))
-            inside, outside = (end, end) if kept.all() else tried[first : first + 2].tolist()
+            k = int(np.argmin(kept))
+            inside, outside = (end, end) if kept.all() else tried[k : k + 2].tolist()
             for _ in range(_HALVINGS):
                 middle = (inside + outside) / 2
-                inside, outside = (
-                    (middle, outside) if keeps(np.float64(middle)) else (inside, middle)
-                )
+                inside, outside = (middle, outside) if keeps(middle) else (inside, middle)
             ends.append(inside)
         return ends[0], ends[1]
 
