@@ -334,7 +334,7 @@ def show_review(audit: blocks.Audit, facts: ReviewFacts) -> Iterator[blocks.Bloc
             rate.group,
             text.bracketed(rate.value, rate.interval) + (" few" if rate.few else ""),
             text.bracketed(rate.alone, rate.alone_interval),
-            text.NONE if rate.without is None else text.span(rate.without),
+            text.span(rate.without),
             text.share(rate.recorded),
         ]
         cells.append([*row, text.span(rate.worst)] if worst else row)

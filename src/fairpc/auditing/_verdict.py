@@ -100,7 +100,7 @@ def verdict(job: Job) -> Verdict:
     elif not withdrawn:
         lead = _finding(job)
         if review is not None and lead:
-            lead = (f"By the labels alone, {lead[0][:1].lower()}{lead[0][1:]}", *lead[1:])
+            lead = (_by_labels(lead[0]), *lead[1:])
     amiss = [*_amiss(job, decidable)]
     found = *lead, *amiss[:1], *_what_was_found(job, own, withdrawn)
     said = *_by_review(job, "mechanism_1", "tpr"), *found
@@ -116,6 +116,11 @@ def verdict(job: Job) -> Verdict:
         withdrawn=withdrawn,
         drift=drift,
     )
+
+
+def _by_labels(sentence: str) -> str:
+    """A sentence about what labels leave, beside what a review says of the same."""
+    return f"By the labels alone, {sentence[:1].lower()}{sentence[1:]}"
 
 
 def _overruled(job: Job) -> bool:
@@ -206,7 +211,7 @@ def _what_was_found(job: Job, own: OwnStrata | None, withdrawn: bool) -> Iterato
     yield from _gap(job)
     if own is not None:
         yield from own.sentences[1:]
-    if mechanism is not None and not withdrawn:
+    if mechanism is not None and not withdrawn and job.results["review"] is None:
         yield _counts(job, mechanism)
     if parity is None:
         yield _no_groups(data)
@@ -321,7 +326,8 @@ def _sure(job: Job, decidable: Decidable, own: OwnStrata | None, withdrawn: bool
         yield headline(test, untested, "" if test is None else test.clash)
     learned = decidable.learned
     if learned is not None and not learned.outside and not overruled:
-        yield learned.sentence
+        said = learned.sentence
+        yield said if job.results["review"] is None else _by_labels(said)
     data: TableFacts = job.results["data"]
     if data.n_rows == data.n_table:
         yield _audited(data)

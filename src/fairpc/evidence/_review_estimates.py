@@ -142,11 +142,13 @@ class ReviewEstimates(Record):
         test, gaps = self.tests["rates"], self.differences["fair_rate"]
         if not gaps:
             return "There is one group", "fair rates are not compared."
-        widest = max(gaps, key=lambda one: abs(one.value) if one.value == one.value else 0.0)
-        points = [100 * each for each in (widest.value, widest.low, widest.high)]
-        seen = "{}; {} minus {}: {:+.1f} points, {:+.1f} to {:+.1f}".format(
-            _p_words(test.p_value), widest.last, widest.first, *points
-        )
+        known = [gap for gap in gaps if not math.isnan(gap.value)]
+        if not known:
+            return "Too few groups have reviewed rows to compare fair rates", "review more rows."
+        widest = max(known, key=lambda one: abs(one.value))
+        value, low, high = (100 * each for each in (widest.value, widest.low, widest.high))
+        points = f"{value:+z.1f} points, {low:+z.1f} to {high:+z.1f}"
+        seen = f"{_p_words(test.p_value)}; {widest.last} minus {widest.first}: {points}"
         if not test.rejected:
             lead = f"The review does not contradict equal fair rates ({seen})"
             return lead, "a model that ties them may be kept."
@@ -160,7 +162,7 @@ class ReviewEstimates(Record):
     def _of_columns(self) -> tuple[str, str]:
         """Which columns alter labels, and what to do about it."""
         tests: Mapping[Any, ReviewTest] = self.tests["features"]
-        if not tests:
+        if not any(test.n for test in tests.values()):
             return "No column was tested", "a mechanism per group is taken for granted."
         named = [name for name, test in tests.items() if test.rejected]
         if not named:
