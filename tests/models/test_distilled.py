@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from fairpc import FairPC, LatentDecision
-from fairpc.errors import FileFormatError, LearningError
+from fairpc.errors import DroppedWarning, FileFormatError, LearningError
 from fairpc.evidence import ThresholdPoint
 from fairpc.models import Distilled, TableClassifier
 
@@ -53,6 +53,21 @@ def test_a_scorer_without_the_group(model: Any, tmp_path: Path) -> None:
     assert np.array_equal(again.predict_proba(X.drop(columns="sex")), scorer.predict_proba(X))
     assert np.array_equal(again.predict(X), scorer.predict(X))
     assert again.price == price
+
+
+@pytest.mark.parametrize("min_cell", [5, 8])
+def test_a_scorer_names_nobody_among_few(min_cell: int) -> None:
+    """A row is learned from once per class, and is one person all the same."""
+    n = len(X)
+    job = np.array(["clerk", "cook"])[np.arange(n) % 2].astype(object)
+    job[: min_cell - 1], job[min_cell : 2 * min_cell] = "few", "enough"
+    table = X.assign(job=job, id=np.random.default_rng(1).permutation(n) + 7_000_000)
+    model = FairPC(structure="chow-liu", sensitive="sex", min_cell=min_cell, guard=False)
+    with pytest.warns(DroppedWarning, match="'id'"):
+        model.fit(table, Y)
+    held = model.distil(None, table, Y).estimator.encoding_
+    assert held.column("job").levels == ("clerk", "cook", "enough")
+    assert [column.name for column in held.dropped] == ["id"]
 
 
 def test_a_price_without_labels_and_without_a_classifier_of_the_group() -> None:

@@ -88,6 +88,7 @@ class FittedDecisions(Reviewable, ABC):
     coding_: TableCoding
     label_ends_: LabelBounds | None
     threshold_: Threshold
+    min_cell: int
     label_counts_: Floats
     warnings_: tuple[str, ...]
     n_features_in_: int
@@ -471,7 +472,8 @@ class FittedDecisions(Reviewable, ABC):
 
         rows = ImitatedRows(scores, decided, groups, hidden, soft)
         own = TableClassifier(random_state=0) if estimator is None else estimator
-        return distilled(own, without_groups(X, self._coding()), rows, self._coding(), level)
+        coding, least = self._coding(), int(self.min_cell)
+        return distilled(own, without_groups(X, coding), rows, coding, least, level)
 
     @property
     def mechanism_range_(self) -> Floats:

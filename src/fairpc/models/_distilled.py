@@ -28,7 +28,7 @@ from fairpc.core import (
     serialise,
     write_atomically,
 )
-from fairpc.data import Level, TableCoding, take_rows
+from fairpc.data import Level, TableCoding, identifiers, take_rows
 from fairpc.evidence import Parity, parity
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._file import MAX_BYTES, checksum, json_text
@@ -222,7 +222,12 @@ def without_groups(X: Any, coding: TableCoding) -> Any:
 
 
 def distilled(
-    estimator: Any, features: Any, rows: ImitatedRows, coding: TableCoding, level: float
+    estimator: Any,
+    features: Any,
+    rows: ImitatedRows,
+    coding: TableCoding,
+    min_cell: int,
+    level: float,
 ) -> Distilled:
     """A copy of a classifier, fitted to each row once per class, with its score as a weight."""
     if not weight_name(estimator):
@@ -230,6 +235,10 @@ def distilled(
             f"{type(estimator).__name__}.fit takes no sample_weight: scores are learned as "
             "weights; give a classifier that does"
         )
+    more: dict[str, Any] = {}
+    if isinstance(estimator, TableClassifier):
+        # Rows that are there twice look like no identifiers, and like twice as many people.
+        more = {"identifiers": identifiers(coding.features), "min_cell": 2 * min_cell}
     labels, n = coding.labels, len(rows.scores)
     classes = labels.classes_array()[[1 - labels.positive, labels.positive]]
 
@@ -238,7 +247,7 @@ def distilled(
         twice = take_rows(features, np.tile(some, 2))
         weights = np.concatenate([rows.scores[some], 1 - rows.scores[some]])
         learned = np.repeat(classes[::-1], len(some))
-        model = fitted_classifier(clone(estimator), twice, learned, weights)
+        model = fitted_classifier(clone(estimator), twice, learned, weights, **more)
         own = scores_of(model, take_rows(features, some))
         share = 1 - rows.decided[some].mean()
         return model, float(np.clip(np.quantile(own, share), 0.0, 1.0))
