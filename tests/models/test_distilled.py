@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from fairpc import FairPC, LatentDecision
 from fairpc.errors import DroppedWarning, FileFormatError, LearningError
 from fairpc.evidence import ThresholdPoint
 from fairpc.models import Distilled, TableClassifier
+from fairpc.models._file import checksum
 
 
 def people(n: int = 900) -> tuple[pd.DataFrame, Any]:
@@ -89,6 +91,29 @@ def test_files_that_are_no_scorers(tmp_path: Path) -> None:
     scorer.save(path)
     path.write_bytes(path.read_bytes().replace(b'"threshold":0.', b'"threshold":0.1'))
     with pytest.raises(FileFormatError, match="unaltered"):
+        Distilled.load(path)
+
+
+@pytest.mark.parametrize(
+    ("where", "forged"),
+    [
+        (("positive",), "maybe"),
+        (("threshold",), 1.5),
+        (("gap", "groups", 0, "group"), "nobody"),
+        (("gap", "largest", "difference"), 0.5),
+        (("price", "sentences", 0), "It costs nothing."),
+    ],
+)
+def test_a_scorer_says_what_its_file_says(where: Any, forged: Any, tmp_path: Path) -> None:
+    path = tmp_path / "s.fairpc"
+    CIRCUIT.distil(TableClassifier("logistic"), X, Y).save(path)
+    content = json.loads(path.read_bytes())
+    part: Any = content
+    for key in where[:-1]:
+        part = part[key]
+    part[where[-1]] = forged
+    path.write_text(json.dumps(content | {"checksum": checksum(content)}))
+    with pytest.raises(FileFormatError, match="contradicts itself"):
         Distilled.load(path)
 
 

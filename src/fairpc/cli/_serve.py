@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from fairpc.models import FittedModel
 
@@ -92,6 +93,20 @@ def application(model: FittedModel, workers: int = 2, hosts: Sequence[str] = ("*
         raise MissingExtraError("a service needs starlette: pip install 'fairpc[serve]'") from None
     from fairpc import __version__
 
+    close = {"Connection": "close"}  # of what else is sent, nothing is read
+
+    class WholeBodies:
+        """A body comes with its length: one in a million chunks keeps the parser from all others."""
+
+        def __init__(self, app: ASGIApp) -> None:
+            self.app = app
+
+        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+            app = self.app
+            if any(name == b"transfer-encoding" for name, _ in scope.get("headers", ())):
+                app = JSONResponse({"error": "send the body with its length"}, 411, headers=close)
+            await app(scope, receive, send)
+
     warnings.simplefilter("ignore")  # a thread cannot tell whose request a warning is about
     limiter: list[CapacityLimiter] = []  # made where there is a loop
     version = {"fairpc": __version__, "model": type(model).__name__}
@@ -108,11 +123,12 @@ def application(model: FittedModel, workers: int = 2, hosts: Sequence[str] = ("*
                 body = await _read(request)
             if body is None:
                 said = f"the request has more than {MAX_BYTES:,} bytes: send fewer rows"
-                return JSONResponse({"error": said}, 413)
+                return JSONResponse({"error": said}, 413, headers=close)
             found = await to_thread.run_sync(answer, model, body, limiter=limiter[0])
             return JSONResponse(found)
         except TimeoutError:
-            return JSONResponse({"error": f"the body took over {READ_SECONDS:.0f} seconds"}, 408)
+            said = f"the body took over {READ_SECONDS:.0f} seconds"
+            return JSONResponse({"error": said}, 408, headers=close)
         except FairpcError as error:
             return JSONResponse({"error": brief(str(error))}, 400)
         except Exception as error:  # noqa: BLE001 - what a stranger sends is no fault of ours
@@ -128,7 +144,10 @@ def application(model: FittedModel, workers: int = 2, hosts: Sequence[str] = ("*
             Route("/health", status, methods=["GET"]),
             Route("/version", status, methods=["GET"]),
         ],
-        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))],
+        middleware=[
+            Middleware(WholeBodies),
+            Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts)),
+        ],
     )
 
 

@@ -157,6 +157,13 @@ class Distilled:
         own = {n: v for n, v in content.items() if n not in ("format", "version", "checksum")}
         saved = record(_SavedScorer, own, "the file", repair=ALTERED)
         classifier = TableClassifier.from_dict(saved.classifier)
+        known = saved.positive in classifier.classes_.tolist() and 0 <= saved.threshold <= 1
+        try:
+            same = json_text(serialise(saved)) == json_text(own)
+        except (ArithmeticError, LookupError, TypeError, ValueError):  # numbers that do not fit
+            same = False
+        if not (known and same):
+            raise FileFormatError(f"{path} contradicts itself, and {ALTERED}")
         rest = saved.gap, saved.difference, saved.positive, saved.threshold, saved.price
         return cls(classifier, *rest)
 
