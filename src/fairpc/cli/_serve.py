@@ -38,6 +38,8 @@ READ_SECONDS: Final = 10.0
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 QUEUE: Final = 512
 """Requests that may wait for a worker."""
+_CLOSE: Final = {"Connection": "close"}
+"""Of what else is sent, nothing is read."""
 _LOG: Final = logging.getLogger("fairpc.serve")
 
 
@@ -93,20 +95,6 @@ def application(model: FittedModel, workers: int = 2, hosts: Sequence[str] = ("*
         raise MissingExtraError("a service needs starlette: pip install 'fairpc[serve]'") from None
     from fairpc import __version__
 
-    close = {"Connection": "close"}  # of what else is sent, nothing is read
-
-    class WholeBodies:
-        """A body comes with its length: one in a million chunks keeps the parser from all others."""
-
-        def __init__(self, app: ASGIApp) -> None:
-            self.app = app
-
-        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-            app = self.app
-            if any(name == b"transfer-encoding" for name, _ in scope.get("headers", ())):
-                app = JSONResponse({"error": "send the body with its length"}, 411, headers=close)
-            await app(scope, receive, send)
-
     warnings.simplefilter("ignore")  # a thread cannot tell whose request a warning is about
     limiter: list[CapacityLimiter] = []  # made where there is a loop
     version = {"fairpc": __version__, "model": type(model).__name__}
@@ -123,12 +111,12 @@ def application(model: FittedModel, workers: int = 2, hosts: Sequence[str] = ("*
                 body = await _read(request)
             if body is None:
                 said = f"the request has more than {MAX_BYTES:,} bytes: send fewer rows"
-                return JSONResponse({"error": said}, 413, headers=close)
+                return JSONResponse({"error": said}, 413, headers=_CLOSE)
             found = await to_thread.run_sync(answer, model, body, limiter=limiter[0])
             return JSONResponse(found)
         except TimeoutError:
             said = f"the body took over {READ_SECONDS:.0f} seconds"
-            return JSONResponse({"error": said}, 408, headers=close)
+            return JSONResponse({"error": said}, 408, headers=_CLOSE)
         except FairpcError as error:
             return JSONResponse({"error": brief(str(error))}, 400)
         except Exception as error:  # noqa: BLE001 - what a stranger sends is no fault of ours
@@ -145,10 +133,25 @@ def application(model: FittedModel, workers: int = 2, hosts: Sequence[str] = ("*
             Route("/version", status, methods=["GET"]),
         ],
         middleware=[
-            Middleware(WholeBodies),
+            Middleware(_WholeBodies),
             Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts)),
         ],
     )
+
+
+class _WholeBodies:
+    """Refuses bodies in chunks: one in a million of these keeps the parser from all others."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        from starlette.responses import JSONResponse
+
+        app = self.app
+        if any(name == b"transfer-encoding" for name, _ in scope.get("headers", ())):
+            app = JSONResponse({"error": "send the body with its length"}, 411, headers=_CLOSE)
+        await app(scope, receive, send)
 
 
 async def _read(request: Request) -> bytes | None:
