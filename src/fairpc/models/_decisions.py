@@ -89,6 +89,7 @@ class FittedDecisions(Reviewable, ABC):
     coding_: TableCoding
     label_ends_: LabelBounds | None
     threshold_: Threshold
+    min_cell: int
     label_counts_: Floats
     mechanism_without_prior_: Floats | None
     warnings_: tuple[str, ...]
@@ -473,7 +474,8 @@ class FittedDecisions(Reviewable, ABC):
 
         rows = ImitatedRows(scores, decided, groups, hidden, soft)
         own = TableClassifier(random_state=0) if estimator is None else estimator
-        return distilled(own, without_groups(X, self._coding()), rows, self._coding(), level)
+        coding, least = self._coding(), int(self.min_cell)
+        return distilled(own, without_groups(X, coding), rows, coding, least, level)
 
     @property
     def mechanism_range_(self) -> Floats:
