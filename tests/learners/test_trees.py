@@ -34,8 +34,9 @@ def test_a_tree_is_that_of_trying_every_division(
     allowed[np.arange(5), chance.argmin(axis=1)] = True
     rows = np.flatnonzero(rng.random(n) < 0.7)
     grower = Grower.of(Cells.of(codes.T, arities, named), rows, 5, limits)
-    step = np.zeros(n)
-    tree = grower.grow(slope, bend, chance, step)
+    odds = np.ones(n)
+    tree = grower.grow(slope, bend, chance, odds)
+    step = np.log(odds)
     derivatives = slope[rows], bend[rows]
     expected = oracle_trees.tree_steps(codes[rows], named, derivatives, allowed, limits)
     np.testing.assert_allclose(step[rows], expected, atol=1e-12)
@@ -65,7 +66,7 @@ def test_combinations_of_a_row_are_its_places(seed: int, n_columns: int, n: int)
 def test_where_nothing_is_gained_a_tree_is_one_leaf() -> None:
     cells = Cells.of(np.zeros((1, 40), np.int16), np.array([1]), np.zeros(1, np.bool_))
     grower = Grower.of(cells, np.arange(40), 4, TreeLimits(1.0, 0.0, 5.0, 1.0))
-    tree = grower.grow(np.ones(40), np.ones(40), np.zeros(grower.shape), np.zeros(40))
+    tree = grower.grow(np.ones(40), np.ones(40), np.zeros(grower.shape), np.ones(40))
     assert (tree.divided[:, 0] == -1).all()
     assert tree.values.tolist() == pytest.approx([40 / 45, 0, 0, 0])
 
@@ -78,7 +79,7 @@ def test_places_that_no_row_had_follow_their_order_or_the_larger_part() -> None:
 
     def said(cells: Cells, slope: list[float], codes: list[int]) -> list[float]:
         grower = Grower.of(cells, np.arange(30), 2, limits)
-        tree = grower.grow(np.array(slope), np.ones(30), np.zeros(grower.shape), np.zeros(30))
+        tree = grower.grow(np.array(slope), np.ones(30), np.zeros(grower.shape), np.ones(30))
         odds = np.zeros(len(codes))
         stacked([tree]).add_to(odds, places(np.array([codes]), cells.start), cells.start)
         return odds.tolist()
@@ -96,6 +97,6 @@ def test_where_only_holes_are_told_apart_all_values_stay_together() -> None:
     grower = Grower.of(cells, np.arange(30), 2, TreeLimits(1.0, 0.0, 0.0, 1.0))
     slope = np.append(np.ones(20), -np.ones(10))
     odds = np.zeros(6)
-    tree = grower.grow(slope, np.ones(30), np.zeros(grower.shape), np.zeros(30))
+    tree = grower.grow(slope, np.ones(30), np.zeros(grower.shape), np.ones(30))
     stacked([tree]).add_to(odds, places(np.array([[0, 1, 2, 3, 4, -1]]), cells.start), cells.start)
     assert odds.tolist() == [1, 1, 1, 1, 1, -1]

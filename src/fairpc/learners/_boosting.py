@@ -215,7 +215,7 @@ class Grower:
             gradient, hessian: of what is to be raised, of each row.
             drawn: leaf × column; a leaf may be divided by columns with a number below one half, and
                 by the one with the least.
-            odds: of each row; those that the tree is grown on take the step.
+            odds: of each row, not logs; those that the tree is grown on take the step.
             made: where the tree is written, of a room.
         """
         from fairpc.learners._kernels import grow
@@ -256,7 +256,7 @@ def boosted_probabilities(rows: Cells, counts: Floats) -> Floats:
     n_odds = 1 if counts.shape[1] == 2 else counts.shape[1]
     hits, total = np.ascontiguousarray(counts[:, -n_odds:].T), counts.sum(axis=1)
     share = hits.sum(axis=1) / total.sum()
-    start = np.log(share / (1 - share) if n_odds == 1 else share)
+    start = share / (1 - share) if n_odds == 1 else share
     odds = np.repeat(start[:, None], len(counts), axis=1)
     limits = TreeLimits(1.0, LEAST_HESSIAN, SHRINKING, COUNT_RATE)
     seen, unseen = np.flatnonzero(total), np.flatnonzero(total == 0)
@@ -271,21 +271,12 @@ def boosted_probabilities(rows: Cells, counts: Floats) -> Floats:
             grower.grow(gradient, hessian, every_column, own, tree)
     x = np.ascontiguousarray(rows.x[:, unseen])
     for k, grown in enumerate(trees):
-        rest = odds[k, unseen]
+        rest = np.log(odds[k, unseen])
         grown.add_to(rest, x, rows.start)
-        odds[k, unseen] = rest
-    p = _by_class(odds)
-    return np.concatenate([1 - p, p]).T if n_odds == 1 else p.T
-
-
-def _by_class(odds: Floats) -> Floats:
-    """Probabilities, [class, row]: of the second class of two, or of each."""
-    from scipy.special import expit
-
-    if len(odds) == 1:
-        return np.asarray(expit(odds), np.float64)
-    likely = np.exp(odds - odds.max(axis=0, keepdims=True))
-    return np.asarray(likely / likely.sum(axis=0, keepdims=True), np.float64)
+        odds[k, unseen] = np.exp(rest)
+    if n_odds == 1:
+        return np.concatenate([1 / (1 + odds), odds / (1 + odds)]).T
+    return (odds / odds.sum(axis=0)).T
 
 
 @dataclass(frozen=True, eq=False)
@@ -350,7 +341,7 @@ def _rounds(
     """Round after round a tree of each of the log odds, which moves them."""
     from fairpc.learners._kernels import corrected_gradients
 
-    odds = np.tile(base[:, None], (1, len(labels.d)))
+    odds = np.tile(np.exp(base)[:, None], (1, len(labels.d)))
     gradients, hessians = np.empty_like(odds), np.empty_like(odds)
     while True:
         corrected_gradients(odds, *labels.given, gradients, hessians)
@@ -367,13 +358,13 @@ def _best_rounds(
     from fairpc.learners._kernels import corrected_loss
 
     odds = np.tile(base[:, None], (1, x.shape[1]))
-    best, n_best = corrected_loss(odds, *held.given), 0
+    best, n_best = corrected_loss(np.exp(odds), *held.given), 0
     made = []
     for trees in rounds:
         made.append(trees)
         for own, tree in zip(odds, trees, strict=True):
             stacked([tree]).add_to(own, x, start)
-        loss = corrected_loss(odds, *held.given)
+        loss = corrected_loss(np.exp(odds), *held.given)
         if loss < best:
             best, n_best = loss, len(made)
         elif len(made) - n_best >= PATIENCE:

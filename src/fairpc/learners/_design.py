@@ -154,9 +154,7 @@ def distinct(matrix: Floats) -> tuple[Floats, Positions]:
     return matrix[first], index
 
 
-def coded_columns(
-    x: Codes, fitted: Codes, arities: Ints, named: Bools
-) -> tuple[Floats, Ints, int]:
+def coded_columns(x: Codes, fitted: Codes, arities: Ints, named: Bools) -> tuple[Floats, Ints, int]:
     """Codes with an order, scaled as they are ``fitted``, holes at the mean; then indicators.
 
     Returns:
@@ -173,7 +171,8 @@ def coded_columns(
     first = np.append(0, np.cumsum(arities[few])) + len(mean)
     places = np.maximum(x[:, few], 0) + first[:-1]
     before = np.broadcast_to(np.arange(len(mean)), scaled.shape)
-    return np.hstack([scaled, x[:, few] >= 0]), np.hstack([before, places]), int(first[-1])
+    columns = np.hstack([before, places]).astype(np.int32)
+    return np.hstack([scaled, x[:, few] >= 0]), columns, int(first[-1])
 
 
 def informative_columns(

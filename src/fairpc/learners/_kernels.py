@@ -15,6 +15,7 @@ import numpy as np
 from fairpc.core._compiling import inner_kernel, kernel, strict_inner_kernel, strict_kernel
 
 BLOCK = 256  # rows that stay near the processor while a tree is asked
+MOST_ODDS = 1e250  # odds stay finite, and so do their sums
 DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)  # its product with a bit has the bit's number on top
 
 
@@ -157,7 +158,7 @@ def grow(cells, rows, gradient, hessian, drawn, limits, work, divided, stays, va
             3; what a leaf would keep, leaves × places; two of places; bounds of leaves and their
             best column, leaves × 3; gains of leaves.
         divided, stays, values: of ``Divisions``, written here.
-        odds: of all rows; the tree's step is added to those that it is grown on.
+        odds: of all rows; the exponential of the tree's step multiplies those that it is grown on.
     """
     x, start, named, listed, head, parts = cells
     order, aside, joint, sums, keeps, rank, ratio, leaves, gains = work
@@ -209,8 +210,10 @@ def grow(cells, rows, gradient, hessian, drawn, limits, work, divided, stays, va
         values[leaf] = 0.0
         if leaf < n:
             values[leaf] = rate * sums[leaf, every, 0] / (sums[leaf, every, 1] + shrinking)
+            # Once for a leaf: logs of odds would need an exponential for each row.
+            step = np.exp(values[leaf])
             for i in range(leaves[leaf, 0], leaves[leaf, 1]):
-                odds[order[i]] += values[leaf]
+                odds[order[i]] = min(max(odds[order[i]] * step, 1.0 / MOST_ODDS), MOST_ODDS)
     for k in range(n - 1, n_leaves - 1):
         divided[k, 0] = -1
 
@@ -261,25 +264,22 @@ def add_trees(x, start, divided, stays, values, odds):
 
 
 @inner_kernel
-def _softmax(odds, r, q):
-    """P(f) of a row of its log odds, by class, into ``q``."""
-    top, total = odds[0, r], 0.0
-    for f in range(1, len(q)):
-        top = max(top, odds[f, r])
+def _shares(odds, r, q):
+    """P(f) of a row of its odds, by class, into ``q``."""
+    total = 0.0
     for f in range(len(q)):
-        q[f] = np.exp(odds[f, r] - top)
-        total += q[f]
+        total += odds[f, r]
     for f in range(len(q)):
-        q[f] /= total
+        q[f] = odds[f, r] / total
 
 
 @kernel
 def count_gradients(rows, odds, hits, total, gradient, hessian):
-    """Derivatives of the log-likelihood of counts by the odds of some rows.
+    """Derivatives of the log-likelihood of counts by the log odds of some rows.
 
     Args:
         rows: those that are looked at.
-        odds: log odds, trees × rows: of class 1 against class 0, or of each of more classes.
+        odds: trees × rows: of class 1 against class 0, or of each of more classes.
         hits, total: counts of these classes, trees × rows, and of all.
         gradient, hessian: what is found, trees × rows.
     """
@@ -287,9 +287,9 @@ def count_gradients(rows, odds, hits, total, gradient, hessian):
     for i in range(len(rows)):
         r = rows[i]
         if len(odds) == 1:
-            q[0] = 1.0 / (1.0 + np.exp(-odds[0, r]))
+            q[0] = odds[0, r] / (1.0 + odds[0, r])
         else:
-            _softmax(odds, r, q)
+            _shares(odds, r, q)
         for f in range(len(odds)):
             gradient[f, r] = hits[f, r] - total[r] * q[f]
             hessian[f, r] = total[r] * q[f] * (1.0 - q[f])
@@ -297,10 +297,10 @@ def count_gradients(rows, odds, hits, total, gradient, hessian):
 
 @kernel
 def corrected_gradients(odds, d, w, kind, mechanism, gradient, hessian):
-    """First derivative and expected curvature of log Σ_f q_f P(d | f) by the odds of each row.
+    """First derivative and expected curvature of log Σ_f q_f P(d | f) by each row's log odds.
 
     Args:
-        odds: log odds of Df, trees × rows: of class 1 against class 0, or of each of more classes.
+        odds: of Df, trees × rows: of class 1 against class 0, or of each of more classes.
         d, w: label and weight of each row.
         kind: which mechanism altered the label of each row.
         mechanism: P(D = d | Df = f), kinds × classes × classes.
@@ -308,19 +308,24 @@ def corrected_gradients(odds, d, w, kind, mechanism, gradient, hessian):
     """
     n_trees, n_rows = odds.shape
     n_classes = mechanism.shape[1]
+    if n_trees == 1:
+        for r in range(n_rows):
+            of = mechanism[kind[r]]
+            p = odds[0, r] / (1.0 + odds[0, r])
+            apart = of[1, 1] - of[0, 1]
+            one = max(of[0, 1] + p * apart, 1e-12)
+            none = max(1.0 - one, 1e-12)
+            # One fraction: dividing takes longer than all else here.
+            step = p * (1.0 - p) * apart
+            scaled = w[r] * step / (one * none)
+            gradient[0, r] = scaled * (none if d[r] == 1 else -one)
+            hessian[0, r] = scaled * step
+        return
     q = np.empty(n_classes)
     p_label = np.empty(n_classes)
     for r in range(n_rows):
         of = mechanism[kind[r]]
-        if n_trees == 1:
-            p = 1.0 / (1.0 + np.exp(-odds[0, r]))
-            one = max(of[0, 1] + p * (of[1, 1] - of[0, 1]), 1e-12)
-            none = max(1.0 - one, 1e-12)
-            step = p * (1.0 - p) * (of[1, 1] - of[0, 1])
-            gradient[0, r] = w[r] * step * (1.0 / one if d[r] == 1 else -1.0 / none)
-            hessian[0, r] = w[r] * step * step / (one * none)
-            continue
-        _softmax(odds, r, q)
+        _shares(odds, r, q)
         for k in range(n_classes):
             p_label[k] = 0.0
             for f in range(n_classes):
@@ -344,10 +349,10 @@ def corrected_loss(odds, d, w, kind, mechanism):
     loss = 0.0
     for r in range(n_rows):
         if n_trees == 1:
-            q[1] = 1.0 / (1.0 + np.exp(-odds[0, r]))
+            q[1] = odds[0, r] / (1.0 + odds[0, r])
             q[0] = 1.0 - q[1]
         else:
-            _softmax(odds, r, q)
+            _shares(odds, r, q)
         p_label = 0.0
         for f in range(n_classes):
             p_label += q[f] * mechanism[kind[r], f, d[r]]

@@ -237,8 +237,8 @@ class LinearOdds:
 
         def objective(theta: Floats) -> tuple[float, Floats]:
             own = theta.reshape(n, -1)
-            odds = np.stack([table @ slopes for slopes in own[:, 1:]]) + own[:, :1]
-            odds = np.clip(odds, -WIDEST, WIDEST)
+            logs = np.stack([table @ slopes for slopes in own[:, 1:]]) + own[:, :1]
+            odds = np.exp(np.clip(logs, -WIDEST, WIDEST))
             corrected_gradients(odds, *labels.given, gradient, hessian)
             slopes = PENALTY * own[:, 1:] - np.stack([each @ table for each in gradient])
             down = np.column_stack([-gradient.sum(axis=1), slopes])

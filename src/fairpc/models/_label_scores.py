@@ -319,19 +319,21 @@ class CodedRows:
         return coded_columns(self.x, self.rows.x, self.rows.arities, self.named)
 
     def crossed(self, some: Ints, groups: Codes) -> Any:
-        """The columns, and numbers of each group with slopes of their own; few are not 0."""
+        """The columns, and numbers of each group with slopes of their own; sparse if some are 0."""
         from scipy.sparse import csr_array
 
         values, columns, width = self.table
         n_more, n_numbers = self.rows.n_groups - 1, np.count_nonzero(~self.named)
-        other, group = (groups > 0)[:, None], np.maximum(groups, 1)[:, None].astype(np.int64) - 1
-        own = values[some]
-        slopes = width + n_more + group * n_numbers + np.arange(n_numbers)
+        shape = len(some), width + n_more * (1 + n_numbers)
+        own, other = values[some], (groups > 0)[:, None]
         values = np.hstack([own, other, other * own[:, :n_numbers]])
-        columns = np.hstack([columns[some], width + group, slopes]).astype(np.int32)
-        heads = np.arange(len(values) + 1) * values.shape[1]
-        shape = len(values), width + n_more * (1 + n_numbers)
-        return csr_array((values.ravel(), columns.ravel(), heads), shape)
+        if values.shape == shape:
+            return values
+        group = np.maximum(groups, 1)[:, None].astype(np.int32) - 1
+        slopes = width + n_more + group * n_numbers + np.arange(n_numbers, dtype=np.int32)
+        places = np.hstack([columns[some], width + group, slopes])
+        heads = np.arange(len(values) + 1, dtype=np.int32) * values.shape[1]
+        return csr_array((values.ravel(), places.ravel(), heads), shape)
 
     def beside(self, some: Ints, groups: Codes) -> Codes:
         """The codes, and the groups as one more column."""
