@@ -100,3 +100,12 @@ def test_where_only_holes_are_told_apart_all_values_stay_together() -> None:
     tree = grower.grow(slope, np.ones(30), np.zeros(grower.shape), np.ones(30))
     stacked([tree]).add_to(odds, places(np.array([[0, 1, 2, 3, 4, -1]]), cells.start), cells.start)
     assert odds.tolist() == [1, 1, 1, 1, 1, -1]
+
+
+def test_odds_stay_finite_however_steep_the_loss() -> None:
+    cells = Cells.of(np.array([[0] * 15 + [1] * 15]), np.array([2]), np.array([False]))
+    grower = Grower.of(cells, np.arange(30), 2, TreeLimits(1.0, 0.0, 0.0, 1.0))
+    odds, slope = np.ones(30), np.repeat([-1e6, 1e6], 15)
+    for _ in range(2):
+        grower.grow(slope, np.ones(30), np.zeros(grower.shape), odds)
+        assert odds[[0, -1]].tolist() == pytest.approx([1e-250, 1e250])

@@ -275,8 +275,8 @@ def boosted_probabilities(rows: Cells, counts: Floats) -> Floats:
         grown.add_to(rest, x, rows.start)
         odds[k, unseen] = np.exp(rest)
     if n_odds == 1:
-        return np.concatenate([1 / (1 + odds), odds / (1 + odds)]).T
-    return (odds / odds.sum(axis=0)).T
+        odds = np.concatenate([np.ones_like(odds), odds])
+    return np.asarray((odds / odds.sum(axis=0)).T, np.float64)
 
 
 @dataclass(frozen=True, eq=False)

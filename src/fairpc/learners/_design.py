@@ -20,6 +20,7 @@ from fairpc.core import (
     Bools,
     Codes,
     Floats,
+    Int32s,
     Ints,
     MetricError,
     Positions,
@@ -154,7 +155,9 @@ def distinct(matrix: Floats) -> tuple[Floats, Positions]:
     return matrix[first], index
 
 
-def coded_columns(x: Codes, fitted: Codes, arities: Ints, named: Bools) -> tuple[Floats, Ints, int]:
+def coded_columns(
+    x: Codes, fitted: Codes, arities: Ints, named: Bools
+) -> tuple[Floats, Int32s, int]:
     """Codes with an order, scaled as they are ``fitted``, holes at the mean; then indicators.
 
     Returns:

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from fairpc.core import Bools, Codes, Floats, Ints, LearningError, map_in_order
+from fairpc.core import Bools, Codes, Floats, Int32s, Ints, LearningError, map_in_order
 from fairpc.learners import (
     MANY_CLASSES,
     AlteredLabels,
@@ -314,7 +314,7 @@ class CodedRows:
         return cls(rows, np.concatenate(x), named)
 
     @cached_property
-    def table(self) -> tuple[Floats, Ints, int]:
+    def table(self) -> tuple[Floats, Int32s, int]:
         """Columns that coefficients go with."""
         return coded_columns(self.x, self.rows.x, self.rows.arities, self.named)
 
@@ -332,7 +332,7 @@ class CodedRows:
         group = np.maximum(groups, 1)[:, None].astype(np.int32) - 1
         slopes = width + n_more + group * n_numbers + np.arange(n_numbers, dtype=np.int32)
         places = np.hstack([columns[some], width + group, slopes])
-        heads = np.arange(len(values) + 1, dtype=np.int32) * values.shape[1]
+        heads = np.arange(len(values) + 1) * values.shape[1]
         return csr_array((values.ravel(), places.ravel(), heads), shape)
 
     def beside(self, some: Ints, groups: Codes) -> Codes:
