@@ -106,7 +106,12 @@ def test_after_a_review_the_page_begins_with_what_it_showed() -> None:
     assert (gap.first, gap.last) == ("men", "women")  # of shares that were recorded rightly
     low, high = (round(-100 * end) for end in gap.interval[::-1])
     assert 0 < low < high
-    assert f"the difference is +{low} to +{high} points." in found.verdict.headline
+    assert found.verdict.headline.endswith(f": women {low} to {high} points more often.")
+    low, high = next(g.interval for g in found.review.gaps if g.name == "tpr")
+    assert low < 0 < high
+    more = 300 * ((high - low) / 2 / 0.05) ** 2 - 300
+    assert found.review.more == min(10 * round(more / 10), 1200)
+    assert any(f"about {found.review.more:,} more files" in one for one in found.verdict.to_do)
     (rows,) = (bar for bar in found.review.rates if (bar.name, bar.group) == ("fair_rate", "men"))
     drawn = " to ".join(f"{100 * end:.0f}%" for end in rows.interval)
     page = render(found)

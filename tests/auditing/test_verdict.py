@@ -63,7 +63,7 @@ def test_decisions_are_set_beside_labels() -> None:
     assert of_decisions > 2.5 * of_labels
     said = change.sentence
     assert said in found.verdict.found
-    assert said.startswith("The decisions widen the gap between groups")
+    assert said.startswith("Decisions of fairpc's model widen the gap between groups")
     for people, sex in (("women", ~men), ("men", men)):
         assert f"{labels[sex].sum():,} of {sex.sum():,} {people}" in said
         assert f"{decisions[sex].sum():,} (" in said
@@ -230,8 +230,8 @@ def test_the_finding_is_a_range_that_a_person_repeats() -> None:
     cell = next(c for c in found.mechanism.altered if (c.group, c.decision) == ("g0", "yes"))
     low, high = (round(100 * end) for end in cell.range or (0, 0))
     assert found.verdict.headline.startswith(
-        f"Between {low} and {high} of 100 people in group g0 who deserved “yes” were recorded “no”;"
-        " among people in group g1 at most "
+        f"If both groups deserve “yes” equally often, between {low} and {high} of 100 people in "
+        "group g0 who deserved “yes” were recorded “no”; among people in group g1 at most "
     )
     assert 0 < low <= 31 <= high
     plan = found.review_plan
@@ -335,6 +335,8 @@ def test_a_model_that_selects_hardly_anybody_is_said_to() -> None:
     (one,) = found.decidable.test.sets
     assert all(shares[bar.group] < bar.lower for bar in one.groups)
     said = next(one for one in found.verdict.found if one.startswith("Too few are decided “yes”"))
-    for bar in one.groups:
-        assert f"at least {100 * bar.lower:.1f}% deserve it" in said
+    assert said.count(f"at least {100 * one.lower:.1f}% of them all deserve it") == 2
+    scores = model.predict_proba(X, sensitive_features=s)[:, 1]
+    cut = min(np.quantile(scores[s == g], 1 - one.lower) for g in ("g0", "g1"))
+    assert f"such as {100 * cut:.1f}%" in found.verdict.to_do[0]
     assert found.verdict.to_do[0].startswith("Choose a lower threshold")

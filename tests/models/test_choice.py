@@ -129,10 +129,11 @@ FOREST = Choices(100, 0, label_score=-0.5, label_gain=0.2, label_error=0.01, for
 
 def test_grounds_in_words() -> None:
     assert CIRCUITS.sentences[0] == (
-        "Circuits were taken: a plain classifier predicts the label of unseen rows by +0.0012 nats "
-        "a row better than circuits do (standard error 0.0030; its mean log-likelihood is -0.5000)."
+        "Circuits were taken: a plain classifier predicts the label of unseen rows with a mean "
+        "log-likelihood of -0.5000, +0.0012 more than circuits do (standard error 0.0030)."
     )
-    assert any("Structural EM started from" in sentence for sentence in CIRCUITS.sentences)
+    assert "Strudel" not in str(CIRCUITS)
+    assert "The search for a structure began with" in str(CIRCUITS)
     assert FOREST.sentences[0] == "100 rows were fitted to."
     assert FOREST.sentences[1].startswith("A forest circuit was taken: a plain classifier")
     assert len(FOREST.sentences) == 2

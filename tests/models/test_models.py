@@ -191,7 +191,7 @@ def test_a_report_of_a_loaded_model_shows_the_choices(tmp_path: Path) -> None:
         shown.append(found.to_dict()["learning"]["choices"])
         page = tmp_path / "report.html"
         found.save(page)
-        assert "Structural EM started from" in page.read_text()
+        assert "The search for a structure began with" in page.read_text()
     assert shown[0] == shown[1] == list(model.choices_.sentences)
 
 

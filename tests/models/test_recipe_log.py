@@ -19,7 +19,7 @@ def test_choices_in_words() -> None:
     text, n = str(choices), choices.n_validation
     assert n == pytest.approx(50, abs=2)
     assert f"{500 - n} rows were fitted to, {n} validation rows decided." in text
-    assert "Structural EM started from" in text
+    assert "The search for a structure began with" in text
     assert "A mixture was" in text
     assert "fitted again to training and validation rows" in text
     assert sum(choices.weights) == pytest.approx(1.0)

@@ -191,8 +191,8 @@ def _sentences(model: LatentDecision) -> tuple[str, ...]:
     if model.score_map_.straight:
         point += (
             " That point alters hardly any label, so the scores are those of the label, with the "
-            "same mean in every group. It is a convention: the ranges of the mechanism say how "
-            "many labels may be altered."
+            "same mean in every group. It is chosen by a rule, not found: the ranges of the "
+            "mechanism say how many labels may be altered."
         )
     hidden = "Rows whose group is not known are refused."
     if model.group_estimators_:

@@ -283,7 +283,7 @@ def learned_rate(job: Job, test: AssumptionFacts) -> LearnedRate | None:
     sentence = (
         f"The fair rate{f' of {job.names.said[one.label]}' * (len(test.sets) > 1)} may be anything "
         f"from {text.span((one.lower, one.upper))}; where one number is needed, the model uses "
-        f"{text.share(learned)}, a convention."
+        f"{text.share(learned)}, chosen by a rule, not found."
     )
     if outside:
         sentence += _against(p)
@@ -365,7 +365,11 @@ def _by_features(test: AssumptionFacts) -> blocks.TableBlock:
         low, high = float(altered.lower), float(altered.upper)  # type: ignore[arg-type]
         bounds = ("none", "none") if low > high else (low, high)
         cells.append((text.number(altered.gamma, 2), *bounds))
-    head = ("Factor", f"Lowest fair rate of {text.short(test.sets[0].label, 40)}", "Highest")
+    head = (
+        "Odds changed by a factor of",
+        f"Lowest fair rate of {text.short(test.sets[0].label, 40)}",
+        "Highest",
+    )
     return blocks.TableBlock("Possible rates where features alter labels too", head, cells)
 
 

@@ -18,6 +18,7 @@ from fairpc.auditing._drawing import Mark, Plane, Row, Series, curves, estimates
 from fairpc.auditing._job import Job
 from fairpc.core import AuditError, Record
 from fairpc.evidence import (
+    THROUGH_DF,
     ErrorRates,
     PairErrorRates,
     error_rates,
@@ -49,7 +50,12 @@ _RATES: Final = {
 }
 _DRAWN: Final = 12
 Notion = Literal["tpr", "fpr"]
-_SIGNS: Final = {"lower": "lower for sure", "higher": "higher for sure", "undecided": "open"}
+_SIGNS: Final = {"lower": "lower", "higher": "higher", "undecided": "open"}
+TWO_WAYS: Final = (
+    "If it is the fair rates that differ, the ranges of error rates hold; if a feature alters "
+    "labels by itself, they can miss the truth."
+)
+"""What follows for error rates where labels contradict equal fair rates."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,7 @@ class ErrorFacts(Record):
         return [pair.is_open(rate) for pair in self.rates.differences]
 
     def quoted(self, rate: Notion) -> PairErrorRates:
-        """The groups that are farthest apart for sure; else those whose open difference is nearest
+        """The groups that are surely farthest apart; else those whose open difference is nearest
         to a sign; else, where all are small, those that may differ most."""
 
         def rank(pair: PairErrorRates) -> tuple[bool, bool, float]:
@@ -87,15 +93,24 @@ class ErrorFacts(Record):
         """What can be concluded about equal opportunity and about equalised odds."""
         (tpr, unequal), (fpr, apart) = self._said("tpr"), self._said("fpr")
         unsure, unsure_too = any(self._open("tpr")), any(self._open("fpr"))
-        first = "Equal opportunity is open." if unsure else "Equal opportunity nearly holds."
+        first = "Equal opportunity is open." if unsure else "Then equal opportunity nearly holds."
         odds = "Equalised odds are open" + (", too." if unsure else ".")
         if unequal:
-            first, odds = "Equal opportunity does not hold.", "So equalised odds do not hold."
+            first = "Then equal opportunity does not hold."
+            odds = "Without equal opportunity, equalised odds do not hold either."
         elif apart:
-            odds = "Equalised odds do not hold."
+            odds = "Then equalised odds do not hold."
         elif not (unsure or unsure_too):
-            odds = "Equalised odds nearly hold, too."
-        return f"{first} {tpr}", f"{odds} {fpr}"
+            odds = "Then equalised odds nearly hold, too."
+        return f"{tpr} {first}", f"{fpr} {odds}"
+
+    @property
+    def reviews(self) -> int | None:
+        """Files whose review would decide what is open, equal opportunity first, if known."""
+        tpr, fpr = self.quoted("tpr"), self.quoted("fpr")
+        if tpr.is_open("tpr"):
+            return tpr.tpr_reviews
+        return fpr.fpr_reviews if fpr.is_open("fpr") else None
 
     def _said(self, rate: Notion) -> tuple[str, bool]:
         """The sentence of the pair that is quoted, and whether its difference has a sign."""
@@ -150,9 +165,12 @@ def show_error_rates(audit: blocks.Audit, facts: ErrorFacts) -> Iterator[blocks.
         "Equal opportunity asks for equal true positive rates, equalised odds for equal false "
         "positive rates too. Both are usually measured against the recorded label, which is the "
         "thing in doubt. The ranges below are against the fair decision: every value in them is "
-        "possible, whatever the labels hide, with sampling error.",
+        f"possible if {THROUGH_DF}, with sampling error.",
         "lead",
     )
+    test = audit.decidable.test
+    if test is not None and test.rejected:
+        yield blocks.Paragraph(f"These labels contradict equal fair rates. {TWO_WAYS}")
     if audit.review is not None:
         yield blocks.Paragraph(_AFTER_REVIEW)
     else:
@@ -217,13 +235,14 @@ def _differences(facts: ErrorFacts) -> blocks.Figure:
             recorded = getattr(pair.recorded, rate)
             drawn = f"{title}: {name}", recorded, limits, series
             rows.append(Row(*drawn, note=text.span(limits, text.points)))
-            sure = _SIGNS[pair.sign(rate)]  # type: ignore[arg-type]
-            cells.append((f"{title}: {name}", text.points(recorded), rows[-1].note, sure))
+            sign = _SIGNS[pair.sign(rate)]  # type: ignore[arg-type]
+            cells.append((f"{title}: {name}", text.points(recorded), rows[-1].note, sign))
     sentence = (
         "Line: the differences that are possible against the fair decision. Mark: the difference "
-        "against the recorded label. A line that does not touch zero is a difference for sure."
+        "against the recorded label. A line that does not touch zero is a difference "
+        f"if {THROUGH_DF}."
     )
-    head = ("Difference, points", "Against the label", "Against the fair decision", "What is sure")
+    head = ("Difference, points", "Against the label", "Against the fair decision", "Direction")
     table = blocks.TableBlock("Differences of error rates between groups", head, cells, words={3})
     marks = (Mark(0.0, "no gap"),)
     picture = estimates(rows, text.points_tick, marks=marks, axis="percentage points")

@@ -176,6 +176,15 @@ def span(bounds: Sequence[float | None] | None, form: Form = share) -> str:
     return f"{low} to {high}"
 
 
+def more_often(low: float, high: float, digits: int = 1) -> str:
+    """A range of a difference of rates with its direction: 2.8 to 11.9 points more often."""
+    least, most = (number(100 * end, digits) for end in sorted((abs(low), abs(high))))
+    if low <= 0 <= high:
+        less, more = (number(100 * abs(end), digits) for end in (low, high))
+        return f"between {less} points less and {more} more often"
+    return f"{least} to {most} points {'more' if low > 0 else 'less'} often"
+
+
 def at_most(bounds: Sequence[float | None] | None, form: Form = share) -> str:
     """A range that may begin at nothing: at most 8.2%, none, 15.0% to 33.0%."""
     if bounds is None or any(map(missing, bounds)):

@@ -75,10 +75,19 @@ def _summary(audit: Audit, known: Answers) -> Iterator[blocks.Block]:
             ("Historical or test data", known["ll144.data_kind"]),
             ("People assessed", text.count(data.n_rows)),
             ("In an unknown category", text.count(data.n_rows - data.n_grouped)),
-            ("Selected means", f"the model decides {text.quoted(data.positive)}"),
+            ("Selected means", f"{_decides(audit)} {text.quoted(data.positive)}"),
             ("It decides so for", thresholds(audit)),
         ],
     )
+    if data.fitted:
+        yield blocks.Notice(
+            "These are not the recorded decisions.",
+            (
+                "They are what the model of fairpc would decide. Unless it is the tool in use, "
+                "audit the decisions that were made: fairpc audit TABLE --decision COL.",
+            ),
+            alert=True,
+        )
     unknown = data.n_rows - data.n_grouped
     if unknown:
         columns = " or ".join(text.short(name, 40) for name in data.sensitive)
@@ -98,6 +107,10 @@ def _summary(audit: Audit, known: Answers) -> Iterator[blocks.Block]:
         )
     if data.weighted:
         yield blocks.Paragraph("Rows carry weights: rates are weighted, numbers are of rows.")
+
+
+def _decides(audit: Audit) -> str:
+    return "fairpc's model decides" if audit.data.fitted else "the tool decides"
 
 
 def _rates(audit: Audit, known: Answers, left_out: frozenset[str]) -> Iterator[blocks.Block]:
@@ -247,7 +260,7 @@ def _reading(audit: Audit) -> Iterator[blocks.Block]:
             "the table. 1 is equality.",
             "Categories are named as in the data. The rules take sex, race and ethnicity as "
             "reported in EEO-1 Component 1: check that these are those.",
-            "The decisions are those of the model alone. People may have decided otherwise.",
+            "The decisions are those of the tool alone. People may have decided otherwise.",
             "Of few people a rate is uncertain, and so is a ratio; the audit report has intervals.",
             "A bias audit may be at most one year old when the tool is used (Administrative Code "
             "§ 20-871).",

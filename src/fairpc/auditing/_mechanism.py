@@ -27,8 +27,8 @@ NAMED: Final = 6
 """Groups that a sentence names; of more, those with the largest share of altered labels."""
 
 _POINT: Final = (
-    "The point is a convention: one mechanism among all that the labels leave possible. The range "
-    "is what they say."
+    "The point is chosen by a rule, not found: it is one mechanism among all that the labels leave "
+    "possible. The range is what they say."
 )
 
 MOSTLY_PRIOR: Final = "none: mostly prior rows"

@@ -68,6 +68,7 @@ class GapChange(Record):
     #: else, is decided to be of the class, so decisions can hardly differ
     outcome: Outcome
     farthest: float = 0.0  #: the largest gap in decisions of any two groups
+    own: bool = False  #: whether a model of ours decides, and not whoever is audited
 
     _computed = ("sentence",)
 
@@ -95,24 +96,27 @@ class GapChange(Record):
             how = " the other way"
         if self.farthest - self.decision_gap >= _SEEN:
             how += f"; of all groups, up to {text.size(self.farthest)}"
+        by = " by fairpc's model" * self.own
         return (
             f"{self._headline}. Recorded {self.said}: {before}, {text.gap(self.label_gap)} apart. "
-            f"Decided {self.said}: {after}, {text.gap(self.decision_gap)} apart{how}."
+            f"Decided {self.said}{by}: {after}, {text.gap(self.decision_gap)} apart{how}."
         )
 
     @property
     def _headline(self) -> str:
+        what = "decisions of fairpc's model" if self.own else "the decisions"
+        begins = f"{what[:1].upper()}{what[1:]}"
         if self.outcome == "one class":
             some = "almost nobody" if max(self.decision_rates) < 0.5 else "almost everybody"
-            return f"The decisions hardly tell people apart, {some} is {self.said}"
+            return f"{begins} hardly tell people apart, {some} is {self.said}"
         if self.outcome == "unclear":
             more = self.decision_gap - self.label_gap
             if abs(more) < _ALIKE:
-                return "The decisions keep the gap between groups"
+                return f"{begins} keep the gap between groups"
             size = "larger" if more > 0 else "smaller"
-            return f"The gap is {size} in the decisions, which chance may explain"
+            return f"The gap is {size} in {what}, which chance may explain"
         verb = {"wider": "widen", "narrower": "narrow", "reversed": "reverse"}[self.outcome]
-        return f"The decisions {verb} the gap between groups"
+        return f"{begins} {verb} the gap between groups"
 
 
 @dataclass(frozen=True)
@@ -332,6 +336,7 @@ def _changes(
             said=names.said[rows.classes[k]],
             outcome=how,
             farthest=max(abs(p.difference) for p in of_decisions.pairs),
+            own=rows.observed.shape[1] > 0,
         )
 
 
@@ -469,7 +474,7 @@ def _curve(audit: blocks.Audit, records: Sequence[Parity]) -> blocks.Figure:
     head = ["Threshold", *(text.short(name, 30) for name in names), "Largest gap", "Interval"]
     cells = [
         (
-            text.threshold(record.threshold),
+            text.share_tick(record.threshold),
             *(mean[name] for name in names),
             text.points(record.difference),
             text.span(record.difference_interval, text.points),

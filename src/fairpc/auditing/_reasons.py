@@ -179,16 +179,19 @@ def _bounds(
 def statement_of_reasons(reasons: Reasons, answers: Answers | None = None) -> Document:
     """The reasons of one person's score as a document."""
     known = Answers() if answers is None else answers
+    principal, title = "Principal reasons", "Reasons for the decision"
+    if not reasons.adverse:
+        principal, title = "What lowered the score", "What moved the score; the decision is"
     return Document(
         kind="Statement of reasons",
-        title=f"Reasons for the decision {text.quoted(reasons.decision)}",
+        title=f"{title} {text.quoted(reasons.decision)}",
         subtitle=f"One person, {text.name(reasons.date[:10])}; {text.name(reasons.model)} model "
         f"{text.name(reasons.model_hash)[:19]}",
         disclaimer=DISCLAIMER,
         is_not=_IS_NOT,
         sections=(
             section("decision", "The decision", _decision(reasons, known)),
-            section("reasons", "Principal reasons", _principal(reasons, known.words)),
+            section("reasons", principal, _principal(reasons, known.words)),
             section("all", "All values, and what each changed", _all(reasons, known.words)),
             section("group", "The sensitive attribute", _group(reasons)),
             section("cautions", "Cautions", [blocks.Points(_CAUTIONS)]),
@@ -198,8 +201,9 @@ def statement_of_reasons(reasons: Reasons, answers: Answers | None = None) -> Do
 
 
 def of_what(reasons: Reasons) -> str:
-    """What the score is the probability of: P(Df = good)."""
-    return f"P({'Df' if reasons.latent else 'D'} = {text.short(reasons.positive, 40)})"
+    """What the score is: the probability that the fair decision is “good”."""
+    what = "fair decision" if reasons.latent else "recorded label"
+    return f"the probability that the {what} is {text.quoted(reasons.positive)}"
 
 
 def in_words(reason: Reason, words: Mapping[str, str]) -> str:
@@ -256,11 +260,10 @@ def _principal(reasons: Reasons, words: Mapping[str, str]) -> Iterator[blocks.Bl
             "lower."
         )
         return
-    score = of_what(reasons)
     for reason in reasons.lowered[:MOST]:
         yield blocks.Heading(in_words(reason, words))
         yield blocks.Paragraph(
-            f"It lowered the score, {score}, by {_points(-reason.change)} percentage points: "
+            f"It lowered the score by {_points(-reason.change)} percentage points: "
             f"without it the score would be {text.share(reason.without, _CHANGES)} instead of "
             f"{text.share(reasons.score, _CHANGES)}."
         )

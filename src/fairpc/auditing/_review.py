@@ -6,6 +6,7 @@ say anything. None of it rests on the assumptions of the model (:mod:`fairpc.evi
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
 from fairpc.auditing._job import Job
-from fairpc.core import AuditError, FairpcError, Record
+from fairpc.core import AuditError, ContradictionWarning, FairpcError, Record
 from fairpc.data import Warned
 from fairpc.evidence import Interval, ReviewEstimates
 from fairpc.models import Reviewed, ReviewRows, TwoNB, quick_decision
@@ -24,6 +25,8 @@ from fairpc.models import Reviewed, ReviewRows, TwoNB, quick_decision
 NONE_GIVEN: Final = "no rows were reviewed"
 _ERRORS: Final = ("tpr", "fpr", "accuracy", "precision")
 _NAMED: Final = 2  # rates that a sentence names
+AIM: Final = 0.05
+"""Half of the interval that more files are asked for."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,19 @@ class ReviewFacts(Record):
     _computed = ("missed",)
 
     @property
+    def more(self) -> int:
+        """Further files that show decisions on the deserving to ±5 points, about; 0: none needed.
+
+        None are where the difference has a sign, or is known so well.
+        """
+        open_ = [
+            g.interval for g in self.gaps if g.name == "tpr" and g.interval[0] <= 0 <= g.interval[1]
+        ]
+        half = max((high - low for low, high in open_), default=0.0) / 2
+        wanted = 10 * round(self.n_drawn * max((half / AIM) ** 2 - 1, 0.0) / 10)
+        return min(wanted, self.n_rows - self.n_drawn)
+
+    @property
     def missed(self) -> tuple[str, ...]:
         """A sentence where an interval of the review lies outside of what labels alone leave."""
         outside = [r for r in self.rates if r.without is not None and _disjoint(r)]
@@ -142,11 +158,16 @@ def review_facts(job: Job) -> ReviewFacts:
 
 
 def rows_of_decisions(job: Job) -> ReviewRows:
-    """What a review of decisions that no model of ours made is about, as `fairpc review` has it."""
+    """What a review of decisions that no model of ours made is about, as `fairpc review` has it.
+
+    Whether the labels contradict the assumptions the audit tests better than a quick model does.
+    """
     rows, labels = job.drawn, job.coding.labels
     h = rows.decided == rows.positive
     how = {"positive": labels.positive_class, "random_state": job.settings.random_state}
-    return rows_without_model(rows.table, rows.labels, rows.sensitive, h, **how)[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ContradictionWarning)
+        return rows_without_model(rows.table, rows.labels, rows.sensitive, h, **how)[0]
 
 
 def called_groups(job: Job) -> dict[str, str]:
@@ -339,9 +360,10 @@ def show_review(audit: blocks.Audit, facts: ReviewFacts) -> Iterator[blocks.Bloc
         ]
         cells.append([*row, text.span(rate.worst)] if worst else row)
     note = (
-        f"In brackets: {text.share(facts.level, 0)} intervals, each by itself. “Without "
-        "reviews” is what the labels alone leave possible under the assumptions of the model; "
-        "“Recorded” takes labels that may be biased for the truth."
+        f"In brackets: {text.share(facts.level, 0)} intervals, each by itself. “By the review” "
+        "joins the reviewed rows with scores of all rows; “without reviews” is what labels alone "
+        "leave possible if the assumptions hold, where that is known; “recorded” takes labels that "
+        "may be biased for the truth. “few”: fewer than five reviewed rows on one side."
     )
     head = [*head, "Worst case"] if worst else head
     yield blocks.TableBlock("Rates of this table", head, cells, words={1}, note=note)

@@ -42,6 +42,14 @@ _SEXES: Final = {
 }
 
 
+_DECIDED: Final = (
+    *("accepted", "admitted", "approved", "awarded", "chosen", "declined", "denied", "detained"),
+    *("dismissed", "funded", "granted", "hired", "invited", "offered", "paroled", "promoted"),
+    *("recommended", "refused", "rejected", "released", "selected", "shortlisted"),
+)
+"""What a decision does to somebody, who can deserve "to be hired"; other names are quoted."""
+
+
 @dataclass(frozen=True)
 class Names:
     """What the label, its classes and the groups are called where people read of them."""
@@ -65,7 +73,8 @@ class Names:
         asked = _checked_names(given or {}, known)
         label = asked.get(labels.name, {})
         classes = tuple(label.get(name, name) for name in known[labels.name])
-        said = {label[c]: text.short(label[c], 40) for c in known[labels.name] if c in label}
+        named = [label[c] for c in known[labels.name] if c in label]
+        said = {n: text.short(n, 40) for n in named if n.split(" ")[0].lower() in _DECIDED}
         names, people = list[str](), dict[str, str]()
         for name, cell in zip(coding.group_names, groups.cells, strict=True):
             parts = [(c.name, c.labels[v]) for c, v in zip(groups.columns, cell, strict=True)]

@@ -10,24 +10,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
 from fairpc.auditing._appendix import DISCLAIMER, Caveats
 from fairpc.auditing._assumptions import AssumptionFacts, ConfidenceSet, headline, recorded_rates
 from fairpc.auditing._decidable import Decidable, decidable_facts
 from fairpc.auditing._drawing import Row, bars, ranges
-from fairpc.auditing._error_rates import ASSUMED, REVIEW, ErrorFacts, Notion
+from fairpc.auditing._error_rates import ASSUMED, REVIEW, TWO_WAYS, ErrorFacts, Notion
 from fairpc.auditing._gaps import LabelDisparity
 from fairpc.auditing._job import Job
 from fairpc.auditing._mechanism import MechanismCell, MechanismFacts
 from fairpc.auditing._parity import HiddenGroup, ParityFacts
-from fairpc.auditing._review import ReviewedFact, ReviewFacts
+from fairpc.auditing._review import AIM, ReviewedFact, ReviewFacts
 from fairpc.auditing._review_plan import ReviewPlan
+from fairpc.auditing._rows import AuditedRows
 from fairpc.auditing._strata import FactorGaps, OwnStrata, StrataFacts
 from fairpc.auditing._table_facts import TableFacts
 from fairpc.core import Record
 from fairpc.data import SMALL
-from fairpc.evidence import Interval, quantile, wilson
+from fairpc.evidence import THROUGH_DF, Interval, quantile, wilson
 from fairpc.models import OVERLAP, apart
 
 _NO_FINDING: Final = (
@@ -42,6 +45,7 @@ _WIDE: Final = 0.05  # a gap in decisions that calls for a reason
 _OPEN: Final = 0.1  # so many decisions that hang on what cannot be known are worth one, too
 _DRAWN: Final = 12
 _NAMED: Final = 3  # groups that a sentence names
+_NOTIONS: Final[tuple[Notion, Notion]] = ("tpr", "fpr")
 _LIMITS: Final = (
     "Fair rates of the groups may differ: nothing here assumes that they are equal.",
     "Every number measured against the recorded label inherits the errors of that label.",
@@ -106,7 +110,8 @@ def verdict(job: Job) -> Verdict:
     said = *_by_review(job, "mechanism_1", "tpr"), *found
     sure = drift[1:]
     if review is not None:
-        sure = (*review.missed, *review.conclusions, *sure)
+        own_words, tests = _sure_of_review(job), (*review.missed, *review.conclusions)
+        sure = (*tests, own_words, *sure) if _overruled(job) else (own_words, *tests, *sure)
     return Verdict(
         headline=said[0],
         found=said[1:],
@@ -179,12 +184,22 @@ def _finding(job: Job) -> tuple[str, ...]:
 
 
 def _altered_most(job: Job, worst: MechanismCell, least: MechanismCell) -> str:
-    who, said, first = job.names.who, job.names.said, _of_hundred(_span(worst))
+    who, said = job.names.who, job.names.said
     return (
-        f"{first[:1].upper()}{first[1:]} of 100 {who(worst.group)} who deserved "
+        f"If {_tied(job)}, {_of_hundred(_span(worst))} of 100 {who(worst.group)} who deserved "
         f"{text.due(said[worst.decision])} were recorded {said[worst.label]}; among "
         f"{who(least.group)} {_of_hundred(_span(least))}."
     )
+
+
+def _tied(job: Job) -> str:
+    """What the ranges that labels leave assume of fair rates."""
+    within, delta = " within strata" * bool(job.strata), job.strata.delta
+    if delta:
+        return f"fair rates of groups differ by at most {text.gap(delta)}{within}"
+    both = "both" if len(job.rows.groups) == 2 else "all"
+    said = text.due(job.names.said[job.rows.positive_class])
+    return f"{both} groups deserve {said} equally often{within}"
 
 
 def _span(cell: MechanismCell) -> Interval:
@@ -202,17 +217,17 @@ def _of_hundred(interval: Sequence[float]) -> str:
 
 
 def _what_was_found(job: Job, own: OwnStrata | None, withdrawn: bool) -> Iterator[str]:
-    """What a reader compares first: decisions with labels. Then how many labels were altered."""
+    """How many labels were altered, and then what decisions of the model would change."""
     data: TableFacts = job.results["data"]
     mechanism: MechanismFacts | None = job.results["mechanism"]
     parity: ParityFacts | None = job.results["parity"]
     if data.n_rows < data.n_table:
         yield _audited(data)
-    yield from _gap(job)
     if own is not None:
         yield from own.sentences[1:]
     if mechanism is not None and not withdrawn and job.results["review"] is None:
         yield _counts(job, mechanism)
+    yield from _gap(job)
     if parity is None:
         yield _no_groups(data)
     yield from _hidden(job)
@@ -221,36 +236,57 @@ def _what_was_found(job: Job, own: OwnStrata | None, withdrawn: bool) -> Iterato
 def _amiss(job: Job, decidable: Decidable) -> Iterator[str]:
     """Groups selected for less, or more, than can be fair, chance allowed for; and what to do.
 
-    By the review where there is one, else by what the labels of each group leave by themselves.
+    By the review where there is one, else by what labels leave: of all groups together where they
+    are taken to deserve equally often, and are not contradicted, else of each group by itself.
     """
     parity: ParityFacts | None = job.results["parity"]
     review, positive = job.results["review"], job.rows.positive_class
     if review is not None:
         possible = {r.group: r.interval for r in review.rates if r.name == "fair_rate"}
     else:
-        sets = () if decidable.test is None else decidable.test.sets
+        test, own = decidable.test, job.strata or job.strata.delta
+        sets = () if test is None else (s for s in test.sets if s.label == positive)
         possible = {
-            b.group: (b.lower, b.upper) for s in sets if s.label == positive for b in s.groups
+            b.group: (b.lower, b.upper)
+            if own or one.empty or decidable.rejected
+            else (one.lower, one.upper)
+            for one in sets
+            for b in one.groups
         }
     decided = () if parity is None else (d for d in parity.decisions if d.label == positive)
     z = quantile((1 + job.settings.level) / 2)
-    few, many = [], []
+    few, many, cuts = [], [], []
     for group in (g for d in decided for g in d.parity.groups if g.group in possible):
         (low, high), (least, most) = wilson(group.mean, group.effective_n, z), possible[group.group]
         who, share = job.names.who(group.group), text.share(group.mean)
         if high < least:
-            few.append(f"{share} of {who}, of whom at least {text.share(least)} deserve it")
+            few.append(f"{share} of {who}, and at least {text.share(least)} of them all deserve it")
+            cuts.append(_cut(job.rows, group.group, least))
         elif low > most:
-            many.append(f"{share} of {who}, of whom at most {text.share(most)} deserve it")
+            many.append(f"{share} of {who}, and at most {text.share(most)} of them all deserve it")
+            cuts.append(_cut(job.rows, group.group, most))
     found, said = (("few", few), ("many", many)), job.names.said[positive]
-    parts = [f"too {how} are decided {said}: {'; '.join(of[:_NAMED])}" for how, of in found if of]
+    parts = [
+        f"too {how} are decided {said} by the model: {'; '.join(of[:_NAMED])}"
+        for how, of in found
+        if of
+    ]
     if parts:
         words = ". ".join(f"{part[:1].upper()}{part[1:]}" for part in parts)
         yield f"{words}."
-        which = "a lower threshold" if few else "a higher threshold"
+        which = f"a lower threshold, such as {text.share(min(cuts))},"
+        if many:
+            which = f"a higher threshold, such as {text.share(max(cuts))},"
         if few and many:
             which = "a threshold for each group"
         yield f"Choose {which} before you use decisions: under Gaps is what each selects."
+
+
+def _cut(rows: AuditedRows, group: str, selected: float) -> float:
+    """The score above which so large a share of a group is."""
+    here = rows.s == rows.groups.index(group)
+    scores, weights = rows.scores[here, rows.positive], rows.each_weight[here]
+    return float(np.quantile(scores, 1 - selected, weights=weights, method="inverted_cdf"))
 
 
 def _gap(job: Job) -> Iterator[str]:
@@ -280,8 +316,8 @@ def _counts(job: Job, mechanism: MechanismFacts) -> str:
     data: TableFacts = job.results["data"]
     shared = ", rows of unknown group shared out," if data.n_grouped < data.n_rows else ""
     return (
-        f"In this table{shared} {text.series(parts)} deserved {said} and were recorded otherwise; "
-        "not every share goes with every fair rate, so these are not products of the ranges."
+        f"In counts{shared}, if that is so: {text.series(parts)} deserved {said} and were recorded "
+        "otherwise. Do not multiply shares instead: their ends belong to other fair rates."
         if parts
         else mechanism.sentence
     )
@@ -308,9 +344,12 @@ def _sure(job: Job, decidable: Decidable, own: OwnStrata | None, withdrawn: bool
         same = "is the same in every group"
         if job.strata.delta:
             same = f"differs by at most {text.gap(job.strata.delta)} between groups"
-        only = "" if job.results["review"] is not None else _ONLY_REVIEW
+        reviewed = job.results["review"] is not None
+        alone = "What the labels alone say holds with " * reviewed
+        only = _ONLY_REVIEW * (not reviewed)
         yield (
-            f"{text.share(mechanism.range_level, 0)} confidence, if the fair rate {same}"
+            f"{alone}{text.share(mechanism.range_level, 0)} confidence, if the label is what "
+            f"somebody decided and not an outcome, the fair rate {same}"
             f"{' within strata' * bool(job.strata)}, and labels depend on features only through "
             f"the fair decision{only}."
         )
@@ -342,6 +381,7 @@ def _to_do(job: Job, decidable: Decidable, withdrawn: bool, amiss: Sequence[str]
     if withdrawn and job.results["mechanism"] is not None:
         yield _NO_FINDING if job.results["review"] is None else _QUOTE_REVIEW
     yield from _review(job)
+    yield from _files_that_decide(job, None, rejected=False)
     if parity is not None:
         change, decisions = parity.change, max(parity.decisions, key=lambda d: d.gap)
         if change is not None and change.outcome == "one class" and not amiss:
@@ -385,10 +425,11 @@ def _by_review(job: Job, *names: str) -> Iterator[str]:
     if facts is None:
         return
     said = text.due(job.names.said[job.rows.positive_class])
+    are, by = ("are", "") if job.decisions else ("would be", " by fairpc's model")
     words = {
         "mechanism_1": f"who deserved {said} were recorded otherwise",
-        "tpr": f"who deserve {said} are selected",
-        "fpr": f"who do not deserve {said} are selected all the same",
+        "tpr": f"who deserve {said} {are} selected{by}",
+        "fpr": f"who do not deserve {said} {are} selected{by} all the same",
     }
     for name in names:
         rates = sorted((r for r in facts.rates if r.name == name), key=lambda r: r.value)
@@ -396,22 +437,20 @@ def _by_review(job: Job, *names: str) -> Iterator[str]:
             ends = (rates[0], *rates[-1:])[: len(rates)]
             missed = name == "mechanism_1"
             shares = [_reviewed_share(job, r, missed=missed) for r in ends]
-            apart = _reviewed_gap(facts, *ends, missed=missed) if len(ends) > 1 else ""
+            apart = _reviewed_gap(job, facts, *ends, missed=missed) if len(ends) > 1 else ""
             yield f"By the review, {text.series(shares)} {words[name]}{apart}."
 
 
 def _reviewed_gap(
-    facts: ReviewFacts, one: ReviewedFact, other: ReviewedFact, *, missed: bool
+    job: Job, facts: ReviewFacts, one: ReviewedFact, other: ReviewedFact, *, missed: bool
 ) -> str:
     """How far the first group is above the second; open where that may be either way."""
     for gap in facts.gaps:
         if gap.name == one.name and {gap.first, gap.last} == {one.group, other.group}:
             turned = (gap.last == one.group) == missed
             low, high = (-end for end in gap.interval[::-1]) if turned else gap.interval
-            span = " to ".join(text.points(round(end, 2)).removesuffix(".0") for end in (low, high))
-            if low <= 0 <= high:
-                return f"; the difference, {span} points, is open"
-            return f"; the difference is {span} points"
+            left_open = ", which is open" if low <= 0 <= high else ""
+            return f": {job.names.who(one.group)} {text.more_often(low, high, 0)}{left_open}"
     return ""
 
 
@@ -469,27 +508,73 @@ def _of_decisions(job: Job) -> Verdict:
     data: TableFacts = job.results["data"]
     found = [*_by_review(job, "tpr", "fpr", "mechanism_1"), *_gap(job)]
     reviewed = job.results["review"] is not None
+    test = decidable_facts(job).test
+    rejected = test is not None and test.rejected and not reviewed
     if not reviewed and errors is not None:
         first, of = _errors(job, errors)
-        doubt = (errors.rates.doubt,) if errors.rates.doubt else ()
+        doubt = [errors.rates.doubt] if errors.rates.doubt else []
+        if rejected:
+            doubt += [_rejection(job, test, None), TWO_WAYS]
         found = [*doubt, first, errors.conclusions[1 - of], *found]
     if factors is not None:
         found.append(factors.sentence)
     if job.results["parity"] is None:
         found.append(f"Gaps between groups are not known: {job.left_out['parity']}.")
-    to_do = [*_review(job)]
-    if reviewed or errors is None or not errors.open:
-        to_do.append("Write down why decisions may differ between groups, or change them.")
+    to_do = [*_files_that_decide(job, errors, rejected=rejected)]
+    if not rejected and _unequal(job, errors):
+        to_do.append(
+            "Write down why people who deserve the same may be decided differently, or change that."
+        )
     elif not to_do:
-        to_do.append(REVIEW)
-    to_do += [*_small(data), "Keep this report, and audit again when new rows come in."]
+        to_do.append("Keep this report, and audit again when new rows come in.")
+    to_do += _small(data)
     return Verdict(
         headline=found[0],
         found=tuple(found[1:]),
         sure=tuple(_sure_of_decisions(job, errors)),
         to_do=tuple(to_do),
-        rejected=None,
-        withdrawn=False,
+        rejected=None if test is None else test.rejected,
+        withdrawn=rejected,
+    )
+
+
+def _files_that_decide(job: Job, errors: ErrorFacts | None, *, rejected: bool) -> Iterator[str]:
+    """Which files to look at, and how many, by what a review showed or the labels leave open."""
+    review: ReviewFacts | None = job.results["review"]
+    plan: ReviewPlan | None = job.results["review_plan"]
+    said = text.due(job.names.said[job.rows.positive_class])
+    if review is not None:
+        missed = [g for g in review.gaps if g.name == "mechanism_1"]
+        for gap in (g for g in missed if g.interval[0] > 0 or g.interval[1] < 0):
+            who = job.names.who(gap.first if gap.value > 0 else gap.last)
+            yield (
+                f"Look again at files of {who} who deserve {said} by their features and were "
+                "recorded otherwise, and let no model learn from these labels as they are."
+            )
+        if review.more:
+            yield (
+                f"Have about {review.more:,} more files reviewed: the difference in how often "
+                f"those who deserve {said} are selected would be known to ±{100 * AIM:.0f} points."
+            )
+    elif rejected and plan is not None:
+        yield (
+            f"Have {plan.questions[0].n:,} files reviewed before you quote a difference: they can "
+            "show a feature that alters labels, and fair rates that differ."
+        )
+    elif rejected or (errors is not None and errors.open and errors.reviews is None):
+        yield REVIEW
+    elif errors is not None and errors.reviews is not None:
+        yield f"Have about {errors.reviews:,} files reviewed: they would decide what is open."
+
+
+def _unequal(job: Job, errors: ErrorFacts | None) -> bool:
+    """Whether people who deserve the same are decided differently, by the review or the labels."""
+    review: ReviewFacts | None = job.results["review"]
+    if review is not None:
+        ends = [gap.interval for gap in review.gaps if gap.name in ("tpr", "fpr")]
+        return any(low > 0 or high < 0 for low, high in ends)
+    return errors is not None and any(
+        pair.sign(rate) != "undecided" for pair in errors.rates.differences for rate in _NOTIONS
     )
 
 
@@ -507,22 +592,23 @@ def _errors(job: Job, errors: ErrorFacts) -> tuple[str, int]:
             more, less = (pair.last, pair.first) if low > 0 else (pair.first, pair.last)
             least, most = sorted((abs(low), abs(high)))
             return (
-                f"Of those who {denied}deserve {said}, {who(more)} are selected {text.size(least)} "
-                f"to {text.size(most)} points more often than {who(less)}, whatever the labels "
-                "hide."
+                f"If {THROUGH_DF}, {who(more)} who {denied}deserve {said} are selected "
+                f"{text.more_often(least, most)} than {who(less)} who {denied.strip() or 'do'}."
             ), kind
     pair = errors.quoted("tpr")
     both = f"{who(pair.last)} and {who(pair.first)}"
     if not pair.is_open("tpr"):
         most = text.size(max(map(abs, pair.tpr)))
-        alike = f"{both} are selected equally often to within {most} points"
-        return f"Of those who deserve {said}, {alike}, whatever the labels hide.", 0
-    low, high = map(text.points, pair.tpr)
-    n, apart = pair.tpr_reviews, text.size(pair.detectable("tpr"))
-    decided = "" if n is None else f"; about {n:,} reviews would decide one of {apart} points"
+        alike = f"{both} who deserve {said} are selected equally often to within {most} points"
+        return f"If {THROUGH_DF}, {alike}.", 0
+    far = text.more_often(*pair.tpr)
+    decided = ""
+    if pair.tpr_reviews is not None:
+        n, apart = pair.tpr_reviews, text.size(pair.detectable("tpr"))
+        decided = f"; about {n:,} reviews would decide a difference of {apart} points"
     return (
         f"Whether {both} who deserve {said} are treated alike cannot be decided from these labels: "
-        f"the difference may be {low} to {high} points{decided}."
+        f"{who(pair.last)} may be selected {far}{decided}."
     ), 0
 
 
@@ -538,9 +624,9 @@ def _sure_of_decisions(job: Job, errors: ErrorFacts | None) -> Iterator[str]:
     else:
         level = text.share(errors.rates.level, 0)
         yield (
-            f"Each range holds with {level} confidence if the decisions did not look at these "
-            "labels and, within a group, labels depend on features only through the fair decision. "
-            "Fair rates of the groups may differ."
+            f"Each range holds with {level} confidence if the label is what somebody decided and "
+            f"not an outcome, the decisions did not look at these labels and, within a group, "
+            f"{THROUGH_DF}. Fair rates of the groups may differ."
         )
     if parity is not None:
         yield from parity.sentences[-1:]
@@ -593,7 +679,8 @@ def _fair_rates(audit: blocks.Audit) -> blocks.Figure | None:
     recorded = recorded_rates(audit, one.label)
     said = audit.data.said.get(one.label, text.quoted(one.label))
     fair = {bar.group: ((bar.lower, bar.upper), recorded.get(bar.group)) for bar in one.groups}
-    overlap = None if one.empty or test.rejected else (one.lower, one.upper)
+    shaded = audit.data.fitted and not one.empty and not test.rejected
+    overlap = (one.lower, one.upper) if shaded else None
     sentence = (
         f"Bar: the share that deserves {text.due(said)}, as far as the labels of each group leave "
         f"it open, with {text.share(test.level, 0)} confidence. Pin: the share recorded {said}. "
@@ -647,6 +734,8 @@ def _shaded(audit: blocks.Audit, test: AssumptionFacts, one: ConfidenceSet) -> s
             " without strata. Within the strata of the model, the fair rate of the whole table may "
             f"be {text.span(facts.rate_range)}"
         )
+    if not audit.data.fitted:
+        return "Nothing here assumes that one rate fits all groups."
     return f"Shaded: the rates that fit all groups, {span}{within}."
 
 

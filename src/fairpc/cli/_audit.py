@@ -61,6 +61,7 @@ GAP_EXCEEDED: Final = 1
 # Parts of the record that only the page needs: megabytes that no reader of JSON asks for.
 _PAGE_ONLY: Final = ("what_if",)
 LEVEL: Final = 0.95
+_USUAL: Final = 300
 SHOWN: Final = {"found": 2, "sure": 2, "to_do": 2}
 """Sentences of each part of the verdict that are printed; the report has all."""
 STAGES: Final = {
@@ -167,10 +168,20 @@ def audit(
             say(f"Report: {output}", "bold")
         if output is not None and (reviewed or audited.review_plan is not None):
             columns = as_typed(ReviewedColumns.of(label, decided, weight), text)
-            batch = f"-n 300 -o {next_batch(reviewed or ())}"
+            batch = f"-n {_files_to_review(audited)} -o {next_batch(reviewed or ())}"
             say(f"Next: fairpc review {paths}{columns}{answered}{unseen} {batch}", "bold")
     screen.notes(warned)
     _judge(audited.parity, limit, screen)
+
+
+def _files_to_review(audited: Audit) -> int:
+    """The number that the report asks for, where it asks for one."""
+    errors, n = audited.error_rates, None
+    if audited.review is not None:
+        n = audited.review.more
+    elif errors is not None and not audited.data.fitted and not audited.verdict.withdrawn:
+        n = errors.reviews
+    return n or _USUAL
 
 
 def _show(audited: Audit, output: str | None, limit: Limit, screen: Screen) -> None:

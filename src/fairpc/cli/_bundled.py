@@ -109,7 +109,7 @@ class LoansDemo:
     fair_rate: float
 
     then = (
-        "\nOn a table of your own (here: the same one):",
+        "\nOn a table of your own (here: the same one; fit compares structures, so digits differ):",
         "  fairpc data loans -o loans.csv",
         "  fairpc fit loans.csv --label approved --sensitive sex -o loans.fairpc",
         "  fairpc audit loans.fairpc loans.csv -o report.html",

@@ -52,7 +52,8 @@ def explain(
         str | None, opt.option("TABLE", "A table to take the person from, with --row.")
     ] = None,
     row: Annotated[
-        int | None, opt.option("N", "Which row of --table, counted from 1.", min=1)
+        int | None,
+        opt.option("N", "Which row of --table, counted from 1: review_id plus 1.", min=1),
     ] = None,
     answers: opt.AnswersFile = None,
     output: Annotated[
@@ -146,7 +147,8 @@ def _show(reasons: Reasons, known: Answers) -> None:
     """Reasons on the screen."""
     from fairpc.auditing import in_words, of_what
 
-    say(f"{of_what(reasons)} is {reasons.score:.2%}: the decision is {reasons.decision!r}.", "bold")
+    what = of_what(reasons).removeprefix("the")
+    say(f"The{what} is {reasons.score:.2%}: the decision is {reasons.decision!r}.", "bold")
     if reasons.bounds is not None:
         low, high = reasons.bounds
         say(

@@ -86,8 +86,9 @@ def labelled(
     weights = None
     if weight is not None:
         weights, rest = rest[weight].to_numpy(), rest.drop(exactly([weight]))
-    counts, hints = frame.group_by(label).len(N_ROWS), tuple(_hints(rest, roles))
-    roles = replace(roles, positive=_favourable(counts, roles))
+    counts = frame.group_by(label).len(N_ROWS)
+    hints = tuple(_hints(rest, roles, positive := _favourable(counts, roles)))
+    roles = replace(roles, positive=positive)
     return LabelledTable(files.source, roles, rest, y, counts, strata, weight, weights, hints)
 
 
@@ -152,8 +153,8 @@ def streamed(
 
         opening = partial(file_table, client=client)
     source = opening(files, lambda frame: clean(frame).with_columns(types))
-    hints = tuple(_hints(_typed(head, roles), roles))
-    roles = replace(roles, positive=_favourable(labels, roles))
+    hints = tuple(_hints(_typed(head, roles), roles, positive := _favourable(labels, roles)))
+    roles = replace(roles, positive=positive)
     said = strata, weight, weight, hints
     return LabelledTable(files.source, roles, source, roles.label, labels, *said)
 
@@ -236,10 +237,12 @@ def _type_of(seen: pl.Series, roles: ColumnOptions) -> pl.Expr:
     return read.alias(seen.name)
 
 
-def _hints(frame: pl.DataFrame, roles: ColumnOptions) -> Iterator[str]:
-    """Texts that look like "missing" and are read as values."""
+def _hints(frame: pl.DataFrame, roles: ColumnOptions, positive: str | None) -> Iterator[str]:
+    """A favourable 1 that nobody named, and texts that look like "missing" and are values."""
     import polars as pl
 
+    if roles.positive is None and positive in ("1", "1.0"):
+        yield f"{positive} is taken as favourable; if it is not, name the other with --positive"
     words = [w for w in SUSPECTS if w not in roles.missing]
     found: dict[str, list[str]] = {}
     texts = frame.select(pl.col(pl.String)).get_columns()

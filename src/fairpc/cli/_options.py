@@ -104,14 +104,17 @@ class Naming:
     """What values are called where people read of them."""
 
     name: Annotated[
-        list[str], option("COL=VALUE:NAME", "What people call a value, such as deny=yes:refused.")
+        list[str],
+        option(
+            "COL=VALUE:NAME",
+            "What people call a value, such as deny=yes:refused; deny=:refusals names the column.",
+        ),
     ] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for text in self.name:
             column, _, rest = text.partition("=")
-            value, _, display = rest.partition(":")
-            if not (column and value and display.strip()):
+            if not (column and rest.partition(":")[2].strip()):
                 raise OptionError(
                     f"--name is {text!r}: give a column, one of its values and what that is "
                     "called, such as --name deny=yes:refused"
@@ -432,8 +435,11 @@ def _placed(parameter: Parameter, panel: str | None = None) -> Parameter:
     """An option in its panel of the help, which says where it may be repeated."""
     name = parameter.name
     kind, info = parameter.annotation.__origin__, copy(parameter.annotation.__metadata__[0])
-    info.rich_help_panel = panel or next((p for p, some in PANELS.items() if name in some), None)
-    if list[str] in (kind, *get_args(kind)) and isinstance(info, OptionInfo) and name != "labels":
+    by_name = isinstance(info, OptionInfo)
+    info.rich_help_panel = panel or next(
+        (p for p, some in PANELS.items() if by_name and name in some), None
+    )
+    if list[str] in (kind, *get_args(kind)) and by_name and name != "labels":
         info.help = f"{info.help} May be repeated."
     return parameter.replace(annotation=Annotated[kind, info])
 

@@ -397,7 +397,7 @@ def _say_written(output: str, classes: tuple[str, str], batch: int) -> None:
     say(f"The rows are in {output}{number}, their chances in {design_of(output)}: keep both.")
     say(
         f"Fill in {ANSWER!r} with {classes[1]} or {classes[0]}; leave it blank if you cannot tell. "
-        f"{ID!r} counts rows from 0."
+        f"{ID!r} counts rows from 0 (`fairpc explain --row` from 1)."
     )
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from fairpc.evidence._error_rates import error_rates
     from fairpc.evidence._error_records import (
+        THROUGH_DF,
         ErrorRates,
         GroupErrorRates,
         PairErrorRates,

@@ -69,8 +69,8 @@ class LeastDifference:
         )
         if self.overlap > 0:
             text += (
-                f" Sampling error left out, the groups' ranges overlap by {100 * self.overlap:.0f} "
-                "points, and a difference below that can hide there at any number of rows."
+                f" Sampling error left out, the groups' ranges overlap by {100 * self.overlap:.1f} "
+                "points, which more rows would not narrow."
             )
         return text
 
@@ -120,7 +120,7 @@ class RateRanges:
             estimate=max(estimate, 0.0),
             above=self.names[a],
             below=self.names[b],
-            overlap=max(-estimate, 0.0),
+            overlap=max(float(self.estimates[:, 1].min() - self.estimates[:, 0].max()), 0.0),
             half_width=estimate - limit,
             error=error / quantile(1 - self.tail) if known else 0.0,
         )

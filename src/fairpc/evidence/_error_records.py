@@ -19,6 +19,8 @@ RATE_NAMES: Final[dict[Rate, str]] = {
     "precision": "precision",
     "selection": "selection rate",
 }
+THROUGH_DF: Final = "labels depend on features only through the fair decision"
+"""What the sign of a difference rests on; nothing in the labels shows whether it is so."""
 _MOST_PAIRS: Final = 3
 _DETECTABLE: Final = 0.05
 
@@ -111,7 +113,7 @@ class PairErrorRates(Record):
         return max(_DETECTABLE, abs(sum(found.identified)) / 2)
 
     def sign(self, rate: Rate) -> Sign:
-        """Whether a difference is below or above 0 whatever the labels hide."""
+        """Whether all that is possible of a difference is below 0, or above."""
         found: RateRange = getattr(self, rate)
         if found.high < 0:
             return "lower"
@@ -157,7 +159,7 @@ class ErrorRates(Record):
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What is sure about equal opportunity (true positive rates) and equalised odds (false
+        """What follows about equal opportunity (true positive rates) and equalised odds (false
         positive rates too), pair by pair."""
         if self.rejected:
             return (
@@ -185,7 +187,7 @@ class ErrorRates(Record):
             rates = f"fair rates of groups are taken to {apart}."
         shown.append(
             f"{each} at {self.level:.0%} if the decisions did not look at these labels and, within "
-            f"{where}, labels depend on features only through the fair decision; {rates}"
+            f"{where}, {THROUGH_DF}; {rates}"
         )
         return " ".join(shown)
 
@@ -199,15 +201,16 @@ class StratumErrorRates(Record):
 
 
 def _sentence(pair: PairErrorRates, rate: Rate) -> str:
-    """What is sure about the difference of a rate of two groups."""
+    """What follows about the difference of a rate of two groups."""
     found: RateRange = getattr(pair, rate)
     name, sign = RATE_NAMES[rate], pair.sign(rate)
+    if_so = f"If {THROUGH_DF}, the {name} of {pair.last!r}"
     if math.isnan(found.low):
         return f"The {name} of {pair.first!r} or {pair.last!r} is not defined."
     if sign == "undecided" and not pair.is_open(rate):
         return (
-            f"The {name} of {pair.last!r} differs from that of {pair.first!r} by at most "
-            f"{_points(max(map(abs, found)))} whatever the labels hide."
+            f"{if_so} differs from that of {pair.first!r} by at most "
+            f"{_points(max(map(abs, found)))}."
         )
     if sign == "undecided":
         ends = " to ".join(f"{_points(abs(e))} {'lower' if e < 0 else 'higher'}" for e in found)
@@ -222,8 +225,8 @@ def _sentence(pair: PairErrorRates, rate: Rate) -> str:
         )
     low, high = sorted(abs(end) for end in found)
     return (
-        f"The {name} of {pair.last!r} is {sign} than that of {pair.first!r} by "
-        f"{_points(low).split()[0]} to {_points(high)} whatever the labels hide."
+        f"{if_so} is {sign} than that of {pair.first!r} by "
+        f"{_points(low).split()[0]} to {_points(high)}."
     )
 
 

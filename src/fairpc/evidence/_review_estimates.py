@@ -126,7 +126,8 @@ class ReviewEstimates(Record):
 
     def conclusions(self) -> tuple[str, ...]:
         """What both tests found, and what follows for a model, a sentence each."""
-        return tuple(f"{finding}: {advice}" for finding, advice in self._findings())
+        said = [f"{finding}: {advice}" for finding, advice in self._findings()]
+        return tuple(sorted(said, key=lambda one: not one.startswith(self.contradictions())))
 
     def contradictions(self) -> tuple[str, ...]:
         """What tests that reject found, without advice."""
@@ -146,12 +147,15 @@ class ReviewEstimates(Record):
         if not known:
             return "Too few groups have reviewed rows to compare fair rates", "review more rows."
         widest = max(known, key=lambda one: abs(one.value))
-        value, low, high = (100 * each for each in (widest.value, widest.low, widest.high))
-        points = f"{value:+z.1f} points, {low:+z.1f} to {high:+z.1f}"
-        seen = f"{_p_words(test.p_value)}; {widest.last} minus {widest.first}: {points}"
+        by, low, high = (
+            f"{abs(100 * each):.1f} points {'less' if each < 0 else 'more'}"
+            for each in (widest.value, widest.low, widest.high)
+        )
+        p = _p_words(test.p_value)
+        seen = f"{p}; {widest.last}: {by} than {widest.first}, limits {low} and {high}"
         if not test.rejected:
             lead = f"The review does not contradict equal fair rates ({seen})"
-            return lead, "a model that ties them may be kept."
+            return lead, "a difference within these limits stays possible."
         most = max(abs(widest.low), abs(widest.high))
         advice = (
             f"do not tie them; allow a difference (delta={most:.2f}), or use the reviewed "
@@ -163,7 +167,7 @@ class ReviewEstimates(Record):
         """Which columns alter labels, and what to do about it."""
         tests: Mapping[Any, ReviewTest] = self.tests["features"]
         if not any(test.n for test in tests.values()):
-            return "No column was tested", "a mechanism per group is taken for granted."
+            return "No column was tested", "that none alters labels by itself is taken for granted."
         named = [name for name, test in tests.items() if test.rejected]
         if not named:
             least = min(test.corrected for test in tests.values())
@@ -172,7 +176,7 @@ class ReviewEstimates(Record):
                 "No column is seen to alter labels beyond the fair decision and the group (least "
                 f"{_p_words(least)}, corrected for {counted(tested, 'column')})"
             )
-            return lead, "a mechanism per group may be kept."
+            return lead, "what these rows are too few to show stays possible."
         lead = (
             f"Labels depend on {', '.join(map(str, named))} beyond the fair decision and the group "
             "(p < 0.05, corrected)"

@@ -91,9 +91,9 @@ class Choices:
         if np.isfinite(self.label_gain):
             taken = "A forest circuit was taken" if self.forest else "Circuits were taken"
             label = (
-                f"{taken}: a plain classifier predicts the label of unseen rows by "
-                f"{self.label_gain:+.4f} nats a row better than circuits do (standard error "
-                f"{self.label_error:.4f}; its mean log-likelihood is {self.label_score:.4f}).",
+                f"{taken}: a plain classifier predicts the label of unseen rows with a mean "
+                f"log-likelihood of {self.label_score:.4f}, {self.label_gain:+.4f} more than "
+                f"circuits do (standard error {self.label_error:.4f}).",
             )
         if self.forest:
             parts = [f"{counted(self.n_train, 'row was', 'rows were')} fitted to.", *label]
@@ -124,19 +124,20 @@ class Choices:
             f"{counted(self.n_validation, 'validation row')} decided.",
             f"Parameters are shrunk towards each cell's marginals by {self.strength:g} prior "
             f"{'row' if self.strength == 1 else 'rows'}.",
-            f"Structural EM started from {self.start} (validation log-likelihood: {scores}).",
+            f"The search for a structure began with {self.start} (validation log-likelihood: "
+            f"{scores}).",
         ]
         if np.isfinite(self.mixture_gain):
             taken = "was taken" if len(self.components) + len(self.dropped) > 1 else "was left"
             parts.append(
-                f"A mixture {taken}: it gains {self.mixture_gain:+.4f} nats a validation row "
-                f"(standard error {self.standard_error:.4f}) on a single circuit per cell."
+                f"A mixture {taken}: its log-likelihood is {self.mixture_gain:+.4f} a validation "
+                f"row (standard error {self.standard_error:.4f}) on a single circuit per cell."
             )
         if np.isfinite(self.clusters_gain):
             taken = "were taken" if self.clusters_gain > 0 else "were left"
             parts.append(
-                f"Clusters of rows {taken}: they gain {self.clusters_gain:+.4f} nats a validation "
-                "row on a mixture of structures."
+                f"Clusters of rows {taken}: their log-likelihood is {self.clusters_gain:+.4f} a "
+                "validation row more than that of a mixture of structures."
             )
         shares = [f"{w:.0%} {c}" for c, w in zip(self.components, self.weights, strict=True)]
         parts.append(f"Structure of P(x | Df, S): {'; '.join(shares)}.")
@@ -152,7 +153,7 @@ class Choices:
             parts.append("The chosen model was fitted again to training and validation rows.")
         if self.interrupted:
             parts.append("The fit was interrupted: this is the best model up to then.")
-        return tuple(parts)
+        return tuple(part.replace("as in Strudel", "as in the paper") for part in parts)
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
