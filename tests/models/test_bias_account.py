@@ -290,13 +290,14 @@ def test_prior_rows_are_named_and_a_point_that_they_outweigh_is_none() -> None:
     """The prior has 30 rows, of which 20 rows are outweighed and 40 are not."""
     counts = np.array([[[36.0, 4.0], [10.0, 10.0]]])
     mechanism = np.array([[[0.9, 0.1], [0.26, 0.74]]])
-    given = {"prior_rows": 30.0, "without_prior": np.array([[[0.88, 0.12], [0.5, 0.5]]])}
-    account = BiasAccount(("a",), ("no", "yes"), mechanism, counts, **given)
+    bare = np.array([[[0.88, 0.12], [0.5, 0.5]]])
+    given = ("a",), ("no", "yes"), mechanism, counts
+    account = BiasAccount(*given, prior_rows=30.0, without_prior=bare)
     first, second, prior = account.sentences
     assert "10.0% (by these rows' features 4 labels; 12.0% without the prior)" in first
     assert "prior outweighs" in second
     assert "30 prior rows" in prior
-    assert "prior" not in str(BiasAccount(("a",), ("no", "yes"), mechanism, counts))
+    assert "prior" not in str(BiasAccount(*given))
     weaker = replace(account, prior_rows=10.0)
     assert (
         "26.0% (by these rows' features 10 labels; 50.0% without the prior)" in weaker.sentences[1]
@@ -335,7 +336,9 @@ def test_circuits_say_where_em_ends_without_the_prior_rows() -> None:
         np.add.at(counts.transpose(0, 2, 1), (s, d), joint)
         mechanism = counts / counts.sum(axis=2, keepdims=True)
         rate = (joint.sum(axis=0) + 0.5) / (len(d) + 1)
-    np.testing.assert_allclose(model.mechanism_without_prior_, mechanism, atol=1e-4)
+    found = model.mechanism_without_prior_
+    assert found is not None
+    np.testing.assert_allclose(found, mechanism, atol=1e-4)
     assert np.abs(mechanism - model.bias_mechanism_).max() > 0.01
 
 

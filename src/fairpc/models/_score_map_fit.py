@@ -250,7 +250,7 @@ def _point(
     n, n_strata = len(bounds.groups), scored.rows.strata.n
     if select == "middle":
         return (*_middle(bounds, n, n_strata), False)
-    if not by_prior(scored, bounds, select):
+    if not (isinstance(bounds, SharedBounds) or by_prior(scored, bounds, select)):
         pi, mechanism, straight = between_recorded(bounds, n_strata)
         return (pi if scored.rows.strata.delta else pi[0]), mechanism, straight
     rates, straight = _of_bins(scored, limits)
