@@ -23,11 +23,11 @@ from clock import timed
 from fairpc.metrics import accuracy, discrimination
 from fairpc.models import FairDistribution, Rows
 from fairpc.models._components import TREES, assemble, learn_component
-from fairpc.models._fair_rates import TopRates
 from fairpc.models._fit import Structure, fit, label_cells, learn_structure
 from fairpc.models._forest_fit import ForestStart, fit_forest
 from fairpc.models._rows import joined
 from fairpc.models._selection import AUTO, Stage, fit_auto
+from fairpc.models._top_em import TopRates
 from reproduction.distributions import (
     FAIRPC_AUTO,
     PROTOCOL,

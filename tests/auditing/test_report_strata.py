@@ -39,6 +39,8 @@ def test_both_tests_and_both_sets_are_shown() -> None:
     shown = read(facts.strata())
     assert re.search("Parity in the whole table ?contradicted", shown)
     assert re.search("Parity within strata ?not contradicted", shown)
+    assert "No one rate fits all groups of the whole table, without strata;" in shown
+    assert "bars do not overlap" not in shown
     own = section(facts.strata(), "strata")
     assert "Mix of strata" in own
     for stratum in ("hours=h0", "hours=h1", "hours=h2"):

@@ -87,12 +87,12 @@ def test_facts_are_read_back() -> None:
 
 def test_after_a_review_the_page_begins_with_what_it_showed() -> None:
     data, names = load_loans(), {"sex": {"F": "women", "M": "men"}}
-    X, y, s = data.X.head(1500), data.y.head(1500), data.sensitive.head(1500)
+    X, y, s = data.X.head(2500), data.y.head(2500), data.sensitive.head(2500)
     model = LatNB(positive="yes").fit(X, y, sensitive_features=s)
     design = model.review(X, y, 300, sensitive_features=s, random_state=0)
-    truth = (np.asarray(data.df)[:1500] == "yes").astype(float)
+    truth = (np.asarray(data.df)[:2500] == "yes").astype(float)
     batch = design.rows, design.probability[design.rows], truth[design.rows]
-    reviewed = Reviewed.of(1500, [batch])
+    reviewed = Reviewed.of(2500, [batch])
     found = audit(model, X, y, sensitive_features=s, reviewed=reviewed, names=names)
     assert found.review is not None
     assert found.review_plan is None
@@ -114,7 +114,14 @@ def test_after_a_review_the_page_begins_with_what_it_showed() -> None:
     assert any(f"about {found.review.more:,} more files" in one for one in found.verdict.to_do)
     (rows,) = (bar for bar in found.review.rates if (bar.name, bar.group) == ("fair_rate", "men"))
     drawn = " to ".join(f"{100 * end:.0f}%" for end in rows.interval)
-    assert drawn in render(found).partition("by the review, with 95% confidence")[2]
+    page = render(found)
+    assert drawn in page.partition("by the review, with 95% confidence")[2]
+    shown = page.partition("What the review showed")[2].partition("In brackets")[0]
+    assert "share of decisions that are the fair one" in shown
+    assert "none" not in shown  # without a review they are not known
+    said = " ".join((*found.verdict.found, *found.verdict.sure))
+    assert "In this table" not in said
+    assert "By the labels alone, the fair rate may be anything" in said
 
 
 def test_a_review_that_misses_the_range_of_the_labels_withdraws_it() -> None:

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 import fairpc
 from auditing.tables import QUICK, fitted, settings, table
 from fairpc.auditing import given_decisions, render
-from fairpc.auditing._decided import decided_rows
+from fairpc.auditing._given_decisions import decided_rows
 from fairpc.auditing._job import Job, ReadTable
 from fairpc.auditing._subgroups import SubgroupFacts, subgroup_facts
 

@@ -238,8 +238,28 @@ def test_the_finding_is_a_range_that_a_person_repeats() -> None:
     assert plan is not None
     width = next(q for q in plan.questions if q.name == "mechanism_1")
     assert width.n == 300
+    (sure,) = (one for one in found.verdict.sure if "the fair rate is the same" in one)
+    assert sure.endswith("recorded wrongly more often, only a review shows it.")
     said = next(one for one in found.verdict.to_do if one.startswith("Have 300 files reviewed"))
     assert f"±{100 * width.half_width:.0f} points" in said
+
+
+def test_bars_that_overlap_are_not_said_to_be_apart() -> None:
+    """The test of a difference rejects where the ranges of two rates still share a little."""
+    X, y, s = table()
+    found = audit(fitted(), X, y, sensitive_features=s, **QUICK)
+    test = found.decidable.test
+    assert test is not None
+    (one,) = test.sets
+    first, second = one.groups
+    for upper, said in ((0.31, "the difference of two is known better"), (0.29, "do not overlap")):
+        bars = replace(first, lower=0.1, upper=upper), replace(second, lower=0.3, upper=0.5)
+        changed = replace(test, rejected=True, sets=(replace(one, groups=bars),))
+        clash = replace(found, decidable=replace(found.decidable, test=changed))
+        page = render(clash)
+        assert "No one rate fits all groups" in page or "no one rate fits all groups" in page
+        assert said in page
+        assert ("bars do not overlap" in page) == (upper < 0.3)
 
 
 def test_decisions_without_the_group_are_those_of_predict_without_it() -> None:

@@ -72,6 +72,7 @@ def test_a_file_to_fill_in(work: Path, truth: pl.DataFrame) -> None:
     np.testing.assert_array_equal(rows["income"], truth["income"][rows["review_id"].to_list()])
     design = json.loads((work / "to_review.csv.design.json").read_text())
     assert design["rows"] == rows["review_id"].to_list()
+    assert abs(np.corrcoef(np.arange(200), design["rows"])[0, 1]) < 0.25  # in random order
     assert design["classes"] == ["no", "yes"]
     assert all(0 < p <= 1 for p in design["probability"])
 
@@ -255,6 +256,30 @@ def test_a_workbook(work: Path, truth: pl.DataFrame, capsys: pytest.CaptureFixtu
     rows.with_columns(fair_decision=answers).write_excel("rows.xlsx")
     found = answer(capsys, "review", MODEL, TABLE, "--reviewed", "rows.xlsx")["review"]
     assert (found["n_drawn"], found["n_blank"]) == (60, 0)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "cp1252", "utf-16"])
+def test_answers_as_a_spreadsheet_saves_them(
+    encoding: str, work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Semicolons, CRLF, capitals, blanks, and a note beside the answers, in its own encoding."""
+    given = ("review", MODEL, TABLE, "--reviewed", "to_review.csv")
+    plain = answer(capsys, *given)
+    said = pl.col("fair_decision").str.to_uppercase() + " "
+    rows = pl.read_csv("to_review.csv").with_columns(said, note=pl.lit("Prüfung: São João"))
+    text = rows.write_csv(separator=";", line_terminator="\r\n")
+    Path("to_review.csv").write_bytes(text.encode(encoding))
+    assert answer(capsys, *given) == plain
+
+
+def test_one_answer_says_what_it_cannot(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change("to_review.csv", lambda rows: rows.head(1))
+    ended = called(capsys, "review", MODEL, TABLE, "--reviewed", "to_review.csv")
+    assert ended.code == 0, ended.err
+    assert "What 1 reviewed row of 1,500 shows" in ended.out
+    assert "Too few groups have reviewed rows to compare fair rates" in ended.out
+    assert "No column was tested" in ended.out
+    assert "nan" not in ended.out
 
 
 def _edit_design(old: str, new: str) -> None:

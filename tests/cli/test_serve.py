@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import socket
 import subprocess
@@ -58,6 +59,12 @@ class Service:
             except OSError:
                 return None
         return int(said.split()[1]) if said.startswith(b"HTTP/") else None
+
+    @property
+    def seconds(self) -> float:
+        """Time of processors that the service has used."""
+        used = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
 
     @property
     def megabytes(self) -> float:
@@ -131,6 +138,19 @@ def test_a_page_of_another_name_is_not_answered(service: Service) -> None:
     assert service.sends_raw(request, hangs_up=False) == 400
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc here")
+@pytest.mark.parametrize("asked", ["POST /", "GET /health"])
+def test_a_body_in_many_chunks_keeps_nobody_out(service: Service, asked: str) -> None:
+    """Chunks of one byte are refused with the connection, and not parsed one by one."""
+    head = f"{asked} HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    assert service.sends_raw(head + b"0\r\n\r\n", hangs_up=False) == 411
+    used = service.seconds
+    for _ in range(3):
+        assert service.sends_raw(head + b"1\r\n \r\n" * 300_000, hangs_up=False) in (411, None)
+    assert service.sends(b"", "GET", "/health")[0] == 200
+    assert service.seconds - used < 5
+
+
 def hostile(rng: random.Random, row: dict[str, Any]) -> tuple[bytes, bool]:
     """A request that somebody made who wishes the service ill; and whether it ends too early."""
     good = json.dumps(row).encode()
@@ -182,7 +202,7 @@ def attacked(service: Service, n: int, seed: int) -> None:
     for _ in range(n):
         request, early = hostile(rng, service.row)
         found[service.sends_raw(request, hangs_up=early)] += 1
-    assert set(found) <= {None, 200, 400, 404, 405, 408, 413, 422, 431}, found
+    assert set(found) <= {None, 200, 400, 404, 405, 408, 411, 413, 422, 431}, found
     assert found[400] > n / 4
     assert service.megabytes - before < MEGABYTES
     assert service.sends(b"", "GET", "/health")[0] == 200

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+import oracle_reviews
 from fairpc.core import MetricError
 from fairpc.evidence import (
     ReviewEstimates,
@@ -157,6 +158,52 @@ def test_a_posterior_narrows_and_intervals_cover() -> None:
             narrower += rate.high - rate.low < other.high - other.low
     assert inside >= 108  # .95 of 120 is 114; three standard errors below
     assert narrower > 110
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_every_rate_is_that_of_the_slow_twin(alone: bool) -> None:
+    """Two batches, the second by the first; some rows without an answer; a wrong posterior."""
+    rows = table(seed=3, n=400)
+    names, wrong = np.array(["a", "b"])[rows["s"]], np.clip(rows["m"] ** 2, 0.01, 0.97)
+    truth, chance, batch = np.full(400, np.nan), np.ones(400), np.full(400, -1)
+    for k, n in enumerate((50, 30)):
+        known = {"sensitive_features": names, "y": rows["y"], "reviewed": batch >= 0}
+        design = review_design(wrong, n, **known, random_state=k)
+        truth[design.rows], batch[design.rows] = rows["t"][design.rows], k
+        chance[design.rows] = design.probability[design.rows]
+    truth[np.flatnonzero(batch >= 0)[::9]] = np.nan
+    found = review_estimates(
+        truth,
+        rows["y"],
+        names,
+        probability=chance,
+        batch=batch,
+        drawn=batch >= 0,
+        posterior=None if alone else wrong,
+        decisions=rows["h"],
+    )
+    y, h = rows["y"].astype(int).tolist(), rows["h"].astype(int).tolist()
+    own = truth.tolist(), y, names.tolist(), h, chance.tolist(), batch.tolist(), wrong.tolist()
+    twin = oracle_reviews.Review(*own)
+    m = None if alone else twin.corrected()
+    parts: dict[str, tuple[oracle_reviews.Part, oracle_reviews.Part]] = {
+        "fair_rate": (lambda i, t: t, lambda i, t: 1),
+        "mechanism_0": (lambda i, t: (1 - t) * y[i], lambda i, t: 1 - t),
+        "mechanism_1": (lambda i, t: t * y[i], lambda i, t: t),
+        "tpr": (lambda i, t: t * h[i], lambda i, t: t),
+        "fpr": (lambda i, t: (1 - t) * h[i], lambda i, t: 1 - t),
+        "accuracy": (lambda i, t: t == h[i], lambda i, t: 1),
+        "precision": (lambda i, t: t * h[i], lambda i, t: h[i]),
+    }
+    for group in ("a", "b"):
+        for name, (u, v) in parts.items():
+            if name.startswith("mechanism"):
+                rate = found.mechanism[group][int(name[-1])]
+            else:
+                rate = getattr(found, name)[group]
+            value, trust, low, high = oracle_reviews.rate(twin, m, group, u, v)
+            assert (rate.value, rate.reliance) == pytest.approx((value, trust), abs=1e-5), name
+            assert (rate.low, rate.high) == pytest.approx((low, high), abs=1.1e-3), name
 
 
 @pytest.mark.parametrize(("ones", "n"), [(1, 30), (3, 10), (16, 17), (40, 120)])

@@ -24,7 +24,7 @@ from fairpc.data import Column, Encoding, Groups, Labels, TableCoding
 from fairpc.exporting._scorer import ScorerProgram
 from fairpc.models import CircuitClassifier, FairDistribution, ForestDistribution, Strata
 from fairpc.models._fair_layers import Layout, build
-from fairpc.models._fair_rates import TopRates
+from fairpc.models._top_em import TopRates
 from models.distributions import distributions
 from models.forests import Sizes, forests, random_forest, shares
 

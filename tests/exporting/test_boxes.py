@@ -17,7 +17,7 @@ from fairpc.data import Column
 from fairpc.exporting._onnx_forest import blocks
 from fairpc.models import Forest, ForestDistribution
 from fairpc.models._fair_layers import Layout
-from fairpc.models._fair_rates import TopRates
+from fairpc.models._top_em import TopRates
 from models.forests import Sizes, forests, random_forest
 from strategies import examples
 

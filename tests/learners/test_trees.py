@@ -8,18 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairpc.learners import Cells, Grower, TreeLimits, places, stacked
+from fairpc.learners import _boosting as boosting
 from learners import oracle_trees
 
 
 @pytest.mark.parametrize(
     "limits", [TreeLimits(4.0, 0.0, 5.0, 0.15), TreeLimits(1.0, 2.0, 1.0, 1.0)]
 )
-@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("combined_rows", [4, 64])
 @pytest.mark.parametrize("seed", range(12))
 def test_a_tree_is_that_of_trying_every_division(
-    seed: int, sparse: bool, limits: TreeLimits
+    seed: int, combined_rows: int, limits: TreeLimits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On some of the rows, with holes, and with a column most of whose rows are alike."""
+    monkeypatch.setattr(boosting, "COMBINED_ROWS", combined_rows)
     rng = np.random.default_rng(seed)
     n, arities = 90, np.array([4, 3, 6, 3])
     codes = rng.integers(0, arities, (n, 4)).astype(np.int16)
@@ -31,41 +33,40 @@ def test_a_tree_is_that_of_trying_every_division(
     allowed = chance < 0.5
     allowed[np.arange(5), chance.argmin(axis=1)] = True
     rows = np.flatnonzero(rng.random(n) < 0.7)
-    grower = Grower.of(Cells.of(codes.T, arities, named, sparse=sparse), rows, 5, limits)
-    step = np.zeros(n)
-    tree = grower.grow(slope, bend, chance, step)
+    grower = Grower.of(Cells.of(codes.T, arities, named), rows, 5, limits)
+    odds = np.ones(n)
+    tree = grower.grow(slope, bend, chance, odds)
+    step = np.log(odds)
     derivatives = slope[rows], bend[rows]
     expected = oracle_trees.tree_steps(codes[rows], named, derivatives, allowed, limits)
     np.testing.assert_allclose(step[rows], expected, atol=1e-12)
     assert not np.delete(step, rows).any()
     odds = np.zeros(n)
-    stacked([tree]).add_to(odds, grower.cells.x)
+    stacked([tree]).add_to(odds, grower.cells.x, grower.cells.start)
     np.testing.assert_allclose(odds[rows], expected, atol=1e-12)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 5), st.integers(1, 40))
-def test_sparse_rows_list_all_places_but_the_commonest(seed: int, n_columns: int, n: int) -> None:
+def test_combinations_of_a_row_are_its_places(seed: int, n_columns: int, n: int) -> None:
+    """Each once, and no combination that no row has, however many rows one takes."""
     rng = np.random.default_rng(seed)
     codes = rng.integers(-1, 4, (n_columns, n))
-    named = np.zeros(n_columns, np.bool_)
-    cells = Cells.of(codes, np.full(n_columns, 4), named, sparse=True)
-    whole = Cells.of(codes, np.full(n_columns, 4), named)
-    np.testing.assert_array_equal(whole.listed.reshape(n, n_columns).T, cells.x)
-    for j, (own, most) in enumerate(
-        zip(codes, cells.commonest - 5 * np.arange(n_columns), strict=True)
-    ):
-        own = np.where(own < 0, 4, own)
-        assert (own == most).sum() == np.bincount(own).max()
-        np.testing.assert_array_equal(cells.x[j], own + 5 * j)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(boosting, "COMBINED_ROWS", int(rng.integers(1, 20)))
+        cells = Cells.of(codes, np.full(n_columns, 4), np.zeros(n_columns, np.bool_))
+    np.testing.assert_array_equal(
+        cells.x, np.where(codes < 0, 4, codes) + 5 * np.arange(n_columns)[:, None]
+    )
     for r in range(n):
-        listed = cells.listed[cells.head[r] : cells.head[r + 1]]
-        assert listed.tolist() == [p for p in cells.x[:, r] if p not in cells.commonest]
+        own = [cells.parts[cells.head[c] : cells.head[c + 1]] for c in cells.listed[r]]
+        assert np.concatenate(own).tolist() == cells.x[:, r].tolist()
+    np.testing.assert_array_equal(np.unique(cells.listed), np.arange(len(cells.head) - 1))
 
 
 def test_where_nothing_is_gained_a_tree_is_one_leaf() -> None:
     cells = Cells.of(np.zeros((1, 40), np.int16), np.array([1]), np.zeros(1, np.bool_))
     grower = Grower.of(cells, np.arange(40), 4, TreeLimits(1.0, 0.0, 5.0, 1.0))
-    tree = grower.grow(np.ones(40), np.ones(40), np.zeros(grower.shape), np.zeros(40))
+    tree = grower.grow(np.ones(40), np.ones(40), np.zeros(grower.shape), np.ones(40))
     assert (tree.divided[:, 0] == -1).all()
     assert tree.values.tolist() == pytest.approx([40 / 45, 0, 0, 0])
 
@@ -78,9 +79,9 @@ def test_places_that_no_row_had_follow_their_order_or_the_larger_part() -> None:
 
     def said(cells: Cells, slope: list[float], codes: list[int]) -> list[float]:
         grower = Grower.of(cells, np.arange(30), 2, limits)
-        tree = grower.grow(np.array(slope), np.ones(30), np.zeros(grower.shape), np.zeros(30))
+        tree = grower.grow(np.array(slope), np.ones(30), np.zeros(grower.shape), np.ones(30))
         odds = np.zeros(len(codes))
-        stacked([tree]).add_to(odds, places(np.array([codes]), cells.start))
+        stacked([tree]).add_to(odds, places(np.array([codes]), cells.start), cells.start)
         return odds.tolist()
 
     rising = [-1.0] * 18 + [1.0] * 12
@@ -96,6 +97,15 @@ def test_where_only_holes_are_told_apart_all_values_stay_together() -> None:
     grower = Grower.of(cells, np.arange(30), 2, TreeLimits(1.0, 0.0, 0.0, 1.0))
     slope = np.append(np.ones(20), -np.ones(10))
     odds = np.zeros(6)
-    tree = grower.grow(slope, np.ones(30), np.zeros(grower.shape), np.zeros(30))
-    stacked([tree]).add_to(odds, places(np.array([[0, 1, 2, 3, 4, -1]]), cells.start))
+    tree = grower.grow(slope, np.ones(30), np.zeros(grower.shape), np.ones(30))
+    stacked([tree]).add_to(odds, places(np.array([[0, 1, 2, 3, 4, -1]]), cells.start), cells.start)
     assert odds.tolist() == [1, 1, 1, 1, 1, -1]
+
+
+def test_odds_stay_finite_however_steep_the_loss() -> None:
+    cells = Cells.of(np.array([[0] * 15 + [1] * 15]), np.array([2]), np.array([False]))
+    grower = Grower.of(cells, np.arange(30), 2, TreeLimits(1.0, 0.0, 0.0, 1.0))
+    odds, slope = np.ones(30), np.repeat([-1e6, 1e6], 15)
+    for _ in range(2):
+        grower.grow(slope, np.ones(30), np.zeros(grower.shape), odds)
+        assert odds[[0, -1]].tolist() == pytest.approx([1e-250, 1e250])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fairpc.core import Bools, Floats
 from fairpc.models import Forest, ForestDistribution
 from fairpc.models._fair_layers import Layout
-from fairpc.models._fair_rates import TopRates
+from fairpc.models._top_em import TopRates
 
 Box = list[list[bool]]
 

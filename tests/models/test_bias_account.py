@@ -287,15 +287,17 @@ def test_a_group_of_one_row_does_not_move_the_point(kind: str) -> None:
 
 
 def test_prior_rows_are_named_and_a_point_that_they_outweigh_is_none() -> None:
-    """Of 40 and 20 rows: (36 + 27)/(40 + 30) for (36)/(40), and 20 rows are fewer than 30."""
+    """The prior has 30 rows, of which 20 rows are outweighed and 40 are not."""
     counts = np.array([[[36.0, 4.0], [10.0, 10.0]]])
-    mechanism = np.array([[[63 / 70, 7 / 70], [13 / 50, 37 / 50]]])
-    account = BiasAccount(("a",), ("no", "yes"), mechanism, counts, prior_rows=30.0)
+    mechanism = np.array([[[0.9, 0.1], [0.26, 0.74]]])
+    bare = np.array([[[0.88, 0.12], [0.5, 0.5]]])
+    given = ("a",), ("no", "yes"), mechanism, counts
+    account = BiasAccount(*given, prior_rows=30.0, without_prior=bare)
     first, second, prior = account.sentences
-    assert "10.0% (by these rows' features 4 labels; 10.0% without the prior)" in first
+    assert "10.0% (by these rows' features 4 labels; 12.0% without the prior)" in first
     assert "prior outweighs" in second
     assert "30 prior rows" in prior
-    assert "prior" not in str(BiasAccount(("a",), ("no", "yes"), mechanism, counts))
+    assert "prior" not in str(BiasAccount(*given))
     weaker = replace(account, prior_rows=10.0)
     assert (
         "26.0% (by these rows' features 10 labels; 50.0% without the prior)" in weaker.sentences[1]
@@ -303,4 +305,57 @@ def test_prior_rows_are_named_and_a_point_that_they_outweigh_is_none() -> None:
     # Other rows have other counts; what the prior was worth is a matter of the fit.
     elsewhere = replace(account, counts=100 * counts, training=counts)
     np.testing.assert_array_equal(elsewhere.mostly_prior, [[False, True]])
-    np.testing.assert_array_equal(elsewhere.without_prior, account.without_prior)
+
+
+def test_a_point_without_its_prior_rows_is_that_of_a_fit_without_them(tmp_path: Path) -> None:
+    """Of few rows whose features say little the prior decides, so that an update of EM without it
+    hardly moves the point."""
+    X, d = people(900, seed=3)
+    X = X.drop("x0")
+    prior, bare = (model_of("forest", mechanism_prior=rows).fit(X, d) for rows in (30.0, 0.0))
+    found = prior.explain_bias().without_prior
+    assert found is not None
+    np.testing.assert_array_equal(found, bare.bias_mechanism_)
+    assert np.abs(found - prior.bias_mechanism_).max() > 0.05
+    assert bare.explain_bias().without_prior is None
+    prior.save(tmp_path / "prior.fpc")
+    np.testing.assert_array_equal(load(tmp_path / "prior.fpc").explain_bias().without_prior, found)
+
+
+def test_circuits_say_where_em_ends_without_the_prior_rows() -> None:
+    """By updates of P(Df) and the mechanism in a loop, P(x | f, s) being that of the fit."""
+    X, d = people(900)
+    model = FairPC("sex", structure="chow-liu", mechanism_prior=30.0, tol=1e-9, max_iter=3000)
+    odds = model.fit(X, d).predict_proba(X) / model.fair_rate_  # P(x | f, s), but for a factor
+    s = (X["sex"] == "w").to_numpy().astype(int)
+    rate, mechanism = model.fair_rate_, model.bias_mechanism_
+    for _ in range(3000):
+        joint = odds * rate * mechanism[s, :, d]
+        joint /= joint.sum(axis=1, keepdims=True)
+        counts = np.full((2, 2, 2), 0.5)
+        np.add.at(counts.transpose(0, 2, 1), (s, d), joint)
+        mechanism = counts / counts.sum(axis=2, keepdims=True)
+        rate = (joint.sum(axis=0) + 0.5) / (len(d) + 1)
+    found = model.mechanism_without_prior_
+    assert found is not None
+    np.testing.assert_allclose(found, mechanism, atol=1e-4)
+    assert np.abs(mechanism - model.bias_mechanism_).max() > 0.01
+
+
+def test_a_prior_is_named_wherever_it_decides() -> None:
+    """Also where nobody asked for it: more than two classes, strata that share a mechanism."""
+    X, d = people(900)
+    three = np.where((X["x0"] == 3).to_numpy() & (d == 1), 2, d)
+    strata = X.with_columns(pl.col("x4").cast(pl.String).alias("a")).drop("x4")
+    fitted = (
+        model_of("forest").fit(X, three),
+        model_of("forest", given="a").fit(strata, d),
+        model_of("latent", select="prior").fit(X, d),
+        model_of("latent", given="a").fit(strata, d),
+    )
+    for model in fitted:
+        account = model.explain_bias()
+        assert account.prior_rows == 30
+        assert account.without_prior.shape == model.bias_mechanism_.shape
+    for kind in MODELS:
+        assert model_of(kind).fit(X, d).explain_bias().prior_rows == 0

@@ -15,11 +15,11 @@ from fairpc.errors import FileFormatError, LearningError
 from fairpc.models._circuit_fit import fit_circuits
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fair_layers import Layout
-from fairpc.models._fair_rates import Places, top_em
 from fairpc.models._fit import Options, fit
 from fairpc.models._priors import top_prior
 from fairpc.models._rows import Rows
 from fairpc.models._strata import Strata
+from fairpc.models._top_em import Places, top_em
 
 CIRCUITS: dict[str, Any] = {
     "naive": LatNB,

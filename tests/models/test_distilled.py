@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import pandas as pd
 import pytest
 
 from fairpc import FairPC, LatentDecision
-from fairpc.errors import FileFormatError, LearningError
+from fairpc.errors import DroppedWarning, FileFormatError, LearningError
 from fairpc.evidence import ThresholdPoint
 from fairpc.models import Distilled, TableClassifier
+from fairpc.models._file import checksum
 
 
 def people(n: int = 900) -> tuple[pd.DataFrame, Any]:
@@ -55,6 +57,21 @@ def test_a_scorer_without_the_group(model: Any, tmp_path: Path) -> None:
     assert again.price == price
 
 
+@pytest.mark.parametrize("min_cell", [5, 8])
+def test_a_scorer_names_nobody_among_few(min_cell: int) -> None:
+    """A row is learned from once per class, and is one person all the same."""
+    n = len(X)
+    job = np.array(["clerk", "cook"])[np.arange(n) % 2].astype(object)
+    job[: min_cell - 1], job[min_cell : 2 * min_cell] = "few", "enough"
+    table = X.assign(job=job, id=np.random.default_rng(1).permutation(n) + 7_000_000)
+    model = FairPC(structure="chow-liu", sensitive="sex", min_cell=min_cell, guard=False)
+    with pytest.warns(DroppedWarning, match="'id'"):
+        model.fit(table, Y)
+    held = model.distil(None, table, Y).estimator.encoding_
+    assert held.column("job").levels == ("clerk", "cook", "enough")
+    assert [column.name for column in held.dropped] == ["id"]
+
+
 def test_a_price_without_labels_and_without_a_classifier_of_the_group() -> None:
     settings: Any = {"sensitive": "sex", "random_state": 0, "sensitive_estimator": False}
     model = LatentDecision(TableClassifier("logistic"), **settings).fit(X, Y)
@@ -74,6 +91,29 @@ def test_files_that_are_no_scorers(tmp_path: Path) -> None:
     scorer.save(path)
     path.write_bytes(path.read_bytes().replace(b'"threshold":0.', b'"threshold":0.1'))
     with pytest.raises(FileFormatError, match="unaltered"):
+        Distilled.load(path)
+
+
+@pytest.mark.parametrize(
+    ("where", "forged"),
+    [
+        (("positive",), "maybe"),
+        (("threshold",), 1.5),
+        (("gap", "groups", 0, "group"), "nobody"),
+        (("gap", "largest", "difference"), 0.5),
+        (("price", "sentences", 0), "It costs nothing."),
+    ],
+)
+def test_a_scorer_says_what_its_file_says(where: Any, forged: Any, tmp_path: Path) -> None:
+    path = tmp_path / "s.fairpc"
+    CIRCUIT.distil(TableClassifier("logistic"), X, Y).save(path)
+    content = json.loads(path.read_bytes())
+    part: Any = content
+    for key in where[:-1]:
+        part = part[key]
+    part[where[-1]] = forged
+    path.write_text(json.dumps(content | {"checksum": checksum(content)}))
+    with pytest.raises(FileFormatError, match="contradicts itself"):
         Distilled.load(path)
 
 

@@ -16,11 +16,11 @@ from fairpc.datasets import make_synthetic
 from fairpc.errors import LearningError
 from fairpc.models import Rows
 from fairpc.models._components import DistinctRows, cell_posterior
-from fairpc.models._fair_rates import Limits, Places, TopRates
 from fairpc.models._fit import Fitted, Options, fit, fit_starts
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._rows import joined
 from fairpc.models._selection import fit_auto
+from fairpc.models._top_em import Limits, Places, TopRates
 from models.tables import random_rows, rows_of_any_kind
 from strategies import examples
 

@@ -17,9 +17,9 @@ from fairpc.errors import LearningError
 from fairpc.models import FairDistribution, Rows
 from fairpc.models._distribution import aligned
 from fairpc.models._fair_layers import Layout, Model, Top, build
-from fairpc.models._fair_rates import BalancedPlan
 from fairpc.models._fit import Options, Structure, fit, initial_model, learn_structure
 from fairpc.models._priors import agreeing_mechanism
+from fairpc.models._top_em import BalancedPlan
 from models.tables import random_rows, rows_of_any_kind
 from published import paper_table
 from strategies import examples

@@ -13,11 +13,11 @@ from fairpc.errors import EvidenceError, LearningError
 from fairpc.models import FairDistribution, Rows, Strata
 from fairpc.models._components import DistinctRows, cell_posterior
 from fairpc.models._fair_layers import DF, Layout, S
-from fairpc.models._fair_rates import BalancedPlan, Places
 from fairpc.models._fit import Options, Structure, fit
 from fairpc.models._forest_fit import ForestStart, fit_forest
 from fairpc.models._selection import fit_auto
 from fairpc.models._strata import MAX_STRATA, UNDIVIDED
+from fairpc.models._top_em import BalancedPlan, Places
 from models.tables import SHORT, random_rows
 from strategies import examples
 

@@ -16,11 +16,11 @@ from fairpc.models import ForestDistribution, Rows
 from fairpc.models import _forest_fit as forest_fit
 from fairpc.models import _label_scores as label_scores
 from fairpc.models import _score_mechanism as score_mechanism
-from fairpc.models._fair_rates import Limits
 from fairpc.models._forest_fit import ForestStart, fit_forest
 from fairpc.models._label_scores import dealt
 from fairpc.models._score_map_fit import LEAST_ALTERED
 from fairpc.models._selection import AUTO
+from fairpc.models._top_em import Limits
 from models.tables import largest_dependence, random_rows
 
 OPTIONS = replace(AUTO, random_state=0)

@@ -11,9 +11,9 @@ import pytest
 from fairpc.core import Floats
 from fairpc.models import FairDistribution, Rows
 from fairpc.models._components import TREES, assemble, learn_component
-from fairpc.models._fair_rates import TopRates
 from fairpc.models._fit import Options, Structure, fit, label_cells
 from fairpc.models._selection import AUTO, fit_auto
+from fairpc.models._top_em import TopRates
 from models.tables import log_likelihood
 from published import paper_table
 

@@ -2,7 +2,6 @@
 
 from fairpc.auditing._audit import Audit, audit, group_gaps
 from fairpc.auditing._blocks import Document, is_markdown
-from fairpc.auditing._decided import GivenDecisions, given_decisions
 from fairpc.auditing._documents import (
     Answers,
     form,
@@ -10,6 +9,7 @@ from fairpc.auditing._documents import (
     read_answers,
     technical_documentation,
 )
+from fairpc.auditing._given_decisions import GivenDecisions, given_decisions
 from fairpc.auditing._local_law_144 import bias_audit_tables
 from fairpc.auditing._page import render
 from fairpc.auditing._parity import ParityFacts

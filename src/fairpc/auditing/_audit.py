@@ -32,7 +32,7 @@ from fairpc.auditing import _table_facts as tables
 from fairpc.auditing import _tested as tested
 from fairpc.auditing import _verdict as verdicts
 from fairpc.auditing import _what_if as what_if
-from fairpc.auditing._decided import NO_MODEL, GivenDecisions, given_decisions, is_estimator
+from fairpc.auditing._given_decisions import NO_MODEL, GivenDecisions, given_decisions, is_estimator
 from fairpc.auditing._job import (
     MAX_ROWS,
     MAX_TEST_ROWS,

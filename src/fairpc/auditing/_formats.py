@@ -121,6 +121,12 @@ def share(value: float, digits: int = 1) -> str:
 
 
 @_if_known
+def threshold(value: float) -> str:
+    """A score that is compared with: 31.4%, and small ones with two digits, 0.037%."""
+    return _powers(f"{100 * value:.2g}") + "%" if 0.0 < value < 0.001 else share(value)
+
+
+@_if_known
 def points(value: float) -> str:
     """A difference of two rates, in percentage points: −19.6."""
     written = signed(f"{100 * value:.1f}")

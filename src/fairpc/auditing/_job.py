@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 
-from fairpc.auditing._decided import NO_MODEL, GivenDecisions, decided_rows
+from fairpc.auditing._given_decisions import NO_MODEL, GivenDecisions, decided_rows
 from fairpc.auditing._rows import (
     AuditedRows,
     GivenNames,

@@ -176,7 +176,7 @@ def _cells(account: BiasAccount, training: Floats) -> Iterator[MechanismCell]:
         span = labels = None
         if counted is not None and account.ranges is not None:
             span, labels = (_ends(of[at]) for of in (account.ranges, counted))
-        bare = float(account.without_prior[at]) if account.prior_rows else None
+        bare = None if account.without_prior is None else float(account.without_prior[at])
         prior = bool(account.mostly_prior[s, f])
         yield MechanismCell(*names, share, here, at_fit, span, labels, bare, prior)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
-from fairpc.auditing._decided import DECISIONS, NO_MODEL
+from fairpc.auditing._given_decisions import DECISIONS, NO_MODEL
 
 _HYPHEN: Final = "\N{NON-BREAKING HYPHEN}"
 

@@ -466,7 +466,7 @@ def _curve(audit: blocks.Audit, records: Sequence[Parity]) -> blocks.Figure:
     worst = max(records, key=lambda r: abs(r.difference))
     sentence = (
         "Share of each group whose score is at or above a common threshold. Of all thresholds the "
-        f"gap is largest at {text.share(worst.threshold)}: "
+        f"gap is largest at {text.threshold(worst.threshold)}: "
         f"{text.points(worst.difference)} points."
     )
     means = [{m.group: m.mean for m in record.groups} for record in records]
@@ -500,10 +500,10 @@ def _thresholds(equal: EqualRates) -> blocks.TableBlock:
     head += ["Agreement", "Agreement at common threshold"] if labelled else []
     rows = []
     for group in equal.groups:
-        cut = text.share(group.threshold) if math.isfinite(group.threshold) else "nobody"
+        cut = text.threshold(group.threshold) if math.isfinite(group.threshold) else "nobody"
         shares = group.rate, group.rate_before, group.accuracy, group.accuracy_before
         rows.append([group.group, cut, *shares][: len(head)])
-    note = f"Common threshold: {text.share(equal.common_threshold)}."
+    note = f"Common threshold: {text.threshold(equal.common_threshold)}."
     if labelled:
         note += (
             f" Agreement with the recorded label, which may be biased, goes from "

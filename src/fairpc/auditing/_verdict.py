@@ -38,6 +38,9 @@ _NO_FINDING: Final = (
     "report says of it as a description of the model, not of the world."
 )
 _QUOTE_REVIEW: Final = "Quote the review on how labels were altered, not this model."
+_ONLY_REVIEW: Final = (
+    "; where some kinds of cases are recorded wrongly more often, only a review shows it"
+)
 _WIDE: Final = 0.05  # a gap in decisions that calls for a reason
 _OPEN: Final = 0.1  # so many decisions that hang on what cannot be known are worth one, too
 _DRAWN: Final = 12
@@ -101,7 +104,7 @@ def verdict(job: Job) -> Verdict:
     elif not withdrawn:
         lead = _finding(job)
         if review is not None and lead:
-            lead = (f"By the labels alone, {lead[0][:1].lower()}{lead[0][1:]}", *lead[1:])
+            lead = (_by_labels(lead[0]), *lead[1:])
     amiss = [*_amiss(job, decidable)]
     found = *lead, *amiss[:1], *_what_was_found(job, own, withdrawn)
     said = *_by_review(job, "mechanism_1", "tpr"), *found
@@ -118,6 +121,11 @@ def verdict(job: Job) -> Verdict:
         withdrawn=withdrawn,
         drift=drift,
     )
+
+
+def _by_labels(sentence: str) -> str:
+    """A sentence about what labels leave, beside what a review says of the same."""
+    return f"By the labels alone, {sentence[:1].lower()}{sentence[1:]}"
 
 
 def _overruled(job: Job) -> bool:
@@ -217,7 +225,7 @@ def _what_was_found(job: Job, own: OwnStrata | None, withdrawn: bool) -> Iterato
         yield _audited(data)
     if own is not None:
         yield from own.sentences[1:]
-    if mechanism is not None and not withdrawn:
+    if mechanism is not None and not withdrawn and job.results["review"] is None:
         yield _counts(job, mechanism)
     yield from _gap(job)
     if parity is None:
@@ -336,12 +344,14 @@ def _sure(job: Job, decidable: Decidable, own: OwnStrata | None, withdrawn: bool
         same = "is the same in every group"
         if job.strata.delta:
             same = f"differs by at most {text.gap(job.strata.delta)} between groups"
-        alone = "What the labels alone say holds with " * (job.results["review"] is not None)
+        reviewed = job.results["review"] is not None
+        alone = "What the labels alone say holds with " * reviewed
+        only = _ONLY_REVIEW * (not reviewed)
         yield (
             f"{alone}{text.share(mechanism.range_level, 0)} confidence, if the label is what "
             f"somebody decided and not an outcome, the fair rate {same}"
             f"{' within strata' * bool(job.strata)}, and labels depend on features only through "
-            "the fair decision."
+            f"the fair decision{only}."
         )
     test, untested = decidable.test, decidable.untested
     overruled = _overruled(job) and not decidable.rejected
@@ -355,7 +365,8 @@ def _sure(job: Job, decidable: Decidable, own: OwnStrata | None, withdrawn: bool
         yield headline(test, untested, "" if test is None else test.clash)
     learned = decidable.learned
     if learned is not None and not learned.outside and not overruled:
-        yield learned.sentence
+        said = learned.sentence
+        yield said if job.results["review"] is None else _by_labels(said)
     data: TableFacts = job.results["data"]
     if data.n_rows == data.n_table:
         yield _audited(data)
@@ -703,7 +714,14 @@ def _ranges(
 def _shaded(audit: blocks.Audit, test: AssumptionFacts, one: ConfidenceSet) -> str:
     """Which fair rates are possible in all groups; with strata beside what the fit says."""
     if one.empty or test.rejected:
-        return "The bars do not overlap: no one rate fits all groups."
+        if audit.strata is not None:
+            return (
+                "No one rate fits all groups of the whole table, without strata; there the mix of "
+                "strata alone may make rates differ."
+            )
+        if max(bar.lower for bar in one.groups) > min(bar.upper for bar in one.groups):
+            return "The bars do not overlap: no one rate fits all groups."
+        return "No one rate fits all groups: the difference of two is known better than each bar."
     span = text.span((one.lower, one.upper))
     if test.quoted and test.delta:
         return (

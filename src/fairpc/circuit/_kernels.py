@@ -60,8 +60,10 @@ def project(scopes, columns, start, stop, merge, ids, rep):
     """
     leaf, arities, part_ptr, part, link_from, link_to = scopes
     size = np.empty(len(leaf), np.int64)
-    map_ptr = np.zeros(len(link_from) + 1, np.int64)
-    leaf_ptr = np.zeros(len(leaf) + 1, np.int64)
+    map_ptr = np.empty(len(link_from) + 1, np.int64)
+    leaf_ptr = np.empty(len(leaf) + 1, np.int64)
+    map_ptr[0] = 0
+    leaf_ptr[0] = 0
     n = stop - start
     for s in range(len(leaf)):
         if not merge:

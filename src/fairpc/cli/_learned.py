@@ -130,7 +130,7 @@ def _learned(model: FittedModel) -> Facts:
         for end, name in enumerate(("lower", "upper")):
             _add(name, account.ranges[..., end], mechanism)
             _add(f"estimated_labels_{name}", account.count_ranges[..., end], mechanism)
-    if account.prior_rows:
+    if account.without_prior is not None:
         _add("without_prior", account.without_prior, mechanism)
         shape = account.mechanism.shape
         _add("mostly_prior", np.broadcast_to(account.mostly_prior[..., None], shape), mechanism)

@@ -67,8 +67,8 @@ def predict(
         float | None,
         opt.option(
             "P",
-            "With --bounds: what labels leave, with its sampling error at this confidence, as 0.95; "
-            "only --model latent also counts the error of scores.",
+            "With --bounds: what labels leave, with its sampling error at this confidence, such as "
+            "0.95; only --model latent also counts the error of scores.",
         ),
     ] = None,
     decide: Annotated[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from math import isnan
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -333,6 +334,7 @@ def _draw(
     rng = np.random.default_rng([seed, batch])
     given: dict[str, Any] = {"strata": strata, "reviewed": reviewed, "method": method}
     design = subject.rows.design(n, quantity, **given, random_state=rng)
+    shuffled = rng.permutation(design.rows)  # whoever stops half-way has answered a random half
     left_out = subject.rows.n_table - len(subject.rows.at)
     if left_out:
         screen.note(f"{counted(left_out, 'row')} without a label or a group cannot be drawn")
@@ -348,8 +350,8 @@ def _draw(
         seed=seed,
         quantity=quantity,
         method=method,
-        rows=tuple(design.rows.tolist()),
-        probability=tuple(design.probability[design.rows].tolist()),
+        rows=tuple(shuffled.tolist()),
+        probability=tuple(design.probability[shuffled].tolist()),
     )
     write_review(subject.cells, drawn, subject.hidden if drawing.blind else (), output)
     if screen.prints_text:
@@ -420,7 +422,8 @@ def next_batch(reviewed: Sequence[str]) -> str:
 def show_review(facts: ReviewFacts) -> None:
     """What a review showed: rates, differences, what follows."""
     answered = facts.n_drawn - facts.n_blank
-    say(f"\nWhat {answered:,} reviewed rows of {facts.n_rows:,} show", "bold")
+    what = counted(answered, "reviewed row")
+    say(f"\nWhat {what} of {facts.n_rows:,} show{'s' * (answered == 1)}", "bold")
     for sentence in facts.conclusions:
         say(f"- {sentence}")
     for sentence in facts.notes:
@@ -455,8 +458,10 @@ def _gap_lines(facts: ReviewFacts) -> Iterator[tuple[str, ...]]:
 
 
 def _interval(value: float, limits: tuple[float, float]) -> str:
-    return f"{value:.1%} ({limits[0]:.1%} to {limits[1]:.1%})"
+    said = "–" if isnan(value) else f"{value:.1%}"
+    return f"{said} ({limits[0]:.1%} to {limits[1]:.1%})"
 
 
 def _points(value: float, limits: tuple[float, float]) -> str:
-    return f"{100 * value:+.1f} ({100 * limits[0]:+.1f} to {100 * limits[1]:+.1f})"
+    said = "–" if isnan(value) else f"{100 * value:+z.1f}"
+    return f"{said} ({100 * limits[0]:+z.1f} to {100 * limits[1]:+z.1f})"

@@ -6,6 +6,7 @@ nothing, so it is read with every file of answers, and both are compared with th
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
 from collections.abc import Sequence
@@ -16,8 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from fairpc.cli._options import TextFormat
 from fairpc.cli._screen import Screen
-from fairpc.cli._tables import check_output, listed
+from fairpc.cli._tables import check_output, listed, opened
 from fairpc.core import (
     ALTERED,
     FileFormatError,
@@ -31,7 +33,7 @@ from fairpc.core import (
     record,
     write_atomically,
 )
-from fairpc.data import SHEET, exactly, find, format_of, write_table
+from fairpc.data import SHEET, exactly, format_of, write_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -237,8 +239,8 @@ def _answers(path: str, design: DrawnRows, screen: Screen) -> Floats:
     """The answer for each row that was drawn; NaN where there is none."""
     import polars as pl
 
-    files = find(path)
-    frame = files.read()
+    with opened(path, TextFormat(), {"encoding": _saved_in(path)}) as files:
+        frame = files.read()
     for name in (ID, ANSWER):
         if name not in frame.columns:
             raise TableError(f"{path} has no column {name!r}: keep those that `review` wrote")
@@ -266,6 +268,17 @@ def _answers(path: str, design: DrawnRows, screen: Screen) -> Floats:
         gone = counted(len(design.rows) - len(found), "row")
         screen.note(f"{gone} that were drawn are not in {path}: they count as not answered")
     return np.array([found.get(k, np.nan) for k in range(len(design.rows))])
+
+
+def _saved_in(path: str) -> str:
+    """The encoding of answers that are not UTF-8, in which Excel may save what it has opened.
+
+    Numbers and most words of classes are the same in all, and nothing else is read.
+    """
+    file = Path(path)
+    with file.open("rb") if file.is_file() else BytesIO() as head:
+        marked = head.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    return "utf-16" if marked else "latin-1"
 
 
 def fingerprint_of(cells: pl.DataFrame, names: Sequence[str]) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from fairpc.models import FittedModel
 
@@ -37,6 +38,8 @@ READ_SECONDS: Final = 10.0
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 QUEUE: Final = 512
 """Requests that may wait for a worker."""
+_CLOSE: Final = {"Connection": "close"}
+"""Of what else is sent, nothing is read."""
 _LOG: Final = logging.getLogger("fairpc.serve")
 
 
@@ -108,11 +111,12 @@ def application(model: FittedModel, workers: int = 2, hosts: Sequence[str] = ("*
                 body = await _read(request)
             if body is None:
                 said = f"the request has more than {MAX_BYTES:,} bytes: send fewer rows"
-                return JSONResponse({"error": said}, 413)
+                return JSONResponse({"error": said}, 413, headers=_CLOSE)
             found = await to_thread.run_sync(answer, model, body, limiter=limiter[0])
             return JSONResponse(found)
         except TimeoutError:
-            return JSONResponse({"error": f"the body took over {READ_SECONDS:.0f} seconds"}, 408)
+            said = f"the body took over {READ_SECONDS:.0f} seconds"
+            return JSONResponse({"error": said}, 408, headers=_CLOSE)
         except FairpcError as error:
             return JSONResponse({"error": brief(str(error))}, 400)
         except Exception as error:  # noqa: BLE001 - what a stranger sends is no fault of ours
@@ -128,8 +132,26 @@ def application(model: FittedModel, workers: int = 2, hosts: Sequence[str] = ("*
             Route("/health", status, methods=["GET"]),
             Route("/version", status, methods=["GET"]),
         ],
-        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))],
+        middleware=[
+            Middleware(_WholeBodies),
+            Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts)),
+        ],
     )
+
+
+class _WholeBodies:
+    """Refuses bodies in chunks: one in a million of these keeps the parser from all others."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        from starlette.responses import JSONResponse
+
+        app = self.app
+        if any(name == b"transfer-encoding" for name, _ in scope.get("headers", ())):
+            app = JSONResponse({"error": "send the body with its length"}, 411, headers=_CLOSE)
+        await app(scope, receive, send)
 
 
 async def _read(request: Request) -> bytes | None:

@@ -24,8 +24,7 @@ from fairpc.comparison._by_group import (
 )
 from fairpc.comparison._compare import compare, default_models
 from fairpc.comparison._compared import AGAINST_FAIR, Comparison, FairRanges, FoldScore
-from fairpc.comparison._runner import typed_columns
-from fairpc.comparison._scores import (
+from fairpc.comparison._metrics import (
     CalibrationBin,
     TestResult,
     accuracy,
@@ -42,6 +41,7 @@ from fairpc.comparison._scores import (
     selection_rates,
     wilcoxon,
 )
+from fairpc.comparison._runner import typed_columns
 from fairpc.learners import Fold, folds_of, read_folds, stratified_folds
 
 __all__ = [

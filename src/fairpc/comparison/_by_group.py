@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairpc.comparison._scores import _positive
+from fairpc.comparison._metrics import _positive
 from fairpc.core import (
     Array,
     Bools,

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.cluster import spread
-from fairpc.comparison import _scores as metrics
+from fairpc.comparison import _metrics as metrics
 from fairpc.comparison._baselines import Boosting, every_baseline
 from fairpc.comparison._compared import Comparison, FairRanges, FoldScore
 from fairpc.comparison._runner import Decided, MethodTable, in_threads, run_jobs, run_method

@@ -58,13 +58,8 @@ from fairpc.data._frame import (
     resolve,
     take_rows,
 )
-from fairpc.data._groups import (
-    SMALL,
-    Groups,
-    Labels,
-    fit_groups,
-    fit_labels,
-)
+from fairpc.data._groups import SMALL, Groups, fit_groups
+from fairpc.data._labels import Labels, fit_labels
 from fairpc.data._leaks import (
     check_apart,
     leaving_out,

@@ -39,15 +39,8 @@ from fairpc.data._fit_column import (
     warn_of_writing,
 )
 from fairpc.data._frame import Frame, check_rows, read_frame
-from fairpc.data._groups import (
-    SMALL,
-    Groups,
-    Labels,
-    groups_of,
-    labels_of,
-    warn_of_classes,
-    warn_of_groups,
-)
+from fairpc.data._groups import SMALL, Groups, groups_of, warn_of_groups
+from fairpc.data._labels import Labels, labels_of, warn_of_classes
 from fairpc.data._leaks import column_copies, label_leaks, warn_leak
 from fairpc.data._source import Roles, Source, Watcher, shown_name
 from fairpc.data._summary import Summary, summarise_source, values_at, weighted

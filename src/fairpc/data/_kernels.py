@@ -20,7 +20,7 @@ def pair_ids(a, b, n_a, n_b, ids, first):
     n = len(a)
     count = 0
     space = np.int64(n_a) * np.int64(n_b)
-    direct = space <= max(DENSE, 4 * n)
+    direct = space <= DENSE or space <= 4 * n
     bits = 4
     while (1 << bits) < 2 * n:
         bits += 1

@@ -33,7 +33,8 @@ from fairpc.data._binning import value_label
 from fairpc.data._column import Column, code_values, numbers_of, unmarked
 from fairpc.data._column_summary import ColumnSummary, Numbers
 from fairpc.data._frame import Frame
-from fairpc.data._groups import Groups, Labels
+from fairpc.data._groups import Groups
+from fairpc.data._labels import Labels
 from fairpc.data._source import Roles, Source
 from fairpc.data._summary import FEW_ROWS, Summary, numbered, summarise_source, weighted
 from fairpc.data._table import MISSING, distinct_columns

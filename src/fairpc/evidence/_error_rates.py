@@ -5,6 +5,10 @@ sets of rows with few and with many positive labels bound b0 from above and b1 f
 mechanism within gives the rates of a decision that did not look at the labels, see
 :mod:`fairpc.evidence._error_sets`. Fair rates of groups may differ; where they are taken to differ
 by delta at most, the mechanisms of groups depend on each other.
+
+Equal opportunity is the difference of two groups in ``tpr``, equalised odds in ``tpr`` and ``fpr``.
+Curves over thresholds are in ``_thresholds``, the same against the recorded label in
+``comparison._by_group``.
 """
 
 # ruff: noqa: N803

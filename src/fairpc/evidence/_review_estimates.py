@@ -143,7 +143,10 @@ class ReviewEstimates(Record):
         test, gaps = self.tests["rates"], self.differences["fair_rate"]
         if not gaps:
             return "There is one group", "fair rates are not compared."
-        widest = max(gaps, key=lambda one: abs(one.value) if one.value == one.value else 0.0)
+        known = [gap for gap in gaps if not math.isnan(gap.value)]
+        if not known:
+            return "Too few groups have reviewed rows to compare fair rates", "review more rows."
+        widest = max(known, key=lambda one: abs(one.value))
         by, low, high = (
             f"{abs(100 * each):.1f} points {'less' if each < 0 else 'more'}"
             for each in (widest.value, widest.low, widest.high)
@@ -163,7 +166,7 @@ class ReviewEstimates(Record):
     def _of_columns(self) -> tuple[str, str]:
         """Which columns alter labels, and what to do about it."""
         tests: Mapping[Any, ReviewTest] = self.tests["features"]
-        if not tests:
+        if not any(test.n for test in tests.values()):
             return "No column was tested", "that none alters labels by itself is taken for granted."
         named = [name for name, test in tests.items() if test.rejected]
         if not named:

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from fairpc.core import Floats, MetricError, Positions, check_choice
+from fairpc.core import Bools, Floats, MetricError, Positions, check_choice
 from fairpc.evidence._intervals import Interval, quantile
 
 FEW: Final = 5
@@ -31,7 +31,9 @@ _EXPECTED: Final = 0.5
 """Share of a residual that is what the posterior expects, in place of what was answered."""
 _PRIOR_ROWS: Final = 5.0
 """Rows for which λ = 1 counts: a corrected posterior is worth its word, and λ has its own error."""
-_HALVINGS: Final = 30
+_OUTWARD: Final = np.geomspace(1e-4, 1.0, 120)
+"""Parts of the way from the estimate to 0 or 1 at which a limit is looked for."""
+_HALVINGS: Final = 20
 
 Quantity = Literal["all", "rates", "mechanism", "errors"]
 QUANTITIES = ("all", "rates", "mechanism", "errors")
@@ -303,23 +305,26 @@ class _Draw:
             float(second @ each) for each in (a**3, -3 * a * a * b, 3 * a * b * b, -(b**3))
         )
 
-        def keeps(x: float) -> bool:
+        def keeps(x: Floats | float) -> Bools:
             excess = top - x * bottom
             variance = v0 + x * (v1 + x * v2)
             third = k0 + x * (k1 + x * (k2 + x * k3))
             centred = variance - excess * excess / size
-            if centred <= 0:
-                return False
-            slope = (third - variance * excess / size) / centred
-            return excess * excess <= z * z * (variance - slope * excess)
+            slope = (third - variance * excess / size) / np.where(centred > 0, centred, np.inf)
+            kept = excess * excess <= z * z * (variance - slope * excess)
+            return np.asarray(kept & (centred > 0))
 
-        ends = []
+        start, ends = min(max(top / bottom, 0.0), 1.0), []
         for end in (0.0, 1.0):
-            inside, outside = min(max(top / bottom, 0.0), 1.0), end
-            for _ in range(0 if keeps(end) else _HALVINGS):
+            # Outward step by step: further out, where `centred` nears 0, values are kept again.
+            tried = start + (end - start) * np.append(0.0, _OUTWARD)
+            kept = keeps(tried[1:])
+            k = int(np.argmin(kept))
+            inside, outside = (end, end) if kept.all() else tried[k : k + 2].tolist()
+            for _ in range(_HALVINGS):
                 middle = (inside + outside) / 2
                 inside, outside = (middle, outside) if keeps(middle) else (inside, middle)
-            ends.append(end if keeps(end) else inside)
+            ends.append(inside)
         return ends[0], ends[1]
 
     def in_population(self, theta: float, bottom: float) -> tuple[float, float]:

@@ -137,8 +137,8 @@ def onnx_bytes(scorer: ScorerProgram) -> bytes:
     from onnx import TensorProto, helper
 
     from fairpc import __version__
-    from fairpc.exporting._onnx import ML, OnnxGraph, circuit_joint, feature_codes, value_info
     from fairpc.exporting._onnx_forest import forest_joint
+    from fairpc.exporting._onnx_graph import ML, OnnxGraph, circuit_joint, feature_codes, value_info
 
     names = [given.name for given in scorer.inputs]
     output = OUTPUT

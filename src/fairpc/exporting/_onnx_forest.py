@@ -17,7 +17,7 @@ import numpy as np
 from onnx import TensorProto
 
 from fairpc.core import Array, Ints
-from fairpc.exporting._onnx import LOWEST, OnnxGraph, allowed_subgroups
+from fairpc.exporting._onnx_graph import LOWEST, OnnxGraph, allowed_subgroups
 from fairpc.exporting._scorer import ScorerProgram
 from fairpc.models import Forest
 

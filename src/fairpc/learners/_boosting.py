@@ -28,6 +28,8 @@ Bins = npt.NDArray[np.uint8]
 BINS: Final = 32
 BIN_ROWS: Final = 20_000
 """Values of a column that are kept apart, about; rows among which they are looked for."""
+COMBINED_ROWS: Final = 64
+"""Rows for each combination of the values of columns that are put together, on average."""
 COUNT_ROUNDS: Final = 24
 COUNT_RATE: Final = 0.25
 COUNT_LEAVES: Final = 8
@@ -74,11 +76,11 @@ class Divisions(NamedTuple):
     stays: Bools
     values: Floats
 
-    def add_to(self, odds: Floats, x: Places) -> None:
+    def add_to(self, odds: Floats, x: Places, start: Ints) -> None:
         """Add what several trees say of rows to their odds, in place."""
         from fairpc.learners._kernels import add_trees
 
-        add_trees(x, *self, odds)
+        add_trees(x, start, *self, odds)
 
 
 def stacked(trees: Sequence[Divisions]) -> Divisions:
@@ -90,44 +92,61 @@ class Cells(NamedTuple):
     """Who has which value, as kernels take it.
 
     A *place* is one value of one column; places of all columns are numbered one after the other,
-    and each column has one more for what is missing.
+    and each column has one more for what is missing. Columns are put together as long as rows have
+    few *combinations* of their places, so that a row is added to fewer sums.
 
     Attributes:
         x: place of each value, columns × rows.
         start: first place of each column, and the number of places.
         named: whether the places of a column have no order.
-        commonest: place of each column that is not listed, -1 where all are; its sums are what the
-            others leave.
-        listed: the places of each row that are listed, one row after the other.
-        head: where the places of each row begin in ``listed``, and their number.
+        listed: the combinations that each row has, one of each bundle of columns.
+        head: where the places of each combination begin in ``parts``, and their number.
+        parts: the places of each combination.
     """
 
     x: Places
     start: Ints
     named: Bools
-    commonest: Ints
     listed: Places
     head: Words
+    parts: Places
 
     @classmethod
-    def of(
-        cls, codes: npt.NDArray[Any], arities: Ints, named: Bools, *, sparse: bool = False
-    ) -> Cells:
-        """Of columns × rows of codes, -1 where they are missing.
-
-        ``sparse`` leaves the place of each column that most rows are in out of the lists, for
-        tables with a column for each level.
-        """
+    def of(cls, codes: npt.NDArray[Any], arities: Ints, named: Bools) -> Cells:
+        """Of columns × rows of codes, -1 where they are missing."""
         start = np.append(0, np.cumsum(arities + 1))
         x = places(codes, start)
-        commonest = np.full(len(x), -1)
-        if sparse:
-            counts = np.bincount(x.ravel(), minlength=int(start[-1]))
-            bounds = itertools.pairwise(start)
-            commonest = np.array([a + counts[a:b].argmax() for a, b in bounds], np.int64)
-        rare = (x != commonest[:, None]).T
-        head = np.append(0, np.cumsum(rare.sum(axis=1))).astype(np.uint64)
-        return cls(x, start, named, commonest, x.T[rare], head)
+        listed, sizes, parts, n = [], [np.zeros(1, np.int64)], [], 0
+        for columns, own, rows in _bundles(x, start):
+            of_each = x[columns][:, rows].T
+            listed.append((own + n).astype(np.uint32))
+            sizes.append(np.full(*of_each.shape))
+            parts.append(of_each.ravel())
+            n += len(rows)
+        head = np.cumsum(np.concatenate(sizes)).astype(np.uint64)
+        return cls(x, start, named, np.stack(listed, axis=1), head, np.concatenate(parts))
+
+
+def _bundles(x: Places, start: Ints) -> Iterator[tuple[slice, Ints, Ints]]:
+    """Neighbouring columns, the combination of each row, and a row with each combination."""
+    n_rows = x.shape[1]
+    first, own, rows = 0, np.zeros(n_rows, np.int64), np.zeros(1, np.int64)
+    for j, (size, column) in enumerate(zip(np.diff(start), x - start[:-1, None], strict=True)):
+        few = len(rows) * size <= n_rows
+        joined = _numbered(own * size + column, len(rows) * size) if few else None
+        if j and (joined is None or len(joined[1]) > n_rows // COMBINED_ROWS):
+            yield slice(first, j), own, rows
+            first, joined = j, None
+        own, rows = _numbered(column, size) if joined is None else joined
+    yield slice(first, len(x)), own, rows
+
+
+def _numbered(codes: Ints, size: int) -> tuple[Ints, Ints]:
+    """Codes without those that do not occur, and where each occurs."""
+    where = np.full(size, -1)
+    where[codes] = np.arange(len(codes))
+    occurs = where >= 0
+    return (np.cumsum(occurs) - 1)[codes], where[occurs]
 
 
 def places(codes: npt.NDArray[Any], start: Ints) -> Places:
@@ -157,6 +176,7 @@ class Grower:
         n_places = int(cells.start[-1])
         work = (
             *np.empty((2, len(rows)), np.uint32),
+            np.empty((len(cells.head) - 1, 3)),
             np.empty((n_leaves, n_places + 1, 3)),
             np.empty((n_leaves, n_places), np.bool_),
             np.empty(n_places, np.uint32),
@@ -195,7 +215,7 @@ class Grower:
             gradient, hessian: of what is to be raised, of each row.
             drawn: leaf × column; a leaf may be divided by columns with a number below one half, and
                 by the one with the least.
-            odds: of each row; those that the tree is grown on take the step.
+            odds: of each row, not logs; those that the tree is grown on take the step.
             made: where the tree is written, of a room.
         """
         from fairpc.learners._kernels import grow
@@ -226,7 +246,7 @@ def binned(rows: Floats) -> Bins:
 def bin_cells(codes: Bins) -> Cells:
     """The bins of all columns, which have an order, as trees take them."""
     sizes, ordered = codes.max(axis=1).astype(np.int64) + 1, np.zeros(len(codes), np.bool_)
-    return Cells.of(codes, sizes, ordered, sparse=True)
+    return Cells.of(codes, sizes, ordered)
 
 
 def boosted_probabilities(rows: Cells, counts: Floats) -> Floats:
@@ -236,7 +256,7 @@ def boosted_probabilities(rows: Cells, counts: Floats) -> Floats:
     n_odds = 1 if counts.shape[1] == 2 else counts.shape[1]
     hits, total = np.ascontiguousarray(counts[:, -n_odds:].T), counts.sum(axis=1)
     share = hits.sum(axis=1) / total.sum()
-    start = np.log(share / (1 - share) if n_odds == 1 else share)
+    start = share / (1 - share) if n_odds == 1 else share
     odds = np.repeat(start[:, None], len(counts), axis=1)
     limits = TreeLimits(1.0, LEAST_HESSIAN, SHRINKING, COUNT_RATE)
     seen, unseen = np.flatnonzero(total), np.flatnonzero(total == 0)
@@ -251,21 +271,12 @@ def boosted_probabilities(rows: Cells, counts: Floats) -> Floats:
             grower.grow(gradient, hessian, every_column, own, tree)
     x = np.ascontiguousarray(rows.x[:, unseen])
     for k, grown in enumerate(trees):
-        rest = odds[k, unseen]
-        grown.add_to(rest, x)
-        odds[k, unseen] = rest
-    p = _by_class(odds)
-    return np.concatenate([1 - p, p]).T if n_odds == 1 else p.T
-
-
-def _by_class(odds: Floats) -> Floats:
-    """Probabilities, [class, row]: of the second class of two, or of each."""
-    from scipy.special import expit
-
-    if len(odds) == 1:
-        return np.asarray(expit(odds), np.float64)
-    likely = np.exp(odds - odds.max(axis=0, keepdims=True))
-    return np.asarray(likely / likely.sum(axis=0, keepdims=True), np.float64)
+        rest = np.log(odds[k, unseen])
+        grown.add_to(rest, x, rows.start)
+        odds[k, unseen] = np.exp(rest)
+    if n_odds == 1:
+        odds = np.concatenate([np.ones_like(odds), odds])
+    return np.asarray((odds / odds.sum(axis=0)).T, np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,7 +316,8 @@ class BoostedOdds:
         rounds = _rounds(grower, labels.take(here), base, rng)
         if stops:
             x = places(codes[held].T, cells.start)
-            made = _best_rounds(rounds, ROUNDS[1], x, labels.take(held), base)
+            tried = itertools.islice(rounds, ROUNDS[1])
+            made = _best_rounds(tried, x, cells.start, labels.take(held), base)
         else:
             made = list(itertools.islice(rounds, n_rounds or ROUNDS[many]))
         return cls(cells.start, base, tuple(stacked(trees) for trees in zip(*made, strict=True)))
@@ -319,7 +331,7 @@ class BoostedOdds:
         x = places(codes.T, self.start)
         odds = np.tile(self.base, (len(codes), 1)).T.copy()
         for own, trees in zip(odds, self.trees, strict=True):
-            trees.add_to(own, x)
+            trees.add_to(own, x, self.start)
         return class_shares(odds.T)
 
 
@@ -329,7 +341,7 @@ def _rounds(
     """Round after round a tree of each of the log odds, which moves them."""
     from fairpc.learners._kernels import corrected_gradients
 
-    odds = np.tile(base[:, None], (1, len(labels.d)))
+    odds = np.tile(np.exp(base)[:, None], (1, len(labels.d)))
     gradients, hessians = np.empty_like(odds), np.empty_like(odds)
     while True:
         corrected_gradients(odds, *labels.given, gradients, hessians)
@@ -340,19 +352,19 @@ def _rounds(
 
 
 def _best_rounds(
-    rounds: Iterator[list[Divisions]], most: int, x: Places, held: AlteredLabels, base: Floats
+    rounds: Iterator[list[Divisions]], x: Places, start: Ints, held: AlteredLabels, base: Floats
 ) -> list[list[Divisions]]:
     """The trees of the rounds after which held-out rows are predicted best."""
     from fairpc.learners._kernels import corrected_loss
 
     odds = np.tile(base[:, None], (1, x.shape[1]))
-    best, n_best = corrected_loss(odds, *held.given), 0
+    best, n_best = corrected_loss(np.exp(odds), *held.given), 0
     made = []
-    for trees in itertools.islice(rounds, most):
+    for trees in rounds:
         made.append(trees)
         for own, tree in zip(odds, trees, strict=True):
-            stacked([tree]).add_to(own, x)
-        loss = corrected_loss(odds, *held.given)
+            stacked([tree]).add_to(own, x, start)
+        loss = corrected_loss(np.exp(odds), *held.given)
         if loss < best:
             best, n_best = loss, len(made)
         elif len(made) - n_best >= PATIENCE:

@@ -20,6 +20,7 @@ from fairpc.core import (
     Bools,
     Codes,
     Floats,
+    Int32s,
     Ints,
     MetricError,
     Positions,
@@ -154,8 +155,15 @@ def distinct(matrix: Floats) -> tuple[Floats, Positions]:
     return matrix[first], index
 
 
-def coded_columns(x: Codes, fitted: Codes, arities: Ints, named: Bools) -> Floats:
-    """Codes with an order, scaled as they are ``fitted``, holes at the mean; then indicators."""
+def coded_columns(
+    x: Codes, fitted: Codes, arities: Ints, named: Bools
+) -> tuple[Floats, Int32s, int]:
+    """Codes with an order, scaled as they are ``fitted``, holes at the mean; then indicators.
+
+    Returns:
+        Of each row the numbers that are not 0, as all have equally many, the columns that they are
+        in, and how many columns there are.
+    """
     known, own = fitted[:, ~named] >= 0, fitted[:, ~named]
     n = np.maximum(known.sum(axis=0), 1)
     mean = np.where(known, own, 0).sum(axis=0) / n
@@ -163,7 +171,11 @@ def coded_columns(x: Codes, fitted: Codes, arities: Ints, named: Bools) -> Float
     numbers = np.where(x >= 0, x, np.nan)[:, ~named]
     scaled = np.nan_to_num((numbers - mean) / np.where(spread > 0, spread, 1.0))
     few = np.flatnonzero(named & (arities <= CODED_LEVELS))
-    return np.column_stack([scaled, *(indicators(x[:, j], np.arange(arities[j])) for j in few)])
+    first = np.append(0, np.cumsum(arities[few])) + len(mean)
+    places = np.maximum(x[:, few], 0) + first[:-1]
+    before = np.broadcast_to(np.arange(len(mean)), scaled.shape)
+    columns = np.hstack([before, places]).astype(np.int32)
+    return np.hstack([scaled, x[:, few] >= 0]), columns, int(first[-1])
 
 
 def informative_columns(

@@ -3,8 +3,9 @@
 
 Inputs are checked by the callers in ``_boosting``, ``_linear`` and ``_saved``. A *place* is one
 value of one column; places of all columns are numbered one after the other, and each column has one
-more for what is missing. A tree is a list of divisions: one moves the rows of a leaf whose place
-does not stay into a new leaf. Saved trees have nodes in preorder.
+more for what is missing. A *combination* is the places that a row has in neighbouring columns. A
+tree is a list of divisions: one moves the rows of a leaf whose place does not stay into a new leaf.
+Saved trees have nodes in preorder.
 """
 
 from __future__ import annotations
@@ -13,37 +14,44 @@ import numpy as np
 
 from fairpc.core._compiling import inner_kernel, kernel, strict_inner_kernel, strict_kernel
 
-BLOCK = 256  # rows that stay near the processor while all trees are asked
+BLOCK = 256  # rows that stay near the processor while a tree is asked
+MOST_ODDS = 1e250  # odds stay finite, and so do their sums
+DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)  # its product with a bit has the bit's number on top
 
 
 @strict_inner_kernel
-def _add_up(listed, head, start, commonest, order, first, last, gradient, hessian, leaf, sums, of):
+def _add_up(listed, head, parts, order, first, last, gradient, hessian, leaf, joint, sums, of):
     """Derivatives and numbers of the rows of a leaf, by place; the last sums are of all rows.
 
-    ``of`` is the first place that is summed: the last sums alone will do for what is not divided.
-    Where the commonest place of a column is not listed, its sums are what the others leave.
+    Rows are added to the combinations that they have, and these to their places. ``of`` is the
+    first place that is summed: the last sums alone will do for what is not divided.
     """
     every = sums.shape[1] - 1
-    for p in range(of, every + 1):
+    for p in range(of, every):
         for k in range(3):
             sums[leaf, p, k] = 0.0
+    for c in range(len(joint) if of == 0 else 0):
+        for k in range(3):
+            joint[c, k] = 0.0
+    all_g, all_h = 0.0, 0.0
     for i in range(first, last):
         r = order[i]
         g, h = gradient[r], hessian[r]
-        sums[leaf, every, 0] += g
-        sums[leaf, every, 1] += h
-        for e in range(head[r], head[np.uint32(r + 1)] if of == 0 else head[r]):
-            p = listed[e]
-            sums[leaf, p, 0] += g
-            sums[leaf, p, 1] += h
-            sums[leaf, p, 2] += 1.0
+        all_g += g
+        all_h += h
+        for b in range(listed.shape[1] if of == 0 else 0):
+            c = listed[r, b]
+            joint[c, 0] += g
+            joint[c, 1] += h
+            joint[c, 2] += 1.0
+    sums[leaf, every, 0] = all_g
+    sums[leaf, every, 1] = all_h
     sums[leaf, every, 2] = last - first
-    for j in range(len(commonest) if of == 0 else 0):
-        for k in range(3 if commonest[j] >= 0 else 0):
-            left = sums[leaf, every, k]
-            for p in range(start[j], start[j + 1]):
-                left -= sums[leaf, p, k]
-            sums[leaf, commonest[j], k] = left
+    for c in range(len(joint) if of == 0 else 0):
+        for e in range(head[c], head[np.uint32(c + 1)] if joint[c, 2] > 0.0 else head[c]):
+            p = parts[e]
+            for k in range(3):
+                sums[leaf, p, k] += joint[c, k]
 
 
 @strict_inner_kernel
@@ -123,14 +131,14 @@ def _best_division(sums, leaf, start, named, drawn, least, least_h, shrinking, k
 def _divide(x, order, aside, first, last, leaf, j, keeps):
     """Rows of a leaf, those that stay first; returns where the others begin."""
     n_kept, n_gone = first, 0
+    # Each row is written to both, without a branch: guessing wrongly takes longer.
     for i in range(first, last):
         r = order[i]
-        if keeps[leaf, x[j, r]]:
-            order[n_kept] = r
-            n_kept += 1
-        else:
-            aside[n_gone] = r
-            n_gone += 1
+        stays = np.int64(keeps[leaf, x[j, r]])
+        order[n_kept] = r
+        aside[n_gone] = r
+        n_kept += stays
+        n_gone += 1 - stays
     for i in range(n_gone):
         order[n_kept + i] = aside[i]
     return n_kept
@@ -146,14 +154,14 @@ def grow(cells, rows, gradient, hessian, drawn, limits, work, divided, stays, va
         gradient, hessian: of each row.
         drawn: numbers below one half say which columns a leaf may be divided by, leaves × columns.
         limits: those of ``TreeLimits``.
-        work: arrays to work in: two of rows; sums, leaves × places and one × 3; what a leaf would
-            keep, leaves × places; two of places; bounds of leaves and their best column,
-            leaves × 3; gains of leaves.
+        work: arrays to work in: two of rows; sums, combinations × 3 and leaves × places and one ×
+            3; what a leaf would keep, leaves × places; two of places; bounds of leaves and their
+            best column, leaves × 3; gains of leaves.
         divided, stays, values: of ``Divisions``, written here.
-        odds: of all rows; the tree's step is added to those that it is grown on.
+        odds: of all rows; the exponential of the tree's step multiplies those that it is grown on.
     """
-    x, start, named, commonest, listed, head = cells
-    order, aside, sums, keeps, rank, ratio, leaves, gains = work
+    x, start, named, listed, head, parts = cells
+    order, aside, joint, sums, keeps, rank, ratio, leaves, gains = work
     least, least_h, shrinking, rate = limits
     every, n_leaves = sums.shape[1] - 1, len(values)
     for i in range(len(rows)):
@@ -166,8 +174,8 @@ def grow(cells, rows, gradient, hessian, drawn, limits, work, divided, stays, va
         n += 1
         of = every if n == n_leaves else 0
         first, last = leaves[small, 0], leaves[small, 1]
-        given = order, first, last, gradient, hessian, small, sums, of
-        _add_up(listed, head, start, commonest, *given)
+        given = order, first, last, gradient, hessian, small, joint, sums, of
+        _add_up(listed, head, parts, *given)
         if large >= 0:
             for p in range(of, every + 1):
                 for k in range(3):
@@ -202,56 +210,76 @@ def grow(cells, rows, gradient, hessian, drawn, limits, work, divided, stays, va
         values[leaf] = 0.0
         if leaf < n:
             values[leaf] = rate * sums[leaf, every, 0] / (sums[leaf, every, 1] + shrinking)
+            # Once for a leaf: logs of odds would need an exponential for each row.
+            step = np.exp(values[leaf])
             for i in range(leaves[leaf, 0], leaves[leaf, 1]):
-                odds[order[i]] += values[leaf]
+                odds[order[i]] = min(max(odds[order[i]] * step, 1.0 / MOST_ODDS), MOST_ODDS)
     for k in range(n - 1, n_leaves - 1):
         divided[k, 0] = -1
 
 
 @kernel
-def add_trees(x, divided, stays, values, odds):
-    """Add what trees (``Divisions``) of at most 256 leaves say of the places ``x`` of rows."""
+def add_trees(x, start, divided, stays, values, odds):
+    """Add what trees (``Divisions``) of at most 64 leaves say of the places ``x`` of rows.
+
+    A leaf is a bit. Each place of a divided column excludes the leaves on the other side, and all
+    columns together leave one (Lucchese et al., SIGIR 2015).
+    """
     n_trees, n_divisions = divided.shape[:2]
     n_rows = len(odds)
-    leaf = np.empty(BLOCK, np.uint8)
-    for first in range(0, n_rows, BLOCK):
-        n_block = min(BLOCK, n_rows - first)
-        for t in range(n_trees):
+    allowed = np.empty(start[-1], np.uint64)
+    below = np.empty(n_divisions + 1, np.uint64)
+    of_leaf = np.empty(64)
+    asked = np.empty(n_divisions, np.int64)
+    left = np.empty(BLOCK, np.uint64)
+    for t in range(n_trees):
+        for k in range(n_divisions + 1):
+            below[k] = np.uint64(1) << np.uint64(k)
+            of_leaf[below[k] * DE_BRUIJN >> np.uint64(58)] = values[t, k]
+        n_asked = 0
+        for k in range(n_divisions - 1, -1, -1):
+            leaf, j = divided[t, k]
+            if leaf < 0:
+                continue
+            is_new = True
+            for c in range(n_asked):
+                is_new = is_new and asked[c] != j
+            if is_new:
+                asked[n_asked] = j
+                n_asked += 1
+            for p in range(start[j], start[j + 1]):
+                others = below[k + 1] if stays[t, k, p] else below[leaf]
+                allowed[p] = ~others & (~np.uint64(0) if is_new else allowed[p])
+            below[leaf] |= below[k + 1]
+        for first in range(0, n_rows, BLOCK):
+            n_block = min(BLOCK, n_rows - first)
             for i in range(n_block):
-                leaf[i] = 0
-            for k in range(n_divisions):
-                if divided[t, k, 0] < 0:
-                    break
-                column, keeps = x[divided[t, k, 1]], stays[t, k]
-                divides, new = np.uint8(divided[t, k, 0]), np.uint8(k + 1)
-                # All rows are looked at, without a branch: guessing wrongly takes longer.
+                left[i] = below[0]
+            for c in range(n_asked):
+                column = x[asked[c]]
                 for i in range(n_block):
-                    goes = (leaf[i] == divides) & (not keeps[column[np.uint32(first + i)]])
-                    leaf[i] = new if goes else leaf[i]
+                    left[i] &= allowed[column[np.uint32(first + i)]]
             for i in range(n_block):
-                odds[first + i] += values[t, leaf[i]]
+                odds[first + i] += of_leaf[left[i] * DE_BRUIJN >> np.uint64(58)]
 
 
 @inner_kernel
-def _softmax(odds, r, q):
-    """P(f) of a row of its log odds, by class, into ``q``."""
-    top, total = odds[0, r], 0.0
-    for f in range(1, len(q)):
-        top = max(top, odds[f, r])
+def _shares(odds, r, q):
+    """P(f) of a row of its odds, by class, into ``q``."""
+    total = 0.0
     for f in range(len(q)):
-        q[f] = np.exp(odds[f, r] - top)
-        total += q[f]
+        total += odds[f, r]
     for f in range(len(q)):
-        q[f] /= total
+        q[f] = odds[f, r] / total
 
 
 @kernel
 def count_gradients(rows, odds, hits, total, gradient, hessian):
-    """Derivatives of the log-likelihood of counts by the odds of some rows.
+    """Derivatives of the log-likelihood of counts by the log odds of some rows.
 
     Args:
         rows: those that are looked at.
-        odds: log odds, trees × rows: of class 1 against class 0, or of each of more classes.
+        odds: trees × rows: of class 1 against class 0, or of each of more classes.
         hits, total: counts of these classes, trees × rows, and of all.
         gradient, hessian: what is found, trees × rows.
     """
@@ -259,9 +287,9 @@ def count_gradients(rows, odds, hits, total, gradient, hessian):
     for i in range(len(rows)):
         r = rows[i]
         if len(odds) == 1:
-            q[0] = 1.0 / (1.0 + np.exp(-odds[0, r]))
+            q[0] = odds[0, r] / (1.0 + odds[0, r])
         else:
-            _softmax(odds, r, q)
+            _shares(odds, r, q)
         for f in range(len(odds)):
             gradient[f, r] = hits[f, r] - total[r] * q[f]
             hessian[f, r] = total[r] * q[f] * (1.0 - q[f])
@@ -269,10 +297,10 @@ def count_gradients(rows, odds, hits, total, gradient, hessian):
 
 @kernel
 def corrected_gradients(odds, d, w, kind, mechanism, gradient, hessian):
-    """First derivative and expected curvature of log Σ_f q_f P(d | f) by the odds of each row.
+    """First derivative and expected curvature of log Σ_f q_f P(d | f) by each row's log odds.
 
     Args:
-        odds: log odds of Df, trees × rows: of class 1 against class 0, or of each of more classes.
+        odds: of Df, trees × rows: of class 1 against class 0, or of each of more classes.
         d, w: label and weight of each row.
         kind: which mechanism altered the label of each row.
         mechanism: P(D = d | Df = f), kinds × classes × classes.
@@ -280,19 +308,24 @@ def corrected_gradients(odds, d, w, kind, mechanism, gradient, hessian):
     """
     n_trees, n_rows = odds.shape
     n_classes = mechanism.shape[1]
+    if n_trees == 1:
+        for r in range(n_rows):
+            of = mechanism[kind[r]]
+            p = odds[0, r] / (1.0 + odds[0, r])
+            apart = of[1, 1] - of[0, 1]
+            one = max(of[0, 1] + p * apart, 1e-12)
+            none = max(1.0 - one, 1e-12)
+            # One fraction: dividing takes longer than all else here.
+            step = p * (1.0 - p) * apart
+            scaled = w[r] * step / (one * none)
+            gradient[0, r] = scaled * (none if d[r] == 1 else -one)
+            hessian[0, r] = scaled * step
+        return
     q = np.empty(n_classes)
     p_label = np.empty(n_classes)
     for r in range(n_rows):
         of = mechanism[kind[r]]
-        if n_trees == 1:
-            p = 1.0 / (1.0 + np.exp(-odds[0, r]))
-            one = max(of[0, 1] + p * (of[1, 1] - of[0, 1]), 1e-12)
-            none = max(1.0 - one, 1e-12)
-            step = p * (1.0 - p) * (of[1, 1] - of[0, 1])
-            gradient[0, r] = w[r] * step * (1.0 / one if d[r] == 1 else -1.0 / none)
-            hessian[0, r] = w[r] * step * step / (one * none)
-            continue
-        _softmax(odds, r, q)
+        _shares(odds, r, q)
         for k in range(n_classes):
             p_label[k] = 0.0
             for f in range(n_classes):
@@ -316,10 +349,10 @@ def corrected_loss(odds, d, w, kind, mechanism):
     loss = 0.0
     for r in range(n_rows):
         if n_trees == 1:
-            q[1] = 1.0 / (1.0 + np.exp(-odds[0, r]))
+            q[1] = odds[0, r] / (1.0 + odds[0, r])
             q[0] = 1.0 - q[1]
         else:
-            _softmax(odds, r, q)
+            _shares(odds, r, q)
         p_label = 0.0
         for f in range(n_classes):
             p_label += q[f] * mechanism[kind[r], f, d[r]]

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -223,20 +223,24 @@ class LinearOdds:
     base: Floats
 
     @classmethod
-    def learned(cls, table: Floats, labels: AlteredLabels) -> LinearOdds:
-        """Ridge regression under the corrected loss, by L-BFGS from the log odds of P(Df)."""
+    def learned(cls, table: Any, labels: AlteredLabels) -> LinearOdds:
+        """Ridge regression under the corrected loss, by L-BFGS from the log odds of P(Df).
+
+        The table is an array, or a sparse one of SciPy.
+        """
         from scipy.optimize import minimize
 
         from fairpc.learners._kernels import corrected_gradients, corrected_loss
 
         n, total = labels.n_odds, float(labels.weights.sum())
-        gradient, hessian = np.empty((2, n, len(table)))
+        gradient, hessian = np.empty((2, n, table.shape[0]))
 
         def objective(theta: Floats) -> tuple[float, Floats]:
             own = theta.reshape(n, -1)
-            odds = np.clip(own[:, 1:] @ table.T + own[:, :1], -WIDEST, WIDEST)
+            logs = np.stack([table @ slopes for slopes in own[:, 1:]]) + own[:, :1]
+            odds = np.exp(np.clip(logs, -WIDEST, WIDEST))
             corrected_gradients(odds, *labels.given, gradient, hessian)
-            slopes = PENALTY * own[:, 1:] - gradient @ table
+            slopes = PENALTY * own[:, 1:] - np.stack([each @ table for each in gradient])
             down = np.column_stack([-gradient.sum(axis=1), slopes])
             loss = float(corrected_loss(odds, *labels.given))
             loss += PENALTY * float(np.square(own[:, 1:]).sum()) / 2
@@ -248,7 +252,7 @@ class LinearOdds:
         own = found.x.reshape(n, -1)
         return cls(own[:, 1:].T.copy(), own[:, 0].copy())
 
-    def decided(self, table: Floats) -> Floats:
+    def decided(self, table: Any) -> Floats:
         """P(Df = f | x) of rows of the table."""
         return class_shares(np.clip(table @ self.coefficients + self.base, -WIDEST, WIDEST))
 

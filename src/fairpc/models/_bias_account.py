@@ -58,6 +58,7 @@ class BiasAccount:
         prior_rows: per (f, s), with D = Df in nine of ten, where such a prior is part of the point.
         level: of the ranges.
         training: the counts of the fit, where ``counts`` are those of other rows.
+        without_prior: the point without prior rows, [s, f, d], where it has any.
     """
 
     groups: tuple[str, ...]
@@ -70,16 +71,11 @@ class BiasAccount:
     prior_rows: float = 0.0
     level: float = LEVEL
     training: Floats | None = None
+    without_prior: Floats | None = None
 
     @property
     def _fitted(self) -> Floats:
         return self.counts if self.training is None else self.training
-
-    @property
-    def without_prior(self) -> Floats:
-        """The point after an update of EM without its prior rows, [s, f, d]; NaN without rows."""
-        total = self._fitted.sum(axis=2, keepdims=True)
-        return np.where(total > 0, self._fitted / np.where(total > 0, total, 1.0), np.nan)
 
     @property
     def mostly_prior(self) -> Bools:
@@ -129,7 +125,7 @@ class BiasAccount:
             return ()
         return (
             f"The points hold {self.prior_rows:g} prior rows per group and fair decision, nine of "
-            "ten recorded as they should be; beside each stands what an update without them gives.",
+            "ten recorded as they should be; beside each stands what it is without them.",
         )
 
     @property
@@ -164,7 +160,9 @@ class BiasAccount:
         if self.mostly_prior[s, f]:
             return "none, as the prior outweighs the rows"
         share, n = f"{self.mechanism[s, f, d]:.1%}", round(float(self.counts[s, f, d]))
-        bare = f"{self.without_prior[s, f, d]:.1%} without the prior" if self.prior_rows else ""
+        bare = ""
+        if self.without_prior is not None:
+            bare = f"{self.without_prior[s, f, d]:.1%} without the prior"
         if share == ZERO:
             return f"under 0.1%{bare and f' ({bare})'}"
         return f"{share} (by these rows' features {counted(n, 'label')}{bare and f'; {bare}'})"

@@ -22,9 +22,9 @@ from fairpc.data import BINS, ReadingProgress, TableCoding, same_as_label
 from fairpc.learners import WIDE
 from fairpc.models._bias_account import anchor_contradiction, contradictions
 from fairpc.models._circuit_queries import FittedQueries
+from fairpc.models._components import without_prior
 from fairpc.models._distribution import FairDistribution, top_rates
 from fairpc.models._fair_layers import LATENT, Layout, feature_circuits
-from fairpc.models._fair_rates import Limits
 from fairpc.models._fit import (
     UNOBSERVED,
     VALIDATION,
@@ -44,6 +44,7 @@ from fairpc.models._score_mechanism import held_limits
 from fairpc.models._selection import LabelGain, coarser, compare_labels, fit_auto
 from fairpc.models._settings import without_few
 from fairpc.models._tables import GivenTable, RowReader, Training, coded_rows, warn_of_leaks
+from fairpc.models._top_em import Limits
 from fairpc.structure import HELD_OUT, MODEL_METHODS, ModelMethod
 
 if TYPE_CHECKING:
@@ -138,6 +139,8 @@ class CircuitFit:
             fitted = self._fit(training, ruled)
             choices = fitted.choices
             fitted = replace(fitted, choices=choices and replace(choices, ruled=True))
+        elif fitted.distribution.latent and not fitted.distribution.is_forest:
+            fitted = self._beside_prior(training, fitted, limits)
         return training, _with_gain(fitted, gain, training), checked
 
     def _ruled(self, training: Training, fitted: Fitted, checked: Checked) -> Limits | None:
@@ -152,6 +155,15 @@ class CircuitFit:
             return None
         f = training.coding.labels.positive
         return limits_between(checked.label_bounds, float(model.decision_rate[0, f]), f)
+
+    def _beside_prior(self, training: Training, fitted: Fitted, limits: Limits | None) -> Fitted:
+        """The fit of circuits, and what its mechanism is without prior rows, if it has any."""
+        options = self.settings._em_options(limits)
+        if not options.mechanism_prior:
+            return fitted
+        rows = training.rows.sample(self.reader.sample_rows, self.settings._rng())
+        bare = without_prior(fitted.distribution, rows, options)
+        return replace(fitted, without_prior=bare)
 
     def _forest_start(self, training: Training, limits: Limits | None) -> ForestStart:
         """What a forest of these rows starts from."""

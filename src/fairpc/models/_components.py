@@ -29,11 +29,11 @@ from fairpc.circuit import Circuit, CircuitBuilder, em, maximize, prepare
 from fairpc.core import Codes, Floats
 from fairpc.data import Table, distinct_rows
 from fairpc.models._distribution import FairDistribution
-from fairpc.models._fair_layers import DF, Layout, build
-from fairpc.models._fair_rates import Places, TopRates, TopStep, top_em
+from fairpc.models._fair_layers import DF, Layout, Top, build
 from fairpc.models._fit import Fitted, History, Options, Structure, label_cells
 from fairpc.models._priors import CLUSTER_ROWS, parameter_prior, shrinkage, strengths, top_prior
 from fairpc.models._rows import Rows, effective_size, hold_out
+from fairpc.models._top_em import Places, TopRates, TopStep, top_em
 from fairpc.structure import (
     METHODS,
     CellCircuits,
@@ -394,6 +394,34 @@ def fit_top(
         history.add(reached.step)
     fitted = assemble(part.rows, components, weights, reached.step.rates)
     return Fitted(fitted, history.arrays(), reached.converged)
+
+
+def without_prior(distribution: FairDistribution, rows: Rows, options: Options) -> Floats:
+    """P(D = d | Df = f, S = s) as EM has it without prior rows of the mechanism, [s, f, d].
+
+    P(S), P(Df) and the mechanism are learned again; P(x | f, s) stays as it was fitted.
+    """
+    part, layout, rates = DistinctRows.of(rows), distribution.layout, distribution.top_rates
+    places, strata = part.places, part.rows.strata
+    x = strata.placed(part.rows.x[places.row], places.stratum)
+    codes = layout.codes(places.s // strata.n, None, x)
+    densities = np.empty((len(codes), rows.n_classes))
+    with np.errstate(divide="ignore"):
+        above = np.log(rates.group_rate[:, None] * rates.by_subgroup(layout))[places.s]
+    for f in range(rows.n_classes):
+        codes[:, DF] = f
+        joint = distribution.circuit.log_marginal(codes)
+        densities[:, f] = np.subtract(joint, above[:, f], out=joint, where=np.isfinite(above[:, f]))
+    limits, free = options.limits, replace(options, mechanism_prior=0.0)
+    if limits is not None and (layout.strata or not layout.tied):
+        limits = limits.spread(layout)
+    prior = top_prior(layout, free, rates)
+    steps = top_em(places, densities, rates, prior, limits, options.equal_mass)
+    *_, last = options.stopping.until(steps, places.total_weight)
+    top, theta = Top.of(distribution.circuit.graph, layout), distribution.circuit.parameters.copy()
+    theta[top.group], theta[top.mechanism] = last.step.rates.group_rate, last.step.rates.mechanism
+    theta[top.decision] = last.step.rates.by_subgroup(layout)
+    return distribution.with_parameters(theta).mechanism
 
 
 def _mean(part: DistinctRows, densities: Floats, step: TopStep) -> float:

@@ -36,6 +36,7 @@ from fairpc.models._batches import in_batches
 from fairpc.models._bias_account import BiasAccount, contradictions, mechanism_ranges, rates_alike
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._model import FairModel, Threshold, equalised, fixed, for_rate, of_point
+from fairpc.models._priors import RECIPE_MECHANISM
 from fairpc.models._review import Reviewable
 from fairpc.models._rows import Rows
 from fairpc.models._settings import stratum_names
@@ -88,7 +89,9 @@ class FittedDecisions(Reviewable, ABC):
     coding_: TableCoding
     label_ends_: LabelBounds | None
     threshold_: Threshold
+    min_cell: int
     label_counts_: Floats
+    mechanism_without_prior_: Floats | None
     warnings_: tuple[str, ...]
     n_features_in_: int
     knowledge_: Knowledge
@@ -471,7 +474,8 @@ class FittedDecisions(Reviewable, ABC):
 
         rows = ImitatedRows(scores, decided, groups, hidden, soft)
         own = TableClassifier(random_state=0) if estimator is None else estimator
-        return distilled(own, without_groups(X, self._coding()), rows, self._coding(), level)
+        coding, least = self._coding(), int(self.min_cell)
+        return distilled(own, without_groups(X, coding), rows, coding, least, level)
 
     @property
     def mechanism_range_(self) -> Floats:
@@ -507,18 +511,19 @@ class FittedDecisions(Reviewable, ABC):
         classes = tuple(map(str, coding.labels.classes))
         point = coding.group_names, classes, self.bias_mechanism_, self.label_counts_
         bounds = self.label_ends_ if self._latent else None
-        prior = self._prior_rows()
+        bare = self.mechanism_without_prior_ if self._latent else None
+        prior = 0.0 if bare is None else self._prior_rows()
         if bounds is None:
-            return BiasAccount(*point, prior_rows=prior)
+            return BiasAccount(*point, prior_rows=prior, without_prior=bare)
         ranges = mechanism_ranges(bounds, coding.labels.positive)
         clash = " ".join(contradictions(bounds, coding, self._fair().strata))
         if ranges.ndim == 5:
             ranges = _over_strata(ranges)
-        return BiasAccount(*point, ranges, clash, rates_alike(bounds), prior)
+        return BiasAccount(*point, ranges, clash, rates_alike(bounds), prior, without_prior=bare)
 
     def _prior_rows(self) -> float:
-        """Prior rows of the mechanism that are part of the point; none where a rule chose it."""
-        return 0.0
+        """Prior rows of the mechanism, where a rule does not choose the point."""
+        return RECIPE_MECHANISM
 
     @in_batches
     def _scores(self, X: Any, *, sensitive_features: Any = None) -> tuple[Floats, Codes | None]:

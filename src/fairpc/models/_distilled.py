@@ -28,7 +28,7 @@ from fairpc.core import (
     serialise,
     write_atomically,
 )
-from fairpc.data import Level, TableCoding, take_rows
+from fairpc.data import Level, TableCoding, identifiers, take_rows
 from fairpc.evidence import Parity, parity
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._file import MAX_BYTES, checksum, json_text
@@ -157,6 +157,13 @@ class Distilled:
         own = {n: v for n, v in content.items() if n not in ("format", "version", "checksum")}
         saved = record(_SavedScorer, own, "the file", repair=ALTERED)
         classifier = TableClassifier.from_dict(saved.classifier)
+        known = saved.positive in classifier.classes_.tolist() and 0 <= saved.threshold <= 1
+        try:
+            same = json_text(serialise(saved)) == json_text(own)
+        except (ArithmeticError, LookupError, TypeError, ValueError):  # numbers that do not fit
+            same = False
+        if not (known and same):
+            raise FileFormatError(f"{path} contradicts itself, and {ALTERED}")
         rest = saved.gap, saved.difference, saved.positive, saved.threshold, saved.price
         return cls(classifier, *rest)
 
@@ -222,7 +229,12 @@ def without_groups(X: Any, coding: TableCoding) -> Any:
 
 
 def distilled(
-    estimator: Any, features: Any, rows: ImitatedRows, coding: TableCoding, level: float
+    estimator: Any,
+    features: Any,
+    rows: ImitatedRows,
+    coding: TableCoding,
+    min_cell: int,
+    level: float,
 ) -> Distilled:
     """A copy of a classifier, fitted to each row once per class, with its score as a weight."""
     if not weight_name(estimator):
@@ -230,6 +242,10 @@ def distilled(
             f"{type(estimator).__name__}.fit takes no sample_weight: scores are learned as "
             "weights; give a classifier that does"
         )
+    more: dict[str, Any] = {}
+    if isinstance(estimator, TableClassifier):
+        # Rows that are there twice look like no identifiers, and like twice as many people.
+        more = {"identifiers": identifiers(coding.features), "min_cell": 2 * min_cell}
     labels, n = coding.labels, len(rows.scores)
     classes = labels.classes_array()[[1 - labels.positive, labels.positive]]
 
@@ -238,7 +254,7 @@ def distilled(
         twice = take_rows(features, np.tile(some, 2))
         weights = np.concatenate([rows.scores[some], 1 - rows.scores[some]])
         learned = np.repeat(classes[::-1], len(some))
-        model = fitted_classifier(clone(estimator), twice, learned, weights)
+        model = fitted_classifier(clone(estimator), twice, learned, weights, **more)
         own = scores_of(model, take_rows(features, some))
         share = 1 - rows.decided[some].mean()
         return model, float(np.clip(np.quantile(own, share), 0.0, 1.0))

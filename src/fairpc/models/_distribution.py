@@ -13,10 +13,10 @@ from fairpc.core import Codes, Floats, Ints, LearningError
 from fairpc.data import Table
 from fairpc.evidence import LabelBounds
 from fairpc.models._fair_layers import NAIVE, Layout, Model, S, Top, assembled, feature_circuits
-from fairpc.models._fair_rates import TopRates
 from fairpc.models._model import over_groups
 from fairpc.models._rows import Rows
 from fairpc.models._strata import Strata
+from fairpc.models._top_em import TopRates
 
 PER_EDGE: Final = 64
 """Multiplications of a matrix product that take as long as an edge does, up and down."""

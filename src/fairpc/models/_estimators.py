@@ -61,12 +61,12 @@ from fairpc.models._tables import (
 if TYPE_CHECKING:
     from fairpc.models._checkpoint import Checkpoint
     from fairpc.models._circuit_fit import Triple
-    from fairpc.models._fair_rates import Limits
     from fairpc.models._fit import Fitted, Options
     from fairpc.models._guard import Checked
     from fairpc.models._knowledge import Knowledge
     from fairpc.models._review import Reviewed
     from fairpc.models._reviewed_fit import ReviewedRates
+    from fairpc.models._top_em import Limits
 
 FINE_BINS: Final = 32
 FINE_LEVELS: Final = 128
@@ -326,15 +326,13 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         self.label_ends_ = checked.label_bounds
         counts, self.log_likelihood_ = label_counts(rows, distribution)
         self.label_counts_ = rounded_counts(counts, int(self.min_cell))
+        self.mechanism_without_prior_ = fitted.without_prior
         self.data_fingerprint_ = training.fingerprint
         self.table_options_ = {}
         self.knowledge_ = knowledge_after(self.knowledge, self._held, training.coding)
         self.n_anchors_ = sum(rows.map(attrgetter("n_anchors")))
 
     def _prior_rows(self) -> float:
-        ruled = self.choices_ is not None and (self.choices_.forest or self.choices_.ruled)
-        if not self._latent or (ruled and self.mechanism_prior is None):
-            return 0.0
         return self._em_options().mechanism_prior
 
     def _fitted_again(self, rows: Rows) -> FairDistribution:

@@ -14,7 +14,7 @@ With strata (:mod:`fairpc.models._strata`) the root sums over subgroups (s, a), 
 block for each stratum, which is Df ⟂ S given A, and the mechanism of a group is one block for all
 strata: D ⟂ (X, A) given Df, S.
 
-Their rates can also be learned by themselves: ``_fair_rates``.
+Their rates can also be learned by themselves: ``_top_em``.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from fairpc.core import CircuitError, Codes, Floats, Ints, LearningError
 from fairpc.models._strata import UNDIVIDED, Strata
 
 if TYPE_CHECKING:
-    from fairpc.models._fair_rates import TopRates
     from fairpc.models._rows import Rows
+    from fairpc.models._top_em import TopRates
 
 Model = Literal["FairPC", "NLatPC", "LatNB", "TwoNB"]
 

@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -36,10 +36,10 @@ from fairpc.core import (
 from fairpc.models._choices import Choices
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._fair_layers import feature_circuits
-from fairpc.models._fair_rates import TopRates
 from fairpc.models._forest_decisions import ForestDistribution
 from fairpc.models._model import Threshold
 from fairpc.models._settings import serialised
+from fairpc.models._top_em import TopRates
 
 if TYPE_CHECKING:
     from fairpc.models._estimators import CircuitClassifier
@@ -56,6 +56,7 @@ TABLE_OPTIONS: Final = frozenset(("delimiter", "encoding", "weight"))
 KEPT: Final = {
     "threshold": "threshold_",
     "counts": "label_counts_",
+    "without_prior": "mechanism_without_prior_",
     "n_features_in": "n_features_in_",
     "anchors": "n_anchors_",
     "table": "table_options_",
@@ -85,6 +86,7 @@ class Saved:
         threshold: above which scores are positive decisions.
         counts: estimated weight of the training rows with Df = f and D = d in group s, [s, f, d].
         n_features_in, feature_names_in: columns of the table; no names if it was an array.
+        without_prior: the mechanism without its prior rows, if any, [s, f, d].
         anchors: training rows whose fair decision was known.
         table: what the command line was given about the table, which later tables are read by.
         warnings: what the fit check found.
@@ -101,10 +103,16 @@ class Saved:
     anchors: int
     table: dict[str, str]
     warnings: tuple[str, ...]
+    without_prior: Floats | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.counts).all() and (self.counts >= 0).all()):
             raise LearningError("a count of labels is no number from 0 on")
+        bare = self.without_prior
+        if bare is not None and not (
+            bare.shape == self.counts.shape and (bare >= 0).all() and (bare <= 1).all()
+        ):
+            raise LearningError("a mechanism without prior rows has no probabilities")
         if self.anchors < 0 or self.n_features_in < 1:
             raise LearningError("the number of columns, or of known decisions, cannot be so low")
         names = self.feature_names_in

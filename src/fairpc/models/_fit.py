@@ -47,7 +47,6 @@ from fairpc.evidence import LabelBounds
 from fairpc.models._checkpoint import Checkpoint, EMState
 from fairpc.models._distribution import FairDistribution, aligned, switched_groups
 from fairpc.models._fair_layers import Layout, Model, build
-from fairpc.models._fair_rates import BalancedPlan, Limits, parameter_bounds
 from fairpc.models._priors import (
     LEAST,
     MECHANISM,
@@ -57,6 +56,7 @@ from fairpc.models._priors import (
     smoothed,
 )
 from fairpc.models._rows import Rows, TrainingRows
+from fairpc.models._top_em import BalancedPlan, Limits, parameter_bounds
 from fairpc.structure import (
     HELD_OUT,
     METHODS,
@@ -212,6 +212,8 @@ class Fitted:
     #: what the fit's own held-out scores leave possible, its groups named by their codes; None
     #: where it has none
     label_bounds: LabelBounds | None = field(default=None, kw_only=True)
+    #: P(D = d | Df = f, S = s) without prior rows of the mechanism; None where it has none
+    without_prior: Floats | None = field(default=None, kw_only=True)
 
 
 def fit(

@@ -20,9 +20,9 @@ from fairpc.circuit import Circuit, CircuitBuilder, refuse_impossible
 from fairpc.core import Array, Bools, Codes, Floats
 from fairpc.models._distribution import FairDistribution, Outcome
 from fairpc.models._fair_layers import Layout, build
-from fairpc.models._fair_rates import TopRates, rates_of
 from fairpc.models._forest import Forest
 from fairpc.models._rows import Rows
+from fairpc.models._top_em import TopRates, rates_of
 
 EXTENDED: Final = 256
 """Rows whose boxes are multiplied with those of every value at once."""

@@ -28,7 +28,6 @@ from fairpc.evidence import LabelBounds
 from fairpc.learners import additive_scores, one_thread, softmax
 from fairpc.models._choices import Choices
 from fairpc.models._fair_layers import Layout
-from fairpc.models._fair_rates import Limits, TopRates
 from fairpc.models._fit import UNOBSERVED, Fitted, Observer, Options
 from fairpc.models._forest import BoxSets, Forest, box_masses
 from fairpc.models._forest_decisions import ForestDistribution
@@ -48,9 +47,11 @@ from fairpc.models._score_mechanism import (
     balance,
     balanced,
     fit_mechanism,
+    mechanism_without_prior,
     score_bins,
     sharpened,
 )
+from fairpc.models._top_em import Limits, TopRates
 from fairpc.structure import soft_clusters
 
 MAX_LEAVES: Final = 500
@@ -156,8 +157,11 @@ def fit_forest(
         )
     rows, scores, rng = start.rows, start.scores, start.rng
     own = rows.by_subgroup()
-    fitted = fit_mechanism(score_bins(rows, scores), options, observer, start.rates)
-    rates = fitted.distribution.top_rates
+    bins = score_bins(rows, scores)
+    fitted = fit_mechanism(bins, options, observer, start.rates)
+    rates, bare = fitted.distribution.top_rates, None
+    if start.rates is None and options.mechanism_prior:
+        bare = mechanism_without_prior(bins, options)
     if not fitted.straight:
         # Learners that know how labels were altered tell more of them.
         first = start.by_learner
@@ -178,7 +182,7 @@ def fit_forest(
     turned = flipped_share(distribution, own, start.growing.codes, rng)
     choices = Choices(round(float(rows.each.sum())), 0, forest=True, turned=turned)
     found = distribution, history, fitted.converged
-    return Fitted(*found, choices=choices, label_bounds=start.bounds)
+    return Fitted(*found, choices=choices, label_bounds=start.bounds, without_prior=bare)
 
 
 def flipped_share(

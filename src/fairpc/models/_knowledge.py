@@ -17,7 +17,7 @@ import numpy as np
 from fairpc.circuit import SLACK
 from fairpc.core import Floats, LearningError, serialise
 from fairpc.data import Groups, TableCoding
-from fairpc.models._fair_rates import Limits
+from fairpc.models._top_em import Limits
 
 Direction = Literal["lowered", "raised"]
 Rate = float | tuple[float, float]

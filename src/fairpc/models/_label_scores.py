@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from fairpc.core import Bools, Codes, Floats, Ints, LearningError, map_in_order
+from fairpc.core import Bools, Codes, Floats, Int32s, Ints, LearningError, map_in_order
 from fairpc.learners import (
     MANY_CLASSES,
     AlteredLabels,
@@ -30,8 +30,8 @@ from fairpc.learners import (
     informative_columns,
     one_thread,
 )
-from fairpc.models._fair_rates import TopRates
 from fairpc.models._rows import Rows
+from fairpc.models._top_em import TopRates
 from fairpc.structure import component_weights
 
 DRAWS: Final = 0
@@ -314,16 +314,26 @@ class CodedRows:
         return cls(rows, np.concatenate(x), named)
 
     @cached_property
-    def table(self) -> Floats:
+    def table(self) -> tuple[Floats, Int32s, int]:
         """Columns that coefficients go with."""
         return coded_columns(self.x, self.rows.x, self.rows.arities, self.named)
 
-    def crossed(self, some: Ints, groups: Codes) -> Floats:
-        """The columns, and numbers of each group with slopes of their own."""
-        n_groups, n_numbers = self.rows.n_groups, np.count_nonzero(~self.named)
-        dummies = [(groups == g).astype(np.float64)[:, None] for g in range(1, n_groups)]
-        own = self.table[some]
-        return np.column_stack([own, *dummies, *(d * own[:, :n_numbers] for d in dummies)])
+    def crossed(self, some: Ints, groups: Codes) -> Any:
+        """The columns, and numbers of each group with slopes of their own; sparse if some are 0."""
+        from scipy.sparse import csr_array
+
+        values, columns, width = self.table
+        n_more, n_numbers = self.rows.n_groups - 1, np.count_nonzero(~self.named)
+        shape = len(some), width + n_more * (1 + n_numbers)
+        own, other = values[some], (groups > 0)[:, None]
+        values = np.hstack([own, other, other * own[:, :n_numbers]])
+        if values.shape == shape:
+            return values
+        group = np.maximum(groups, 1)[:, None].astype(np.int32) - 1
+        slopes = width + n_more + group * n_numbers + np.arange(n_numbers, dtype=np.int32)
+        places = np.hstack([columns[some], width + group, slopes])
+        heads = np.arange(len(values) + 1) * values.shape[1]
+        return csr_array((values.ravel(), places.ravel(), heads), shape)
 
     def beside(self, some: Ints, groups: Codes) -> Codes:
         """The codes, and the groups as one more column."""

@@ -67,7 +67,15 @@ from fairpc.models._review import Reviewed, ReviewRows
 from fairpc.models._reviewed_fit import ReviewedRates, knowledge_after, refuse_beside_review
 from fairpc.models._rows import Rows, rows_fingerprint
 from fairpc.models._score_map import ScoreMap
-from fairpc.models._score_map_fit import ScoredRows, calibrated, findings, fit_score_map, held_to
+from fairpc.models._score_map_fit import (
+    ScoredRows,
+    by_prior,
+    calibrated,
+    findings,
+    fit_score_map,
+    held_to,
+    scores_without_prior,
+)
 from fairpc.models._scored import ScoredModel, TableRows
 from fairpc.models._settings import (
     ScoreSettings,
@@ -331,6 +339,10 @@ class LatentDecision(  # type: ignore[misc]
         self.fold_rows_ = _name_in_order(scored.rows)
         counts = fair.altered_by_scores(scored)
         self.label_counts_ = rounded_counts(counts, int(self.min_cell))
+        self.mechanism_without_prior_ = None
+        if held is None and by_prior(scored, fair.score_map.ends, self.select):
+            limits = limits_of_coding(self.knowledge, coding)
+            self.mechanism_without_prior_ = scores_without_prior(scored, limits)
 
     def cross_fitted(
         self,

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from fairpc.core import Bools, Codes, Floats, Ints, LearningError
-from fairpc.evidence import LabelBounds, ThresholdPoint
 from fairpc.models._rows import Rows
 from fairpc.models._strata import Strata
+
+if TYPE_CHECKING:
+    from fairpc.evidence import LabelBounds, ThresholdPoint
 
 
 class FairModel(Protocol):

@@ -15,7 +15,7 @@ import numpy as np
 from fairpc.circuit import Circuit, laplace
 from fairpc.core import Floats
 from fairpc.models._fair_layers import Layout, Top
-from fairpc.models._fair_rates import TopRates
+from fairpc.models._top_em import TopRates
 from fairpc.structure import Smoothing
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from fairpc.data import Table
 from fairpc.learners import one_thread
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._estimators import CircuitClassifier
-from fairpc.models._fair_rates import BalancedPlan, Limits, parameter_bounds
 from fairpc.models._priors import parameter_prior
 from fairpc.models._refit_draws import (
     Draws,
@@ -31,6 +30,7 @@ from fairpc.models._refit_draws import (
 from fairpc.models._rows import Rows
 from fairpc.models._score_mechanism import BinsFitted, binned_model
 from fairpc.models._tables import rows_in_order
+from fairpc.models._top_em import BalancedPlan, Limits, parameter_bounds
 
 BLOCK: Final = 32
 """Replicates that are fitted together: bounds memory, and each gets its turn at Ctrl-C."""

@@ -16,9 +16,9 @@ import numpy as np
 from fairpc import evidence
 from fairpc.core import Floats, LearningError
 from fairpc.data import TableCoding, is_dask, is_source
-from fairpc.models._fair_rates import Limits, TopRates
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._review import EDGE, USUAL, Reviewed, ReviewRows
+from fairpc.models._top_em import Limits, TopRates
 
 
 @dataclass(frozen=True, eq=False)

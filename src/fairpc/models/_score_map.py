@@ -30,8 +30,8 @@ from scipy.special import expit, logit
 from fairpc.core import ALTERED, FileFormatError, Floats, Positions, record, serialise
 from fairpc.evidence import Interval, LabelBounds, SharedBounds, WithinBounds
 from fairpc.learners import LEAST, Calibration
-from fairpc.models._fair_rates import TopRates
 from fairpc.models._strata import UNDIVIDED, Strata
+from fairpc.models._top_em import TopRates
 
 SUM_TOLERANCE: Final = 1e-8
 _ABSENT: Final = ("strata", "group_decision_rate")

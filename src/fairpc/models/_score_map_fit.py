@@ -25,14 +25,19 @@ from fairpc.evidence import (
 )
 from fairpc.learners import KNOT_ROWS, LEAST, CalibrationMethod, calibrate
 from fairpc.models._bias_account import anchor_contradiction, contradictions
-from fairpc.models._fair_rates import Limits, TopRates
 from fairpc.models._fit import Options
 from fairpc.models._label_scores import Scores
 from fairpc.models._priors import RECIPE_MECHANISM, STRATUM_ROWS
 from fairpc.models._reviewed_fit import ReviewedRates
 from fairpc.models._rows import Rows
 from fairpc.models._score_map import ScoreMap, StrataMap, shifted
-from fairpc.models._score_mechanism import HARDLY_ANY, fit_mechanism, score_bins
+from fairpc.models._score_mechanism import (
+    HARDLY_ANY,
+    fit_mechanism,
+    mechanism_without_prior,
+    score_bins,
+)
+from fairpc.models._top_em import Limits, TopRates
 
 Select = Literal["between", "prior", "middle"]
 WIDTH: Final = 0.01
@@ -245,9 +250,7 @@ def _point(
     n, n_strata = len(bounds.groups), scored.rows.strata.n
     if select == "middle":
         return (*_middle(bounds, n, n_strata), False)
-    # Fair labels that are known say more than a rule, unless rates may differ, which needs one.
-    ruled = select == "between" and (scored.rows.f is None or scored.rows.strata.delta)
-    if ruled and not isinstance(bounds, SharedBounds):
+    if not (isinstance(bounds, SharedBounds) or by_prior(scored, bounds, select)):
         pi, mechanism, straight = between_recorded(bounds, n_strata)
         return (pi if scored.rows.strata.delta else pi[0]), mechanism, straight
     rates, straight = _of_bins(scored, limits)
@@ -257,6 +260,15 @@ def _point(
     if straight:
         return pi, mechanism, True
     return (*_kept_inside(pi, mechanism, bounds), False)
+
+
+def by_prior(scored: ScoredRows, bounds: LabelBounds, select: Select) -> bool:
+    """Whether prior rows decide the point, and neither the rule nor the middle of the set."""
+    # Fair labels that are known say more than a rule, unless rates may differ, which needs one.
+    ruled = scored.rows.f is None or scored.rows.strata.delta
+    return select != "middle" and (
+        select == "prior" or not ruled or isinstance(bounds, SharedBounds)
+    )
 
 
 def rates_between(
@@ -352,6 +364,18 @@ def _unknown(n_groups: int, n_strata: int) -> tuple[Floats, Floats]:
 
 def _of_bins(scored: ScoredRows, limits: Limits | None) -> tuple[TopRates, bool]:
     """P(Df) and the mechanism of the bins of the score, and whether D = Df was kept."""
+    options = Options(mechanism_prior=RECIPE_MECHANISM, limits=limits)
+    fitted = fit_mechanism(_bins(scored), options)
+    return fitted.distribution.top_rates, fitted.straight
+
+
+def scores_without_prior(scored: ScoredRows, limits: Limits | None) -> Floats:
+    """P(D = d | Df = f, S = s) of the bins of the score without prior rows, [s, f, d]."""
+    return mechanism_without_prior(_bins(scored), Options(limits=limits))
+
+
+def _bins(scored: ScoredRows) -> Rows:
+    """The rows as bins of their score."""
     rows, n = scored.rows, scored.rows.n_rows
     n_folds = int(scored.folds.max()) + 1
     said, held = np.zeros((n_folds, n, 2)), np.zeros((n, n_folds))
@@ -359,9 +383,7 @@ def _of_bins(scored: ScoredRows, limits: Limits | None) -> tuple[TopRates, bool]
     said[(*at, scored.positive)] = scored.scores
     said[(*at, 1 - scored.positive)] = 1 - scored.scores
     held[at[::-1]] = rows.weights
-    options = Options(mechanism_prior=RECIPE_MECHANISM, limits=limits)
-    fitted = fit_mechanism(score_bins(rows, Scores(said, said[:, :0], held)), options)
-    return fitted.distribution.top_rates, fitted.straight
+    return score_bins(rows, Scores(said, said[:, :0], held))
 
 
 def _of_strata(scored: ScoredRows, pi: Floats, mechanism: Floats) -> StrataMap:

@@ -22,11 +22,11 @@ from scipy.stats import chi2
 
 from fairpc.core import Floats, Ints, map_in_order
 from fairpc.learners import steps_along
-from fairpc.models._fair_rates import Limits, TopRates
 from fairpc.models._fit import UNOBSERVED, Fitted, Observer, Options, fit_parameters, initial_model
 from fairpc.models._label_scores import DRAWS, FLOOR, Scores, label_scores
 from fairpc.models._priors import AGREEMENT, RECIPE_MECHANISM, agreeing_mechanism, parameter_prior
 from fairpc.models._rows import Rows, effective_size
+from fairpc.models._top_em import Limits, TopRates
 
 BIN_ROWS: Final = 300.0
 MAX_BINS: Final = 20
@@ -155,6 +155,11 @@ def fit_mechanism(
         gain = max(gain, _rates_apart(bins))
     rejected = 2 * effective * gain > chi2.ppf(STRAIGHT_LEVEL, n_rates)
     return altered if rejected else replace(straight, straight=True)
+
+
+def mechanism_without_prior(bins: Rows, options: Options) -> Floats:
+    """P(D = d | Df = f, S = s) of the bins where no prior row decides, [s, f, d]."""
+    return fit_mechanism(bins, replace(options, mechanism_prior=0.0)).distribution.mechanism
 
 
 def _rates_apart(rows: Rows) -> float:

@@ -45,7 +45,6 @@ from fairpc.models._components import (
 )
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fair_layers import Layout
-from fairpc.models._fair_rates import TopRates
 from fairpc.models._fit import (
     UNOBSERVED,
     Fitted,
@@ -60,6 +59,7 @@ from fairpc.models._label_scores import Scores, label_scores
 from fairpc.models._priors import RECIPE_MECHANISM, strengths
 from fairpc.models._rows import Rows, hold_out, joined
 from fairpc.models._score_mechanism import fit_mechanism, held_to_model, score_bins
+from fairpc.models._top_em import TopRates
 
 AUTO: Final = Options(mechanism_prior=RECIPE_MECHANISM)
 """Options of automatic selection: 30 prior rows per (f, s), with D = Df in nine of ten."""

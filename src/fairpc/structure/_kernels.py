@@ -1,8 +1,8 @@
 # mypy: ignore-errors
 """Compiled loops of trees, searches and splits. Arrays in, arrays out; no validation.
 
-Callers make the arrays that are filled: Numba compiles ``np.zeros`` anew for every type and shape,
-for a tenth of a second each.
+Callers make the arrays that are filled, and room to work in: Numba compiles ``np.zeros`` anew for
+every type and shape, for a tenth of a second each.
 
 The state of a search is a handful of arrays that grow at the end:
 
@@ -35,6 +35,7 @@ ROUNDING = 1e-12
 """What is left of a count, relative to it, when all of its rows have gone."""
 
 NONE, ALL, SOME, COPY = range(4)
+TAKEN, TOTAL = -2, -1
 
 
 @strict_kernel
@@ -154,11 +155,11 @@ def expand(gram, plane, single, start, left, counts):
                     if plane[d] == -1:
                         left[d] -= rest
                         if c < start[m] and d < start[m]:
-                            counts[c, d] = max(rest, 0.0)
+                            counts[c, d] = rest if rest > 0.0 else 0.0
             for c in range(start[i], start[i + 1]):
                 for d in range(start[j], start[j + 1]):
                     if plane[c] == -1 and plane[d] != -2:
-                        counts[c, d] = max(left[d], 0.0)
+                        counts[c, d] = left[d] if left[d] > 0.0 else 0.0
                     counts[d, c] = counts[c, d]
 
 
@@ -227,16 +228,18 @@ def splittable(B, E, e, start):
 
 
 @strict_kernel
-def candidates(N, E, C, B, start, lo, hi, min_flow):
-    """Those of the edges ``lo:hi`` that can be split and have ``min_flow``, or any at 0."""
-    found = np.empty(hi - lo, np.int32)
+def candidates(N, E, C, B, start, lo, hi, min_flow, found):
+    """Put into ``found`` those of the edges ``lo:hi`` that can be split and have ``min_flow``.
+
+    At 0, any flow will do. Gives back how many there are.
+    """
     k = 0
     for e in range(lo, hi):
         if E[e, LEFT] >= 0 and E[e, ALIVE] and C[e, FLOW] > 0.0 and C[e, FLOW] >= min_flow:
             if splittable(B, E, e, start):
                 found[k] = e
                 k += 1
-    return found[:k].copy()
+    return k
 
 
 @strict_kernel
@@ -338,9 +341,8 @@ def set_terms(N, E, C, T, strength, lo, hi, others, change):
 
 
 @strict_kernel
-def edges_of(N, E, queue, n_edges):
-    """The edges of the nodes in ``queue``."""
-    found = np.empty(n_edges, np.int32)
+def edges_of(N, E, queue, found):
+    """Put the edges of the nodes in ``queue`` into ``found``."""
     k = 0
     for n in queue:
         f = N[n, FIRST]
@@ -348,14 +350,14 @@ def edges_of(N, E, queue, n_edges):
             found[k] = f
             k += 1
             f = E[f, NEXT]
-    return found
 
 
 @strict_kernel
-def below(N, E, root, n_nodes, n_fixed):
-    """The nodes at and below ``root`` that are no indicators, in no order."""
-    seen = np.zeros(n_nodes, np.bool_)
-    found = np.empty(n_nodes, np.int32)
+def below(N, E, root, n_fixed, seen, found):
+    """Put the nodes at and below ``root`` that are no indicators into ``found``; how many.
+
+    They are in no order. ``seen`` is false for every node, and then true for these.
+    """
     seen[root] = root >= n_fixed
     found[0] = root
     count = 1 if root >= n_fixed else 0
@@ -371,7 +373,7 @@ def below(N, E, root, n_nodes, n_fixed):
                     found[count] = c
                     count += 1
             f = E[f, NEXT]
-    return found[:count].copy()
+    return count
 
 
 @strict_inner_kernel
@@ -388,7 +390,7 @@ def left_over(whole, part):
 
 @strict_inner_kernel
 def number_edges(N, E, queue, slot):
-    """Number the edges of the nodes in ``queue`` in ``slot``; how many there are."""
+    """Number the edges of the nodes in ``queue`` in ``slot``."""
     n_slots = 0
     for n in queue:
         f = N[n, FIRST]
@@ -396,16 +398,16 @@ def number_edges(N, E, queue, slot):
             slot[0, f] = n_slots
             n_slots += 1
             f = E[f, NEXT]
-    return n_slots
 
 
 @strict_inner_kernel
-def count_path(N, E, V, active, codes, W, rows, e, queue, x, leaf, v0, slot, counts, path):
+def count_path(N, E, V, active, codes, W, rows, e, queue, x, leaf, v0, slot, counts, on_path, path):
     """Fill ``counts`` by edge and value of ``x`` on the way from ``e`` to its leaf.
 
-    Puts the nodes there into ``path``; gives back how many.
+    Puts the nodes there into ``path``; gives back how many. ``on_path`` tells their vtree nodes.
     """
-    on_path = np.zeros(active.shape[0], np.bool_)
+    for u in range(len(on_path)):
+        on_path[u] = False
     u = leaf
     while u != N[E[e, NODE], VNODE]:
         on_path[u - v0] = True
@@ -421,12 +423,12 @@ def count_path(N, E, V, active, codes, W, rows, e, queue, x, leaf, v0, slot, cou
 
 
 @strict_inner_kernel
-def allow_values(N, E, B, path, n_path, bit0, slot, allowed):
-    """Mark in ``allowed`` the values of a variable, from ``bit0`` on, that each edge can have."""
+def allow_values(N, E, B, path, n_path, bit0, k, slot, allowed):
+    """Mark in ``allowed`` which of the ``k`` values from ``bit0`` on each edge can have."""
     for q in range(n_path):
         f = N[path[q], FIRST]
         while f >= 0:
-            for v in range(allowed.shape[1]):
+            for v in range(k):
                 here = E[f, VALUE] == v
                 if E[f, VALUE] < 0:
                     here = possible(B, E, np.int64(f), bit0 + v)
@@ -435,16 +437,14 @@ def allow_values(N, E, B, path, n_path, bit0, slot, allowed):
 
 
 @strict_inner_kernel
-def split_gain(N, E, C, path, n_path, slot, counts, allowed, taken, taking, total, v, first):
+def split_gain(N, E, C, path, n_path, slot, counts, allowed, v, first):
     """Gain in maximum log-likelihood, and new free parameters, if value ``v`` joins side 0.
 
-    Per edge: ``counts`` of the split edge's rows by value, ``taken`` on side 0 so far and
-    ``total``; values ``allowed``, and how many of them are on side 0 so far in
-    ``taking[0]`` and at all in ``taking[1]``. ``first`` is what side 0 of the split edge
-    has with ``v``. A node with values on both sides is cut in three: a copy for
+    ``counts`` and ``allowed`` are those of ``best_split``; ``first`` is what side 0 of the split
+    edge has with ``v``. A node with values on both sides is cut in three: a copy for
     each side, and what other parents still send to the original.
     """
-    whole = total[-1]
+    whole = counts[len(counts) - 1, TOTAL]
     gain = xlogx(first) + xlogx(left_over(whole, first)) - xlogx(whole)
     new = 1
     for q in range(n_path):
@@ -459,18 +459,18 @@ def split_gain(N, E, C, path, n_path, slot, counts, allowed, taken, taking, tota
         f = N[n, FIRST]
         while f >= 0:
             s = slot[0, f]
-            a = taken[s] + counts[s, v]
-            b = left_over(total[s], a)
+            a = counts[s, TAKEN] + counts[s, v]
+            b = left_over(counts[s, TOTAL], a)
             before = C[f, FLOW]
-            rest = left_over(before, total[s])
+            rest = left_over(before, counts[s, TOTAL])
             change += xlogx(a) + xlogx(b) + xlogx(rest) - xlogx(before)
             sum_a += a
             sum_b += b
             sum_rest += rest
             sum_before += before
-            values = taking[0, s] + allowed[s, v]
+            values = allowed[s, TAKEN] + allowed[s, v]
             kept_a += values > 0
-            kept_b += taking[1, s] > values
+            kept_b += allowed[s, TOTAL] > values
             f = E[f, NEXT]
         if kept_a == 0 or kept_b == 0:
             continue
@@ -482,30 +482,34 @@ def split_gain(N, E, C, path, n_path, slot, counts, allowed, taken, taking, tota
 
 
 @strict_inner_kernel
-def add_value(counts, allowed, v, taken, taking):
+def add_value(counts, allowed, v):
     """Put value ``v`` on side 0."""
-    for s in range(len(counts)):
-        taken[s] += counts[s, v]
-        taking[0, s] += allowed[s, v]
+    for s in range(len(counts) - 1):
+        counts[s, TAKEN] += counts[s, v]
+        allowed[s, TAKEN] += allowed[s, v]
 
 
 @strict_inner_kernel
-def best_sides(N, E, C, B, e, path, n_path, slot, counts, allowed, first, x, start, price, sides):
-    """Choose the side of each value of ``x``, in ``sides``: gain, new parameters, score.
+def best_sides(N, E, C, B, e, path, n_path, slot, counts, allowed, x, start, price, sides):
+    """Choose the side of each value of ``x``, in ``sides[0]``: gain, new parameters, score.
 
     One value is set against the rest first, the best of them; then others join
-    it as long as that raises the score. ``first`` is the flow of ``e`` by value.
+    it as long as that raises the score.
     """
-    n_slots, k = counts.shape
-    taken = np.zeros(n_slots)
-    total = np.zeros(n_slots + 1)
-    taking = np.zeros((2, n_slots), np.int32)
+    n_slots = len(counts) - 1
+    k = start[x + 1] - start[x]
+    for s in range(n_slots + 1):
+        counts[s, TAKEN] = 0.0
+        allowed[s, TAKEN] = 0
+        total = 0.0
+        n_allowed = 0
+        for v in range(k):
+            total += counts[s, v]
+            n_allowed += allowed[s, v]
+        counts[s, TOTAL] = total
+        allowed[s, TOTAL] = n_allowed
     for v in range(k):
-        sides[v] = 1
-        total[n_slots] += first[v]
-        for s in range(n_slots):
-            total[s] += counts[s, v]
-            taking[1, s] += allowed[s, v]
+        sides[0, v] = 1
     own = -np.inf
     gain = 0.0
     new = 0
@@ -516,14 +520,13 @@ def best_sides(N, E, C, B, e, path, n_path, slot, counts, allowed, first, x, sta
     for _ in range(1, free):
         chosen = -1
         for v in range(k):
-            if sides[v] == 0 or not possible(B, E, e, start[x] + v):
+            if sides[0, v] == 0 or not possible(B, E, e, start[x] + v):
                 continue
-            flow = held + first[v]
-            g, p = split_gain(
-                N, E, C, path, n_path, slot, counts, allowed, taken, taking, total, v, flow
-            )
-            if g - price * max(p, 0) > own:
-                own = g - price * max(p, 0)
+            flow = held + counts[n_slots, v]
+            g, p = split_gain(N, E, C, path, n_path, slot, counts, allowed, v, flow)
+            score = g - price * p if p > 0 else g
+            if score > own:
+                own = score
                 gain = g
                 new = p
                 chosen = v
@@ -531,69 +534,73 @@ def best_sides(N, E, C, B, e, path, n_path, slot, counts, allowed, first, x, sta
                 break
         if chosen < 0:
             break
-        sides[chosen] = 0
-        held += first[chosen]
-        add_value(counts, allowed, chosen, taken, taking)
+        sides[0, chosen] = 0
+        held += counts[n_slots, chosen]
+        add_value(counts, allowed, chosen)
     return gain, new, own
 
 
 @strict_kernel
-def best_split(N, E, C, B, V, active, codes, W, rows, e, queue, xs, leaf, v0, start, price, slot):
+def best_split(
+    N, E, C, B, V, active, codes, W, rows, e, queue, xs, leaf, v0, start, price, slot, work
+):
     """The split of edge ``e`` on one of ``xs`` with the largest gain − price × new parameters.
 
     ``queue`` holds all nodes below ``e``, ``leaf`` the vtree node of each variable,
-    ``v0`` is the first vtree node of its cell. Gives back variable, side of each
-    value, gain and new parameters.
+    ``v0`` is the first vtree node of its cell. Gives back variable, gain and new parameters; the
+    side of each value is in ``sides[1]``.
+
+    ``work`` is room for: ``counts`` of the rows of ``e`` for each edge of ``queue``, by value of a
+    variable, on side 0 so far and in total, with ``e`` itself in the last row; ``allowed``, the
+    same of values that can occur; ``on_path``, a mark of each vtree node of a cell; ``path``, for
+    the nodes of ``queue``; ``sides``, as tried and the best.
     """
+    counts, allowed, on_path, path, sides = work
+    n_slots = len(counts) - 1
     best_x = -1
-    best = np.empty(0, np.uint8)
     net = -np.inf
     gain = 0.0
     new = 0
-    n_slots = number_edges(N, E, queue, slot)
-    path = np.empty(len(queue), np.int32)
+    number_edges(N, E, queue, slot)
     for x in xs:
         k = start[x + 1] - start[x]
-        counts = np.zeros((n_slots, k))
-        allowed = np.zeros((n_slots, k), np.uint8)
+        for s in range(n_slots + 1):
+            for v in range(k):
+                counts[s, v] = 0.0
+                allowed[s, v] = 0
         n_path = count_path(
-            N, E, V, active, codes, W, rows, e, queue, x, leaf[x], v0, slot, counts, path
+            N, E, V, active, codes, W, rows, e, queue, x, leaf[x], v0, slot, counts, on_path, path
         )
-        allow_values(N, E, B, path, n_path, start[x], slot, allowed)
-        first = np.zeros(k)
+        allow_values(N, E, B, path, n_path, start[x], k, slot, allowed)
         for i in rows:
-            first[codes[x, i]] += W[i, FLOW]
-        sides = np.empty(k, np.uint8)
+            counts[n_slots, codes[x, i]] += W[i, FLOW]
         g, p, own = best_sides(
-            N, E, C, B, e, path, n_path, slot, counts, allowed, first, x, start, price, sides
+            N, E, C, B, e, path, n_path, slot, counts, allowed, x, start, price, sides
         )
         if own > net:
             net = own
             gain = g
             new = p
             best_x = x
-            best = sides
-    return best_x, best, gain, new
+            for v in range(k):
+                sides[1, v] = sides[0, v]
+    return best_x, gain, new
 
 
 @strict_kernel
-def reach(N, E, V, e, leaf, levels, mark):
+def reach(N, E, V, e, leaf, levels, mark, marks, queue, vnodes):
     """Nodes below edge ``e`` that a split on the variable of vtree node ``leaf`` may copy.
 
-    Those on the way to ``leaf``, and all in the first ``levels`` levels of sums.
-    Parents come before children. Also their number of edges, and the vtree
-    nodes concerned.
+    Those on the way to ``leaf``, and all in the first ``levels`` levels of sums, into ``queue``.
+    Parents come before children. Their vtree nodes go into ``vnodes``. Gives back the number of
+    nodes, of their edges, and of vtree nodes. ``marks``, two of each vtree node, are false.
     """
     v = N[E[e, NODE], VNODE]
-    on_path = np.zeros(V.shape[0], np.bool_)
     u = leaf
     while u != v:
-        on_path[u] = True
+        marks[0, u] = True
         u = V[u, V_PARENT]
     limit = V[v, V_DEPTH] + levels
-    queue = np.empty(64, np.int32)
-    vnodes = np.empty(V.shape[0], np.int32)
-    seen = np.zeros(V.shape[0], np.bool_)
     n = 0
     n_v = 0
     edges = 0
@@ -605,25 +612,20 @@ def reach(N, E, V, e, leaf, levels, mark):
             if c < 0 or N[c, MARK] == mark:
                 continue
             u = N[c, VNODE]
-            if on_path[u] or V[u, V_DEPTH] <= limit:
+            if marks[0, u] or V[u, V_DEPTH] <= limit:
                 N[c, MARK] = mark
-                if n == len(queue):
-                    longer = np.empty(2 * n, np.int32)
-                    for k in range(n):
-                        longer[k] = queue[k]
-                    queue = longer
                 queue[n] = c
                 n += 1
                 edges += N[c, SIZE]
-                if not seen[u]:
-                    seen[u] = True
+                if not marks[1, u]:
+                    marks[1, u] = True
                     vnodes[n_v] = u
                     n_v += 1
         f = E[f, NEXT] if head >= 0 else -1
         while f < 0:
             head += 1
             if head == n:
-                return queue[:n].copy(), edges, vnodes[:n_v].copy()
+                return n, edges, n_v
             f = N[queue[head], FIRST]
 
 
@@ -863,9 +865,11 @@ def settle(N, E, lo, hi):
 
 
 @strict_kernel
-def release(N, E, e, n_nodes):
-    """Take edge ``e`` away, and whatever no edge leads to then; the parameters that go with it."""
-    stack = np.empty(n_nodes, np.int32)
+def release(N, E, e, stack):
+    """Take edge ``e`` away, and whatever no edge leads to then; the parameters that go with it.
+
+    ``stack`` is room for as many nodes as there are.
+    """
     top = 0
     gone = 0
     f = e

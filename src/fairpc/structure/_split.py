@@ -70,6 +70,7 @@ class SplitState:
         self._skeletons = [cell.skeleton for cell in cells]
         self._stride = len(cells[0].vtree.ids)
         self._n_values = int(self.start[-1])
+        self._most_values = int(arities.max())
         self.n_fixed = self.n_cells * self._n_values
         self.codes = np.concatenate([cell.codes for cell in cells], axis=1)
         self.row_weights = np.concatenate([cell.weights for cell in cells])
@@ -116,9 +117,9 @@ class SplitState:
 
     def candidates(self, since: int, min_flow: float) -> Int32s:
         """Edges numbered ``since`` and later that have at least ``min_flow`` and can be split."""
-        edges = since, self.n_edges
-        found: Int32s = kernels.candidates(*self._graph()[:4], self.start, *edges, float(min_flow))
-        return found
+        found = np.empty(self.n_edges - since, np.int32)
+        given = *self._graph()[:4], self.start, since, self.n_edges, float(min_flow)
+        return found[: kernels.candidates(*given, found)]
 
     def rows(self, edge: int) -> Int32s:
         """The rows that take an edge, in order."""
@@ -160,13 +161,17 @@ class SplitState:
         """
         cell = self.cell(edge)
         # As many levels as there are vtree nodes: all that is below the edge.
-        queue, _, _ = self._reach(edge, int(variables[0]), self._stride)
+        queue, n_queue, _ = self._reach(edge, int(variables[0]), self._stride)
         arrays = *self._graph(), self._active, self.codes, self.row_weights
         place = self._leaf[cell], cell * self._stride, self.start
-        found: tuple[int, Bytes, float, int] = kernels.best_split(
-            *arrays, rows, edge, queue, variables, *place, price, self._edge_maps
+        counts = np.empty((n_queue + 1, self._most_values + 2))
+        allowed = np.empty(counts.shape, np.int32)
+        work = counts, allowed, self._on_path, self._path, self._sides
+        variable, gain, new = kernels.best_split(
+            *arrays, rows, edge, queue, variables, *place, price, self._edge_maps, work
         )
-        return found
+        n_values = self.start[variable + 1] - self.start[variable]
+        return variable, self._sides[1, :n_values].copy(), gain, new
 
     def split(self, edge: int, rows: Int32s, variable: int, sides: Bytes, depth: int = 1) -> None:
         """Split an edge: values with side 0 against those with side 1.
@@ -177,7 +182,7 @@ class SplitState:
         levels = depth // 2
         queue, n_queue, vnodes = self._reach(edge, variable, levels)
         self._reserve(2 * len(queue), 2 * n_queue + 2)
-        edges = kernels.edges_of(self._N, self._E, queue, n_queue)
+        edges = self._edges_of(queue, n_queue)
         touched = np.append(edges, np.int32(edge))
         node, cell = int(self._E[edge, kernels.NODE]), self.cell(edge)
         size, counts = self._size.copy(), self._C[touched, :3]
@@ -202,7 +207,7 @@ class SplitState:
         self._likelihood += self._set_terms(*new, np.append(queue, np.int32(node)))
         self.n_parameters += kernels.settle(self._N, self._E, *new)
         self.n_parameters += 2 if self._N[node, kernels.SIZE] == 2 else 1
-        self.n_parameters -= kernels.release(self._N, self._E, edge, new[1])
+        self.n_parameters -= kernels.release(self._N, self._E, edge, self._queue)
 
     def undo(self) -> None:
         """Go back to the last :meth:`keep`. Rows stay where they were sent: no split can follow."""
@@ -220,7 +225,9 @@ class SplitState:
         """The circuit of a cell as it is now."""
         if self.n_edges == self._n_start:
             return self._tree(cell)
-        found = kernels.below(self._N, self._E, self._roots[cell], int(self._size[0]), self.n_fixed)
+        seen, found = np.zeros(int(self._size[0]), bool), self._queue
+        root = self._roots[cell]
+        found = found[: kernels.below(self._N, self._E, root, self.n_fixed, seen, found)]
         # Children first: they belong to smaller vtree nodes than the node itself.
         order = found[np.lexsort((found, self._N[found, kernels.VNODE]))]
         fixed = np.arange(cell * self._n_values, (cell + 1) * self._n_values, dtype=np.int32)
@@ -228,7 +235,7 @@ class SplitState:
         number = np.full(int(self._size[0]), -1, np.int32)
         number[nodes] = np.arange(len(nodes), dtype=np.int32)
         sizes = self._N[nodes, kernels.SIZE]
-        edges = kernels.edges_of(self._N, self._E, nodes, int(sizes.sum()))
+        edges = self._edges_of(nodes, int(sizes.sum()))
         left, right = self._E[edges, kernels.LEFT], self._E[edges, kernels.RIGHT]
         first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
         skeleton = Skeleton(
@@ -264,9 +271,15 @@ class SplitState:
         """
         self._mark += 1
         leaf = int(self._leaf[self.cell(edge)][variable])
-        found: tuple[Int32s, int, Int32s] = kernels.reach(
-            self._N, self._E, self._V, edge, leaf, levels, self._mark
-        )
+        marks, vnodes = np.zeros((2, len(self._V)), bool), np.empty(len(self._V), np.int32)
+        given = self._N, self._E, self._V, edge, leaf, levels, self._mark, marks
+        n, n_edges, n_vnodes = kernels.reach(*given, self._queue, vnodes)
+        return self._queue[:n].copy(), n_edges, vnodes[:n_vnodes]
+
+    def _edges_of(self, nodes: Int32s, n_edges: int) -> Int32s:
+        """The edges of some nodes, of which there are ``n_edges``."""
+        found = np.empty(n_edges, np.int32)
+        kernels.edges_of(self._N, self._E, nodes, found)
         return found
 
     def _load(self, cells: Sequence[CellRows]) -> None:
@@ -281,6 +294,9 @@ class SplitState:
         self._C = np.zeros((2 * n_edges, 4))
         self._T = np.zeros((2 * n_nodes, 3))
         self._B = np.zeros((2 * n_nodes, (k + 63) // 64), np.uint64)
+        self._queue, self._path = np.empty((2, 2 * n_nodes), np.int32)
+        self._on_path = np.empty(self._stride, bool)
+        self._sides = np.empty((2, self._most_values), np.uint8)
         self._maps = np.zeros((2, 2 * n_nodes), np.int32)
         self._edge_maps = np.zeros((2, 2 * n_edges), np.int32)
         self._V = np.concatenate([_shifted(c.vtree, i) for i, c in enumerate(cells)])
@@ -344,6 +360,7 @@ class SplitState:
             for name in ("_N", "_T", "_B"):
                 array = getattr(self, name)
                 setattr(self, name, np.pad(array, ((0, room - len(array)), (0, 0))))
+            self._queue, self._path = np.empty((2, room), np.int32)
             self._maps = np.zeros((2, room), np.int32)
         if self._size[1] + edges > len(self._E):
             room = 2 * (int(self._size[1]) + edges)

@@ -1,0 +1,194 @@
+"""The label: its classes, and which of them is meant by "positive"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.core import (
+    Array,
+    ClassWarning,
+    Codes,
+    Floats,
+    TableError,
+    warn_caller,
+)
+from fairpc.data._column import (
+    Coded,
+    Column,
+    Kind,
+    code_values,
+    decode,
+)
+from fairpc.data._frame import read_columns
+from fairpc.data._groups import MANY
+from fairpc.data._table import check_weights
+from fairpc.data._values import MIXED, Level, Sentinel, Values, levels_of, read_values
+
+MAX_CLASSES: Final = 100
+_CONTINUOUS: Final = 10  # more different broken numbers than this are a measurement
+
+
+@dataclass(frozen=True)
+class Labels(Coded):
+    """Classes of the label.
+
+    Attributes:
+        column: the label as a column: its levels are the classes, in sorted order.
+        positive: number of the class that is meant by "positive".
+        missing_values: values that mean "missing", besides null and NaN.
+    """
+
+    column: Column
+    positive: int
+    missing_values: tuple[Sentinel, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.column.binned or self.column.has_other or self.column.arity < 2:
+            raise TableError(f"the label {self.name!r} needs at least two classes, none merged")
+        if not 0 <= self.positive < self.column.arity:
+            raise TableError(f"the positive class of {self.name!r} is none of its classes")
+
+    @property
+    def name(self) -> str:
+        return self.column.name
+
+    @property
+    def classes(self) -> tuple[Level, ...]:
+        """The classes, as they appear in the data."""
+        return self.column.levels
+
+    @property
+    def positive_class(self) -> Level:
+        """The class that is meant by "positive"."""
+        return self.classes[self.positive]
+
+    def classes_array(self) -> Array:
+        """The classes as an array, as scikit-learn's ``classes_``."""
+        return np.array(self.classes)
+
+    def transform(self, y: Any) -> Codes:
+        """Class code of each row; -1 where the label is missing or, with a warning, unknown."""
+        _, values = _read_label(y, self.missing_values, self.name)
+        return code_values(self.column, values)
+
+    def check_known(self, y: Any) -> None:
+        """A TableError where labels are given and none of them is a class."""
+        name, values = _read_label(y, self.missing_values, self.name)
+        codes = code_values(self.column, values, warn=False)
+        present = ~values.missing()
+        if present.any() and not (codes >= 0).any():
+            first = values.taken(present).data[0]
+            raise TableError(
+                f"label {name!r} holds {first!r} and none of the classes of the fit, "
+                f"{', '.join(map(repr, self.classes))}: give the column that has them"
+            )
+
+    def inverse(self, codes: npt.ArrayLike) -> Array:
+        """Class of each code; None (an object array) where some are -1."""
+        numbers = np.asarray(codes, np.int16)
+        if len(numbers) and numbers.min() < 0:
+            return np.array(decode(self.column, numbers), dtype=object)
+        return np.asarray(self.classes_array()[numbers])
+
+
+def warn_of_classes(labels: Labels, n_groups: int) -> None:
+    """Say before the work begins that classes are many."""
+    n = len(labels.classes)
+    if n <= MANY:
+        return
+    warn_caller(
+        f"the label {labels.name!r} has {n} classes: in each of {n_groups} groups a mechanism of "
+        f"{n} × {n} numbers is learned, which may take minutes and of few rows per class tells "
+        "little; merge classes",
+        ClassWarning,
+    )
+
+
+def fit_labels(
+    y: Any,
+    *,
+    positive: Any = None,
+    sample_weight: npt.ArrayLike | None = None,
+    missing_values: Iterable[Sentinel] = (),
+    name: str = "y",
+) -> Labels:
+    """Classes of a label, from the rows of positive weight.
+
+    Args:
+        y: vector, series, or a frame or array of one column; NaN, None and null are missing.
+        positive: the class that is meant by "positive"; the last one if None.
+        sample_weight: weight per row.
+        missing_values: values that mean "missing", besides null and NaN.
+        name: what to call a label that has no name of its own.
+    """
+    sentinels = tuple(missing_values)
+    name, values = _read_label(y, sentinels, name)
+    weights = check_weights(sample_weight, len(values.data))
+    if not weights.all():
+        values, weights = values.taken(weights > 0), weights[weights > 0]
+    return labels_of(name, values, weights, positive, sentinels)
+
+
+def labels_of(
+    name: str,
+    values: Values,
+    weights: Floats,
+    positive: Any = None,
+    missing_values: tuple[Sentinel, ...] = (),
+) -> Labels:
+    """Classes of a label whose values have these weights; each may stand for many rows."""
+    missing = values.missing()
+    if missing.all():
+        raise TableError(f"label {name!r} is missing in every row: at least two classes are needed")
+    column = _label_column(name, values, float(weights[missing].sum() / weights.sum()))
+    return Labels(column, _positive(column, positive), missing_values)
+
+
+def _label_column(name: str, values: Values, missing_share: float) -> Column:
+    distinct = levels_of(values)
+    if values.remark == MIXED:
+        raise TableError(f"label {name!r} holds values of several types: give text or numbers")
+    broken = isinstance(distinct[0], float) and len(distinct) > _CONTINUOUS
+    if values.type == "date" or broken or (len(distinct) > MAX_CLASSES and values.type == "number"):
+        # The words in brackets are those that scikit-learn's tools look for.
+        raise TableError(
+            f"label {name!r} has {len(distinct)} different numbers or dates, a label of continuous "
+            "numbers (Unknown label type: continuous): give classes, or cut it into classes first"
+        )
+    if len(distinct) > MAX_CLASSES:
+        raise TableError(
+            f"label {name!r} has {len(distinct)} classes: at most {MAX_CLASSES}, merge some of them"
+        )
+    if len(distinct) == 1:
+        raise TableError(
+            f"label {name!r} has 1 class ({distinct[0]!r}): "
+            "at least two classes are needed in the training rows"
+        )
+    kind: Kind = "boolean" if values.type == "boolean" else "category"
+    done = f"label of {len(distinct)} classes"
+    return Column(name, kind, levels=distinct, missing_share=missing_share, done=done)
+
+
+def _read_label(y: Any, missing_values: tuple[Sentinel, ...], name: str) -> tuple[str, Values]:
+    frame = read_columns(y, name)
+    if len(frame.columns) != 1:
+        raise TableError(f"the label has {len(frame.columns)} columns: give one")
+    return frame.names[0], read_values(frame.names[0], frame.columns[0], missing_values)
+
+
+def _positive(column: Column, positive: Any) -> int:
+    if positive is None:
+        return column.arity - 1
+    values = read_values(column.name, np.array([positive], dtype=object))
+    code = -1 if values.type == "date" else int(code_values(column, values, warn=False)[0])
+    if code < 0:
+        raise TableError(
+            f"positive is {positive!r}: it must be one of the classes of label {column.name!r}, "
+            f"{', '.join(map(repr, column.levels))}",
+        )
+    return code
