@@ -151,6 +151,26 @@ def test_a_body_in_many_chunks_keeps_nobody_out(service: Service, asked: str) ->
     assert service.seconds - used < 5
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc here")
+def test_heavy_requests_keep_nobody_waiting(service: Service) -> None:
+    """Work beyond what waits already is 503, so a row has its turn, and memory a plateau."""
+    text = next(name for name, value in service.row.items() if isinstance(value, str))
+    rows = [service.row | {text: "x" * 900 + str(k)} for k in range(1000)]
+    heavy, row = json.dumps(rows).encode(), json.dumps(service.row).encode()
+    grown = []
+    for _ in range(3):
+        with ThreadPoolExecutor(60) as pool:
+            sent = [pool.submit(service.sends, heavy) for _ in range(60)]
+            while not any(each.done() for each in sent):
+                time.sleep(0.01)
+            used = service.seconds
+            assert service.sends(row)[0] == 200
+            assert service.seconds - used < 6
+            assert {each.result()[0] for each in sent} == {200, 503}
+        grown.append(service.megabytes)
+    assert max(grown) - grown[0] < MEGABYTES
+
+
 def hostile(rng: random.Random, row: dict[str, Any]) -> tuple[bytes, bool]:
     """A request that somebody made who wishes the service ill; and whether it ends too early."""
     good = json.dumps(row).encode()

@@ -1,8 +1,8 @@
 """``fairpc serve``: scores of a model over HTTP, on the same machine or behind a proxy.
 
 A request is believed in nothing: how long it is, how long it takes, how deep it is nested, which
-columns it names. What cannot be scored is 400 and a sentence; who comes while all workers are busy
-and the queue is full gets 503.
+columns it names. What cannot be scored is 400 and a sentence; who comes while enough work waits for
+the workers gets 503.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ _FLAT: Final = re.compile(rb"\{\}|\[(?:\{\})*\]")
 """The brackets of a request, without its text: those of an object of values, or a list of some."""
 READ_SECONDS: Final = 10.0
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
-QUEUE: Final = 512
-"""Requests that may wait for a worker."""
+CONNECTIONS: Final = 1024
+QUEUE: Final = 256
+"""Work per worker that is taken on: a row is 1, the largest request 63, by time and by memory."""
 _CLOSE: Final = {"Connection": "close"}
 """Of what else is sent, nothing is read."""
 _LOG: Final = logging.getLogger("fairpc.serve")
@@ -75,7 +76,7 @@ def serve(
         log_level="warning",
         access_log=False,
         server_header=False,
-        limit_concurrency=2 * QUEUE,
+        limit_concurrency=CONNECTIONS,
         timeout_keep_alive=5,
         timeout_graceful_shutdown=10,
         h11_max_incomplete_event_size=16_384,
@@ -97,21 +98,26 @@ def application(model: FittedModel, workers: int = 2, hosts: Sequence[str] = ("*
 
     warnings.simplefilter("ignore")  # a thread cannot tell whose request a warning is about
     limiter: list[CapacityLimiter] = []  # made where there is a loop
+    taken_on = 0
     version = {"fairpc": __version__, "model": type(model).__name__}
     version["rows"] = model.data_fingerprint_
 
     async def score(request: Request) -> Response:
+        nonlocal taken_on
         if not limiter:
             limiter.append(CapacityLimiter(workers))
-        if limiter[0].statistics().tasks_waiting >= QUEUE:
-            busy = {"Retry-After": "1"}
-            return JSONResponse({"error": "all workers are busy"}, 503, headers=busy)
+        work = 0
         try:
             async with asyncio.timeout(READ_SECONDS):
                 body = await _read(request)
             if body is None:
                 said = f"the request has more than {MAX_BYTES:,} bytes: send fewer rows"
                 return JSONResponse({"error": said}, 413, headers=_CLOSE)
+            if taken_on + (more := _work(body)) > QUEUE * workers:
+                busy = {"Retry-After": "1"}
+                return JSONResponse({"error": "all workers are busy"}, 503, headers=busy)
+            work = more
+            taken_on += work
             found = await to_thread.run_sync(answer, model, body, limiter=limiter[0])
             return JSONResponse(found)
         except TimeoutError:
@@ -122,6 +128,8 @@ def application(model: FittedModel, workers: int = 2, hosts: Sequence[str] = ("*
         except Exception as error:  # noqa: BLE001 - what a stranger sends is no fault of ours
             _LOG.warning("a request could not be scored (%s)", type(error).__name__)
             return JSONResponse({"error": "the rows cannot be scored: check their values"}, 400)
+        finally:
+            taken_on -= work
 
     async def status(request: Request) -> Response:
         return JSONResponse({"status": "ok"} if request.url.path == "/health" else version)
@@ -162,6 +170,11 @@ async def _read(request: Request) -> bytes | None:
         if len(body) > MAX_BYTES:
             return None
     return bytes(body)
+
+
+def _work(body: bytes) -> int:
+    """What a request may take: measured, a row is 10 ms, 1,000 of them 40, a MiB of text 160."""
+    return 1 + len(body) // 32_768 + min(body.count(b"{"), MAX_ROWS) // 32
 
 
 def answer(model: FittedModel, body: bytes) -> dict[str, Any] | list[dict[str, Any]]:
