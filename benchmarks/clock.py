@@ -34,5 +34,5 @@ def run_parts(parts: Mapping[str, Callable[[], None]]) -> None:
     """Run the parts that are named, or all."""
     for name in sys.argv[1:] or parts:
         if name not in parts:
-            sys.exit(f"{name!r} is no part: give some of {', '.join(parts)}")
+            sys.exit(f"{name!r} is not a part: give some of {', '.join(parts)}")
         parts[name]()

@@ -70,7 +70,7 @@ def chow_liu_trees() -> None:
     rng = np.random.default_rng(0)
     weighted = Table.of(table.codes, rng.gamma(1.0, size=table.n_rows), arities=table.arities)
     print(
-        f"  the same 200 × 10,000, weights that are no whole numbers: "
+        f"  the same 200 × 10,000, weights that are not whole numbers: "
         f"{timed(partial(chow_liu, weighted), 3)[1]:.3f} s"
     )
     holes = np.where(rng.random(table.codes.shape) < 0.2, -1, table.codes)

@@ -27,7 +27,7 @@ BAD_INPUT: Final = 2
 
 def _folder(text: str) -> Path:
     if not Path(text).is_dir():
-        raise argparse.ArgumentTypeError(f"{text} is no folder: give one")
+        raise argparse.ArgumentTypeError(f"{text} is not a folder: give one")
     return Path(text)
 
 

@@ -68,7 +68,7 @@ class Outcome:
 
     @property
     def mean_log_likelihood(self) -> float:
-        """Mean over the test rows; nan for a method that is no distribution."""
+        """Mean over the test rows; nan for a method that is not a distribution."""
         return float(self.log_likelihood.mean()) if len(self.log_likelihood) else float("nan")
 
 

@@ -42,7 +42,7 @@ def exhibit(study: Study) -> Exhibit:
         notes=(
             "FairPC with structure='auto' minus FairPC in the paper's protocol, on folds and "
             f"synthetic draws of a seed of their own. {folds_in_words(tables)}",
-            "This is no confirmation. The recipe was chosen by looking at test rows of other "
+            "This is not a confirmation. The recipe was chosen by looking at test rows of other "
             "folds of the real-world tables, so that their split is new and their rows are not; "
             "and an earlier version of the recipe had been printed on these folds and draws. "
             "benchmarks/recipe_confirmation.py has rows that did not choose it "

@@ -120,7 +120,7 @@ class Sources:
         folder = self.splits / name
         if not folder.is_dir():
             raise FileFormatError(
-                f"{folder} is no folder: give with --splits a folder laid out as the authors' "
+                f"{folder} is not a folder: give with --splits a folder laid out as the authors' "
                 "splits, one folder per table"
             )
         return read_folds(folder, rows.n_rows)[: self.folds_used]

@@ -116,7 +116,7 @@ def test_what_cannot_be_drawn_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> 
     from sklearn.exceptions import NotFittedError
 
     X, _, _ = table()
-    with pytest.raises(PlotError, match="TwoNB has no latent decision"):
+    with pytest.raises(PlotError, match="TwoNB has no latent fair decision"):
         fitted("TwoNB").plot.mechanism()
     with pytest.raises(PlotError, match="X was given without y"):
         fitted().plot.tradeoff(X)

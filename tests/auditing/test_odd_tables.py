@@ -80,7 +80,7 @@ def test_a_drift_is_said_first_and_no_mechanism_is_put_into_words() -> None:
     assert not any("turned" in sentence for sentence in record.verdict.sentences)
     page = render(record)
     assert "Nothing is said about altered labels." in page
-    assert "of the rows whose latent decision is" not in page
+    assert "of the people whose fair decision is" not in page
     plain_json(record)
 
 

@@ -292,7 +292,7 @@ def test_progress_tells_bytes(tmp_path: Path) -> None:
         ({"y": "nothing"}, TableError, "the label of a streamed table .* 'nothing' is none"),
         ({"y": ["a"]}, TableError, "the label of a streamed table"),
         ({"sample_weight": "w"}, TableError, "the weight of a streamed table .* 'w' is none"),
-        ({"X": MANY, "sample_weight": "many"}, CodesError, "weights are no numbers"),
+        ({"X": MANY, "sample_weight": "many"}, CodesError, "weights are not numbers"),
         ({"sensitive_features": ["a"]}, TableError, "sensitive_features were given with a str"),
         ({"clusters": [1]}, TableError, "the clusters of a streamed table"),
         ({"fair_labels": "no"}, TableError, "the fair_labels of a streamed table"),

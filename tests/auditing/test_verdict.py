@@ -107,7 +107,7 @@ def changed(labels: tuple[float, float], decisions: tuple[float, float], half: f
         ((0.3, 0.44), (0.2, 0.64), 0.05, "wider", "The decisions widen"),
         ((0.44, 0.3), (0.64, 0.2), 0.05, "wider", "The decisions widen"),
         ((0.9, 0.7), (0.95, 0.94), 0.05, "narrower", "The decisions narrow"),
-        # The other group is ahead by less than chance explains: that is no reversal.
+        # The other group is ahead by less than chance explains: that is not a reversal.
         ((0.86, 0.74), (0.970, 0.977), 0.01, "narrower", "The decisions narrow"),
         ((0.5, 0.6), (0.6, 0.5), 0.05, "reversed", "The decisions reverse"),
         ((0.5, 0.6), (0.5, 0.61), 0.05, "unclear", "The decisions keep the gap"),

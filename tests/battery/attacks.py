@@ -108,7 +108,7 @@ def judged(act: Callable[[], Verdict]) -> tuple[Verdict, str]:
         if own:
             at += f" from {Path(own[-1].filename).name}:{own[-1].lineno}"
         return Verdict.TRACEBACK, f"{type(error).__name__}: {str(error)[:200]!a} ({at})"
-    except BaseException as error:  # a panic of polars is no Exception
+    except BaseException as error:  # a panic of polars is not an Exception
         if type(error).__name__ != "PanicException":
             raise
         return Verdict.TRACEBACK, f"PanicException: {str(error)[:200]!a}"

@@ -39,7 +39,7 @@ def of_models(folder: Path) -> tuple[list[bytes], Callable[[bytes], object]]:
     suite, path = Models(folder, 0), folder / "fuzzed.fairpc"
 
     def read(data: bytes) -> object:
-        with suppress(ValueError, RecursionError):  # what is no JSON is read as it is
+        with suppress(ValueError, RecursionError):  # what is not a JSON is read as it is
             data = resigned(json.loads(data))
         path.write_bytes(data)
         return load(path)

@@ -118,7 +118,7 @@ _FIXED: Final[dict[str, Any]] = {
     "range": (0.2, 0.8),
     "columns": [0, 2],
 }
-"""Sound options that are no arrays."""
+"""Sound options that are not arrays."""
 
 _Odd = Callable[[Any, np.random.Generator, random.Random], Any]
 
@@ -178,7 +178,7 @@ def _structured(old: Any, draw: np.random.Generator, rng: random.Random) -> Any:
 
 
 def _cells(array: Any, inside: Any) -> Any:
-    """An array of objects that are no numbers, or groups."""
+    """An array of objects that are not numbers, or groups."""
     found = np.empty(array.shape, dtype=object)
     for place in range(found.size):
         found.flat[place] = inside

@@ -128,7 +128,7 @@ def resigned(content: Any) -> bytes:
     """The content with checksums that fit, as far as it has some."""
     none = (FairpcError, ValueError, TypeError, LookupError, AttributeError, OverflowError)
     for circuit in _circuits(content):
-        with suppress(*none):  # what is no circuit has no checksum
+        with suppress(*none):  # what is not a circuit has no checksum
             circuit["checksum"] = circuit_content(from_dict(_unchecked(circuit)))["checksum"]
     if isinstance(content, dict):
         with suppress(ValueError):  # what JSON has no word for has none either
@@ -282,12 +282,12 @@ def _exports(model: Any, rows: pl.DataFrame, folder: Path) -> None:
 
 def _probabilities(found: Any) -> None:
     if not (np.isfinite(found).all() and np.allclose(found.sum(axis=1), 1, atol=1e-6)):
-        raise Difference("what it gives is no probability")
+        raise Difference("what it gives is not a probability")
 
 
 def _no_nan(found: Any) -> None:
     if np.isnan(found).any():
-        raise Difference("what it gives is no logarithm of a probability")
+        raise Difference("what it gives is not a logarithm of a probability")
 
 
 def _claims(model: Any) -> None:

@@ -38,7 +38,7 @@ def suites() -> dict[str, type[Suite]]:
 def work(name: str, seed: int, first: int, last: int) -> None:
     """Run attacks here; tell of each on stdout, before and after."""
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what is printed meanwhile is no message
+    os.dup2(2, 1)  # what is printed meanwhile is not a message
     with tempfile.TemporaryDirectory(prefix="battery-") as folder:
         suite = suites()[name](Path(folder), seed)
         for number in range(first, last):

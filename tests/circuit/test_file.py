@@ -177,8 +177,8 @@ FORGED: dict[str, tuple[Callable[[Payload], Payload], str]] = {
     "version true": (edit("version", to=True), "not 1: update fairpc"),
     "version text": (edit("version", to="1"), "not 1: update fairpc"),
     "no version": (drop("version"), "not 1: update fairpc"),
-    "other format": (edit("format", to="fairpc model"), "it is no fairpc circuit file"),
-    "no format": (drop("format"), "it is no fairpc circuit file"),
+    "other format": (edit("format", to="fairpc model"), "it is not a fairpc circuit file"),
+    "no format": (drop("format"), "it is not a fairpc circuit file"),
     "unknown field": (edit("extra", to=1), "has the unknown field 'extra'"),
     "unknown node field": (edit("nodes", "weight", to=[]), "has the unknown field 'weight'"),
     "cycle": (edit("nodes", "child", 0, to=9), "holds no circuit: sum node 3 has the child 9"),
@@ -250,29 +250,29 @@ def test_every_truncation_is_seen(tmp_path: Path) -> None:
     assert data.endswith(b"}\n")
     for size in range(len(data) - 1):
         path.write_bytes(data[:size])
-        with pytest.raises(FileFormatError, match=r"it is no valid JSON .*: it was truncated or"):
+        with pytest.raises(FileFormatError, match=r"it is not valid JSON .*: it was truncated or"):
             load_circuit(path)
 
 
 TEXTS = {
-    "empty": (b"", "it is no valid JSON"),
-    "a number": (b"5", "it is no fairpc circuit file"),
-    "a list": (b"[]", "it is no fairpc circuit file"),
-    "an empty object": (b"{}", "it is no fairpc circuit file"),
-    "two objects": (b'{"format": 1} {}', "it is no valid JSON (Extra data"),
-    "NaN": (b'{"format": NaN}', "it is no valid JSON (NaN is no number)"),
-    "Infinity": (b'{"format": [-Infinity]}', "it is no valid JSON (-Infinity is no number)"),
+    "empty": (b"", "it is not valid JSON"),
+    "a number": (b"5", "it is not a fairpc circuit file"),
+    "a list": (b"[]", "it is not a fairpc circuit file"),
+    "an empty object": (b"{}", "it is not a fairpc circuit file"),
+    "two objects": (b'{"format": 1} {}', "it is not valid JSON (Extra data"),
+    "NaN": (b'{"format": NaN}', "it is not valid JSON (NaN is not a number)"),
+    "Infinity": (b'{"format": [-Infinity]}', "it is not valid JSON (-Infinity is not a number)"),
     "a key twice": (b'{"format": "fairpc circuit", "format": 1}', "(a key is given twice)"),
     "an inner key twice": (b'{"a": {"b": 1, "b": 1}}', "(a key is given twice)"),
-    "comments": (b'{"format": 1} // one', "it is no valid JSON"),
-    "single quotes": (b"{'format': 1}", "it is no valid JSON"),
-    "binary": (b"\x80\x04\x95", "it is no UTF-8 text (byte 0)"),
-    "UTF-16": ("{}".encode("utf-16"), "it is no UTF-8 text"),
-    "a byte order mark": (b"\xef\xbb\xbf{}", "it is no valid JSON"),
-    "zeros": (b"\0" * 100, "it is no valid JSON"),
+    "comments": (b'{"format": 1} // one', "it is not valid JSON"),
+    "single quotes": (b"{'format': 1}", "it is not valid JSON"),
+    "binary": (b"\x80\x04\x95", "it is not UTF-8 text (byte 0)"),
+    "UTF-16": ("{}".encode("utf-16"), "it is not UTF-8 text"),
+    "a byte order mark": (b"\xef\xbb\xbf{}", "it is not valid JSON"),
+    "zeros": (b"\0" * 100, "it is not valid JSON"),
     "deep lists": (b"[" * 100_000, "nested too deeply"),
     "deep objects": (b'{"a":' * 100_000, "nested too deeply"),
-    "a long number": (b"[" + b"9" * 5000 + b"]", "it is no valid JSON (Exceeds the limit"),
+    "a long number": (b"[" + b"9" * 5000 + b"]", "it is not valid JSON (Exceeds the limit"),
 }
 
 
@@ -292,21 +292,24 @@ HEAD = '{"format":"fairpc circuit","version":1,"parameters":['
 HOSTILE = {
     "many weights": (HEAD + ",".join(["0.12345678"] * 1_600_000) + "]}", "has no 'variables'"),
     "more weights": (HEAD + ",".join(["0.5"] * 4_000_000) + "]}", "values and the limit is"),
-    "empty lists": ("[" + ",".join(["[]"] * 990_000) + "]", "it is no fairpc circuit file"),
+    "empty lists": ("[" + ",".join(["[]"] * 990_000) + "]", "it is not a fairpc circuit file"),
     "more empty lists": ("[" + ",".join(["[]"] * 1_100_000) + "]", "strings or brackets"),
     "many keys": (
         "{" + ",".join(f'"k{i}":0' for i in range(490_000)) + "}",
-        "it is no fairpc circuit file",
+        "it is not a fairpc circuit file",
     ),
     "deep lists": ("[" * 900_000, "nested too deeply"),
-    "long integers": ("[" + ",".join(["9" * 999] * 30_000) + "]", "it is no fairpc circuit file"),
+    "long integers": (
+        "[" + ",".join(["9" * 999] * 30_000) + "]",
+        "it is not a fairpc circuit file",
+    ),
     "long fractions": (
         "[" + ",".join(["0." + "1" * 990] * 30_000) + "]",
-        "it is no fairpc circuit file",
+        "it is not a fairpc circuit file",
     ),
-    "one string": ('"' + "a" * 33_000_000 + '"', "it is no fairpc circuit file"),
-    "escapes": ('"' + "\\u00e9" * 5_500_000 + '"', "it is no fairpc circuit file"),
-    "blanks": (" " * 33_000_000, "it is no valid JSON"),
+    "one string": ('"' + "a" * 33_000_000 + '"', "it is not a fairpc circuit file"),
+    "escapes": ('"' + "\\u00e9" * 5_500_000 + '"', "it is not a fairpc circuit file"),
+    "blanks": (" " * 33_000_000, "it is not valid JSON"),
     "too large": (" " * (33 * 2**20), "bytes and the limit is"),
 }
 

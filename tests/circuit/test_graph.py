@@ -109,7 +109,7 @@ def test_a_single_indicator_is_a_circuit() -> None:
         ({"child": [0, 1, 2, 6, 4, 5]}, 5, "sum node 5 has the child 6"),
         ({"child": [0, 4, 2, 3, 4, 5]}, 4, "sum node 4 has the child 4"),
         ({"child": [0, 5, 2, 3, 4, 5]}, 4, "sum node 4 has the child 5"),
-        ({"child": [0, 0, 2, 3, 4, 5]}, 1, r"indicator node 1 \[A = 1\] is no descendant"),
+        ({"child": [0, 0, 2, 3, 4, 5]}, 1, r"indicator node 1 \[A = 1\] is not a descendant"),
         (
             {"names": ("A", "B", "C"), "arities": [2, 2, 2]},
             None,

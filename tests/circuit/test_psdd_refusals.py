@@ -89,7 +89,7 @@ def test_refused(folder: Folder, case: str) -> None:
 
 WORDS = {
     "root missing": "declares 6 nodes and the file has 5: the file is truncated",
-    "unknown letter": "line 7: this is no node",
+    "unknown letter": "line 7: this is not a node",
     "id twice": "line 7: node 2 is given twice",
     "unknown child": "line 9 names node 9, which is not above it",
     "weights above one": "node 5 has weights that sum to 1.2",
@@ -107,7 +107,11 @@ def test_an_error_names_the_line_or_the_node(folder: Folder, case: str) -> None:
 AGAINST_VTREE = {
     "prime and sub swapped": ("0 4 -", "4 0 -", "line 9: the elements of node 5 split its"),
     "prime right, sub wrong": ("1 3 -", "1 0 -", "line 9: the elements of node 5 split its"),
-    "root is no root": ("D 5 2 3 0 4", "T 5 1 2 -1\nc", "is not over the variables of the whole"),
+    "root is not a root": (
+        "D 5 2 3 0 4",
+        "T 5 1 2 -1\nc",
+        "is not over the variables of the whole",
+    ),
 }
 
 
@@ -122,7 +126,7 @@ def test_refused_against_a_vtree(folder: Folder, case: str) -> None:
 
 
 def test_swapped_files(folder: Folder) -> None:
-    with pytest.raises(FileFormatError, match="it is no vtree file"):
+    with pytest.raises(FileFormatError, match="it is not a vtree file"):
         folder.read(SMALL_VTREE, SMALL)
 
 

@@ -541,7 +541,7 @@ def test_hard_evidence_is_a_kind_of_soft_evidence() -> None:
     oracle.agree(c.log_weighted(weights), c.log_marginal(rows))
     # Half of X = 1 and a quarter of S = 0: .25·(.42 + .5·.28) + .09 + .5·.21
     oracle.agree(np.exp(c.log_weighted({"S": [0.25, 1.0], "X": [1.0, 0.5]})), [0.335])
-    # 1e-400 is no double, its logarithm is.
+    # 1e-400 is not a double, its logarithm is.
     small = c.log_weighted({"S": [1e-200, 1e-200], "X": [1e-200, 1e-200]})
     assert small[0] == pytest.approx(2 * math.log(1e-200), rel=1e-12)
     assert np.isneginf(c.log_weighted({"S": [0.0, 0.0]})[0])

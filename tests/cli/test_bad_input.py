@@ -226,9 +226,9 @@ CALLS = {
     "output is a device": Bad("fit t.csv FIT -o /dev/full", ("/dev/full", "not a regular file")),
     "no model": Bad("predict none.fairpc t.csv -o o.csv", ("no model none.fairpc", "then TABLE")),
     "a table as a model": Bad(
-        "predict t.csv t.csv -o o.csv", ("t.csv is no model", "MODEL", "then TABLE")
+        "predict t.csv t.csv -o o.csv", ("t.csv is not a model", "MODEL", "then TABLE")
     ),
-    "a folder as a model": Bad("audit . t.csv", (". is no model", "then TABLE")),
+    "a folder as a model": Bad("audit . t.csv", (". is not a model", "then TABLE")),
     "a query as a model": Bad("query Df=yes m.fairpc", ("no model Df=yes", "then QUERY")),
     "a model as a table": Bad("fit m.fairpc FIT -o n", ("m.fairpc is JSON", "give a table")),
     "no table": Bad("fit FIT -o m", ("Missing argument 'TABLE'",)),
@@ -274,9 +274,11 @@ CALLS = {
     "unknown value in a query": Bad("query m.fairpc Df|job=clark", ("'clark'", "'clerk'")),
     "unreadable query": Bad("query m.fairpc Df=|", ("'Df' has no value",)),
     "a reserved name in small letters": Bad("query m.fairpc df=yes", ("'df'", "did you mean 'Df'")),
-    "signs that are no interval": Bad("query m.fairpc Df|9<age>3", ("'age'", "low <= age < high")),
+    "signs that are not an interval": Bad(
+        "query m.fairpc Df|9<age>3", ("'age'", "low <= age < high")
+    ),
     "impossible query": Bad("query m.fairpc Df|job=cook,job=clerk", ("probability zero",)),
-    "report that is no page": Bad("audit m.fairpc t.csv -o r.pdf", ("r.pdf", "HTML")),
+    "report that is not a page": Bad("audit m.fairpc t.csv -o r.pdf", ("r.pdf", "HTML")),
     "unknown gap": Bad("audit m.fairpc t.csv --gap all", ("--gap", "scores")),
     "audit without groups": Bad(
         "audit m.fairpc bad.csv --fail-over 0.1",

@@ -79,7 +79,7 @@ def test_the_next_steps_score_a_csv_file_with_sqlite(
         (("m.fairpc", "-o", "m.py", "--table", "t"), "only a query names a table"),
         (("m.fairpc", "-o", "m.sql", "--table", ""), "give a name, or schema.name"),
         (("none.fairpc", "-o", "m.py"), "there is no model none.fairpc"),
-        (("t.csv", "-o", "m.py"), "t.csv is no model"),
+        (("t.csv", "-o", "m.py"), "t.csv is not a model"),
         (("m.fairpc",), "-o"),
         (("own.py", "-o", "own.py"), "own.py"),
     ],

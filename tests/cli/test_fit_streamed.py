@@ -139,4 +139,4 @@ def test_a_drift_is_noted_and_in_the_facts(
     assert tuple(found["warnings"]) == load(model).warnings_ != ()
     assert all(f"note: {sentence}" in shown.err for sentence in found["warnings"])
     assert found["learned"]["sentences"] == []
-    assert "whose latent decision is" not in called(capsys, *call).out
+    assert "whose fair decision is" not in called(capsys, *call).out

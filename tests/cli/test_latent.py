@@ -166,7 +166,7 @@ def test_predict_in_parts_is_what_the_model_says(
 def test_bounds_that_there_are_not(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "few.csv").write_text(small_table(120))
     models = {
-        "TwoNB has no latent decision": ("t.csv", "TwoNB"),
+        "TwoNB has no latent fair decision": ("t.csv", "TwoNB"),
         "need labels that were held out at fit": ("few.csv", "LatNB"),
     }
     for says, (table, model) in models.items():

@@ -296,7 +296,7 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
         lambda: _answers(review_id=pl.col("review_id").cast(pl.Int64) + N_ROWS),
         "which was not drawn",
     ),
-    "an id that is no number": (lambda: _answers(review_id=pl.lit("x")), "which was not drawn"),
+    "an id that is not a number": (lambda: _answers(review_id=pl.lit("x")), "which was not drawn"),
     "an id twice": (
         lambda: change("to_review.csv", lambda rows: pl.concat([rows, rows.head(1)])),
         "twice",

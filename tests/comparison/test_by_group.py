@@ -114,7 +114,7 @@ def test_calibration_and_words() -> None:
 
 def test_bad_input() -> None:
     y, p, groups = drawn(100)
-    with pytest.raises(MetricError, match="metrics is no mapping"):
+    with pytest.raises(MetricError, match="metrics is not a mapping"):
         by_group([accuracy], y, p, groups)  # type: ignore[arg-type]
     with pytest.raises(MetricError, match="y_pred has 99 rows"):
         by_group(METRICS, y, p[:99], groups)

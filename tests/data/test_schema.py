@@ -112,9 +112,9 @@ def test_hostile_labels_and_groups() -> None:
             Labels.from_dict(data)
     groups = fit_groups({"sex": ["F", "M"], "race": ["A", "B"]}).to_dict()
     for change, sentence in (
-        (set_in(["cells"], [[0, 0], [0, 2]]), r"\(0, 2\) is no cell of \[2, 2\] values"),
+        (set_in(["cells"], [[0, 0], [0, 2]]), r"\(0, 2\) is not a cell of \[2, 2\] values"),
         (set_in(["cells"], [[1, 1], [0, 0]]), "cells must differ and ascend"),
-        (set_in(["cells"], [[0], [1]]), r"\(0,\) is no cell"),
+        (set_in(["cells"], [[0], [1]]), r"\(0,\) is not a cell"),
         (set_in(["cells"], [["a"], [1]]), "not a whole number"),
         (set_in(["rows"], [1]), "at least one column and two groups"),
         (set_in(["rows"], [-1, 1]), "a number of rows is negative"),

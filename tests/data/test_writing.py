@@ -109,7 +109,7 @@ def test_what_is_written_is_read_back(
     writing = Writing(*marks, unit)
     assert writing.fits(texts)
     assert writing.numbers(texts).to_list() == expected
-    # Two decimals are no group of three digits: one decimal mark is possible.
+    # Two decimals are not a group of three digits: one decimal mark is possible.
     assert {found.decimal for found in writings(texts)} == {marks[0]}
     assert parsed(texts.to_list()).data.tolist() == expected
 

@@ -1,4 +1,4 @@
-"""What a plain classifier says about a latent decision, on plain arrays."""
+"""What a plain classifier says about a latent fair decision, on plain arrays."""
 
 from __future__ import annotations
 

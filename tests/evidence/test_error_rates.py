@@ -358,7 +358,7 @@ def test_decisions_that_saw_the_labels_are_refused() -> None:
         ({"knowledge": {"w": {"b2": 1}}}, "give ranges of b0 and b1"),
         ({"knowledge": {"w": {"b0": (0.4, 0.2)}}}, "the lower end first"),
         ({"knowledge": {"w": {"b0": (0.9, 1)}}}, "contradicts its labels"),
-        ({"knowledge": [1]}, "knowledge is no mapping"),
+        ({"knowledge": [1]}, "knowledge is not a mapping"),
     ],
 )
 def test_bad_options(change: dict[str, Any], message: str) -> None:

@@ -179,7 +179,7 @@ def test_an_end_beyond_the_mean_counts_as_the_mean() -> None:
 
 
 def test_an_end_that_is_the_mean_up_to_rounding() -> None:
-    """Sums in another order differ in the last bit; that is no reason to refuse."""
+    """Sums in another order differ in the last bit; that is not a reason to refuse."""
     scores = np.array([0.1] * 10 + [0.7, 0.3])
     groups = np.repeat([0, 1], [10, 2])
     plain = sum(scores[:10].tolist()) / 10

@@ -94,7 +94,7 @@ def test_three_groups_ends_and_words() -> None:
 @pytest.mark.parametrize(
     ("mechanism", "message"),
     [
-        ({"m": (0, 1)}, "mechanism is no mapping from every group"),
+        ({"m": (0, 1)}, "mechanism is not a mapping from every group"),
         ({"m": (0, 1), "w": (0.8, 0.2)}, "below P(D=1 | Df=1)"),
         ({"m": (0, 1), "w": (0.9, 1)}, "without fair decisions of both kinds"),
         ({"m": (0, 1), "w": 1}, "give two numbers"),

@@ -293,7 +293,7 @@ def test_bad_input_is_told_so(options: dict[str, Any], message: str) -> None:
 def test_models_that_have_no_mechanism_are_refused() -> None:
     x, y, s, _ = drawn()
     model = NLatPC(structure="chow-liu").fit(x, y, sensitive_features=s)
-    with pytest.raises(FairpcError, match="NLatPC has no latent decision"):
+    with pytest.raises(FairpcError, match="NLatPC has no latent fair decision"):
         bootstrap_mechanism(model, x, y, sensitive_features=s)
     with pytest.raises(FairpcError, match="a str was given: refits take a fitted FairPC or LatNB"):
         bootstrap_mechanism("model", x, y)

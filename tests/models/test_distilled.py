@@ -85,7 +85,7 @@ def test_a_price_without_labels_and_without_a_classifier_of_the_group() -> None:
 def test_files_that_are_no_scorers(tmp_path: Path) -> None:
     path = tmp_path / "m.fairpc"
     LATENT.save(path)
-    with pytest.raises(FileFormatError, match="is no scorer: give a file that `fairpc distil`"):
+    with pytest.raises(FileFormatError, match="is not a scorer: give a file that `fairpc distil`"):
         Distilled.load(path)
     scorer = LATENT.distil(None, X)
     scorer.save(path)

@@ -252,9 +252,9 @@ def test_what_cannot_go_together_is_refused() -> None:
         Options(equal_mass=True, limits=limits)
     with pytest.raises(LearningError, match="equal_mass and fair labels cannot be combined"):
         fit("LatNB", rows, options=Options(equal_mass=True))
-    with pytest.raises(LearningError, match="without a latent decision"):
+    with pytest.raises(LearningError, match="without a latent fair decision"):
         fit("TwoNB", rows)
-    with pytest.raises(LearningError, match="without a latent decision"):
+    with pytest.raises(LearningError, match="without a latent fair decision"):
         fit("NLatPC", rows.with_fair_decisions(None), options=Options(limits=limits))
     one_sided = Knowledge(one_sided={0: "lowered"}).limits(NUMBERED, (0, 1), 1)
     wrong = Rows.of([0, 0, 1, 1], [1, 0, 1, 0], [[0], [1], [0], [1]], f=[0, -1, -1, -1])

@@ -232,7 +232,7 @@ def test_the_mass_of_the_decision_can_be_made_equal_in_the_rows() -> None:
         m = fit("FairPC", rows, options=options).distribution
         counts = m.altered(rows).sum(axis=2)
         gaps[equal_mass] = np.ptp(counts[:, 1] / counts.sum(axis=1))
-    # Nearer, not equal: the shift of the last E-step is no part of the model, whose own
+    # Nearer, not equal: the shift of the last E-step is not part of the model, whose own
     # posterior is measured here. The balanced flows themselves are tested to 1e-6 below.
     assert gaps[True] < gaps[False] / 2, gaps
 

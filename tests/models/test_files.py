@@ -244,7 +244,7 @@ def test_an_old_circuit_that_breaks_its_model_is_refused(tmp_path: Path) -> None
 @pytest.mark.parametrize("name", MODELS)
 def test_reading_takes_a_bounded_multiple_of_the_file(name: str, tmp_path: Path) -> None:
     (tmp_path / "m").write_text(saved(name))
-    load(tmp_path / "m")  # what is imported late is no memory of the file
+    load(tmp_path / "m")  # what is imported late is not a memory of the file
     tracemalloc.start()
     try:
         load(tmp_path / "m")

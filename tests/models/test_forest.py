@@ -265,7 +265,7 @@ def test_a_number_that_is_none_is_refused(planted: Any, tmp_path: Path) -> None:
     content["forest"]["shares"][0][0] = "X"
     text = json.dumps(content).replace('"X"', "NaN")
     path.write_text(text)
-    with pytest.raises(FileFormatError, match="NaN is no number"):
+    with pytest.raises(FileFormatError, match="NaN is not a number"):
         load(path)
 
 

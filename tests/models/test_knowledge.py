@@ -65,7 +65,9 @@ def test_fair_labels_are_kept_to() -> None:
 
 def test_a_fair_label_that_is_no_class_is_refused() -> None:
     table, labels, group = people()
-    with pytest.raises(FairpcError, match="fair_labels hold a value that is no class of the label"):
+    with pytest.raises(
+        FairpcError, match="fair_labels hold a value that is not a class of the label"
+    ):
         LatNB().fit(table, labels, sensitive_features=group, fair_labels=["great"] * len(labels))
 
 
@@ -89,9 +91,9 @@ def test_parameters_are_scikit_learns() -> None:
 @pytest.mark.parametrize("model", [NLatPC(), TwoNB()], ids=["NLatPC", "TwoNB"])
 def test_models_without_a_latent_decision_refuse(model: Any) -> None:
     table, labels, group, known = fair_labels(0.3)
-    with pytest.raises(FairpcError, match="fair_labels were given to .*no latent decision"):
+    with pytest.raises(FairpcError, match="fair_labels were given to .*no latent fair decision"):
         model.fit(table, labels, sensitive_features=group, fair_labels=known)
-    with pytest.raises(FairpcError, match="knowledge was given to .*no latent decision"):
+    with pytest.raises(FairpcError, match="knowledge was given to .*no latent fair decision"):
         clone(model).set_params(knowledge=KNOWN).fit(table, labels, sensitive_features=group)
 
 

@@ -726,7 +726,7 @@ def test_bounds_need_held_out_labels() -> None:
 
 def test_a_model_without_df_has_no_bounds_and_certain_labels() -> None:
     model = TwoNB().fit(X, Y, sensitive_features=G)
-    with pytest.raises(LearningError, match="TwoNB has no latent decision"):
+    with pytest.raises(LearningError, match="TwoNB has no latent fair decision"):
         model.predict_bounds(X, sensitive_features=G)
     soft = model.posterior(X, Y, sensitive_features=G)
     assert np.array_equal(soft, np.eye(2)[(Y == "good").astype(int)])

@@ -147,7 +147,7 @@ def test_what_was_said_of_the_table_is_kept_and_checked(tmp_path: Path) -> None:
 
 
 def recipe_file(path: Path) -> tuple[Any, dict[str, Any]]:
-    """A model of the recipe, and its file as data; components are asked for, so it is no forest."""
+    """A model of the recipe, and its file as data; components are asked for: it is not a forest."""
     model, text = recipe()
     path.write_text(text)
     return model, json.loads(text)
@@ -560,7 +560,7 @@ def test_a_setting_of_another_type_gets_a_sentence(name: str, value: Any) -> Non
         ({"eval_set": 5}, "eval_set is a int"),
         ({"eval_set": {"test": (1, 2)}}, "given as"),
         ({"callback": 5}, "callback is 5"),
-        ({"sample_weight": ["heavy"] * 60}, "weights are no numbers"),
+        ({"sample_weight": ["heavy"] * 60}, "weights are not numbers"),
     ],
 )
 def test_what_is_given_beside_rows_gets_a_sentence(options: dict[str, Any], message: str) -> None:

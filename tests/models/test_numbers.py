@@ -137,7 +137,7 @@ def test_draws_have_the_types_and_the_spread_of_the_columns(model: FairPC) -> No
     assert drawn.equals(model.sample(4000, 0))
     for name in ("amount", "height", "age"):
         known = X[name].drop_nulls().to_numpy()
-        # The circuit smooths the weights of bins, so this is no test of the density alone.
+        # The circuit smooths the weights of bins, so this is not a test of the density alone.
         assert stats.ks_2samp(drawn[name].to_numpy(), known).statistic < 0.06
     share = (drawn["amount"] == 0).mean()
     assert share == pytest.approx(model.probability({"amount": 0}), abs=0.03)
@@ -221,7 +221,7 @@ def test_words_and_python_agree(model: FairPC, text: str, event: Any, given_: An
 
 
 def test_terms_on_one_column_meet(model: FairPC) -> None:
-    """Two shares of a bin are no independent events: intervals are cut, not multiplied."""
+    """Two shares of a bin are not independent events: intervals are cut, not multiplied."""
     words = model._words()
 
     def p(text: str) -> float:
@@ -255,9 +255,9 @@ def test_a_number_without_a_mass_is_read_as_its_bin(model: FairPC) -> None:
     [
         ({"job": (1, 2)}, "'job' has no order"),
         ({"age": (1, 2, 3)}, "an interval of 'age' has 3 ends"),
-        ({"age": ("old", None)}, "'old' is no number"),
-        ({"age": (math.nan, None)}, "nan is no number"),
-        ({"day": ("soon", None)}, "'soon' is no date"),
+        ({"age": ("old", None)}, "'old' is not a number"),
+        ({"age": (math.nan, None)}, "nan is not a number"),
+        ({"day": ("soon", None)}, "'soon' is not a date"),
     ],
 )
 def test_bad_intervals_get_a_sentence(model: FairPC, event: Any, says: str) -> None:

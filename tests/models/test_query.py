@@ -272,7 +272,7 @@ def test_what_contradicts_is_zero_or_refused(words: Vocabulary) -> None:
         ("Df | sex>F", "'sex' has no order"),
         ("Df | S<x", "groups have no order"),
         ("Df | S=nobody", "S has no value 'nobody'"),
-        ("Df | age>old", "'old' is no number"),
+        ("Df | age>old", "'old' is not a number"),
     ],
 )
 def test_errors_say_where_and_what(words: Vocabulary, text: str, says: str) -> None:

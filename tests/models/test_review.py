@@ -179,7 +179,7 @@ def test_what_does_not_go_with_reviews(
 
 def test_a_model_without_a_latent_decision_takes_no_reviews(loans: tuple) -> None:  # type: ignore[type-arg]
     X, y, truth, _ = loans
-    with pytest.raises(LearningError, match="no latent decision"):
+    with pytest.raises(LearningError, match="no latent fair decision"):
         TwoNB(sensitive=["sex"]).fit(X, y, reviewed=answered(loans, truth))
 
 

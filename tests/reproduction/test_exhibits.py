@@ -248,8 +248,8 @@ def test_the_command_prints_one_array(
     ("arguments", "words"),
     [
         (["figure-9"], "invalid choice: 'figure-9'"),
-        (["real-world", "--data-dir", "/nowhere"], "--data-dir: /nowhere is no folder"),
-        (["real-world", "--splits", "/nowhere"], "--splits: /nowhere is no folder"),
+        (["real-world", "--data-dir", "/nowhere"], "--data-dir: /nowhere is not a folder"),
+        (["real-world", "--splits", "/nowhere"], "--splits: /nowhere is not a folder"),
         (["real-world", "--json", "--data-dir", "/"], "give with --data-dir a folder"),
     ],
 )

@@ -65,7 +65,7 @@ def test_a_person_is_in_one_part_only(folder: Path) -> None:
 def test_what_is_missing_is_said(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match="processed/adult_binerized.csv does not exist"):
         Sources(tmp_path).table("adult")
-    with pytest.raises(FileFormatError, match="is no folder"):
+    with pytest.raises(FileFormatError, match="is not a folder"):
         Sources(folder, tmp_path / "nothing").table("adult")
     path = tmp_path / "table.csv"
     path.write_text("a,b\n1,0\n")

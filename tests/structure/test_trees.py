@@ -128,5 +128,5 @@ def test_trees_are_checked(seed: int) -> None:
 def test_bad_trees_are_named() -> None:
     with pytest.raises(LearningError, match=r"variables \[1, 2\] lie on a cycle"):
         Tree.of([-1, 2, 1])
-    with pytest.raises(LearningError, match="are no tree"):
+    with pytest.raises(LearningError, match="are not a tree"):
         Tree.of([-1, 5])

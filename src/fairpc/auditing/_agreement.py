@@ -155,7 +155,7 @@ def _auc(rows: AuditedRows, truth: Bools, score: Floats, part: Bools, level: flo
         return Estimate(area, n=n)
     half = quantile((1 + level) / 2) * math.sqrt(max(spread, 0.0) / (p * q)) / (area * (1 - area))
     middle = math.log(area / (1 - area))
-    # An area just below 1, by rounding, has a logit whose exponential is no float.
+    # An area just below 1, by rounding, has a logit whose exponential is not a float.
     low, high = (1 / (1 + math.exp(min(-end, 700.0))) for end in (middle - half, middle + half))
     return Estimate(area, low, high, n)
 
@@ -329,7 +329,7 @@ class TradeOff:
 def trade_off(job: Job) -> TradeOff:
     """Compare on folds of a sample of the rows.
 
-    The training rows of the model are no test of it: it is fitted again on each training part,
+    The training rows of the model are not a test of it: it is fitted again on each training part,
     with its settings. On other rows it is taken as it is; whether some of them are training rows
     a fingerprint cannot tell, so that is said. No method sees columns that the fit did not have.
     """

@@ -42,12 +42,12 @@ MOST_COLUMNS: Final = 6
 
 ARGUED: Final = (
     "A stratum must be argued for: that the attribute is a legitimate factor, and is not itself "
-    "the result of unequal treatment. That the test no longer rejects within it is no argument."
+    "the result of unequal treatment. That the test no longer rejects within it is not an argument."
 )
 TRIED: Final = (
-    "This is no list of proposals. Of many columns some remove a rejection by chance, some because "
-    "they leave few rows in each stratum, and some because they are themselves results of unequal "
-    "treatment, or stand for the group. " + ARGUED
+    "This is not a list of proposals. Of many columns some remove a rejection by chance, some "
+    "because they leave few rows in each stratum, and some because they are themselves results of "
+    "unequal treatment, or stand for the group. " + ARGUED
 )
 _LONG: Final = 32  # rows of a table that is not folded
 _REMOVES: Final = {True: "no", False: "yes", None: "not tested"}
@@ -405,7 +405,7 @@ def recorded_rates(audit: blocks.Audit, label: str) -> dict[str, float]:
 
 
 def show_candidates(candidates: Candidates) -> Iterator[blocks.Block]:
-    """Which columns would remove the rejection, and why that is no way to choose them."""
+    """Which columns would remove the rejection, and why that is not a way to choose them."""
     yield blocks.Paragraph(
         "Parity in the whole table is contradicted. Would it still be if fair decisions could "
         f"depend on one of the columns? {candidates.sentence}"

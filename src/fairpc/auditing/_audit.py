@@ -327,7 +327,7 @@ def _run(job: Job, X: Any, y: Any, **about: Any) -> None:
 
 
 def _are_decisions(model: object) -> bool:
-    """Whether this is no model of ours, but decides or was decided."""
+    """Whether this is not a model of ours, but decides or was decided."""
     if (
         isinstance(model, FittedDecisions | GivenDecisions | str)
         or model is None

@@ -101,14 +101,16 @@ class Answers:
         for key, value in _entries(data, where):
             if key in LISTS:
                 if not isinstance(value, list) or not _all_text(value):
-                    raise FileFormatError(f'{where}: {key} is no list, write {key} = ["…", "…"]')
+                    raise FileFormatError(f'{where}: {key} is not a list, write {key} = ["…", "…"]')
                 lists[key] = tuple(value)
             elif key in TABLES:
                 if not isinstance(value, dict) or not _all_text(value.values()):
-                    raise FileFormatError(f'{where}: {key} is no table, write column = "…" below')
+                    raise FileFormatError(
+                        f'{where}: {key} is not a table, write column = "…" below'
+                    )
                 words = dict(value)
             elif isinstance(value, bool | list | dict):
-                raise FileFormatError(f'{where}: {key} is no text, write {key} = "…"')
+                raise FileFormatError(f'{where}: {key} is not text, write {key} = "…"')
             elif said := str(value).strip():  # a date in TOML is a date, without quotes
                 texts[key] = said
         return cls(texts, lists, words)

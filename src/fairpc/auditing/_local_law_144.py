@@ -215,7 +215,7 @@ def _left_out(audit: Audit, known: Answers) -> frozenset[str]:
     for name in wanted:
         if name not in there:
             raise OptionError(
-                f"ll144.leave_out names {name!r}, which is no category of the audit: use one of "
+                f"ll144.leave_out names {name!r}, which is not a category of the audit: use one of "
                 f"{', '.join(map(repr, list(there)[:8]))}"
             )
         share = there[name].share or 0.0

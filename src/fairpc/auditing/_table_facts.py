@@ -114,7 +114,7 @@ def table_facts(job: Job) -> TableFacts:
 
 
 def _columns(coding: TableCoding) -> Iterator[Mapping[str, Any]]:
-    """What was done with each column; the sensitive ones are no features, and used all the same."""
+    """What was done with each column; the sensitive ones are not features, but are used."""
     sensitive = {column.name: column for column in coding.groups.columns}
     for record in coding.features.describe():
         column = sensitive.get(record["column"])

@@ -67,7 +67,7 @@ class Verdict(Record):
     to_do: tuple[str, ...]  #: what to do about it
     #: whether the data contradict the assumptions; None where that was not tested
     rejected: bool | None
-    #: whether the mechanism is no finding: rejected, drifted, or outside what the rows leave
+    #: whether the mechanism is not a finding: rejected, drifted, or outside what the rows leave
     withdrawn: bool
     #: what the check of the fit said; empty where Df is about the label
     drift: tuple[str, ...] = ()

@@ -200,7 +200,7 @@ class Circuit(WeightedGraph):
         """log P of each row with each value of a column in place of its own: rows × values.
 
         The values of a row follow one another, so that they are in one chunk and share all
-        that the column is no part of.
+        that the column is not part of.
         """
         if _many_equal(rows):
             row_of, first = distinct_rows(rows, self.arities)

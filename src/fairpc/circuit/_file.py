@@ -120,7 +120,7 @@ def to_dict(circuit: Circuit) -> dict[str, Any]:
 def from_dict(payload: Any, source: str = "the circuit") -> Circuit:
     """The circuit of what ``to_dict`` gave; ``source`` is what errors call it."""
     if not isinstance(payload, dict) or payload.get("format") != FORMAT:
-        raise FileFormatError(f"{source}: it is no {FORMAT} file: its 'format' does not say so")
+        raise FileFormatError(f"{source}: it is not a {FORMAT} file: its 'format' does not say so")
     if (version := payload.get("version")) != VERSION or isinstance(version, bool):
         raise FileFormatError(
             f"{source}: its version is {str(version)[:20]!r}, not {VERSION}: update fairpc if a "

@@ -274,7 +274,7 @@ def _check_edges(g: Graph) -> None:
     reached = np.zeros(g.n_nodes, bool)
     reached[g.child] = True
     reached[g.root] = True
-    _refuse(g, ~reached, "is no descendant of the root (the last node): leave it out")
+    _refuse(g, ~reached, "is not a descendant of the root (the last node): leave it out")
 
 
 def _check_blocks(g: Graph) -> None:

@@ -113,14 +113,14 @@ def _read_lines(
             elif tokens[0] == word.encode() and len(tokens) == 2:
                 count = int(tokens[1])
             else:
-                _fail(path, f"it is no {word} file: its first line must be '{word} COUNT'")
+                _fail(path, f"it is not a {word} file: its first line must be '{word} COUNT'")
         except KeyError as error:
             rule = "list children before their parents"
             _fail(path, f"line {number} names node {error}, which is not above it: {rule}")
         except (ValueError, OverflowError) as error:
             _fail(path, f"line {number}: {str(error)[:200]}")
     if count is None:
-        _fail(path, f"it is no {word} file: its first line must be '{word} COUNT'")
+        _fail(path, f"it is not a {word} file: its first line must be '{word} COUNT'")
     return count
 
 
@@ -149,11 +149,11 @@ class _Nodes:
         self._log, self._log_p, self._log_q = array("d"), array("d"), array("d")
 
     def add(self, tokens: list[bytes]) -> None:
-        """The next line; a ValueError where it is no node."""
+        """The next line; a ValueError where it is not a node."""
         letter, size = tokens[0], len(tokens)
         least, most = _SIZES.get(letter, (1, 0))
         if not least <= size <= most:
-            raise ValueError(f"this is no node: {_GRAMMAR}")
+            raise ValueError(f"this is not a node: {_GRAMMAR}")
         own, _, number = array("q", map(int, tokens[1:4]))  # refuses more than 64 bits
         if own in self._at:
             raise ValueError(f"node {own} is given twice: give each node its own id")

@@ -127,7 +127,7 @@ def _run(given: list[str], *, last: bool) -> NoReturn:
             raise
         _stop_writing()
     except BaseException as error:
-        # A panic of polars is no Exception, and code 1 is that of a gap.
+        # A panic of polars is not an Exception, and code 1 is that of a gap.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         if len(rest) < len(given):

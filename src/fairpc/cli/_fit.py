@@ -217,7 +217,7 @@ def refusing_copies() -> Iterator[None]:
 
 @contextmanager
 def _whole_or_nothing(checkpoint: str | None, screen: Screen) -> Iterator[None]:
-    """A model that was cut short, or could learn nothing, is no result, and is not written.
+    """A model that was cut short, or could learn nothing, is not a result, and is not written.
 
     Of a fit that was stopped and has a checkpoint, a note says how it goes on.
     """

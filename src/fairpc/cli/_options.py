@@ -74,7 +74,7 @@ THRESHOLD: Final = 0.5
 LATENT: Final = "latent"
 """The model that has a classifier."""
 OF_THE_FIT: Final = ("model", "classifier", "weight", "equal_rates")
-"""Fields of ``ModelOptions`` that are no settings of a model."""
+"""Fields of ``ModelOptions`` that are not settings of a model."""
 PANELS: Final = {
     "Columns": (
         *("numeric", "categorical", "drop", "missing", "decimal", "weight", "name"),

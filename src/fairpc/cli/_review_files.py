@@ -92,7 +92,7 @@ class DrawnRows:
             )
         data = parse_json(read_whole(beside, MAX_BYTES), beside, MAX_BYTES)
         if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
-            raise FileFormatError(f"{beside} is no design of a review: {ALTERED}")
+            raise FileFormatError(f"{beside} is not a design of a review: {ALTERED}")
         if data.pop("version", None) != VERSION:
             raise FileFormatError(f"{beside} is of another version: use that fairpc, or draw again")
         checksum = data.pop("checksum", None)
@@ -260,7 +260,7 @@ def _answers(path: str, design: DrawnRows, screen: Screen) -> Floats:
         if value is None:
             shown = frame[ANSWER][line - 1]
             raise TableError(
-                f"{path} has {shown!r} for {ID} {given}, which is no answer: give "
+                f"{path} has {shown!r} for {ID} {given}, which is not an answer: give "
                 f"{_allowed(design.classes)}, or leave it blank if you cannot tell"
             )
         found[at] = value

@@ -125,7 +125,7 @@ def application(model: FittedModel, workers: int = 2, hosts: Sequence[str] = ("*
             return JSONResponse({"error": said}, 408, headers=_CLOSE)
         except FairpcError as error:
             return JSONResponse({"error": brief(str(error))}, 400)
-        except Exception as error:  # noqa: BLE001 - what a stranger sends is no fault of ours
+        except Exception as error:  # noqa: BLE001 - what a stranger sends is not a fault of ours
             _LOG.warning("a request could not be scored (%s)", type(error).__name__)
             return JSONResponse({"error": "the rows cannot be scored: check their values"}, 400)
         finally:

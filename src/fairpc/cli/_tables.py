@@ -130,7 +130,7 @@ def _recode(path: str, copy: Path, encoding: str, source: str) -> None:
     try:
         b" ".decode(encoding)  # knows rot13 and its like from encodings of text
     except UnicodeError:
-        pass  # one space is no text in UTF-16
+        pass  # one space is not text in UTF-16
     except (LookupError, ValueError):
         raise FileFormatError(
             f"the encoding {encoding!r} is unknown: give one such as utf-8, cp1252 or latin-1"
@@ -221,7 +221,7 @@ def loaded(path: str, *, then: str = "TABLE") -> FittedModel:
             with Path(path).open("rb") as file:
                 if file.read(1) == b"{":  # as models begin: it was altered, or is of another kind
                     raise
-        raise FileFormatError(f"{path} is no model: {order}") from error
+        raise FileFormatError(f"{path} is not a model: {order}") from error
 
 
 def is_scorer(path: str) -> bool:

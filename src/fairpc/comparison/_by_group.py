@@ -161,7 +161,7 @@ def by_group(
     """
     named: Any = metrics
     if not isinstance(named, Mapping) or not named or not all(map(callable, named.values())):
-        raise MetricError("metrics is no mapping from names to functions of (y_true, y_pred)")
+        raise MetricError("metrics is not a mapping from names to functions of (y_true, y_pred)")
     truth = check_labels("y_true", y_true)
     n = len(truth)
     guess = check_labels("y_pred", y_pred, n)

@@ -47,7 +47,7 @@ class PropertyError(FairpcError, ValueError):
 
 
 class CodesError(FairpcError, ValueError):
-    """Rows that are no codes of the variables: wrong shape, a value out of range, a bad weight."""
+    """Rows that are not codes of the variables: wrong shape, a value out of range, a bad weight."""
 
 
 class EvidenceError(FairpcError, ValueError):
@@ -123,7 +123,7 @@ class DriftWarning(UserWarning):
 
 
 class ContradictionWarning(UserWarning):
-    """The rows contradict the assumptions of a latent decision; names what does not fit."""
+    """The rows contradict the assumptions of a latent fair decision; names what does not fit."""
 
 
 class InterruptedWarning(RuntimeWarning):

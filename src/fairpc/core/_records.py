@@ -149,7 +149,7 @@ MAX_BYTES: Final = 1 << 28
 """Of an audit. The record of a large one has a few megabytes."""
 _JSON: Final = "Audit.to_json or `fairpc audit MODEL TABLE --json`"
 AGAIN: Final = f"make the audit again with this version of fairpc, {_JSON}"
-_NO_AUDIT: Final = f"the file is no audit: give what was written by {_JSON}"
+_NO_AUDIT: Final = f"the file is not an audit: give what was written by {_JSON}"
 ALTERED: Final = "it was altered or truncated; use an intact copy"
 
 _BYTES_PER_VALUE: Final = 20  # memory goes with values, not with bytes: "[],[]," is small in a file
@@ -176,17 +176,17 @@ def parse_json(data: bytes, source: str, max_bytes: int) -> object:
             data.decode(), object_pairs_hook=_without_repeats, parse_constant=_no_constant
         )
         if _SURROGATE.search(data):
-            # Halves of a pair are no text: nobody could print, write or compare them.
+            # Halves of a pair are not text: nobody could print, write or compare them.
             json.dumps(found, ensure_ascii=False).encode()
         return found
     except RecursionError:
         fail("it is nested too deeply: no file of fairpc is")
     except UnicodeDecodeError as error:
-        fail(f"it is no UTF-8 text (byte {error.start:,}): no file of fairpc")
+        fail(f"it is not UTF-8 text (byte {error.start:,}): no file of fairpc")
     except UnicodeEncodeError:
-        fail("it has half of a surrogate pair, which is no text: it was altered")
+        fail("it has half of a surrogate pair, which is not text: it was altered")
     except ValueError as error:
-        fail(f"it is no valid JSON ({error}): it was truncated or altered")
+        fail(f"it is not valid JSON ({error}): it was truncated or altered")
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -197,7 +197,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 def read_json(text: str | bytes, kind: str, version: int) -> dict[str, Any]:

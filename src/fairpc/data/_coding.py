@@ -284,7 +284,7 @@ class TableCoding(Coded):
         return tuple((name, n) for name, n in rows if n < SMALL)
 
     def fair_codes(self, fair_labels: Any) -> Codes:
-        """Codes of decisions known by other means: a value that is no class is a mistake."""
+        """Codes of decisions known by other means: a value that is not a class is a mistake."""
         with warnings.catch_warnings():
             warnings.simplefilter("error", TableWarning)
             try:
@@ -292,8 +292,8 @@ class TableCoding(Coded):
             except TableWarning:
                 classes = ", ".join(str(c) for c in self.labels.classes)
                 raise TableError(
-                    f"fair_labels hold a value that is no class of the label: use {classes}, and "
-                    "leave out what is not known"
+                    f"fair_labels hold a value that is not a class of the label: use {classes}, "
+                    "and leave out what is not known"
                 ) from None
 
 

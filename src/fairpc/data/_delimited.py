@@ -36,7 +36,7 @@ class Dialect:
     Attributes:
         delimiter: what stands between two values.
         names: the header line.
-        blank_lines: whether there are blank lines, which are no rows.
+        blank_lines: whether there are blank lines, which are not rows.
     """
 
     delimiter: str
@@ -61,7 +61,7 @@ def read_dialect(path: Path, source: str, delimiter: str | None = None) -> Diale
     """
     if delimiter is not None and not _SEPARATOR.fullmatch(delimiter):
         raise FileFormatError(
-            f"the delimiter {delimiter!r} is no single character of ASCII that can separate "
+            f"the delimiter {delimiter!r} is not a single character of ASCII that can separate "
             "values: give one, such as ';'"
         )
     try:

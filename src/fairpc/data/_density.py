@@ -88,7 +88,7 @@ class ColumnDensity(Record):
         if (np.diff(self.cuts) <= 0).any() or not set(self.edges) <= set(self.cuts):
             return "has cuts that do not ascend, or lacks edges of its column"
         if min(*self.weights, *self.masses, 0.0) < 0 or not self._sums_to_one():
-            return "has weights that are no distribution within each bin"
+            return "has weights that are not a distribution within each bin"
         return self._shape_fault()
 
     def _shape_fault(self) -> str:
@@ -104,7 +104,7 @@ class ColumnDensity(Record):
             return "does not fall towards its open ends"
         on_grid = not self.step or (np.array(self.cuts) % self.step == 0).all()
         if self.step and not (on_grid and not any(self.masses)):
-            return f"has cuts that are no multiples of {self.step}, or points on them"
+            return f"has cuts that are not multiples of {self.step}, or points on them"
         return ""
 
     def _sums_to_one(self) -> bool:

@@ -84,7 +84,7 @@ class TableFiles:
 
     @property
     def delimiter(self) -> str:
-        """What stands between values; a comma where the files are no text."""
+        """What stands between values; a comma where the files are not text."""
         return self.dialects[0].delimiter if self.dialects else ","
 
     def scan(self) -> pl.LazyFrame:
@@ -160,7 +160,7 @@ class ReadErrors:
 
 
 def _gave_up(error: BaseException | None) -> bool:
-    """Whether a library gave up; a panic is no Exception, and would end the program."""
+    """Whether a library gave up; a panic is not an Exception, and would end the program."""
     library = type(error).__module__.partition(".")[0]
     return library in ("polars", "pyo3_runtime", "_fastexcel", "zipfile")
 
@@ -340,7 +340,7 @@ def _paths(given: str, called: str) -> tuple[Path, ...]:
     except PermissionError:
         raise FileFormatError(f"{called} may not be read: ask for permission") from None
     except (OSError, ValueError) as error:
-        raise FileFormatError(f"{called!r} is no path ({error}): give that of a table") from None
+        raise FileFormatError(f"{called!r} is not a path ({error}): give that of a table") from None
     if inside is not None:
         return _inside([p for p in inside if p.name[0] not in "_."], called)
     if regular:

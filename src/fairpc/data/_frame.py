@@ -38,8 +38,8 @@ class Frame:
         for name in self.names:
             if name.encode(errors="ignore").decode() != name:
                 raise TableError(
-                    f"column {name!r} has half of a surrogate pair in its name, which is no "
-                    "character: rename it"
+                    f"column {name!r} has half of a surrogate pair in its name, which is not "
+                    "a character: rename it"
                 )
 
     def column(self, name: str) -> Any:

@@ -59,7 +59,7 @@ class Groups(Coded):
     Attributes:
         columns: the sensitive columns.
         cells: per group, its code in each column; only combinations that occur, ascending.
-        rows: number of training rows per group; those of fewer than ``min_cell`` are no groups.
+        rows: number of training rows per group; those of fewer than ``min_cell`` are not groups.
         missing_values: values that mean "missing", besides null and NaN.
     """
 
@@ -81,7 +81,7 @@ class Groups(Coded):
         for cell in self.cells:
             inside = all(0 <= c < k for c, k in zip(cell, arities, strict=False))
             if len(cell) != len(arities) or not inside:
-                raise TableError(f"sensitive groups: {cell} is no cell of {arities} values")
+                raise TableError(f"sensitive groups: {cell} is not a cell of {arities} values")
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -117,7 +117,7 @@ def label_leaks(
             if of_label >= 0:
                 table[:, of_label] += weights
         numbers = read.content if isinstance(read.content, Numbers) else None
-        # QuantileSketch that stand for several numbers are no value that rows have in common.
+        # QuantileSketch that stand for several numbers are not a value that rows have in common.
         leak = _leak(table, (column.name,)) if numbers is None or numbers.listed else None
         if leak is None and numbers is not None:
             # Numbers of which each occurs once say what they say by their size.
@@ -252,7 +252,7 @@ def _parted(table: Floats, name: str, numbers: Numbers) -> Leak | None:
 def _wrong(table: Floats) -> float:
     """Share of rows that the most frequent value of the *other* rows like them tells wrongly.
 
-    A row that is like no other tells nothing, so columns of many values are no leaks for that.
+    A row that is like no other tells nothing, so columns of many values are not leaks for that.
     """
     counts = np.sort(table, axis=1)
     first = counts[:, -1]

@@ -1,7 +1,7 @@
 """Weighted rows of integer codes: what every learner and every plan takes, equal rows merged.
 
 Rows of a long table are merged as sorted keys with weights, which add up. A whole weight counts
-rows. Where weights are no whole numbers, rows differ by their weight too, and counted: how
+rows. Where weights are not whole numbers, rows differ by their weight too, and counted: how
 many rows there are is not lost, nor what each of them weighs.
 """
 
@@ -83,7 +83,7 @@ def check_some_weights(weights: npt.ArrayLike, n_rows: int) -> Floats:
     try:
         result = np.ascontiguousarray(weights, np.float64)
     except (TypeError, ValueError):
-        raise CodesError("weights are no numbers: give one number per row") from None
+        raise CodesError("weights are not numbers: give one number per row") from None
     if result.shape != (n_rows,):
         raise CodesError(f"weights have shape {result.shape}: give one weight per row ({n_rows})")
     bad = ~(result >= 0) | ~np.isfinite(result)

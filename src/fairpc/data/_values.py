@@ -172,7 +172,7 @@ def to_numbers(
 
 
 def to_dates(texts: Any) -> Floats:
-    """A polars series of dates as microseconds; NaN where a text is no date."""
+    """A polars series of dates as microseconds; NaN where a text is not a date."""
     distinct = texts.drop_nulls().unique().to_list()
     return np.append(dates_of(distinct), np.nan)[number_texts(texts, distinct)]
 
@@ -340,7 +340,7 @@ def _strings(name: str, items: list[Any]) -> Any:
     except UnicodeEncodeError as error:
         raise TableError(
             f"column {name!r} has the text {reprlib.repr(error.object)}: half of a surrogate pair "
-            "is no character, correct the text or leave the cell empty"
+            "is not a character, correct the text or leave the cell empty"
         ) from None
 
 

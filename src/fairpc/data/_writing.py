@@ -87,7 +87,7 @@ class Writing:
         return all(shape.search(bare) for bare in map(self._bare, texts.to_list()))
 
     def numbers(self, texts: Any) -> Any:
-        """A polars series of texts as float64; null where a text is no number.
+        """A polars series of texts as float64; null where a text is not a number.
 
         Without polars' own functions of text: in a forked process they would not return.
         """
@@ -173,7 +173,7 @@ def _unit(texts: Any) -> str | None:
 
 
 def dates_of(texts: Sequence[str]) -> Floats:
-    """Dates as microseconds; NaN where a text is no date."""
+    """Dates as microseconds; NaN where a text is not a date."""
     dates = [_iso(text) if _DATE.fullmatch(text) else "NaT" for text in texts]
     try:
         found = np.array(dates, "datetime64[us]")
@@ -197,7 +197,7 @@ def _date(text: str) -> str:
 
 
 def parsed_numbers(texts: Any, written: Writing = STANDARD) -> Any:
-    """A polars series of numbers as float64; null where a text is no number."""
+    """A polars series of numbers as float64; null where a text is not a number."""
     import polars as pl
 
     if written != STANDARD:
@@ -206,7 +206,7 @@ def parsed_numbers(texts: Any, written: Writing = STANDARD) -> Any:
     odd = found.is_null() & texts.is_not_null()
     if not odd.any():
         return found
-    # Blanks around a number are no part of it.
+    # Blanks around a number are not part of it.
     stripped = pl.Series([text.strip() for text in texts.filter(odd).to_list()], dtype=pl.String)
     places = np.flatnonzero(odd.to_numpy())
     return found.scatter(places, stripped.cast(pl.Float64, strict=False))

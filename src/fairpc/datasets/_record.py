@@ -79,7 +79,7 @@ class Dataset:
     Attributes:
         name: of the data set.
         version: how it was prepared ("raw", "paper", …).
-        frame: the whole table, label, groups and columns that are no features included.
+        frame: the whole table, label, groups and columns that are not features included.
         X: the features.
         y: the recorded label D.
         sensitive: the sensitive attribute S.

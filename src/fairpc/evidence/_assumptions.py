@@ -246,7 +246,7 @@ def _seeds(n_seeds: int, seeds: Iterable[int] | None, method: Method) -> list[in
         try:
             given = list(islice(seeds, MOST_SEEDS + 1))
         except TypeError as error:
-            raise MetricError("seeds is no list of whole numbers: give some") from error
+            raise MetricError("seeds is not a list of whole numbers: give some") from error
         numbers = [whole_number("a seed", seed, 0, 2**32 - 1) for seed in given]
         if not 1 <= len(numbers) <= MOST_SEEDS:
             raise MetricError(f"seeds is empty or endless: give 1 to {MOST_SEEDS:,} of them")

@@ -75,7 +75,7 @@ class StrataComparison(Record):
         return tuple(c.column for c in self.columns if c.rejected is False)
 
     def summary(self) -> str:
-        """What removes the rejection, and why that is no argument, in plain words."""
+        """What removes the rejection, and why that is not an argument, in plain words."""
         tested = sum(c.rejected is not None for c in self.columns)
         if not self.plain.rejected:
             return (
@@ -201,7 +201,7 @@ def _wanted(columns: Iterable[Any], names: list[Any]) -> list[Any]:
     try:
         found = [names[one_of("a column", name, names)] for name in columns]
     except TypeError as error:
-        raise MetricError(f"columns is no list: give some of {names[:5]}") from error
+        raise MetricError(f"columns is not a list: give some of {names[:5]}") from error
     if not found:
         raise MetricError(f"columns is empty: give some of {names[:5]}")
     return found

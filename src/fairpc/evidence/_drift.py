@@ -1,6 +1,6 @@
-"""Has a latent decision left the label? What a plain classifier of the same rows says about it.
+"""Has a latent fair decision left the label? What a plain classifier of the same rows says of it.
 
-A model explains D by a latent decision Df, so its P(D = 1 | x, s) stays between
+A model explains D by a latent fair decision Df, so its P(D = 1 | x, s) stays between
 P(D = 1 | Df = 0, s) and P(D = 1 | Df = 1, s). Where Df describes X and not D these two lie
 close together: the model predicts D badly, and some sets of rows have rates of D that its mechanism
 excludes. One cross-fit of a plain classifier shows both. It is the cross-fit of the test of the

@@ -200,7 +200,7 @@ def _knowledge(given: Any, names: tuple[Any, ...]) -> list[Known]:
     if given is None:
         return known
     if not isinstance(given, Mapping):
-        raise MetricError("knowledge is no mapping: give one from groups to ranges of b0 and b1")
+        raise MetricError("knowledge is not a mapping: give one from groups to ranges of b0 and b1")
     for group, said in given.items():
         g = one_of("a group of knowledge", group, names)
         if isinstance(said, Known):

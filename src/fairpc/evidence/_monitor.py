@@ -232,7 +232,9 @@ class ParityMonitor:
         """The monitor that ``to_dict`` described."""
         known = isinstance(state, Mapping) and state.get("format") == _FORMAT
         if not known or state.get("version") != 1:
-            raise FileFormatError("this is no state of a ParityMonitor: give what to_dict returned")
+            raise FileFormatError(
+                "this is not a state of a ParityMonitor: give what to_dict returned"
+            )
         try:
             groups = [tuple(g) if isinstance(g, list) else g for g in state["groups"]]
             monitor = cls(**{name: state[name] for name in _SETTINGS} | {"groups": groups})

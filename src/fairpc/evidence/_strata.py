@@ -16,7 +16,9 @@ from fairpc.core import Bools, MetricError, Positions, check_choice, check_group
 
 Mechanism = Literal["shared", "within"]
 """Whether labels are altered alike in all strata of a group, or in each stratum in its own way."""
-ARGUED: Final = "An attribute must be argued for. That the test no longer rejects is no argument."
+ARGUED: Final = (
+    "An attribute must be argued for. That the test no longer rejects is not an argument."
+)
 MAX_STRATA: Final = 200
 """More strata than this leave no rows in any; numbers must be cut into bins before."""
 

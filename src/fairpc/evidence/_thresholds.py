@@ -414,8 +414,8 @@ def _mechanism(given: Any, names: tuple[Any, ...]) -> list[tuple[float, float]]:
         return [(0.0, 1.0)] * len(names)
     if not isinstance(given, Mapping) or set(given) != set(names):
         raise MetricError(
-            "mechanism is no mapping from every group to P(D=1 | Df=0) and P(D=1 | Df=1): give one "
-            f"for {', '.join(map(repr, names))}"
+            "mechanism is not a mapping from every group to P(D=1 | Df=0) and P(D=1 | Df=1): give "
+            f"one for {', '.join(map(repr, names))}"
         )
     found = [two_numbers(f"mechanism of group {name!r}", given[name]) for name in names]
     for name, (b0, b1) in zip(names, found, strict=True):

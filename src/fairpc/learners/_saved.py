@@ -152,7 +152,7 @@ class TreeNodes:
         return np.where(self.feature >= 0, sizes.take(self.feature, mode="clip"), 0) * boosted
 
     def check(self, sizes: Ints, *, boosted: bool) -> None:
-        """A FileFormatError where these are no trees over columns of these sizes."""
+        """A FileFormatError where these are not trees over columns of these sizes."""
         inner, n_nodes = self.feature >= 0, len(self.feature)
         levels = self.levels_at(sizes, boosted=boosted)
         levels = levels[levels > 0]

@@ -272,12 +272,12 @@ class FittedQueries(FittedDecisions):
 
         A pattern is a group s and values y of some features with
         ``|P(positive | s, y) - P(positive | y)|`` above the threshold (Choi et al. 2020; Selvam et
-        al. 2023). It is about the model, not about rows, and it is no proof of wrongdoing. The
+        al. 2023). It is about the model, not about rows, and it is not proof of wrongdoing. The
         search is exact and accounts for every candidate. Where sensitive attributes are crossed,
         patterns also name some of them alone.
 
         Args:
-            of: "decision" for Df (D without a latent decision), "label" for D.
+            of: "decision" for Df (D without a latent fair decision), "label" for D.
             size: most features of a pattern, besides the group.
             threshold: above which a difference makes a pattern.
             min_share: least P(s, y) of a pattern; 0 takes longest.

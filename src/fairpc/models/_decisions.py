@@ -127,7 +127,7 @@ class FittedDecisions(Reviewable, ABC):
 
     @property
     def fair_rate_(self) -> Floats:
-        """P(Df), the mean over groups where they differ; without a latent decision P(D)."""
+        """P(Df), the mean over groups where they differ; without a latent fair decision P(D)."""
         return self._fair().fair_rate
 
     @property
@@ -185,8 +185,8 @@ class FittedDecisions(Reviewable, ABC):
         """What held-out labels leave possible; a LearningError where it was not looked at."""
         if not self._latent:
             raise LearningError(
-                f"{type(self).__name__} has no latent decision, so no bounds of its score: use "
-                "FairPC or LatNB"
+                f"{type(self).__name__} has no latent fair decision, so no bounds of its score: "
+                "use FairPC or LatNB"
             )
         if self.label_ends_ is None:
             raise LearningError(_NO_BOUNDS)
@@ -219,7 +219,7 @@ class FittedDecisions(Reviewable, ABC):
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
         """P(Df = k | what is known of each row), rows × classes.
 
-        Models without a latent decision give P(D = k | …). An absent group is marginalised.
+        Models without a latent fair decision give P(D = k | …). An absent group is marginalised.
         Of a Dask frame it is lazy: a Dask frame with a column ``p_df_<class>`` each.
         """
         return self._decided(X, sensitive_features)[0]

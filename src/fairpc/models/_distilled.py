@@ -151,9 +151,9 @@ class Distilled:
         """The scorer of a file; a FileFormatError says what is wrong with one that is not."""
         content = parse_json(read_whole(path, MAX_BYTES), str(path), MAX_BYTES)
         if not isinstance(content, dict) or content.get("format") != SCORER_FORMAT:
-            raise FileFormatError(f"{path} is no scorer: give a file that `fairpc distil` wrote")
+            raise FileFormatError(f"{path} is not a scorer: give a file that `fairpc distil` wrote")
         if content.get("version") != _VERSION or content.get("checksum") != checksum(content):
-            raise FileFormatError(f"{path} is no scorer of this version, unaltered: {ALTERED}")
+            raise FileFormatError(f"{path} is not a scorer of this version, unaltered: {ALTERED}")
         own = {n: v for n, v in content.items() if n not in ("format", "version", "checksum")}
         saved = record(_SavedScorer, own, "the file", repair=ALTERED)
         classifier = TableClassifier.from_dict(saved.classifier)

@@ -25,7 +25,7 @@ BLOCK: Final = 1 << 18
 """Rows that a circuit is asked about at once, where they are many."""
 
 Outcome = Literal["label", "decision"]
-"""What a probability is of: D, or Df (D where there is no latent decision)."""
+"""What a probability is of: D, or Df (D where there is no latent fair decision)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +255,7 @@ class FairDistribution:
         """Expected weight of the rows with Df = f and D = d in group s, [s, f, d].
 
         The posterior of (S, Df, D) given what is known of each row, summed over the rows: that is
-        the expected flow of the parameters of the mechanism. Without a latent decision f is d.
+        the expected flow of the parameters of the mechanism. Without a latent fair decision f is d.
         """
         return self.altered_and_likelihood(rows)[0]
 
@@ -285,7 +285,7 @@ class FairDistribution:
 
 
 def top_rates(circuit: Circuit, layout: Layout) -> TopRates:
-    """The rates of a circuit; without a latent decision the mechanism is the identity."""
+    """The rates of a circuit; without a latent fair decision the mechanism is the identity."""
     theta, top = circuit.parameters, Top.of(circuit.graph, layout)
     decision, mechanism = theta[top.decision], theta[top.mechanism]
     if layout.tied:

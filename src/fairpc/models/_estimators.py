@@ -132,8 +132,8 @@ class CircuitSettings(Settings):
         if self._model not in LATENT:
             given = "fair_labels were" if fair_labels is not None else "knowledge was"
             raise LearningError(
-                f"{given} given to {type(self).__name__}, which has no latent decision: "
-                "use FairPC or LatNB"
+                f"{given} given to {type(self).__name__}, which has no latent fair "
+                "decision: use FairPC or LatNB"
             )
         refuse_rate(knowledge, self.given)
         return limits_of_coding(knowledge, coding)
@@ -158,7 +158,7 @@ class CircuitSettings(Settings):
             options,
             n_bins=FINE_BINS if self.n_bins is None else self.n_bins,
             rare=self.rare / FINER,
-            useful=self.rare,  # whether a column is of use is no matter of how finely it is cut
+            useful=self.rare,  # whether a column is of use is not a matter of how finely it is cut
             max_levels=FINE_LEVELS,
             apart=(strata, options) if strata else None,
         )
@@ -266,8 +266,8 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
         """A block in which a fit is held to what reviewed rows say of a quick model's posterior."""
         if self._model not in LATENT:
             raise LearningError(
-                f"reviewed rows were given to {type(self).__name__}, which has no latent decision: "
-                "use FairPC or LatNB"
+                f"reviewed rows were given to {type(self).__name__}, which has no latent fair "
+                "decision: use FairPC or LatNB"
             )
         from fairpc.models._latent import quick_decision
         from fairpc.models._review import ReviewRows
@@ -373,7 +373,7 @@ def _counted(distribution: FairDistribution, rows: Rows) -> tuple[Floats, float,
 
 
 class FairPC(CircuitClassifier):
-    """P(s) P(f) P(d | f, s) P(x | f, s): a latent decision Df, independent of S.
+    """P(s) P(f) P(d | f, s) P(x | f, s): a latent fair decision Df, independent of S.
 
     D is a noisy, group-dependent copy of Df and independent of X given (Df, S);
     each P(x | f, s) is a probabilistic circuit. ``predict_proba`` gives P(Df | …).
@@ -420,8 +420,8 @@ class FairPC(CircuitClassifier):
         missing_values: values that mean "missing", besides NaN and null.
         decimal: the decimal mark of numbers that are text, "." or ","; None tells it by the texts
             of each column. A currency or percent sign and separated thousands are understood.
-        guard: after the fit of a model with a latent decision, check that it is still about the
-            label; ``warnings_`` and a DriftWarning say where not.
+        guard: after the fit of a model with a latent fair decision, check that it is still about
+            the label; ``warnings_`` and a DriftWarning say where not.
         random_state: seed.
         n_jobs: not used; for scikit-learn's tools.
         verbose: a line of progress on the terminal.

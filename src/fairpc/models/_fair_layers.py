@@ -4,7 +4,7 @@ Paper, Section "Encoding independence assumptions" and Figure 2. The root sums
 over the groups s; below each group a sum over the decision; below that the
 product of an indicator, the mechanism P(D | Df, S) and the sub-circuit of X.
 The weights of the sums over the decision are *one* parameter block for all
-groups: that is Df ⟂ S (D ⟂ S without a latent decision), for any parameters.
+groups: that is Df ⟂ S (D ⟂ S without a latent fair decision), for any parameters.
 That D and X hang below one product is D ⟂ X given Df, S.
 
 Where the decision's rates may differ between groups by some δ, each group has a block of its own,
@@ -69,7 +69,7 @@ class Layout:
             return
         if not self.latent:
             raise LearningError(
-                "delta was set for a model without a latent decision: use FairPC or LatNB"
+                "delta was set for a model without a latent fair decision: use FairPC or LatNB"
             )
         if self.n_classes != 2:
             raise LearningError(
@@ -82,7 +82,7 @@ class Layout:
         sizes = rows.n_groups, rows.n_classes, rows.names, tuple(rows.arities.tolist())
         if rows.strata and model not in LATENT:
             raise LearningError(
-                f"given was set for {model}, which has no latent decision: use FairPC or LatNB"
+                f"given was set for {model}, which has no latent fair decision: use FairPC or LatNB"
             )
         return cls.of_model(model, *sizes, n_components, rows.strata)
 
@@ -138,7 +138,7 @@ class Layout:
 
     @property
     def decision(self) -> int:
-        """Column of what is predicted: Df, or D without a latent decision."""
+        """Column of what is predicted: Df, or D without a latent fair decision."""
         return DF if self.latent else self.d
 
     @property

@@ -107,7 +107,7 @@ class Saved:
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.counts).all() and (self.counts >= 0).all()):
-            raise LearningError("a count of labels is no number from 0 on")
+            raise LearningError("a count of labels is not a number from 0 on")
         bare = self.without_prior
         if bare is not None and not (
             bare.shape == self.counts.shape and (bare >= 0).all() and (bare <= 1).all()
@@ -297,7 +297,7 @@ def read_content(path: AnyPath, max_bytes: int) -> dict[str, Any]:
     content = parse_json(read_whole(path, max_bytes), source, max_bytes)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise FileFormatError(
-            f"{source}: it is no {FORMAT} file: its field 'format' does not say so"
+            f"{source}: it is not a {FORMAT} file: its field 'format' does not say so"
         )
     version = content.get("version")
     if type(version) is not int or version > VERSION:

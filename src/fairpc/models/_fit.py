@@ -229,7 +229,7 @@ def fit(
 
     ``evaluation`` names rows whose mean log-likelihood is kept per iteration,
     beside that of the validation rows. All likelihoods are per unit of weight.
-    Models without a latent decision have closed-form parameters on complete
+    Models without a latent fair decision have closed-form parameters on complete
     rows; EM then changes nothing after one update.
     """
     chosen = options or Options()
@@ -378,7 +378,8 @@ def _bounds(
     anchored = any(rows.map(attrgetter("n_anchors")))
     if (anchored or options.limits is not None) and not layout.latent:
         raise LearningError(
-            "prior knowledge was given to a model without a latent decision: use FairPC or LatNB"
+            "prior knowledge was given to a model without a latent fair decision: "
+            "use FairPC or LatNB"
         )
     if anchored and options.equal_mass:
         raise LearningError(

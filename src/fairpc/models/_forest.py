@@ -380,5 +380,7 @@ def _from_hex(text: str, n_boxes: int, n_values: int) -> Bools:
         packed = np.zeros((n_boxes, 0), np.uint8)
     box = np.unpackbits(packed, axis=1, count=min(n_values, 8 * packed.shape[1])).astype(np.bool_)
     if box.shape[1] != n_values or _hex(box) != text:
-        raise LearningError("what boxes allow is no bit for each value of each box: fit it again")
+        raise LearningError(
+            "what boxes allow is not a bit for each value of each box: fit it again"
+        )
     return box

@@ -148,7 +148,7 @@ def fit_forest(
 ) -> Fitted:
     """FairPC with a forest in place of each P(x | f, s).
 
-    The values of features that are no numbers are put into the order of their label rates.
+    The values of features that are not numbers are put into the order of their label rates.
     """
     if options.equal_mass:
         raise LearningError(

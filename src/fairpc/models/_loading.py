@@ -305,7 +305,7 @@ def _levels(values: Any) -> Iterator[Any]:
         elif isinstance(value, str | int | float):
             yield value
         else:
-            raise LearningError("its view of the groups has a value that is no level")
+            raise LearningError("its view of the groups has a value that is not a level")
 
 
 def _second_round(saved: SavedRound, n_folds: int) -> SecondRound:
@@ -345,7 +345,7 @@ def _estimator(kind: Any, name: str, fitted: tuple[TableClassifier, ...]) -> Any
     if kind is None or (kind is False and name == "sensitive_estimator"):
         return kind
     if kind not in CLASSIFIER_KINDS:
-        raise LearningError(f"its setting {name} is no kind of classifier")
+        raise LearningError(f"its setting {name} is not a kind of classifier")
     own = {} if not fitted else fitted[0].get_params(deep=False)
     return TableClassifier(**(own | {"kind": kind}))
 

@@ -63,7 +63,7 @@ class ModelPlots:
         model = self._model
         if not model.distribution_.layout.latent:
             raise PlotError(
-                f"{type(model).__name__} has no latent decision, so no mechanism to draw: use "
+                f"{type(model).__name__} has no latent fair decision, so no mechanism to draw: use "
                 "FairPC or LatNB"
             )
         groups, classes = self._names
@@ -91,7 +91,7 @@ class ModelPlots:
         return ax
 
     def curves(self, axes: Sequence[Axes] | None = None) -> Sequence[Axes]:
-        """The fit, iteration by iteration: likelihoods and, with a latent decision, mechanism.
+        """The fit, iteration by iteration: likelihoods and, with a latent fair decision, mechanism.
 
         The mechanism is drawn as P(D = f | Df = f, S = s).
         """

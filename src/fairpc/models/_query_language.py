@@ -214,7 +214,7 @@ def _term(match: re.Match[str]) -> Term | None:
     also = None if match["first"] is None else (_MIRRORED[match["before"]], match["first"].strip())
     if also is not None and (match["sign"][0] == "=" or also[0][0] == match["sign"][0]):
         raise QueryError(
-            f"{name!r} stands between signs that are no interval: write low <= {name} < high"
+            f"{name!r} stands between signs that are not an interval: write low <= {name} < high"
         )
     return Term(name, quoted, match["sign"], value, also)
 
@@ -513,7 +513,7 @@ def _interval(column: Column, low: float, high: float, *, shown: str = "") -> Sa
 
 
 def _between(column: Column, bounds: tuple[Any, ...]) -> Said:
-    """That a column lies in (low, high): numbers, or dates as such or as text; None is no end."""
+    """That a column lies in (low, high): numbers, or dates as such or as text; None is no limit."""
     _refuse_unordered(column, "give a value, not an interval")
     if len(bounds) != 2:
         raise QueryError(f"an interval of {column.name!r} has {len(bounds)} ends: give (low, high)")
@@ -536,11 +536,11 @@ def _bound(column: Column, value: object) -> float:
             (number,) = map(float, dates_of([str(value)]))
         else:
             number = float(value) if isinstance(value, Real) else float(str(value))
-    except (ValueError, OverflowError):  # of text that is no characters, too
+    except (ValueError, OverflowError):  # of text that is not characters, too
         number = math.nan
     if math.isnan(number):
         kind, like = ("date", "dates like 2024-05-31") if dated else ("number", "numbers")
-        raise QueryError(f"{value!r} is no {kind}: {column.name!r} holds {like}")
+        raise QueryError(f"{value!r} is not a {kind}: {column.name!r} holds {like}")
     return number
 
 

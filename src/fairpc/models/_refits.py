@@ -38,7 +38,7 @@ BLOCK: Final = 32
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A fitted circuit with a latent decision, and rows."""
+    """A fitted circuit with a latent fair decision, and rows."""
 
     model: CircuitClassifier  #: the classifier
     rows: Rows  #: the rows as they were given
@@ -65,8 +65,8 @@ class Subject:
         check_is_fitted(model, "distribution_")
         if not model.distribution_.layout.latent:
             raise LearningError(
-                f"{type(model).__name__} has no latent decision, so no mechanism to fit again: "
-                "use FairPC or LatNB"
+                f"{type(model).__name__} has no latent fair decision, so no mechanism to fit "
+                "again: use FairPC or LatNB"
             )
         rows = rows_in_order(model.coding_, X, y, sensitive_features, sample_weight, fair_labels)
         if not (rows.s >= 0).any():

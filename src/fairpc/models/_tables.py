@@ -191,11 +191,11 @@ def listed(columns: Any) -> tuple[str | int, ...]:
 
 
 def check_columns(source: Source, **named: Any) -> None:
-    """A TableError where a role is given to what is no column of a streamed table."""
+    """A TableError where a role is given to what is not a column of a streamed table."""
     for role, name in named.items():
         left_out = name is None and role != "label"
         if not (left_out or (isinstance(name, str) and name in source.names)):
-            # Whatever is no name may be long to write, and says nothing.
+            # Whatever is not a name may be long to write, and says nothing.
             text = name is None or isinstance(name, str)
             given = repr(name) if text else f"a {type(name).__name__}"
             raise TableError(

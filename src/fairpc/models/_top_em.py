@@ -322,9 +322,11 @@ class TopRates:
             rate = getattr(self, name)
             fits = rate.shape == shape and bool((rate >= 0).all())
             if not fits or not (np.abs(rate.sum(axis=-1) - 1.0) < WEIGHT_TOLERANCE).all():
-                raise LearningError(f"{name} of the model is no distribution: fit it again")
+                raise LearningError(f"{name} of the model is not a distribution: fit it again")
         if not layout.latent and (self.mechanism != np.eye(k)).any():
-            raise LearningError("a model without a latent decision has no mechanism: fit it again")
+            raise LearningError(
+                "a model without a latent fair decision has no mechanism: fit it again"
+            )
 
     def log_joint(self, places: Places, densities: Floats) -> Floats:
         """log P(s, f, d, x), from log P(x | f, s); both places × classes."""

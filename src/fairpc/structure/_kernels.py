@@ -354,7 +354,7 @@ def edges_of(N, E, queue, found):
 
 @strict_kernel
 def below(N, E, root, n_fixed, seen, found):
-    """Put the nodes at and below ``root`` that are no indicators into ``found``; how many.
+    """Put the nodes at and below ``root`` that are not indicators into ``found``; how many.
 
     They are in no order. ``seen`` is false for every node, and then true for these.
     """

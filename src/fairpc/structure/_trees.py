@@ -136,7 +136,8 @@ class Tree:
         n = len(above)
         if above.ndim != 1 or n == 0 or (above < -1).any() or (above >= n).any():
             raise LearningError(
-                f"parents {above.tolist()} are no tree: give one parent per variable, -1 for roots"
+                f"parents {above.tolist()} are not a tree: give one parent per variable, "
+                "-1 for roots"
             )
         children = cls(above, above).children()
         order = np.flatnonzero(above < 0).tolist()
