@@ -150,6 +150,19 @@ def test_code_is_kept_where_only_its_owner_writes(
         assert _compiling.kernel_folder.__wrapped__() is None
 
 
+def test_a_link_that_is_changed_later_leads_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder like /tmp, somebody else may have made the link, and still owns it."""
+    own = tmp_path / "own"
+    own.mkdir(0o700)
+    (tmp_path / "fairpc").symlink_to(own)
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    folder = _compiling.kernel_folder.__wrapped__()
+    assert folder is not None
+    assert folder.parent == own.resolve()
+
+
 FIRST = """
 import gc
 import numpy as np

@@ -38,7 +38,7 @@ READ_SECONDS: Final = 10.0
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 CONNECTIONS: Final = 1024
 QUEUE: Final = 256
-"""Work per worker that is taken on: a row is 1, the largest request 63, by time and by memory."""
+"""Work per worker that is taken on: a row is 1, the largest request 64, by time and by memory."""
 _CLOSE: Final = {"Connection": "close"}
 """Of what else is sent, nothing is read."""
 _LOG: Final = logging.getLogger("fairpc.serve")

@@ -96,9 +96,10 @@ def kernel_folder() -> Path | None:
     of_user = caching.AppDirs(appname="fairpc", appauthor=False).user_cache_dir
     root = Path(config.CACHE_DIR, "fairpc") if config.CACHE_DIR else Path(of_user)
     try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        root = Path(os.path.realpath(root))  # whose link it was may let it lead elsewhere later
         folder = root / f"kernels-{_fingerprint()}"
-        for path in (root, folder):
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         others = [path for path in (root, folder) if not _is_own(path)]
     except OSError:
         return None
