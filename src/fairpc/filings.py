@@ -1,4 +1,4 @@
-"""Papers that people must file, from one audit: a model card, tables, sections, reasons.
+"""Documents made from one audit: a model card, tables, sections, reasons.
 
 Each is a :class:`Document`: facts of the audit in blocks, written as HTML or Markdown. What a tool
 cannot know comes from :class:`Answers`, or is left blank and marked.

@@ -216,7 +216,7 @@ def test_prior_rows_choose_the_point_where_they_are_asked_for(
         own = [c for c in learned["mechanism"] if c["group"] == cell["group"]]
         rows = {c["label"]: c["estimated_labels"] for c in own if c["decision"] == cell["decision"]}
         assert cell["mostly_prior"] == (sum(rows.values()) < 30)
-    bare = np.ravel(model.mechanism_without_prior_).tolist()
+    bare = np.asarray(model.mechanism_without_prior_).ravel().tolist()
     assert [cell["without_prior"] for cell in learned["mechanism"]] == pytest.approx(bare)
     assert " without prior rows)" in called(capsys, *asked, "30").out
     out = called(capsys, *asked, "9999").out
