@@ -20,7 +20,7 @@ STARTS = {
         *("audit", "review", "audit", "review"),
     ),
     f"audit loans.csv {DECIDED} --drop 'file no' --given purpose -o a.html": (
-        *("review", "audit", "review"),
+        *("review", "audit"),  # all of so few rows are asked for: none are left
     ),
     f"audit loans.csv {DECIDED} --drop 'file no' --weight age": ("audit", "review"),
     f"review loans.csv {LABEL} --drop decided --drop 'a score' -n 80 -o drawn.csv": (

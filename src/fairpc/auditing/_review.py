@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -87,17 +87,22 @@ class ReviewFacts(Record):
     columns: tuple[ColumnTest, ...]
     conclusions: tuple[str, ...]  #: what follows from the tests, a sentence each
     notes: tuple[str, ...]
+    #: what is asked of people who deserve the positive class: whether they are selected, or how
+    #: they were recorded
+    asked: Literal["tpr", "mechanism_1"] = "tpr"
 
     _computed = ("missed",)
 
     @property
     def more(self) -> int:
-        """Further files that show decisions on the deserving to ±5 points, about; 0: none needed.
+        """Further files that show the difference asked for to ±5 points, about; 0: none needed.
 
         None are where the difference has a sign, or is known so well.
         """
         open_ = [
-            g.interval for g in self.gaps if g.name == "tpr" and g.interval[0] <= 0 <= g.interval[1]
+            low_high
+            for low_high in (g.interval for g in self.gaps if g.name == self.asked)
+            if low_high[0] <= 0 <= low_high[1]
         ]
         half = max((high - low for low, high in open_), default=0.0) / 2
         wanted = 10 * round(self.n_drawn * max((half / AIM) ** 2 - 1, 0.0) / 10)
@@ -154,7 +159,8 @@ def review_facts(job: Job) -> ReviewFacts:
         "classes": (rows.classes[1 - rows.positive], rows.positive_class),
         "ranges": {(name, called[group]): of for (name, group), of in table.ranges.items()},
     }
-    return facts_of_review(replace(table, **named), job.reviewed, job.settings.level)
+    found = facts_of_review(replace(table, **named), job.reviewed, job.settings.level)
+    return found if job.decisions is not None else replace(found, asked="mechanism_1")
 
 
 def rows_of_decisions(job: Job) -> ReviewRows:

@@ -44,6 +44,7 @@ _ONLY_REVIEW: Final = (
 _WIDE: Final = 0.05  # a gap in decisions that calls for a reason
 _OPEN: Final = 0.1  # so many decisions that hang on what cannot be known are worth one, too
 _DRAWN: Final = 12
+_ASKED: Final = {"tpr": "are selected", "mechanism_1": "were recorded otherwise"}
 _NAMED: Final = 3  # groups that a sentence names
 _NOTIONS: Final[tuple[Notion, Notion]] = ("tpr", "fpr")
 _LIMITS: Final = (
@@ -554,7 +555,8 @@ def _files_that_decide(job: Job, errors: ErrorFacts | None, *, rejected: bool) -
         if review.more:
             yield (
                 f"Have about {review.more:,} more files reviewed: the difference in how often "
-                f"those who deserve {said} are selected would be known to ±{100 * AIM:.0f} points."
+                f"those who deserve {said} {_ASKED[review.asked]} would be known to "
+                f"±{100 * AIM:.0f} points."
             )
     elif rejected and plan is not None:
         yield (

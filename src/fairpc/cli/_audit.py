@@ -168,7 +168,9 @@ def audit(
             say(f"Next: fairpc audit {again} -o report.html", "bold")
         else:
             say(f"Report: {output}", "bold")
-        if output is not None and (reviewed or audited.review_plan is not None):
+        done = audited.review
+        left = done is None or done.n_drawn < done.n_rows
+        if output is not None and left and (reviewed or audited.review_plan is not None):
             columns = as_typed(ReviewedColumns.of(label, decided, weight), text)
             batch = f"-n {_files_to_review(audited)} -o {next_batch(reviewed or ())}"
             say(f"Next: fairpc review {paths}{columns}{answered}{unseen} {batch}", "bold")
