@@ -210,7 +210,7 @@ def test_every_rate_is_that_of_the_slow_twin(alone: bool) -> None:
 def test_limits_of_a_share_are_wilsons(ones: int, n: int) -> None:
     """Rows drawn with a small chance, each with its answer."""
     u, each = np.repeat([1.0, 0.0], [ones, n - ones]), np.ones(n)
-    found = _Draw(u, each, each, each, each).limits(float(ones), float(n), n, 1.96)
+    found = _Draw(u, each, u, each, each, each, each).limits(float(ones), float(n), n, 1.96)
     assert found == pytest.approx(wilson(ones / n, n, 1.96), abs=1e-6)
 
 
@@ -274,6 +274,22 @@ def test_rates_that_differ_are_rejected_and_equal_ones_rarely() -> None:
     assert sum(reviewed(rows, seed=k).tests["rates"].rejected for k in range(40)) <= 6
     far = dict(rows, t=np.where(rows["s"] == 0, rows["t"], rows["t"] * (rows["x"] > 0.5)))
     assert reviewed(far, n=400).tests["rates"].p_value < 0.01
+
+
+def test_equal_rates_are_rarely_rejected_in_small_tables_that_a_posterior_knows() -> None:
+    """Rates of a table differ by chance, however well reviews and a posterior show them."""
+    rejected = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        s, t = rng.integers(0, 2, (2, 1500))
+        y = np.where(rng.random(1500) < 0.1, 1 - t, t).astype(float)
+        m = np.clip(t + rng.normal(0, 0.1, 1500), 0.01, 0.99)
+        truth, drawn = np.full(1500, np.nan), rng.choice(1500, 600, replace=False)
+        truth[drawn] = t[drawn]
+        chance = np.full(1500, 0.4)
+        found = review_estimates(truth, y, s, probability=chance, posterior=m)
+        rejected += found.tests["rates"].rejected
+    assert rejected <= 6  # .05 of 60 is 3; two standard errors above
 
 
 def test_the_column_that_alters_labels_is_named() -> None:

@@ -523,6 +523,8 @@ def _of_decisions(job: Job) -> Verdict:
         found.append(f"Gaps between groups are not known: {job.left_out['parity']}.")
     to_do = [*_files_that_decide(job, errors, rejected=rejected)]
     if not rejected and _unequal(job, errors):
+        if job.results["review"] is None:
+            to_do.append("First have files reviewed: labels cannot show features that alter them.")
         to_do.append(
             "Write down why people who deserve the same may be decided differently, or change that."
         )
@@ -566,7 +568,10 @@ def _files_that_decide(job: Job, errors: ErrorFacts | None, *, rejected: bool) -
     elif rejected or (errors is not None and errors.open and errors.reviews is None):
         yield REVIEW
     elif errors is not None and errors.reviews is not None:
-        yield f"Have about {errors.reviews:,} files reviewed: they would decide what is open."
+        yield (
+            f"Have about {errors.reviews:,} files reviewed: they would show the difference that is "
+            "open, or rule out one of that size."
+        )
 
 
 def _unequal(job: Job, errors: ErrorFacts | None) -> bool:

@@ -203,7 +203,8 @@ def ratio_of(table: ReviewedTable, rate: Rate, where: Positions) -> Ratio:
         np.concatenate([each - trust * hat for each in part])
         for part, hat in zip(at, hats, strict=True)
     )
-    draw = _Draw.of(a, b, group).with_unseen(rate, group, theta)
+    draw = _Draw.of(a, b, np.concatenate(at[0]), np.concatenate(at[1]), group)
+    draw = draw.with_unseen(rate, group, theta)
     carrying = group.weight[v > 0]
     # As far as a rate rests on reviewed rows alone, it rests on those of its denominator.
     size = float(carrying.sum() ** 2 / (carrying @ carrying)) / max(1 - trust, 1e-9)
@@ -264,15 +265,18 @@ class _Draw:
 
     a: Floats
     b: Floats
+    u: Floats  #: numerator and denominator themselves, with nothing that the posterior expects
+    v: Floats
     weight: Floats
     spread: Floats
     share: Floats  #: how probable the answer was
 
     @classmethod
-    def of(cls, a: Floats, b: Floats, group: ReviewedGroup) -> _Draw:
+    def of(cls, a: Floats, b: Floats, u: Floats, v: Floats, group: ReviewedGroup) -> _Draw:
         """Of residuals at the answer 0, then of those at 1."""
         weight, spread = (np.concatenate([each, each]) for each in (group.weight, group.spread))
-        return cls(a, b, weight, spread, np.concatenate([1 - group.chance, group.chance]))
+        share = np.concatenate([1 - group.chance, group.chance])
+        return cls(a, b, u, v, weight, spread, share)
 
     def with_unseen(self, rate: Rate, group: ReviewedGroup, theta: float) -> _Draw:
         """The same with part of a row of each cell that has no reviewed one.
@@ -284,10 +288,11 @@ class _Draw:
         for row, n in group.unseen:
             t = int(np.argmax([abs(gap[row]) for gap in rate.gap(theta)]))
             w = min(float(group.weight.mean()), float(n))
-            added.append((rate.u[t][row], rate.v[t][row], w, w * max(w - 1, 0.0), _OTHER))
+            u, v = rate.u[t][row], rate.v[t][row]
+            added.append((u, v, u, v, w, w * max(w - 1, 0.0), _OTHER))
         if not added:
             return self
-        own = self.a, self.b, self.weight, self.spread, self.share
+        own = self.a, self.b, self.u, self.v, self.weight, self.spread, self.share
         more = np.array(added).T
         return _Draw(*(np.append(each, new) for each, new in zip(own, more, strict=True)))
 
@@ -330,9 +335,11 @@ class _Draw:
     def in_population(self, theta: float, bottom: float) -> tuple[float, float]:
         """Variance of the rate of a population that the table is a draw of, and its freedom.
 
-        Every row then counts, not only those that were left out.
+        The draw of rows to review adds the squares of what the posterior does not explain, the
+        draw of the table those of the rate itself: a posterior makes no table larger.
         """
-        each = self.weight**2 * ((self.a - theta * self.b) / bottom) ** 2
+        left, whole = self.a - theta * self.b, self.u - theta * self.v
+        each = (self.spread * left**2 + self.weight * whole**2) / bottom**2
         variance = float(self.share @ each)
         if variance <= 0:
             return 0.0, math.inf
