@@ -89,7 +89,7 @@ def test_the_largest_rate_is_among_the_categories_that_are_kept() -> None:
     ("more", "said"),
     [
         ({"leave_out": ["race=White"]}, "under 2%"),
-        ({"leave_out": ["White"]}, "no category"),
+        ({"leave_out": ["White"]}, "not a category"),
         ({"sex": "gender"}, "sensitive columns 'sex', 'race'"),
         ({"sex": "race"}, "name two columns"),
     ],

@@ -57,7 +57,7 @@ def changed(path: str, value: Any) -> str:
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        ("format", "fairpc model", "no audit"),
+        ("format", "fairpc model", "not an audit"),
         ("version", 99, "version 99"),
         ("data", KeyError, "'data'"),
         ("data", [], "not an object"),

@@ -66,7 +66,7 @@ def test_json_gives_the_blocks(audited: Path, capsys: pytest.CaptureFixture[str]
         (("document", "card"), "needs an audit"),
         (("document", "card", "none.json"), "none.json"),
         (("document", "card", "t.csv"), "not JSON"),
-        (("document", "card", "m.fairpc"), "no audit"),
+        (("document", "card", "m.fairpc"), "not an audit"),
         (("document", "card", "audit.json", "-o", "x.docx"), ".html or .md"),
         (("document", "card", "audit.json", "-o", "no/folder.md"), "no/folder.md"),
         (("document", "card", "audit.json", "--answers", "t.csv"), "not TOML"),

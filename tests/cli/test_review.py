@@ -301,7 +301,7 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
         lambda: change("to_review.csv", lambda rows: pl.concat([rows, rows.head(1)])),
         "twice",
     ),
-    "an unknown answer": (lambda: _answers(fair_decision=pl.lit("perhaps")), "no answer: give"),
+    "an unknown answer": (lambda: _answers(fair_decision=pl.lit("perhaps")), "not an answer: give"),
     "no answer at all": (
         lambda: _answers(fair_decision=pl.lit(None, pl.String)),
         "has no answer yet",

@@ -293,8 +293,8 @@ def valid() -> dict[str, Any]:
 
 
 HOSTILE: list[tuple[str, Any, str]] = [
-    ("weights", lambda w: [-w[0], *w[1:]], "no distribution within each bin"),
-    ("weights", lambda w: [w[0] / 2, *w[1:]], "no distribution within each bin"),
+    ("weights", lambda w: [-w[0], *w[1:]], "not a distribution within each bin"),
+    ("weights", lambda w: [w[0] / 2, *w[1:]], "not a distribution within each bin"),
     ("weights", lambda w: w[:-1], "other numbers of cuts"),
     ("weights", lambda w: ["a", *w[1:]], "not a number"),
     ("weights", lambda w: [math.nan, *w[1:]], "not finite, or too large"),
@@ -306,8 +306,8 @@ HOSTILE: list[tuple[str, Any, str]] = [
     ("rates", lambda r: [r[0], 1e9, *r[2:]], "too steep or too narrow"),
     ("rates", lambda r: [r[0], 5e-324, *r[2:]], "as good as flat"),
     ("rates", lambda r: [*r[:-1], 1e-300], "does not fall towards its open ends"),
-    ("masses", lambda m: [0.5, *m[1:]], "no distribution within each bin"),
-    ("step", lambda s: 1.0, "no multiples of 1.0"),
+    ("masses", lambda m: [0.5, *m[1:]], "not a distribution within each bin"),
+    ("step", lambda s: 1.0, "not multiples of 1.0"),
     ("step", lambda s: 0.5, "has the step 0.5"),
     ("step", lambda s: True, "not a number"),
     ("more", lambda s: 1, "the unknown field"),

@@ -114,7 +114,7 @@ def test_an_altered_file_is_refused(tmp_path: Path) -> None:
     LatNB().fit(table, labels, sensitive_features=group).save(path)
     good = json.loads(path.read_text())
     for change, message in [
-        ({"format": "pickle"}, "no fairpc model file"),
+        ({"format": "pickle"}, "not a fairpc model file"),
         ({"version": 99}, f"reads up to {VERSION}"),
         ({"model": "FairPC"}, "checksum"),
         ({"extra": 1}, "checksum"),
