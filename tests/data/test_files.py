@@ -275,7 +275,7 @@ def test_a_damaged_or_empty_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match=r"1\.parquet cannot be read"):
         find(tmp_path)
     (tmp_path / "1.parquet").write_bytes(b"")
-    with pytest.raises(FileFormatError, match=r"1\.parquet is empty, which is not a Parquet file"):
+    with pytest.raises(FileFormatError, match=r"1\.parquet is empty, which is no Parquet file"):
         find(tmp_path)
 
 
