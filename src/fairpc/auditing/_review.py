@@ -99,11 +99,8 @@ class ReviewFacts(Record):
 
         None are where the difference has a sign, or is known so well.
         """
-        open_ = [
-            low_high
-            for low_high in (g.interval for g in self.gaps if g.name == self.asked)
-            if low_high[0] <= 0 <= low_high[1]
-        ]
+        intervals = (gap.interval for gap in self.gaps if gap.name == self.asked)
+        open_ = [(low, high) for low, high in intervals if low <= 0 <= high]
         half = max((high - low for low, high in open_), default=0.0) / 2
         wanted = 10 * round(self.n_drawn * max((half / AIM) ** 2 - 1, 0.0) / 10)
         return min(wanted, self.n_rows - self.n_drawn)
