@@ -512,6 +512,9 @@ def _steps(parts: Sequence[_Closed], lines: Floats) -> Iterator[_Pieces]:
         last[:, j] = so_far.argmax(axis=1)
         best[:, j] = so_far.max(axis=1)
     for k, before in enumerate(last):
+        if not before[-1]:
+            yield _Pieces((), (1.0,), (0.0,), float(best[k, -1]))
+            continue
         at = [len(before) - 1]
         while at[0]:
             at.insert(0, int(before[at[0]]))

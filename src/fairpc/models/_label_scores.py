@@ -209,17 +209,20 @@ class ScoreLearning:
 
     def mixed(self, *learned: LearnerScores) -> Scores:
         """The scores of all learners together, with the shares that fit held-out labels best."""
-        given = np.concatenate([each.given for each in learned], axis=1)
         row, fold = np.nonzero(self.held)
-        likely = np.log(given[fold, :, row, self.rows.d[row]])
+        own = [each.given[fold, :, row, self.rows.d[row]] for each in learned]
+        likely = np.log(np.concatenate(own, axis=1))
         shares = component_weights(likely, self.held[row, fold], tol=SHARE_TOLERANCE)
-        drawn = np.concatenate([each.drawn for each in learned], axis=1)
-        return Scores(
-            np.einsum("kmrd,m->krd", given, shares),
-            np.einsum("kmrgd,m->krgd", drawn, shares),
-            self.held,
-            self.columns,
-        )
+
+        def together(parts: list[Floats]) -> Floats:
+            # One learner after the other: all of them side by side would be the largest array.
+            each = (part[:, m] for part in parts for m in range(part.shape[1]))
+            total: Floats = sum(share * said for share, said in zip(shares, each, strict=True))
+            return total
+
+        given = together([each.given for each in learned])
+        drawn = together([each.drawn for each in learned])
+        return Scores(given, drawn, self.held, self.columns)
 
 
 def which_ordered(rows: Rows, ordered: Sequence[bool] | None) -> Sequence[bool]:

@@ -303,9 +303,9 @@ def soft_clusters(
         totals = np.add.reduceat(counts, start, axis=0)
         log_p = np.log(counts / np.repeat(totals, table.arities, axis=0))
         share = weighted.sum(axis=0) + 1.0 / n_clusters
-        joint = rows @ log_p + np.log(share / share.sum())
-        joint -= joint.max(axis=1, keepdims=True)
-        posterior = np.exp(joint)
-        posterior /= posterior.sum(axis=1, keepdims=True)
+        # Clusters come first: sums over a few numbers in a row take NumPy ten times as long.
+        joint = np.ascontiguousarray((rows @ log_p).T) + np.log(share / share.sum())[:, None]
+        joint = np.exp(joint - joint.max(axis=0))
+        posterior = np.ascontiguousarray((joint / joint.sum(axis=0)).T)
     result: Floats = posterior
     return result
