@@ -3,6 +3,7 @@ files, tables in memory, default fits, import, cold compilation. Prints after ÷
 
     python benchmarks/against.py OLD NEW            two checkouts
     python benchmarks/against.py OLD NEW --rows 5e7
+    python benchmarks/against.py OLD NEW defaults   a part: import memory defaults folds cold files
 
 Versions take turns, and the least of the times is kept, since a machine is only ever slowed down.
 """
@@ -20,7 +21,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import joblib
+
+from phases import ONE_THREAD, WORK, table
 from scale import make_files
+
+HERE = Path(__file__).resolve().parent
 
 IMPORT = "import time; t = time.perf_counter(); import fairpc; print(time.perf_counter() - t)"
 IN_MEMORY = """
@@ -37,40 +43,6 @@ for _ in range(2):
     seconds = time.process_time() - t
 print(seconds)
 """
-DEFAULT = """
-import time, warnings
-warnings.simplefilter("ignore")
-import fairpc
-import numpy as np
-{table}
-for _ in range(2):  # the first one compiles
-    t = time.process_time()
-    fairpc.{model}(random_state=0).fit(X, y, sensitive_features=s)
-    seconds = time.process_time() - t
-print(seconds)
-"""
-TABLES = {
-    "8,000 rows": """
-from fairpc.datasets import load_adult
-d = load_adult()
-X, y, s = d.X[:8000], d.y[:8000], d.sensitive[:8000]
-""",
-    "synthetic-30": """
-from adult_like import needed
-fold = needed("30").folds[0]
-rows = needed("30").rows.take(np.concatenate([fold.train, fold.valid]))
-X, y, s = rows.x, rows.d, rows.s
-""",
-    "400 columns": """
-from speed_ups import noisy
-X, y, s = noisy(1000, 400)
-""",
-    "400 numbers": """
-rng = np.random.default_rng(0)
-X, s = rng.normal(size=(1000, 400)), rng.integers(0, 2, 1000)
-y = X[:, :5].sum(axis=1) + 0.5 * s + rng.normal(size=1000) > 0
-""",
-}
 COLD = """
 import time; t = time.process_time()
 import numpy as np
@@ -106,10 +78,13 @@ def passes(checkout: Path, folder: str) -> dict[str, float]:
     return {name: found[name] for name in ("columns", "rows", "cpu", "peak")}
 
 
-def defaults(checkout: Path) -> dict[str, float]:
-    fits = [*(("FairPC", name) for name in TABLES), ("LatentDecision", "8,000 rows")]
-    code = {(m, name): DEFAULT.format(model=m, table=TABLES[name]) for m, name in fits}
-    return {f"{m}(), {name}, CPU": float(ran(checkout, "-c", code[m, name])) for m, name in fits}
+def defaults(checkout: Path, tables: Path) -> dict[str, float]:
+    """Work of ``phases.py`` on tables that this checkout made: another may read them otherwise."""
+    script = str(HERE / "phases.py")
+    return {
+        path.stem: float(ran(checkout, script, "--seconds", path.stem, str(path), **ONE_THREAD))
+        for path in sorted(tables.iterdir())
+    }
 
 
 def cold(checkout: Path) -> dict[str, float]:
@@ -128,23 +103,45 @@ def least(measure: Callable[[Path], dict[str, float]], pair: list[Path], turns: 
         print(f"{name:34s} {before:12.4g} {after:12.4g}   {after / before:.2f}", flush=True)
 
 
+def in_memory(checkout: Path) -> dict[str, float]:
+    return {"Adult in memory, CPU": float(ran(checkout, "-c", IN_MEMORY))}
+
+
+def default_fits(pair: list[Path]) -> None:
+    with tempfile.TemporaryDirectory(prefix="fairpc-against-") as folder:
+        for name in WORK:
+            joblib.dump(table(name), Path(folder, name))
+        least(lambda c: defaults(c, Path(folder)), pair, 2)
+
+
+def long_files(pair: list[Path], n_rows: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="fairpc-against-") as folder:
+        make_files(Path(folder), n_rows)
+        time.sleep(1)
+        print(f"{n_rows:.0e} rows of Parquet, two passes: seconds of each, CPU seconds, bytes")
+        least(lambda c: passes(c, folder), pair, 2)
+
+
+PARTS: dict[str, Callable[[list[Path], int], None]] = {
+    "import": lambda pair, n: least(lambda c: {"import": float(ran(c, "-c", IMPORT))}, pair, 5),
+    "memory": lambda pair, n: least(in_memory, pair, 3),
+    "defaults": lambda pair, n: default_fits(pair),
+    "folds": lambda pair, n: least(folds, pair, 3),
+    "cold": lambda pair, n: least(cold, pair, 1),
+    "files": long_files,
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("checkouts", nargs=2, type=Path)
+    parser.add_argument("parts", nargs="*", default=list(PARTS), metavar="PART")
     parser.add_argument("--rows", type=float, default=1e7)
     given = parser.parse_args()
     pair = [path.resolve() for path in given.checkouts]
     print(f"{'':34s} {'before':>12s} {'after':>12s}   after ÷ before")
-    least(lambda c: {"import": float(ran(c, "-c", IMPORT))}, pair, 5)
-    least(lambda c: {"Adult in memory, CPU": float(ran(c, "-c", IN_MEMORY))}, pair, 3)
-    least(defaults, pair, 3)
-    least(folds, pair, 3)
-    least(cold, pair, 1)
-    with tempfile.TemporaryDirectory(prefix="fairpc-against-") as folder:
-        make_files(Path(folder), int(given.rows))
-        time.sleep(1)
-        print(f"{given.rows:.0e} rows of Parquet, two passes: seconds of each, CPU seconds, bytes")
-        least(lambda c: passes(c, folder), pair, 2)
+    for name in given.parts:
+        PARTS[name](pair, int(given.rows))
 
 
 if __name__ == "__main__":

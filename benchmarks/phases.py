@@ -3,6 +3,8 @@
     FAIRPC_BIAS_DATA=… python benchmarks/phases.py            all fits below
     FAIRPC_BIAS_DATA=… python benchmarks/phases.py credit     those whose name has the word
 
+`against.py` compares two checkouts by the same work (``--seconds NAME TABLE``).
+
 Each fit is a process of its own, in which a first fit compiles and a second one is measured, also
 in fits of scikit-learn's gradient boosting to the same rows. Time goes to the innermost phase.
 Memory is what the second fit adds to the process at most, beside three times the coded table and
@@ -77,6 +79,7 @@ WORK = (
     "audit adult",
     "FairPC income",
 )
+ONE_THREAD = {f"{name}_THREADS": "1" for name in ("OMP_NUM", "OPENBLAS_NUM", "FAIRPC")}
 ROWS = {"FairPC credit": 12_800, "LatentDecision credit": 12_800, "test_assumptions credit": 16_000}
 
 
@@ -178,26 +181,44 @@ def boosting(features: Any, labels: Any, groups: Any) -> float:
     return min(seconds)
 
 
-def measure(name: str) -> None:
-    warnings.simplefilter("ignore")
+def work(name: str, X: Any, y: Any, s: Any) -> Callable[[], Any]:
+    """The fit, the test or the audit that is measured."""
     import fairpc
     from fairpc.evidence import test_assumptions
 
-    X, y, s = table(name)
     model = name.split()[0]
+    if model == "test_assumptions":
+        return lambda: test_assumptions(X, y, s)
+    if model != "audit":
+        return lambda: getattr(fairpc, model)(random_state=0).fit(X, y, sensitive_features=s)
+    train = table("FairPC adult")
+    audited = fairpc.FairPC(random_state=0).fit(*train[:2], sensitive_features=train[2])
 
-    def fit() -> Any:
-        if model == "test_assumptions":
-            return test_assumptions(X, y, s)
-        if model == "audit":
-            page = Path(tempfile.gettempdir()) / f"fairpc-phases-{os.getpid()}.html"
-            fairpc.audit(audited, X, y, sensitive_features=s).save(page)
-            return page.unlink()
-        return getattr(fairpc, model)(random_state=0).fit(X, y, sensitive_features=s)
+    def page() -> None:
+        path = Path(tempfile.gettempdir()) / f"fairpc-phases-{os.getpid()}.html"
+        fairpc.audit(audited, X, y, sensitive_features=s).save(path)
+        path.unlink()
 
-    if model == "audit":
-        train = table("FairPC adult")
-        audited = fairpc.FairPC(random_state=0).fit(*train[:2], sensitive_features=train[2])
+    return page
+
+
+def seconds(name: str, path: str) -> float:
+    """CPU seconds of it on a table that was dumped, after one that compiles, the least of two."""
+    import joblib
+
+    warnings.simplefilter("ignore")
+    fit, found = work(name, *joblib.load(path)), []
+    for _ in range(3):
+        begun = process_time()
+        fit()
+        found.append(process_time() - begun)
+    return min(found[1:])
+
+
+def measure(name: str) -> None:
+    warnings.simplefilter("ignore")
+    X, y, s = table(name)
+    fit = work(name, X, y, s)
     fit()
     before = resident("VmRSS", reset=True)
     clock = Clock()
@@ -242,13 +263,15 @@ def main() -> None:
     if sys.argv[1:2] == ["--measure"]:
         measure(sys.argv[2])
         return
+    if sys.argv[1:2] == ["--seconds"]:
+        print(seconds(*sys.argv[2:4]))
+        return
     load = os.getloadavg()[0]
     print(f"{processor()}, {os.cpu_count()} cores, load {load:.1f}; CPU seconds, one thread")
-    one = {f"{name}_THREADS": "1" for name in ("OMP_NUM", "OPENBLAS_NUM", "FAIRPC")}
     for name in WORK:
         if all(word in name for word in sys.argv[1:]):
             command = [sys.executable, __file__, "--measure", name]
-            subprocess.run(command, env=os.environ | one, check=True)
+            subprocess.run(command, env=os.environ | ONE_THREAD, check=True)
 
 
 if __name__ == "__main__":

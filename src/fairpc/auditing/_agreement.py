@@ -81,7 +81,7 @@ class GroupMetric:
 
 
 @dataclass(frozen=True)
-class GroupMetrics:
+class MetricFacts:
     """Metrics per group against the recorded label."""
 
     positive: str  #: the class that rates are of, against all others
@@ -91,11 +91,11 @@ class GroupMetrics:
     groups: tuple[GroupMetric, ...]  #: all rows first, then each group
 
 
-def group_metrics(job: Job) -> GroupMetrics:
+def group_metrics(job: Job) -> MetricFacts:
     """Metrics of the labelled rows."""
     rows, level = job.rows, job.settings.level
     labelled = rows.d >= 0
-    return GroupMetrics(
+    return MetricFacts(
         positive=rows.positive_class,
         level=level,
         caption=CAPTION,
@@ -227,7 +227,7 @@ def _both(one: CalibrationBin, other: CalibrationBin) -> CalibrationBin:
 
 
 @blocks.section("group_metrics", "Agreement with the recorded label")
-def show_group_metrics(audit: blocks.Audit, metrics: GroupMetrics) -> Iterator[blocks.Block]:
+def show_group_metrics(audit: blocks.Audit, metrics: MetricFacts) -> Iterator[blocks.Block]:
     """Metrics with intervals, captioned as measured against a label that may be biased."""
     flatters = "The rows are those of the fit, so these numbers are optimistic."
     more = (flatters,) if metrics.on_training_rows else ()
@@ -239,7 +239,7 @@ def _name(group: GroupMetric) -> str:
     return _ALL if group.group is None else group.group
 
 
-def show_metrics(metrics: GroupMetrics) -> blocks.TableBlock:
+def show_metrics(metrics: MetricFacts) -> blocks.TableBlock:
     """Metrics by group: groups across where they are few, below each other where they are many."""
     note = (
         f"In brackets: {text.share(metrics.level, 0)} intervals, each by itself. Positive means "

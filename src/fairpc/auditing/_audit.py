@@ -121,7 +121,7 @@ class Audit:
     factors: within.FactorGaps | None = field(default=None, kw_only=True)
     patterns: patterns.PatternFacts | None
     subgroups: subgroups.SubgroupFacts | None = field(default=None, kw_only=True)
-    group_metrics: agreement.GroupMetrics | None
+    group_metrics: agreement.MetricFacts | None
     trade_off: agreement.TradeOff | None
     curves: agreement.ScoreCurves | None
     learning: appendix.Learning | appendix.ScoreLearningFacts | None

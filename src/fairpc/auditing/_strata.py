@@ -97,7 +97,7 @@ class GroupFacts:
 
 
 @dataclass(frozen=True)
-class SubgroupFacts:
+class StratumMechanism:
     """One group in one stratum that has a mechanism of its own."""
 
     stratum: str
@@ -124,7 +124,7 @@ class OwnStrata(Record):
     names: tuple[str, ...]  #: of the groups
     strata: tuple[StratumFacts, ...]
     groups: tuple[GroupFacts, ...]
-    subgroups: tuple[SubgroupFacts, ...]  #: where strata have mechanisms of their own
+    subgroups: tuple[StratumMechanism, ...]  #: where strata have mechanisms of their own
     labels: tuple[GapParts, ...]  #: gaps of the labels, per pair of groups; none where not known
     scores: tuple[GapParts, ...]  #: gaps of the model's scores
     n_rows: int  #: rows that the parts of gaps are of
@@ -279,7 +279,7 @@ def _rates_of_labels(mechanism: Floats, rates: Floats, positive: int) -> Interva
     return float(np.average(others[0], weights=others[1])), float(own[positive])
 
 
-def _subgroups(job: Job) -> Iterator[SubgroupFacts]:
+def _subgroups(job: Job) -> Iterator[StratumMechanism]:
     """The mechanism of each stratum beside what is possible there."""
     circuits, rows = cast(CircuitClassifier, job.model), job.rows
     identified = job.results["decidable.identified"]
@@ -293,7 +293,9 @@ def _subgroups(job: Job) -> Iterator[SubgroupFacts]:
         for s, group in enumerate(rows.groups):
             rates, own = circuits.stratum_rate_[a], circuits.stratum_mechanism_[s, a]
             sets = possible.get((stratum, group), (None, None))
-            yield SubgroupFacts(stratum, group, *_rates_of_labels(own, rates, rows.positive), *sets)
+            yield StratumMechanism(
+                stratum, group, *_rates_of_labels(own, rates, rows.positive), *sets
+            )
 
 
 @blocks.section("strata", "Within strata")

@@ -141,12 +141,12 @@ def _marginalised(model: CircuitClassifier, chosen: Sequence[int]) -> Circuit:
     own = [variables[k] for k in dict.fromkeys((0, layout.decision, layout.d))]
     sizes = [layout.n_groups, *[layout.n_classes] * (len(own) - 1), *arities]
     builder = CircuitBuilder(dict(zip([*own, *names], sizes, strict=True)))
-    tree = _Tree(builder, own, names, model.bias_mechanism_ if layout.latent else None)
+    tree = _WhatIfTree(builder, own, names, model.bias_mechanism_ if layout.latent else None)
     return builder.build(tree.groups(np.moveaxis(joint, 2, 1).reshape(shape)))
 
 
 @dataclass(frozen=True, eq=False)
-class _Tree:
+class _WhatIfTree:
     """A joint distribution as sums over one variable below the other."""
 
     builder: CircuitBuilder

@@ -57,7 +57,7 @@ MOST_LEVELS: Final = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
+class ReviewSubject:
     """A table that is reviewed: its cells as they came, and what a model says of its rows."""
 
     source: str
@@ -243,7 +243,7 @@ def _with_model(
     columns: ReviewedColumns,
     allow_unseen: list[str] | None,
     screen: Screen,
-) -> Subject:
+) -> ReviewSubject:
     """A table as a model reads it."""
     from fairpc.models import ReviewRows
 
@@ -255,12 +255,12 @@ def _with_model(
     given = evidence(model, cells.drop(exactly([label])), unseen)
     rows = ReviewRows.of(model, y=cells[label], decisions=h, **given)
     hidden = label, *coding.groups.column_names, *columns.made(cells.columns, files.source)
-    return Subject(files.source, cells, label, hidden, rows)
+    return ReviewSubject(files.source, cells, label, hidden, rows)
 
 
 def _without_model(
     files: TableFiles, columns: ReviewedColumns, seed: int, screen: Screen
-) -> Subject:
+) -> ReviewSubject:
     """A table with a quick model of it; rows are drawn evenly where none fits."""
     from fairpc.auditing import rows_without_model
 
@@ -278,7 +278,7 @@ def _without_model(
     if why:
         screen.note(f"no model of the label fits ({why}): rows are drawn evenly")
     hidden = rows.roles.label, *rows.roles.sensitive, *made
-    return Subject(files.source, cells, rows.roles.label, hidden, found, bool(why))
+    return ReviewSubject(files.source, cells, rows.roles.label, hidden, found, bool(why))
 
 
 def _decided(
@@ -299,7 +299,7 @@ def classes_of(coding: TableCoding) -> tuple[str, str]:
     return str(labels.classes[1 - labels.positive]), str(labels.positive_class)
 
 
-def _strata(subject: Subject, by: str) -> np.ndarray[Any, Any]:
+def _strata(subject: ReviewSubject, by: str) -> np.ndarray[Any, Any]:
     """Values of a column as text, few enough to be covered."""
     import polars as pl
 
@@ -314,7 +314,7 @@ def _strata(subject: Subject, by: str) -> np.ndarray[Any, Any]:
 
 
 def _draw(
-    subject: Subject,
+    subject: ReviewSubject,
     drawing: Drawing,
     known: tuple[Reviewed, tuple[str, ...]] | None,
     screen: Screen,

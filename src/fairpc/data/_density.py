@@ -450,7 +450,7 @@ def _fit_sections(sections: Sequence[_Interval]) -> Iterator[_Pieces]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Closed:
+class _ClosedSection:
     """A section with two ends, or a part of one, out of a bin with ``n`` rows."""
 
     values: _Section
@@ -464,19 +464,19 @@ class _Closed:
         return max(self.n - 1.0 + _PRIOR, _PRIOR)
 
 
-def _closed_parts(values: _Section, low: float, high: float) -> list[_Closed]:
+def _closed_parts(values: _Section, low: float, high: float) -> list[_ClosedSection]:
     """A section with two ends; of an open one, what may lie before its tail."""
     if math.isinf(low):
         return _closed_parts(values.mirrored(), -high, math.inf)
     if math.isinf(high):
         return [
-            _Closed(values.within(low, end), low, end, values.n, _PRIOR / 2)
+            _ClosedSection(values.within(low, end), low, end, values.n, _PRIOR / 2)
             for end in _tail_starts(values, low)
         ]
-    return [_Closed(values, low, high, values.n, _PRIOR)]
+    return [_ClosedSection(values, low, high, values.n, _PRIOR)]
 
 
-def _closed(parts: Sequence[_Closed]) -> list[_Pieces]:
+def _closed(parts: Sequence[_ClosedSection]) -> list[_Pieces]:
     """The best pieces of each: steps, or one piece with a slope."""
     found = [_Pieces((), (1.0,), (0.0,))] * len(parts)
     wide = [k for k, part in enumerate(parts) if not _is_point(part.low, part.high, part.values)]
@@ -490,7 +490,7 @@ def _closed(parts: Sequence[_Closed]) -> list[_Pieces]:
     return found
 
 
-def _steps(parts: Sequence[_Closed], lines: Floats) -> Iterator[_Pieces]:
+def _steps(parts: Sequence[_ClosedSection], lines: Floats) -> Iterator[_Pieces]:
     """The best steps: leave-one-out over all ways to cut at the lines, by dynamic programming."""
     given = zip(parts, lines, strict=True)
     count = np.array(
@@ -547,7 +547,7 @@ def _lines(values: _Section, low: float, high: float) -> list[float]:
     return [low, *inside, high]
 
 
-def _sloped(part: _Closed) -> Iterator[_Pieces]:
+def _sloped(part: _ClosedSection) -> Iterator[_Pieces]:
     """One piece with a rate of its own, the likeliest."""
     values, n, width = part.values, part.values.n, part.high - part.low
     if n < 2.0 or len(values.x) < 2:
@@ -590,7 +590,9 @@ def _slope(mean: float, count: float) -> float:
     return at
 
 
-def _open(values: _Section, low: float, fronts: Sequence[tuple[_Closed, _Pieces]]) -> _Pieces:
+def _open(
+    values: _Section, low: float, fronts: Sequence[tuple[_ClosedSection, _Pieces]]
+) -> _Pieces:
     """Pieces from ``low`` on without end: a closed part, perhaps, then a tail that falls."""
     tails = [_with_tail(values, low), *(_with_tail(values, low, *front) for front in fronts)]
     return max(tails, key=lambda pieces: pieces.score)
@@ -617,7 +619,7 @@ def _tail_starts(values: _Section, low: float) -> list[float]:
 
 
 def _with_tail(
-    values: _Section, low: float, front: _Closed | None = None, closed: _Pieces | None = None
+    values: _Section, low: float, front: _ClosedSection | None = None, closed: _Pieces | None = None
 ) -> _Pieces:
     n, end = values.n, low if front is None else front.high
     tail = values.within(end, math.inf)

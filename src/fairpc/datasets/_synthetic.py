@@ -58,7 +58,7 @@ class SyntheticDataset(TruthDataset):
 
 
 @dataclass(frozen=True)
-class _Tree:
+class _DrawnTree:
     """A tree distribution: children of each variable, and P(X_i = 1 | parent = v) as [i][v]."""
 
     root: int
@@ -132,14 +132,14 @@ def _notes(n_samples: int, features: Sequence[str]) -> Notes:
 
 def _random_trees(
     n: int, trees: TreeChoice, smoothing: float, rng: np.random.Generator
-) -> list[list[_Tree]]:
+) -> list[list[_DrawnTree]]:
     """A tree distribution per cell, indexed [s][f]."""
     shared = _random_parents(n, rng)
 
-    def draw() -> _Tree:
+    def draw() -> _DrawnTree:
         root, children = shared if trees == "shared" else _random_parents(n, rng)
         u = rng.random((n, 2, 2)) + smoothing / 2
-        return _Tree(root, children, u[:, :, 1] / u.sum(axis=2))
+        return _DrawnTree(root, children, u[:, :, 1] / u.sum(axis=2))
 
     return [[draw() for _ in range(2)] for _ in range(2)]
 
@@ -153,7 +153,7 @@ def _random_parents(n: int, rng: np.random.Generator) -> tuple[int, tuple[tuple[
     return order[0], tuple(tuple(c) for c in children)
 
 
-def _true_model(cells: list[list[_Tree]]) -> Circuit:
+def _true_model(cells: list[list[_DrawnTree]]) -> Circuit:
     """P(s) P(f) P(d | f, s) P(x | f, s); P(f) is one tied parameter block (Df ⟂ S)."""
     from fairpc.circuit import CircuitBuilder
 
@@ -174,7 +174,7 @@ def _true_model(cells: list[list[_Tree]]) -> Circuit:
     return builder.build(builder.sum(groups, [1 - GROUP_RATE, GROUP_RATE]))
 
 
-def _compile(builder: CircuitBuilder, tree: _Tree) -> int:
+def _compile(builder: CircuitBuilder, tree: _DrawnTree) -> int:
     """Node of a tree distribution: children first, so that deep trees need no recursion."""
     order = [tree.root]
     for i in order:

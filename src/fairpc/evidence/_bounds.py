@@ -35,7 +35,7 @@ from fairpc.evidence._strata import level_of_each
 from fairpc.evidence._stratum_bounds import (
     ANYTHING,
     LEVEL,
-    Bounds,
+    HeldOutBounds,
     HeldOutRates,
     Known,
     StratumBounds,
@@ -46,7 +46,7 @@ from fairpc.evidence._top_sets import held_out_rates
 
 
 @dataclass(frozen=True)
-class WithinBounds(Bounds):
+class WithinBounds(HeldOutBounds):
     """Those where each stratum has a mechanism of its own."""
 
     #: of each stratum, of the groups that have rows in it; None where none has
@@ -146,7 +146,7 @@ class WithinBounds(Bounds):
 
 
 @dataclass(frozen=True)
-class SharedBounds(Bounds):
+class SharedBounds(HeldOutBounds):
     """Those where labels are altered alike in all strata of a group."""
 
     #: rate of D = 1 in each subgroup, [s][a]; None where it has no rows

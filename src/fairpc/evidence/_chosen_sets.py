@@ -28,7 +28,7 @@ from fairpc.core import (
 from fairpc.evidence._differences import RateRanges
 from fairpc.evidence._intervals import check_enough_rows, rate_sample, some_of
 from fairpc.evidence._lines import INFORMATIVE, CountedStrata, Region, nothing_possible, region
-from fairpc.evidence._stratum_bounds import Bounds, StratumBounds
+from fairpc.evidence._stratum_bounds import HeldOutBounds, StratumBounds
 from fairpc.evidence._test_records import (
     SMALLEST_P,
     AlteredByFeatures,
@@ -123,7 +123,7 @@ class TopSets:
     @classmethod
     def of_fit(
         cls,
-        bounds: Bounds,
+        bounds: HeldOutBounds,
         positive: int,
         labels: Positions,
         groups: Positions,

@@ -128,7 +128,7 @@ def _narrowed(box: Interval, hits: float, n: float, tail: float) -> Interval:
 
 
 @dataclass(frozen=True)
-class Bounds(Record):
+class HeldOutBounds(Record):
     """What held-out labels, and what is known beforehand, leave possible.
 
     Arrays by group and stratum have one stratum where there are none. What bounds of every kind
@@ -177,7 +177,7 @@ def anchored_known(known: tuple[Known, ...], hits: Floats, totals: Floats, tail:
 
 
 @dataclass(frozen=True)
-class StratumBounds(Bounds):
+class StratumBounds(HeldOutBounds):
     """Those of one stratum, or of a table without strata."""
 
     pi: Interval = ANYTHING  #: range of P(Df = 1), where it is known beforehand

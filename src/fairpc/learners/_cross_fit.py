@@ -94,7 +94,7 @@ class Own(Learner):
         return super().probabilities(rows, counts)
 
 
-class Logistic(Own):
+class LogisticLearner(Own):
     """Logistic regression with C = 1; of more than two classes by scikit-learn."""
 
     def _learned(self, rows: Features, counts: Sequence[Floats]) -> list[Floats]:
@@ -106,7 +106,7 @@ class Logistic(Own):
         return [np.stack([1 - p, p]).T for p in found]
 
 
-class Boosting(Own):
+class BoostingLearner(Own):
     """Gradient boosting on columns of at most 34 values."""
 
     def _learned(self, rows: Features, counts: Sequence[Floats]) -> list[Floats]:
@@ -189,11 +189,11 @@ def learners(classifier: Any, weighted: bool, n_classes: int = 2) -> tuple[Learn
 
 def _named(name: str, n_classes: int) -> Learner:
     if name == "boosting":
-        return Boosting(NAMES[name], None)
+        return BoostingLearner(NAMES[name], None)
     from sklearn.linear_model import LogisticRegression
 
     solver = "lbfgs" if n_classes > MANY_CLASSES else "newton-cholesky"
-    return Logistic(NAMES[name], LogisticRegression(C=1.0, solver=solver, max_iter=200))
+    return LogisticLearner(NAMES[name], LogisticRegression(C=1.0, solver=solver, max_iter=200))
 
 
 Chosen = tuple[Learner, list[Floats], Floats]

@@ -144,10 +144,10 @@ class ScoreLearning:
         return tuple(np.flatnonzero(np.isin(rest, some)) for some in self.kept)
 
     @cached_property
-    def _whole(self) -> CodedRows:
+    def _whole(self) -> LearnerRows:
         """What folds that learn from all columns have in common."""
         every = np.arange(len(self.rows.names))
-        return CodedRows.of(self, every, np.arange(self.drawn.shape[1]))
+        return LearnerRows.of(self, every, np.arange(self.drawn.shape[1]))
 
     def by_learner(
         self, rates: TopRates | None = None, first: LearnerScores | None = None
@@ -186,7 +186,7 @@ class ScoreLearning:
         """P(D | x, s) by a learner of the other folds: of the rows of a fold, and of drawn rows;
         and the rounds that it took."""
         every = len(self.kept[k]) == len(self.rows.names)
-        coded = self._whole if every else CodedRows.of(self, self.kept[k], self.columns[k])
+        coded = self._whole if every else LearnerRows.of(self, self.kept[k], self.columns[k])
         rows, strata = coded.rows, self.rows.strata
         used, seed = self.draws[k]
         kinds = rows.subgroups if len(mechanism) > 1 else np.zeros_like(rows.d)
@@ -293,7 +293,7 @@ def _rate_order(rows: Rows, weights: Floats, j: int) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class CodedRows:
+class LearnerRows:
     """Rows as learners take them: those of the table, then the drawn ones in each stratum.
 
     Attributes:
@@ -308,7 +308,7 @@ class CodedRows:
     named: Bools
 
     @classmethod
-    def of(cls, learning: ScoreLearning, kept: Ints, columns: Ints) -> CodedRows:
+    def of(cls, learning: ScoreLearning, kept: Ints, columns: Ints) -> LearnerRows:
         """Of some columns; ``columns`` are those among the ones that make no strata."""
         rows = _narrowed(learning.rows, kept)
         wide = rows.strata.widened(learning.drawn[:, columns], len(rows.names))
@@ -344,7 +344,7 @@ class CodedRows:
 
 
 def _linear(
-    coded: CodedRows, used: Ints, labels: AlteredLabels, seed: int, n_rounds: int | None
+    coded: LearnerRows, used: Ints, labels: AlteredLabels, seed: int, n_rounds: int | None
 ) -> tuple[Decided, int]:
     """Linear log odds of a fold's labels, which need neither seed nor rounds."""
     linear = LinearOdds.learned(coded.crossed(used, coded.rows.s[used]), labels)
@@ -352,7 +352,7 @@ def _linear(
 
 
 def _boosted(
-    coded: CodedRows, used: Ints, labels: AlteredLabels, seed: int, n_rounds: int | None
+    coded: LearnerRows, used: Ints, labels: AlteredLabels, seed: int, n_rounds: int | None
 ) -> tuple[Decided, int]:
     """Boosted trees of a fold's labels."""
     n_groups = coded.rows.n_groups

@@ -232,17 +232,7 @@ class LatentDecision(  # type: ignore[misc]
         _warn_left_out(all_rows, rows.n_rows)
         warn_of_leaks(given_table, rows, coding)
         _warn_small(coding, small_strata(rows, strata, coding))
-        missing, ids = tuple(self.missing_values), identifiers(coding.features)
-        cross = FoldClassifiers(
-            view,
-            int(self.cv),
-            bool(self.per_group),
-            missing,
-            ids,
-            int(self.min_cell),
-            self.n_jobs,
-            rng,
-        )
+        cross = self._cross_fit(view, coding, rng)
         folds, positive = cross.folds(rows, who, coding), coding.labels.positive
         self._say("fitting classifiers of the recorded label")
         weighted = sample_weight is not None
@@ -260,11 +250,8 @@ class LatentDecision(  # type: ignore[misc]
         )
         held = None
         if reviewed is not None:
-            observed = score_map.observed(scores[None], scored.groups)[0]
-            own = np.arange(rows.n_rows), observed, scores > 0.5, score_map.ends
-            used = _positions(all_rows)
-            about = ReviewRows.of_codes(coding, rows, *own)
-            held = ReviewedRates.of(about, reviewed.taken(used), coding.group_names)
+            answers = reviewed.taken(_positions(all_rows))
+            held = _review_of(answers, coding, scored, score_map)
             score_map, scored = held_to(score_map, scored, held, coding, self.calibration)
             strata = scored.rows.strata
         second = None
@@ -296,6 +283,20 @@ class LatentDecision(  # type: ignore[misc]
         for name, classifier in given.items():
             if classifier is not None:
                 check_classifier(name, classifier)
+
+    def _cross_fit(
+        self, view: GroupView, coding: TableCoding, rng: np.random.Generator
+    ) -> FoldClassifiers:
+        return FoldClassifiers(
+            view,
+            int(self.cv),
+            bool(self.per_group),
+            tuple(self.missing_values),
+            identifiers(coding.features),
+            int(self.min_cell),
+            self.n_jobs,
+            rng,
+        )
 
     def _fit_coding(self, table: GivenTable) -> TableCoding:
         """How groups and labels become codes; features too, for what is said of the table."""
@@ -498,6 +499,16 @@ def _used(
     table = X if len(used) == all_rows.n_rows else take_rows(X, used)
     who = None if persons is None else np.unique(persons[used], return_inverse=True)[1]
     return table, all_rows.take(used), who
+
+
+def _review_of(
+    answers: Reviewed, coding: TableCoding, scored: ScoredRows, score_map: ScoreMap
+) -> ReviewedRates:
+    """What answers for the scored rows say of the rates, by the scores before the review."""
+    observed = score_map.observed(scored.scores[None], scored.groups)[0]
+    own = np.arange(scored.rows.n_rows), observed, scored.scores > 0.5, score_map.ends
+    about = ReviewRows.of_codes(coding, scored.rows, *own)
+    return ReviewedRates.of(about, answers, coding.group_names)
 
 
 def _positions(rows: Rows) -> Positions:

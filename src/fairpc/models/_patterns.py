@@ -402,7 +402,7 @@ _EVALUATED: Final = "candidates that were evaluated"
 _FOUND: Final = "patterns among them"
 
 
-class _Closed(NamedTuple):
+class _Settled(NamedTuple):
     """A kind of assignments that are not extended."""
 
     size: int  #: features that are named
@@ -416,7 +416,7 @@ class _Judged:
 
     patterns: PatternArrays
     open: Codes  #: assignments whose extensions may be patterns
-    counts: Counter[_Closed | str]  #: candidates, patterns, assignments that are not extended
+    counts: Counter[_Settled | str]  #: candidates, patterns, assignments that are not extended
 
 
 @dataclass(frozen=True, eq=False)
@@ -480,7 +480,7 @@ class _Finder:
         at = np.nonzero(is_found & frequent)
         x = candidates.codes(*at[:2])
         found = PatternArrays(at[2], x, difference[at], rate[at], either[at])
-        counts = Counter[_Closed | str]({_EVALUATED: frequent.size, _FOUND: len(found)})
+        counts = Counter[_Settled | str]({_EVALUATED: frequent.size, _FOUND: len(found)})
         if candidates.size == asked.size:
             return _Judged(self.kept(found), x[:0], counts)
         inside = positive, either - positive
@@ -492,7 +492,7 @@ class _Finder:
         for rare in (True, False):
             closed = (~is_open & (is_rare == rare)).sum(axis=0).tolist()
             for j, n in zip(candidates.feature.tolist(), closed, strict=True):
-                counts[_Closed(candidates.size, j, rare)] += n
+                counts[_Settled(candidates.size, j, rare)] += n
         return _Judged(self.kept(found), opened, counts)
 
     def affordable(self, level: Codes) -> bool:
@@ -500,12 +500,12 @@ class _Finder:
         most = self.question.most_work
         return most is None or len(level) * self.distribution.extension_work <= most
 
-    def account(self, counts: Counter[_Closed | str], size: int) -> Counts:
+    def account(self, counts: Counter[_Settled | str], size: int) -> Counts:
         """The account of all candidates of up to ``size`` features."""
         ruled_out = {True: 0, False: 0}
         later = assignments(self.arities.tolist(), size)
         for kind, n in counts.items():
-            if isinstance(kind, _Closed):
+            if isinstance(kind, _Settled):
                 longer = later[kind.last + 1][: max(size - kind.size, 0)]
                 ruled_out[kind.rare] += len(self.members) * n * sum(longer)
         return Counts(size, counts[_EVALUATED], ruled_out[True], ruled_out[False], counts[_FOUND])
