@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import joblib
+import joblib  # type: ignore[import-untyped]
 
 from phases import ONE_THREAD, WORK, table
 from scale import make_files

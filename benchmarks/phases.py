@@ -204,7 +204,7 @@ def work(name: str, X: Any, y: Any, s: Any) -> Callable[[], Any]:
 
 def seconds(name: str, path: str) -> float:
     """CPU seconds of it on a table that was dumped, after one that compiles, the least of two."""
-    import joblib
+    import joblib  # type: ignore[import-untyped]
 
     warnings.simplefilter("ignore")
     fit, found = work(name, *joblib.load(path)), []

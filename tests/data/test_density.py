@@ -23,7 +23,7 @@ from fairpc.data._binning import Atoms, choose_edges
 from fairpc.data._density import (
     DAY,
     ColumnDensity,
-    _Closed,
+    _ClosedSection,
     _lines,
     _Section,
     _slope,
@@ -329,10 +329,10 @@ def test_a_slope_is_found_from_its_mean(slope: float, count: float) -> None:
 def test_steps_of_several_parts_are_the_best_of_all_ways_to_cut() -> None:
     """By enumeration; all parts are as good at once as each by itself."""
     rng = np.random.default_rng(0)
-    parts: list[_Closed] = []
+    parts: list[_ClosedSection] = []
     while len(parts) < 12:
         x = np.unique(rng.beta(0.5 + 2 * rng.random(), 1.0, rng.integers(33, 47)))
-        part = _Closed(_Section(x, np.ones(len(x)), 0.0, 1.0), 0.0, 1.0, float(len(x)), 0.5)
+        part = _ClosedSection(_Section(x, np.ones(len(x)), 0.0, 1.0), 0.0, 1.0, float(len(x)), 0.5)
         if len(_lines(part.values, 0.0, 1.0)) == 6:
             parts.append(part)
     lines = np.array([_lines(part.values, 0.0, 1.0) for part in parts])
@@ -347,7 +347,7 @@ def test_steps_of_several_parts_are_the_best_of_all_ways_to_cut() -> None:
     assert len(cut) > 1
 
 
-def held_out_nats(part: _Closed, cuts: tuple[float, ...]) -> float:
+def held_out_nats(part: _ClosedSection, cuts: tuple[float, ...]) -> float:
     """Each row's log density among the others and the prior row, and a price for each cut."""
     nats = -len(cuts) * math.log(6)
     for low, high in pairwise((0.0, *cuts, 1.0)):
