@@ -134,6 +134,33 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert f"If {THROUGH_DF}, " in page.read_text()
 
 
+def test_cells_are_read_as_they_are_written_and_people_may_repeat(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, person = tmp_path / "t.csv", np.arange(len(Y)) // 2
+    numbers = [f"{x:.2f}".replace(".", ",") for x in X["a"]]
+    numbers[::60] = ["?"] * (len(Y) // 60)
+    strict = (X["a"].to_numpy() > 1.0).astype(int)
+    table = X.assign(a=numbers, sex=S, repaid=Y, granted=strict, person=person)
+    table.to_csv(path, index=False, sep=";")
+    command = ["audit", str(path), "--label", "repaid", "--sensitive", "sex", "--json", "-q"]
+    command += ["--decision", "granted", "--missing", "?", "--decimal", ","]
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--clusters", "person"])
+    assert ended.value.code == 0
+    data = json.loads(capsys.readouterr().out)["data"]
+    assert data["n_persons"] == len(Y) // 2
+    shares = {each["column"]: each["share"] for each in data["missing"]}
+    assert shares["a"] == pytest.approx(1 / 60)
+    assert "person" not in shares
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--clusters", "sex"])
+    assert ended.value.code == 2
+    assert "'sex' is given as --decision, --score or --clusters" in " ".join(
+        capsys.readouterr().err.split()
+    )
+
+
 @pytest.mark.parametrize("words", [("true", "false"), ("approve", "deny"), ("1", "0")])
 def test_decisions_in_words_beside_labels_in_numbers(
     words: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -7,7 +7,7 @@ rows, labels and decisions is the same for a model of ours and for any other.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -44,6 +44,7 @@ class GivenDecisions:
     decided: Positions  #: number of the class of each row
     scores: Floats | None  #: of the positive class; None where there are none
     strata: Strata  #: within what decisions are compared too; none if no columns are given
+    reading: Mapping[str, Any]  #: how cells of the table are read, as a fit takes it
 
 
 def given_decisions(
@@ -56,11 +57,13 @@ def given_decisions(
     scores: npt.ArrayLike | None = None,
     positive: Any = None,
     given: str | Sequence[str] = (),
+    missing_values: Iterable[Any] = (),
+    decimal: str | None = None,
 ) -> GivenDecisions:
     """Decisions, or those of an estimator, beside a table in memory.
 
     ``positive`` names the favourable class of the label, and of decisions that have other classes;
-    beside labels 0 and 1, that of decisions.
+    beside labels 0 and 1, that of decisions. ``missing_values`` and ``decimal`` as for a fit.
     """
     if y is None or sensitive_features is None:
         lacking = "y" if y is None else "sensitive_features"
@@ -72,7 +75,14 @@ def given_decisions(
     frame = read_frame(X)
     strata = sorted(resolve(frame.names, named, "given"))
     estimator = is_estimator(decider)
-    table = GivenTable.of(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight)
+    reading: dict[str, Any] = {"missing_values": tuple(missing_values), "decimal": decimal}
+    table = GivenTable.of(
+        X,
+        y,
+        sensitive_features=sensitive_features,
+        sample_weight=sample_weight,
+        **reading,
+    )
     options = EncodingOptions(min_cell=MIN_CELL)
     of_label = positive if estimator or not _of_decisions_alone(positive, decider, y) else None
     coding, _ = fit_coding(
@@ -94,7 +104,7 @@ def given_decisions(
         check_rows(X, frame, scores, "score")
         scores = check_scores(_values(scores, "score"))
     name = type(decider).__name__ if estimator else DECISIONS
-    return GivenDecisions(name, coding, decided, scores, _strata(coding, strata))
+    return GivenDecisions(name, coding, decided, scores, _strata(coding, strata), reading)
 
 
 def is_estimator(decider: object) -> bool:

@@ -168,6 +168,7 @@ def rows_of_decisions(job: Job) -> ReviewRows:
     rows, labels = job.drawn, job.coding.labels
     h = rows.decided == rows.positive
     how = {"positive": labels.positive_class, "random_state": job.settings.random_state}
+    how |= {} if job.decisions is None else job.decisions.reading
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ContradictionWarning)
         return rows_without_model(rows.table, rows.labels, rows.sensitive, h, **how)[0]

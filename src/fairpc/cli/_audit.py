@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -103,6 +102,9 @@ def audit(
     ] = False,
     reviewed: opt.ReviewedFiles = None,
     weight: opt.Weight = None,
+    clusters: Annotated[
+        str | None, opt.option("COL", "Who each row is about, where people repeat; not a feature.")
+    ] = None,
     allow_unseen: opt.AllowUnseen = None,
     naming: opt.Naming,
     seed: opt.Seed = 0,
@@ -133,9 +135,10 @@ def audit(
     with opened(table or model_file, text, at_fit) as files, about(files.source):
         with warned.watching():
             if model is None:
-                found = decided_table(files, label, decided, weight)
+                found = decided_table(files, label, decided, weight, clusters)
             else:
-                found = _of_model(model, files, allow_unseen, label, weight, max_memory, screen)
+                columns = label, weight, clusters
+                found = _of_model(model, files, allow_unseen, columns, max_memory, screen)
             subject, given, cells = found
             names = display_names(naming, files)
             if limit.fail_over is not None and not (screen.prints_text or screen.json or output):
@@ -164,6 +167,7 @@ def audit(
         if output is None:
             named = "" if label is None else repeated("--label", [label])
             weighed = "" if weight is None else repeated("--weight", [weight])
+            weighed += "" if clusters is None else repeated("--clusters", [clusters])
             again = f"{paths}{named}{answered}{as_typed(decided, naming, text)}{weighed}{unseen}"
             say(f"Next: fairpc audit {again} -o report.html", "bold")
         else:
@@ -171,9 +175,10 @@ def audit(
         done = audited.review
         left = done is None or done.n_drawn < done.n_rows
         if output is not None and left and (reviewed or audited.review_plan is not None):
-            columns = as_typed(ReviewedColumns.of(label, decided, weight), text)
+            about_rows = ReviewedColumns.of(label, decided, weight, clusters)
+            named = as_typed(about_rows, text)
             batch = f"-n {_files_to_review(audited)} -o {next_batch(reviewed or ())}"
-            say(f"Next: fairpc review {paths}{columns}{answered}{unseen} {batch}", "bold")
+            say(f"Next: fairpc review {paths}{named}{answered}{unseen} {batch}", "bold")
     screen.notes(warned)
     _judge(audited.parity, limit, screen)
 
@@ -321,7 +326,11 @@ def in_stages(report: Report) -> Report:
 
 
 def decided_table(
-    files: TableFiles, label: str | None, decided: DecisionOptions, weight: str | None
+    files: TableFiles,
+    label: str | None,
+    decided: DecisionOptions,
+    weight: str | None,
+    clusters: str | None = None,
 ) -> AuditedTable:
     """Decisions beside their table, arguments of ``audit`` for it, and its cells in memory."""
     from fairpc.auditing import given_decisions
@@ -334,14 +343,17 @@ def decided_table(
     names, source = files.names(), files.source
     decision = column(names, decided.decision, "--decision", source)
     score = None if decided.score is None else column(names, decided.score, "--score", source)
-    roles = ColumnOptions([label], decided.sensitive, decided.positive, drop=decided.drop)
+    own = {name: getattr(decided, name) for name in ("positive", "drop", "missing", "decimal")}
+    roles = ColumnOptions([label], decided.sensitive, **own)
     rows = labelled(files, roles, ModelOptions(given=decided.given, weight=weight or None))
-    apart = [decision] if score is None else [decision, score]
+    persons = None if clusters is None else column(names, clusters, "--clusters", source)
+    apart = [name for name in (decision, score, persons) if name is not None]
     for name in apart:
-        if name not in rows.X.columns or name in (*rows.roles.sensitive, *rows.given):
+        taken = (*rows.roles.sensitive, *rows.given)
+        if name not in rows.X.columns or name in taken or apart.count(name) > 1:
             raise TableError(
-                f"{source}: column {name!r} is given as --decision or --score and as something "
-                "else: it can be one of the two, take the other away"
+                f"{source}: column {name!r} is given as --decision, --score or --clusters and as "
+                "something else: it can be one of them, take the others away"
             )
     if (empty := rows.X[decision].is_null()).any():
         raise TableError(
@@ -351,23 +363,27 @@ def decided_table(
     groups = rows.X.select(exactly(rows.roles.sensitive))
     table = rows.X.drop(exactly([*apart, *rows.roles.sensitive]))
     about = {"sensitive_features": groups, "sample_weight": rows.weights}
+    people = {} if persons is None else {"clusters": rows.X[persons].to_numpy()}
     subject = given_decisions(
         rows.X[decision],
         table,
         rows.y,
         **about,
-        scores=None if score is None else _scores(rows.X[score], rows.roles.sentinels),
+        scores=None if score is None else _scores(rows.X[score], rows.roles),
         positive=rows.roles.positive,
         given=rows.given,
+        missing_values=rows.roles.sentinels,
+        decimal=rows.roles.decimal,
     )
-    return subject, {"X": table, "y": rows.y, **about}, rows.X
+    return subject, {"X": table, "y": rows.y, **about, **people}, rows.X
 
 
-def _scores(column: pl.Series, missing: Sequence[str | float]) -> Floats:
+def _scores(column: pl.Series, roles: ColumnOptions) -> Floats:
     """A column of scores, however its numbers are written; a TableError names the row."""
     import narwhals as nw
 
-    values = read_values(column.name, nw.from_native(column, series_only=True), missing).parsed()
+    cells = nw.from_native(column, series_only=True)
+    values = read_values(column.name, cells, roles.sentinels, decimal=roles.decimal).parsed()
     what = f"column {column.name!r} (--score)"
     if values.type != "number":
         raise TableError(f"{what} holds something other than numbers: give scores from 0 to 1")
@@ -388,12 +404,15 @@ def _of_model(
     model: FittedModel,
     files: TableFiles,
     allow_unseen: list[str] | None,
-    label: str | None,
-    weight: str | None,
+    columns: tuple[str | None, str | None, str | None],
     max_memory: str | None,
     screen: Screen,
 ) -> AuditedTable:
-    """A model, arguments of ``audit`` for a table, and its cells if they are in memory."""
+    """A model, arguments of ``audit`` for a table, and its cells if they are in memory.
+
+    ``columns`` are those of the label, of weights and of people, as they were given.
+    """
+    label, weight, clusters = columns
     note_absent(model, files, screen)
     unseen = unseen_columns(model, files, allow_unseen, screen)
     fitted, names = model.coding_.labels.name, files.names()
@@ -401,21 +420,31 @@ def _of_model(
     if label is not None:
         name = column(names, label, "--label", files.source)
     weight = _weight(model, files, weight, screen)
+    if clusters is not None:
+        clusters = column(names, clusters, "--clusters", files.source)
+        if clusters in model.coding_.features.names or clusters in (name, weight):
+            raise TableError(
+                f"{files.source}: column {clusters!r} is given as --clusters and is a feature of "
+                "the model, its label or a weight: fit without it, or name another"
+            )
     if name is None:
         screen.note(
             f"{files.source} has no label column {fitted!r}: the comparison of decisions with "
             "labels is left out"
         )
     if max_memory is not None or is_large(files):
-        named = {"y": name, "sample_weight": weight, "max_memory": max_memory}
+        named = {"y": name, "sample_weight": weight, "clusters": clusters}
+        named["max_memory"] = max_memory
         return model, {"X": model_source(model, files, unseen), **named}, None
     cells = ready(files.read(), files)
-    apart = [each for each in (name, weight) if each is not None]
+    apart = [each for each in (name, weight, clusters) if each is not None]
     given = evidence(model, cells.drop(exactly(apart)), unseen)
     if name is not None:
         given["y"] = cells[name]
     if weight is not None:
         given["sample_weight"] = cells[weight].to_numpy()
+    if clusters is not None:
+        given["clusters"] = cells[clusters].to_numpy()
     return model, given, cells
 
 

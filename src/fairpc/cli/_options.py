@@ -66,6 +66,12 @@ MinCell = Annotated[
     int, option("K", "Fewer people than this are merged or left out; 1: none.", min=1, max=1000)
 ]
 Weight = Annotated[str | None, option("COL", "How many people a row stands for; not a feature.")]
+Missing = Annotated[
+    list[str], option("TEXT", "A value that means missing, such as '?', besides empty cells.")
+]
+Decimal = Annotated[
+    Literal[".", ","] | None, option("MARK", "Before decimals, . or ,; else detected.")
+]
 AllowUnseen = Annotated[
     list[str] | None, option("COL", "A column that may hold new values alone: they are missing.")
 ]
@@ -154,13 +160,8 @@ class ColumnOptions:
     drop: Annotated[list[str], option("COL", "A column to leave out.")] = field(
         default_factory=list
     )
-    missing: Annotated[
-        list[str], option("TEXT", "A value that means missing, such as '?', besides empty cells.")
-    ] = field(default_factory=list)
-    decimal: Annotated[
-        Literal[".", ","] | None,
-        option("MARK", "Before decimals, . or ,; else detected."),
-    ] = None
+    missing: Missing = field(default_factory=list)
+    decimal: Decimal = None
 
     def __post_init__(self) -> None:
         if (n := len(self.labels)) > 1:
@@ -344,6 +345,8 @@ class DecisionOptions:
     drop: Annotated[list[str], option("COL", "A column to leave out.")] = field(
         default_factory=list
     )
+    missing: Missing = field(default_factory=list)
+    decimal: Decimal = None
 
     def __post_init__(self) -> None:
         set_ = [each.name for each in fields(self) if getattr(self, each.name)]

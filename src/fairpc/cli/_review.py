@@ -146,13 +146,13 @@ class ReviewedColumns:
     ] = field(default_factory=list)
 
     @classmethod
-    def of(cls, label: str | None, decided: DecisionOptions, weight: str | None) -> ReviewedColumns:
-        """Those of an audit; weights, which a review does not take, are not features either."""
+    def of(cls, label: str | None, decided: DecisionOptions, *apart: str | None) -> ReviewedColumns:
+        """Those of an audit; what a review does not take, weights and people, are not features."""
         own = {
             each.name: getattr(decided, each.name) for each in fields(cls) if each.name != "label"
         }
-        if weight and decided.decision is not None:
-            own["drop"] = [*decided.drop, weight]
+        if decided.decision is not None:
+            own["drop"] = [*decided.drop, *filter(None, apart)]
         return cls(label, **own)
 
     def made(self, names: Sequence[str], source: str) -> tuple[str, ...]:

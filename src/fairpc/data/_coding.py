@@ -420,7 +420,8 @@ def fit_coding(
     given = options, classes, n_classes, labels.positive
     features = fit_features(source, roles, summary, *given)
     if not again:
-        for warn in (warn_of_writing, warn_of_codes):
+        # Where the mark was named, numbers are read as was asked.
+        for warn in (warn_of_codes,) if roles.decimal else (warn_of_writing, warn_of_codes):
             for column in features.columns:
                 warn(column, summary.columns[column.name])
         if not given_whole:
