@@ -58,7 +58,12 @@ if TYPE_CHECKING:
         parity,
         parity_curve,
     )
-    from fairpc.evidence._group_range import GroupRange, MechanismRange
+    from fairpc.evidence._group_range import (
+        FairRatePoint,
+        GroupRange,
+        MechanismRange,
+        fair_rate_point,
+    )
     from fairpc.evidence._identified import (
         GroupWithin,
         IdentifiedByStratum,
@@ -79,7 +84,6 @@ if TYPE_CHECKING:
         wilson,
     )
     from fairpc.evidence._monitor import MonitorGap, ParityMonitor
-    from fairpc.evidence._point import FairRatePoint, fair_rate_point
     from fairpc.evidence._review_design import (
         ExpectedWidth,
         ReviewDesign,

@@ -18,10 +18,14 @@ import numpy as np
 
 from fairpc.core import Floats, MetricError, Positions, Record
 from fairpc.evidence._differences import RateRanges, check_difference
-from fairpc.evidence._group_range import GroupRange, rates_within
+from fairpc.evidence._group_range import (
+    FairRatePoint,
+    GroupRange,
+    fair_rate_point,
+    rates_within,
+)
 from fairpc.evidence._intervals import Interval, Sample, clopper_pearson
 from fairpc.evidence._joint_limits import GroupLimits, Moved
-from fairpc.evidence._point import FairRatePoint, fair_rate_point
 from fairpc.evidence._top_sets import ClassRates, joint_bound, top_rate
 
 ANYTHING: Final[Interval] = (0.0, 1.0)

@@ -1,8 +1,8 @@
 """How labels were altered, in words: the range that held-out labels leave, then the point.
 
 The range is the finding. The point is a convention: a rule where a model starts from scores
-(:mod:`fairpc.evidence._point`), the end of EM where it does not. Where the labels contradict the
-assumptions, nothing is said about altered labels.
+(:mod:`fairpc.evidence._group_range`), the end of EM where it does not. Where the labels contradict
+the assumptions, nothing is said about altered labels.
 """
 
 from __future__ import annotations
