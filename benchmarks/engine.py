@@ -174,7 +174,7 @@ import time; start = time.perf_counter(); cpu = time.process_time()
 import sys; sys.path.insert(0, {here!r})
 import numpy as np
 from fairpc.circuit import CircuitBuilder
-from fairpc.circuit._flows import prepare, row_flows
+from fairpc.circuit._expected_flows import prepare, row_flows
 from fairpc.data import Table
 b = CircuitBuilder({{"S": 2, "X": 3}})
 cells = [b.product(b.indicator("S", s), b.categorical("X", [.2, .3, .5])) for s in range(2)]

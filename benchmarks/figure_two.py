@@ -12,7 +12,7 @@ import numpy as np
 
 from fairpc.circuit import SUM, Circuit, CircuitBuilder, laplace, prepare
 from fairpc.circuit._em import fit, maximum_likelihood
-from fairpc.circuit._flows import row_flows
+from fairpc.circuit._expected_flows import row_flows
 from fairpc.cli._screen import grid, print_json, say
 from fairpc.core import Codes
 from fairpc.data import Table

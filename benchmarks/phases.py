@@ -30,16 +30,16 @@ from typing import Any
 PHASES: dict[str, tuple[str, ...]] = {
     "reading and encoding": (
         "models._tables:RowReader.training",
-        "models._latent:fit_coding",
-        "models._latent:rows_in_order",
+        "models._latent_decision:fit_coding",
+        "models._latent_decision:rows_in_order",
     ),
     "columns that give group or label away": (
         "models._circuit_fit:CircuitFit.warn_of_leaks",
-        "models._latent:warn_of_leaks",
+        "models._latent_decision:warn_of_leaks",
     ),
     "density of the groups": ("models._forest_fit:_learning",),
     "learners of the label and of the decision": ("models._label_scores:ScoreLearning.by_learner",),
-    "identified set": ("models._forest_fit:rates_between", "models._latent:fit_score_map"),
+    "identified set": ("models._forest_fit:rates_between", "models._latent_decision:fit_score_map"),
     "mechanism": ("models._forest_fit:fit_mechanism",),
     "circuits to compare with": (
         "models._circuit_fit:coarser",
@@ -60,10 +60,10 @@ PHASES: dict[str, tuple[str, ...]] = {
     "classifiers of the decision": ("models._fold_classifiers:FoldClassifiers.of_decisions",),
     "classifiers of the group": ("models._fold_classifiers:FoldClassifiers.of_groups",),
     "held-out rows scored": (
-        "models._latent:held_out_scores",
+        "models._latent_decision:held_out_scores",
         "models._fold_classifiers:_held_out",
     ),
-    "calibration": ("models._latent:calibrated",),
+    "calibration": ("models._latent_decision:calibrated",),
     "boosting, for the test": ("learners._cross_fit:boosted_probabilities",),
     "logistic regression, for the test": ("learners._cross_fit:logistic_probabilities",),
     "cut-offs": ("evidence._top_sets:_cut_offs",),

@@ -1,4 +1,4 @@
-"""Parameters within bounds by a general optimiser; shares no code with fairpc.circuit._bounds."""
+"""Parameters within bounds by a general optimiser; shares no code with what it checks."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import oracle
 from fairpc.circuit import Circuit, CircuitBuilder, RowPlan, prepare
 from fairpc.circuit import _chunks as chunks
-from fairpc.circuit import _flows as flows_module
+from fairpc.circuit import _expected_flows as flows_module
 from fairpc.circuit._chunks import Projection
-from fairpc.circuit._flows import row_flows
+from fairpc.circuit._expected_flows import row_flows
 from fairpc.circuit._program import Program
 from fairpc.core import Codes
 from fairpc.data import Table

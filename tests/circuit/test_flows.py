@@ -22,7 +22,7 @@ from fairpc.circuit import (
     plan_once,
     prepare,
 )
-from fairpc.circuit._flows import Path, circuit_flows, contexts, expected_flows, row_flows
+from fairpc.circuit._expected_flows import Path, circuit_flows, contexts, expected_flows, row_flows
 from fairpc.data import Table
 from fairpc.errors import CodesError, OptionError, PropertyError
 from strategies import Case, cases, circuits, deterministic_circuits, examples, many
@@ -420,5 +420,5 @@ def test_a_plan_that_is_used_once_looks_for_what_is_active_only_where_that_pays(
     assert n_active > 0
     assert plan_once(circuit.graph, table, 1).n_active == 0
     assert plan_once(circuit.graph, table, 2).n_active == n_active
-    monkeypatch.setattr("fairpc.circuit._flows.SMALL_EDGES", circuit.graph.n_edges - 1)
+    monkeypatch.setattr("fairpc.circuit._expected_flows.SMALL_EDGES", circuit.graph.n_edges - 1)
     assert plan_once(circuit.graph, table, 1).n_active == n_active

@@ -16,7 +16,7 @@ USE = """
 import numpy as np
 from fairpc.circuit import CircuitBuilder
 from fairpc.circuit._em import fit
-from fairpc.circuit._flows import prepare, row_flows
+from fairpc.circuit._expected_flows import prepare, row_flows
 from fairpc.circuit._chunks import Listed
 from fairpc.data import Table
 

@@ -49,7 +49,7 @@ def check_queries(case: Case) -> None:
 def check_flows(case: Case) -> None:
     """Expected flows, plans by both paths and MPE of a deterministic circuit."""
     from fairpc.circuit import prepare
-    from fairpc.circuit._flows import row_flows
+    from fairpc.circuit._expected_flows import row_flows
     from fairpc.data import Table
 
     c, codes = case.circuit, case.codes

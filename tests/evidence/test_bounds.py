@@ -17,7 +17,7 @@ from fairpc.errors import FileFormatError
 from fairpc.evidence import Known, Sample, StratumBounds, label_bounds, read_bounds
 from fairpc.evidence import _top_sets as module
 from fairpc.evidence._group_range import GroupRange
-from fairpc.evidence._stratum_bounds import HeldOutRates
+from fairpc.evidence._held_out_bounds import HeldOutRates
 from fairpc.evidence._top_sets import ClassRates, best_cut, held_out_rates
 from oracle import LabelRange
 from strategies import examples

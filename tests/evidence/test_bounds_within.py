@@ -16,7 +16,7 @@ from scipy.stats import binom
 from fairpc.core import Floats
 from fairpc.errors import FileFormatError
 from fairpc.evidence import Known, Sample, SharedBounds, label_bounds, read_bounds
-from fairpc.evidence._stratum_bounds import HeldOutRates
+from fairpc.evidence._held_out_bounds import HeldOutRates
 from fairpc.evidence._top_sets import ClassRates
 from strategies import examples
 

@@ -214,7 +214,7 @@ def within_test(job: Job, test: StrataTest | TestsByStratum) -> WithinTest:
     return WithinTest(*facts, contradicted, untested, outcome if test.rejected else "")
 
 
-def headline(
+def contradiction_sentence(
     test: AssumptionFacts | WithinTest | None, untested: str, outcome: str, assumed: str = ""
 ) -> str:
     """Whether these rows contradict what a model assumes, in a sentence or two of the verdict."""

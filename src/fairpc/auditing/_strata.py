@@ -18,7 +18,7 @@ from fairpc.auditing._assumptions import (
     ARGUED,
     Candidates,
     WithinTest,
-    headline,
+    contradiction_sentence,
     show_candidates,
     within_test,
 )
@@ -143,7 +143,7 @@ class OwnStrata(Record):
             f"{' × '.join(map(repr, self.columns))}, and labels that are altered {alteration}"
         )
         outcome = "" if self.test is None else self.test.outcome
-        return headline(self.test, self.untested, outcome, assumed)
+        return contradiction_sentence(self.test, self.untested, outcome, assumed)
 
     @property
     def sentences(self) -> tuple[str, ...]:

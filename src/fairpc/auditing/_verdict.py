@@ -15,7 +15,12 @@ import numpy as np
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
 from fairpc.auditing._appendix import DISCLAIMER, Caveats
-from fairpc.auditing._assumptions import AssumptionFacts, ConfidenceSet, headline, recorded_rates
+from fairpc.auditing._assumptions import (
+    AssumptionFacts,
+    ConfidenceSet,
+    contradiction_sentence,
+    recorded_rates,
+)
 from fairpc.auditing._decidable import Decidable, decidable_facts
 from fairpc.auditing._drawing import Row, bars, ranges
 from fairpc.auditing._error_rates import ASSUMED, REVIEW, TWO_WAYS, ErrorFacts, Notion
@@ -363,7 +368,7 @@ def _sure(job: Job, decidable: Decidable, own: OwnStrata | None, withdrawn: bool
         yield own.sentences[0]
         yield own.argued
     else:
-        yield headline(test, untested, "" if test is None else test.clash)
+        yield contradiction_sentence(test, untested, "" if test is None else test.clash)
     learned = decidable.learned
     if learned is not None and not learned.outside and not overruled:
         said = learned.sentence

@@ -4,8 +4,8 @@
 
 From the bottom up: ``_graph`` (G, the frozen structure, and θ), ``_properties`` (smooth,
 decomposable, deterministic), ``_program`` and ``_chunks`` (a graph and rows made ready for
-``_kernels``), ``_flows`` (the paper's Algorithm 1, and plans for it), ``_circuit`` (``Circuit``,
-whose methods are the queries), ``_bounds`` (limits of parameters) and ``_em``; then ``_builder``,
+``_kernels``), ``_expected_flows`` (the paper's Algorithm 1, and plans for it), ``_circuit``
+(``Circuit``, whose methods are the queries), ``_parameter_bounds`` and ``_em``; then ``_builder``,
 ``_psdd`` and ``_file``, which make circuits. A missing cell is marginalised at the leaves:
 ``upward`` in ``_kernels``. Compiled kernels are imported at the first query.
 """
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from fairpc.core import on_first_use
 
 if TYPE_CHECKING:
-    from fairpc.circuit._bounds import SLACK, Bounds, Near, filled, near_shares
     from fairpc.circuit._builder import CircuitBuilder
     from fairpc.circuit._circuit import Circuit, refuse_impossible
     from fairpc.circuit._em import (
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
         maximize,
     )
     from fairpc.circuit._em import EMStep as Step
-    from fairpc.circuit._file import from_dict, load_circuit, save_circuit, to_dict
-    from fairpc.circuit._flows import (
+    from fairpc.circuit._expected_flows import (
         FlowPlan,
         PartPlan,
         RowPlan,
@@ -45,7 +43,9 @@ if TYPE_CHECKING:
         prepare,
         row_flows,
     )
+    from fairpc.circuit._file import from_dict, load_circuit, save_circuit, to_dict
     from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, WEIGHT_TOLERANCE, Graph
+    from fairpc.circuit._parameter_bounds import SLACK, Bounds, Near, filled, near_shares
     from fairpc.circuit._picture import depth, drawn, summary
     from fairpc.circuit._properties import require
     from fairpc.circuit._psdd import Vtree, read_psdd, write_psdd

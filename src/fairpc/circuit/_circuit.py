@@ -25,7 +25,7 @@ from fairpc.circuit._chunks import (
     project,
     spans,
 )
-from fairpc.circuit._flows import check_complete, node_flows
+from fairpc.circuit._expected_flows import check_complete, node_flows
 from fairpc.circuit._graph import INDICATOR, WeightedGraph, variable_index
 from fairpc.circuit._program import condensed, pays, program_of
 from fairpc.circuit._properties import Properties, PropertyName, properties_of, require

@@ -16,10 +16,10 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.circuit._bounds import Bounds
 from fairpc.circuit._circuit import Circuit
-from fairpc.circuit._flows import FlowPlan, check_complete, prepare
+from fairpc.circuit._expected_flows import FlowPlan, check_complete, prepare
 from fairpc.circuit._graph import Graph, check_parameters
+from fairpc.circuit._parameter_bounds import Bounds
 from fairpc.circuit._properties import require
 from fairpc.core import CircuitError, EvidenceError, Floats
 from fairpc.data import Table

@@ -1,4 +1,4 @@
-"""Options of the commands, each declared once: its name, type, bounds, default and help.
+"""Options that several commands share, and how options are declared: name, type, bounds, help.
 
 Options that go together are a record. ``declared`` lets a command take such a record where Typer
 knows single options only, and puts each option into its panel of the help.

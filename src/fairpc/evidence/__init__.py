@@ -6,13 +6,6 @@ from fairpc.core import on_first_use
 
 if TYPE_CHECKING:
     from fairpc.evidence._assumptions import test_assumptions
-    from fairpc.evidence._bounds import (
-        LabelBounds,
-        SharedBounds,
-        WithinBounds,
-        label_bounds,
-        read_bounds,
-    )
     from fairpc.evidence._candidate_strata import (
         CandidateStrata,
         StrataComparison,
@@ -64,6 +57,7 @@ if TYPE_CHECKING:
         MechanismRange,
         fair_rate_point,
     )
+    from fairpc.evidence._held_out_bounds import LEVEL, Known, StratumBounds
     from fairpc.evidence._identified import (
         GroupWithin,
         IdentifiedByStratum,
@@ -83,6 +77,13 @@ if TYPE_CHECKING:
         some_of,
         wilson,
     )
+    from fairpc.evidence._label_bounds import (
+        LabelBounds,
+        SharedBounds,
+        WithinBounds,
+        label_bounds,
+        read_bounds,
+    )
     from fairpc.evidence._monitor import MonitorGap, ParityMonitor
     from fairpc.evidence._review_design import (
         ExpectedWidth,
@@ -100,7 +101,6 @@ if TYPE_CHECKING:
     from fairpc.evidence._review_rows import recalibrate_posterior, shifted
     from fairpc.evidence._review_tests import ReviewTest
     from fairpc.evidence._strata import LeftOut
-    from fairpc.evidence._stratum_bounds import LEVEL, Known, StratumBounds
     from fairpc.evidence._test_records import (
         AlteredByFeatures,
         AssumptionTest,

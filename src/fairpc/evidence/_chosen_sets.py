@@ -26,9 +26,9 @@ from fairpc.core import (
     one_of,
 )
 from fairpc.evidence._differences import RateRanges
+from fairpc.evidence._held_out_bounds import HeldOutBounds, StratumBounds
 from fairpc.evidence._intervals import check_enough_rows, rate_sample, some_of
 from fairpc.evidence._lines import INFORMATIVE, CountedStrata, Region, nothing_possible, region
-from fairpc.evidence._stratum_bounds import HeldOutBounds, StratumBounds
 from fairpc.evidence._test_records import (
     SMALLEST_P,
     AlteredByFeatures,

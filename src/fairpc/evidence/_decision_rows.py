@@ -34,6 +34,7 @@ from fairpc.core import (
 from fairpc.evidence._chosen_sets import MIN_ROWS, TopSets
 from fairpc.evidence._drift import held_out_scores
 from fairpc.evidence._error_sets import DecisionCells
+from fairpc.evidence._held_out_bounds import HeldOutRates
 from fairpc.evidence._intervals import (
     check_enough_rows,
     clopper_pearson,
@@ -42,7 +43,6 @@ from fairpc.evidence._intervals import (
     some_of,
 )
 from fairpc.evidence._strata import Mechanism, check_mechanism, check_strata
-from fairpc.evidence._stratum_bounds import HeldOutRates
 from fairpc.evidence._top_sets import OUTER, held_out_rates
 from fairpc.learners import deal, design
 

@@ -57,11 +57,11 @@ from fairpc.evidence._error_records import (
 )
 from fairpc.evidence._error_sets import RATES, DecisionCells, GroupSet, Rate
 from fairpc.evidence._gaps import SMALL
+from fairpc.evidence._held_out_bounds import Known
 from fairpc.evidence._intervals import Interval, some_of
 from fairpc.evidence._possible_sets import PossibleSets
 from fairpc.evidence._review_design import expected_widths
 from fairpc.evidence._strata import Mechanism, level_of_each
-from fairpc.evidence._stratum_bounds import Known
 
 _FEW: Final = 5
 _SEEDS: Final = 5

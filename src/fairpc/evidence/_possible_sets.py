@@ -14,11 +14,11 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.core import MetricError
-from fairpc.evidence._bounds import SharedBounds
 from fairpc.evidence._decision_rows import DecisionRows, HeldOut
 from fairpc.evidence._error_sets import DecisionCells, GroupSet, StrataSet, coupled
+from fairpc.evidence._held_out_bounds import HeldOutRates, Known, StratumBounds
 from fairpc.evidence._intervals import Interval, quantile, rate_sample, some_of
-from fairpc.evidence._stratum_bounds import HeldOutRates, Known, StratumBounds
+from fairpc.evidence._label_bounds import SharedBounds
 
 _TIED: Final = 0.2
 """Share of the error that is spent on what ties groups to each other, where delta is below 1."""

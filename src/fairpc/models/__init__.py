@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fairpc.models._forest import Forest
     from fairpc.models._forest_decisions import ForestDistribution
     from fairpc.models._knowledge import Knowledge
-    from fairpc.models._latent import LatentDecision, quick_decision
+    from fairpc.models._latent_decision import LatentDecision, quick_decision
     from fairpc.models._loading import MODELS, load
     from fairpc.models._model import Contribution
     from fairpc.models._patterns import (

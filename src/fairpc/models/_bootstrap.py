@@ -48,7 +48,7 @@ from fairpc.evidence import (
     some_of,
     test_assumptions,
 )
-from fairpc.models._latent import LatentDecision
+from fairpc.models._latent_decision import LatentDecision
 from fairpc.models._refit_draws import Draws, Estimates, Replicated, Report, aligned_to, progress
 from fairpc.models._refits import Subject
 

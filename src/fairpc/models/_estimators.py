@@ -269,7 +269,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
                 f"reviewed rows were given to {type(self).__name__}, which has no latent fair "
                 "decision: use FairPC or LatNB"
             )
-        from fairpc.models._latent import quick_decision
+        from fairpc.models._latent_decision import quick_decision
         from fairpc.models._review import ReviewRows
         from fairpc.models._reviewed_fit import ReviewedRates
 

@@ -43,7 +43,7 @@ from fairpc.models._top_em import TopRates
 
 if TYPE_CHECKING:
     from fairpc.models._estimators import CircuitClassifier
-    from fairpc.models._latent import LatentDecision
+    from fairpc.models._latent_decision import LatentDecision
 
 FittedModel: TypeAlias = "CircuitClassifier | LatentDecision"
 

@@ -1,6 +1,6 @@
 """Kernels of forests: the density of rows by the boxes that hold them.
 
-Inputs are checked by the callers in ``forest``. A row has a word of bits for every 64
+Inputs are checked by the callers in ``_forest``. A row has a word of bits for every 64
 boxes, those that its known values allow; words of all features are joined by AND.
 """
 

@@ -46,7 +46,7 @@ from fairpc.models._fold_classifiers import SECOND, GroupView, SecondRound, grou
 from fairpc.models._forest import Forest
 from fairpc.models._forest_decisions import ForestDistribution
 from fairpc.models._knowledge import Knowledge
-from fairpc.models._latent import LatentDecision
+from fairpc.models._latent_decision import LatentDecision
 from fairpc.models._model import fixed
 from fairpc.models._score_map import ScoreMap
 from fairpc.models._settings import ScoreSettings, Settings, check_settings, strata_of

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fairpc.core import Floats, LearningError, Record
 from fairpc.learners import Fold, one_thread, stratified_folds
-from fairpc.models._latent import LatentDecision
+from fairpc.models._latent_decision import LatentDecision
 from fairpc.models._refit_draws import (
     Estimates,
     Progress,

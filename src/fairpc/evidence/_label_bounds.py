@@ -19,6 +19,16 @@ import numpy as np
 
 from fairpc.core import FileFormatError, Floats, MetricError, Positions, record
 from fairpc.evidence._differences import NO_DELTA, check_difference
+from fairpc.evidence._held_out_bounds import (
+    ANYTHING,
+    LEVEL,
+    HeldOutBounds,
+    HeldOutRates,
+    Known,
+    StratumBounds,
+    anchored_known,
+    check_rates,
+)
 from fairpc.evidence._intervals import Interval, Sample, rate_sample, some_of
 from fairpc.evidence._lines import (
     INFORMATIVE,
@@ -32,16 +42,6 @@ from fairpc.evidence._lines import (
     scores_within,
 )
 from fairpc.evidence._strata import level_of_each
-from fairpc.evidence._stratum_bounds import (
-    ANYTHING,
-    LEVEL,
-    HeldOutBounds,
-    HeldOutRates,
-    Known,
-    StratumBounds,
-    anchored_known,
-    check_rates,
-)
 from fairpc.evidence._top_sets import held_out_rates
 
 
