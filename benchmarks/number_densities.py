@@ -27,7 +27,8 @@ from clock import run_parts
 from fairpc import LatNB, TwoNB
 from fairpc.data import _binning as binning
 from fairpc.data._binning import Atoms, choose_edges
-from fairpc.data._density import HEAVY, ColumnDensity, fit_density
+from fairpc.data._density import ColumnDensity
+from fairpc.data._fit_density import HEAVY, fit_density
 from fairpc.datasets import load_adult, load_german
 from fairpc.errors import TableWarning
 

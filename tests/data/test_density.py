@@ -20,9 +20,8 @@ from scipy import integrate, stats
 from data import frames
 from fairpc.data import Encoding
 from fairpc.data._binning import Atoms, choose_edges
-from fairpc.data._density import (
-    DAY,
-    ColumnDensity,
+from fairpc.data._density import DAY, ColumnDensity
+from fairpc.data._fit_density import (
     _ClosedSection,
     _lines,
     _Section,

@@ -12,7 +12,6 @@ from fairpc.core import Array, ColumnWarning, Floats, Ints, TableError, counted,
 from fairpc.data._binning import Atoms, choose_edges, distinct_edges, value_label
 from fairpc.data._column import AS_MISSING, Column, Dropped, Kind
 from fairpc.data._column_summary import MOST, ColumnSummary, Numbers, RowClasses, Texts
-from fairpc.data._density import fit_density
 from fairpc.data._table import MAX_ARITY
 from fairpc.data._values import AS_NUMBERS, EXACT, Level, Values, levels_of
 from fairpc.data._writing import STANDARD
@@ -344,6 +343,8 @@ def _fit_numbers(column: ListedColumn, options: EncodingOptions) -> Column | Dro
     words = f"{kind} in {len(edges) + 1} {done}"
     density = None
     if options.numbers == "density":
+        from fairpc.data._fit_density import fit_density
+
         density = fit_density(edges, atoms, options.min_cell)
     return Column(name, kind, edges=edges, integral=atoms.integral, done=words, density=density)
 
