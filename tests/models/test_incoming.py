@@ -162,6 +162,12 @@ def test_the_decimal_mark_is_a_setting() -> None:
     with pytest.warns(ColumnWarning):
         model = FairPC("sex", decimal=",", **FAST).fit(frame.with_columns(pay=pl.Series(texts)), y)
     assert min(model.coding_.features.column("pay").edges) > 1000
+    # Numbers that are read as was asked need no word.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FairPC("sex", decimal=",", **FAST).fit(
+            frame.with_columns(pay=pl.Series([text.replace(".", ",") for text in texts])), y
+        )
     wrong: Any = ";"
     with pytest.raises(LearningError, match="decimal is ';'"):
         FairPC("sex", decimal=wrong, **FAST).fit(frame, y)

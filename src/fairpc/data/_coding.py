@@ -46,6 +46,7 @@ from fairpc.data._source import Roles, Source, Watcher, shown_name
 from fairpc.data._summary import Summary, summarise_source, values_at, weighted
 from fairpc.data._table import Distinct, Packing, check_codes, no_weight
 from fairpc.data._values import Sentinel, read_values
+from fairpc.data._writing import Writing
 
 LEFT_OUT: Final = "left out on request"
 _MOST_SAID: Final = 10
@@ -420,10 +421,12 @@ def fit_coding(
     given = options, classes, n_classes, labels.positive
     features = fit_features(source, roles, summary, *given)
     if not again:
-        # Where the mark was named, numbers are read as was asked.
-        for warn in (warn_of_codes,) if roles.decimal else (warn_of_writing, warn_of_codes):
-            for column in features.columns:
-                warn(column, summary.columns[column.name])
+        as_named = roles.decimal and Writing(roles.decimal)
+        for column in features.columns:
+            if column.written != as_named:
+                warn_of_writing(column, summary.columns[column.name])
+        for column in features.columns:
+            warn_of_codes(column, summary.columns[column.name])
         if not given_whole:
             warn_of_dropped([d for d in features.dropped if d.reason != LEFT_OUT])
         warn_of_groups(groups, options.min_cell)
