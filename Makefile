@@ -68,7 +68,7 @@ format: $(INSTALLED) ## rewrite the code as ruff formats it
 coverage: $(INSTALLED) ## lines that the quick tests do not reach
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -q -m "not slow"
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -m "not slow" tests/structure
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -m "not slow" tests/structure tests/learners
 	NUMBA_DISABLE_JIT=1 PYTHONPATH=tests $(BIN)/coverage run tests/circuit/test_without_jit.py
 	$(BIN)/coverage combine
 	$(BIN)/coverage report
