@@ -16,17 +16,13 @@ from typing import Any, Final, TypeVar
 from fairpc.core import ClusterError, MissingExtraError, private_folder
 
 T = TypeVar("T")
-
-SECONDS: Final = 3
-"""How long a scheduler is waited for."""
-
+SECONDS: Final = 3  #: how long a scheduler is waited for
 SETTINGS: Final[Mapping[str, int]] = {
     "MALLOC_TRIM_THRESHOLD_": 1 << 30,
     "MALLOC_MMAP_THRESHOLD_": 1 << 25,
 }
 """Environment of workers. Dask has them give memory back to the system at once, and every
 iteration of EM would then ask for the same pages again, zeroed."""
-
 _HERE: Final = "127.0.0.1"
 _PRIVATE: Final = f"{_HERE}:0"  # Dask's pages at a free port that this machine alone can reach
 _SILENT: Final[Mapping[str, Any]] = {"scheduler_kwargs": {"dashboard": False}}
@@ -141,12 +137,8 @@ def _reason(error: BaseException) -> str:
     return str(error).partition("\n")[0].rstrip(".:")[:160] or type(error).__name__
 
 
-LOOK: Final = 5.0
-"""Seconds for which tasks are waited for before somebody looks after the workers."""
-
-PATIENCE: Final = 60.0
-"""Seconds after which a cluster without workers is given up."""
-
+LOOK: Final = 5.0  #: seconds for which tasks are waited for before somebody looks after the workers
+PATIENCE: Final = 60.0  #: seconds after which a cluster without workers is given up
 _PACKAGE: Final = "fairpc"
 _LIBRARIES: Final = ("numba", "pandas", "polars", "pyarrow")
 

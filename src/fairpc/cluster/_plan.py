@@ -26,11 +26,8 @@ from fairpc.cluster._client import itself, results
 from fairpc.core import CodesError, Floats
 from fairpc.data import CodedRows, Distinct, Packing, RowParts, Table
 
-LOOK: Final = 10.0
-"""Seconds between two looks at who has which parts."""
-
-FAN_IN: Final = 16
-"""Sums that are added at a time before they come here."""
+LOOK: Final = 10.0  #: seconds between two looks at who has which parts
+FAN_IN: Final = 16  #: sums that are added at a time before they come here
 
 
 @dataclass(eq=False)
@@ -42,16 +39,14 @@ class DaskPlan:
     in a queue from which Dask could move it to a worker that lacks them.
 
     Attributes:
-        graph: the circuit's structure.
         n_rows, total_weight: of all parts.
-        client: to whom tasks are given.
         parts, preparation: futures of the parts, and of how they are made ready.
     """
 
-    graph: Graph
+    graph: Graph  #: the circuit's structure
     n_rows: int
     total_weight: float
-    client: Any = field(repr=False)
+    client: Any = field(repr=False)  #: to whom tasks are given
     parts: tuple[Any, ...] = field(repr=False)
     preparation: Any = field(repr=False)
     _held: tuple[Any, ...] = field(default=(), repr=False)
@@ -148,18 +143,12 @@ class HeldParts:
 
     Dask keeps one copy of what a task gives, and drops or moves copies as it likes. What
     is ready does not travel; it stays as long as this does, which one task alone uses.
-
-    Attributes:
-        preparation: how parts are made ready.
-        start: number of the first part.
-        parts: the parts, one after the other.
-        n_parts: number of all parts, here and elsewhere.
     """
 
-    preparation: Preparation
-    start: int
-    parts: Sequence[Distinct]
-    n_parts: int
+    preparation: Preparation  #: how parts are made ready
+    start: int  #: number of the first part
+    parts: Sequence[Distinct]  #: the parts, one after the other
+    n_parts: int  #: number of all parts, here and elsewhere
     _ready: dict[int, RowPlan] = field(default_factory=dict, repr=False)
     _size: int = field(default=0, repr=False)
     _full: bool = field(default=False, repr=False)
@@ -234,12 +223,8 @@ def _room() -> int:
     return int((get_worker().memory_manager.memory_limit or MEMORY_LIMIT) // 2)
 
 
-Flows = tuple[Any, Floats]
-"""Log-likelihood and flows, of one set of parameters or of several."""
-
-Sums = Mapping[int, Flows]
-"""Sums by node of the tree: 1 is the root, 2n and 2n + 1 are below n."""
-
+Flows = tuple[Any, Floats]  #: log-likelihood and flows, of one set of parameters or of several
+Sums = Mapping[int, Flows]  #: sums by node of the tree: 1 is the root, 2n and 2n + 1 are below n
 ROOT = 1
 
 

@@ -25,7 +25,6 @@ from fairpc.data import (
     Distinct,
     Frame,
     LazySource,
-    ReadErrors,
     ReadingProgress,
     RowEncoder,
     RowParts,
@@ -34,40 +33,30 @@ from fairpc.data import (
     Work,
     add_distinct,
     exactly,
-    read_frame,
+    made_of,
+    reading,
     reason_of,
     source_of,
 )
 
 J = TypeVar("J")
 S = TypeVar("S")
-PART_ROWS: Final = 1 << 17
-"""Rows of a part, about."""
-
+PART_ROWS: Final = 1 << 17  #: rows of a part, about
 MOST_BUCKETS: Final = 256
 """Buckets that rows go into before they are cut into parts; tasks grow with its square."""
-
-MOST_PARTS: Final = 1 << 14
-"""Parts of all rows; Dask keeps some kilobytes of each."""
+MOST_PARTS: Final = 1 << 14  #: parts of all rows; Dask keeps some kilobytes of each
 
 
 @dataclass(frozen=True, eq=False)
 class DaskTable(LazySource):
-    """A table in partitions, which workers read any number of times.
+    """A table in partitions, which workers read any number of times."""
 
-    Attributes:
-        client: to whom tasks are given.
-        schema: types that a Dask frame declares for its columns; files know their own.
-        lazy: polars lazy frames of batches of files; none for a Dask frame.
-        places: what errors call each partition.
-        in_partitions: whether the table is a Dask frame.
-    """
-
-    client: Any = None
+    client: Any = None  #: to whom tasks are given
+    #: types that a Dask frame declares for its columns; files know their own
     schema: Mapping[str, Any] = field(default_factory=dict)
-    lazy: tuple[Any, ...] = ()
-    places: tuple[str, ...] = ()
-    in_partitions: bool = False
+    lazy: tuple[Any, ...] = ()  #: polars lazy frames of batches of files; none for a Dask frame
+    places: tuple[str, ...] = ()  #: what errors call each partition
+    in_partitions: bool = False  #: whether the table is a Dask frame
 
     @property
     def types(self) -> Mapping[str, Any]:
@@ -336,22 +325,14 @@ def of_partition(
 
     if not len(part):
         return None
-    return of_rows(work, _typed(pl.from_pandas(part), schema, where), where)
+    return made_of(work, _typed(pl.from_pandas(part), schema, where), where)
 
 
 def of_lazy_frame(work: Callable[[Frame], T], rows: Any, where: str) -> T | None:
     """What ``work`` makes of some rows of a file."""
-    with ReadErrors(where):
+    with reading(where):
         frame = rows.collect(engine="streaming")
-    return of_rows(work, frame, where) if len(frame) else None
-
-
-def of_rows(work: Callable[[Frame], T], rows: Any, where: str) -> T:
-    """What ``work`` makes of rows; what is wrong with them is said with where they are from."""
-    try:
-        return work(read_frame(rows))
-    except FairpcError as error:
-        raise type(error)(f"{where}: {error}") from error
+    return made_of(work, frame, where) if len(frame) else None
 
 
 def add_known(add: Callable[[Sequence[T]], T], parts: Sequence[T | None]) -> T | None:

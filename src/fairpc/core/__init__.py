@@ -74,6 +74,8 @@ if TYPE_CHECKING:
         TableWarning,
         brief,
         counted,
+        quoted,
+        refuse,
         shown,
         warn_caller,
     )

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.core._errors import FairpcError, LearningError, MetricError
+from fairpc.core._errors import FairpcError, LearningError, MetricError, quoted
 
 Array = npt.NDArray[Any]
 Bools = npt.NDArray[np.bool_]
@@ -29,17 +29,11 @@ Ints = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.intp]
 Slots = npt.NDArray[np.uint32]
 Words = npt.NDArray[np.uint64]
-
 _ODD: Final = (TypeError, ValueError, OverflowError, ArithmeticError, NotImplementedError)
 """What objects of others raise when they are taken for numbers, or compared."""
-
-
 MOST_WEIGHT: Final = 1e100
 """Largest weight of a row, and one over the least: products of two are still numbers."""
-LEAST_SHARE: Final = 1e-12
-"""Least weight of a row that counts, as a share of the largest: sums of fewer lose it."""
-MOST_COUNT: Final = 2.0**53
-"""Largest whole number such that all below it are numbers, too."""
+MOST_COUNT: Final = 2.0**53  #: largest whole number such that all below it are numbers, too
 
 
 def check_choice(
@@ -86,8 +80,7 @@ def one_of(name: str, value: Any, known: Sequence[Any]) -> int:
                 return place
         except _ODD:  # an array, or an object that cannot be compared
             continue
-    listed = ", ".join(map(repr, known[:5])) + (", …" if len(known) > 5 else "")
-    raise MetricError(f"{name} is {_repr(value)}: give one of {listed}")
+    raise MetricError(f"{name} is {_repr(value)}: give one of {quoted(known, 5)}")
 
 
 def _repr(value: Any) -> str:
@@ -122,10 +115,6 @@ def check_level(value: Any) -> float:
     return float(value)
 
 
-_NEVER_MISSING: Final = frozenset({str, int, bool})
-_BARE_NUMBERS: Final = frozenset({int, float, bool, type(None)})
-
-
 def is_missing(value: Any) -> bool:
     """Whether an object stands for no value: None, NaN, NaT, pandas' NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
@@ -145,10 +134,7 @@ def missing(values: Array) -> Bools:
         return np.asarray(np.isnat(values), np.bool_)
     if values.dtype.kind == "O":
         flat = values.ravel().tolist()
-        others = set(map(type, flat)) - _NEVER_MISSING
-        if others == {type(None)}:
-            return np.array([v is None for v in flat], np.bool_).reshape(values.shape)
-        if others:
+        if set(map(type, flat)) - {str, int, bool}:
             return np.array([is_missing(v) for v in flat], np.bool_).reshape(values.shape)
     return np.zeros(values.shape, np.bool_)
 
@@ -171,18 +157,12 @@ def check_array(name: str, values: npt.ArrayLike) -> Array:
         ) from error
     if array.dtype.kind == "V":
         raise MetricError(f"{name} is a structured array: give plain values")
-    if array.dtype.kind == "O":
-        _refuse_containers(name, array)
-    return array
-
-
-def _refuse_containers(name: str, array: Array) -> None:
-    """Raise a MetricError where a cell holds a list, an array or an object like them."""
-    for kind in set(map(type, array.ravel().tolist())):
-        if kind.__hash__ is None:
+    for kind in set(map(type, array.ravel().tolist() if array.dtype.kind == "O" else ())):
+        if kind.__hash__ is None:  # a list, an array or an object like them
             raise MetricError(
                 f"{name} has a cell with a {kind.__name__[:40]} in it: give one value per cell"
             )
+    return array
 
 
 def check_table(name: str, values: npt.ArrayLike) -> Array:
@@ -240,7 +220,7 @@ def as_numbers(values: Array) -> Floats | None:
     kind = values.dtype.kind
     if kind == "O":
         each = values.ravel().tolist()
-        if not set(map(type, each)) <= _BARE_NUMBERS:
+        if not set(map(type, each)) <= {int, float, bool, type(None)}:
             if not all(v is None or is_missing(v) or isinstance(v, Real | Decimal) for v in each):
                 return None
             each = [np.nan if is_missing(v) else v for v in each]
@@ -292,7 +272,8 @@ def check_positive_weight(values: npt.ArrayLike | None, n_rows: int) -> Floats |
     _refuse_extremes(column)
     most = column.max()
     rule = f"the largest is {most:g}; leave out rows that count for nothing beside others"
-    refuse_rows("sample_weight", column, column < LEAST_SHARE * most, rule, form="g")
+    # Beside a larger weight, sums lose one below this share of it.
+    refuse_rows("sample_weight", column, column < 1e-12 * most, rule, form="g")
     return None if np.ptp(column) == 0 else column
 
 

@@ -27,9 +27,9 @@ from numba import njit
 from numba.core import caching, config, event
 
 F = TypeVar("F", bound=Callable[..., Any])
-
 _STRICT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 _OPTIONS: dict[str, Any] = _STRICT | {"fastmath": {"reassoc", "contract"}}
+_INNER: dict[str, Any] = {"no_cpython_wrapper": True}
 
 
 class _Compilation(event.Listener):  # type: ignore[misc]
@@ -100,10 +100,13 @@ def kernel_folder() -> Path | None:
         root = Path(os.path.realpath(root))  # whose link it was may let it lead elsewhere later
         folder = root / f"kernels-{_fingerprint()}"
         folder.mkdir(mode=0o700, exist_ok=True)
-        others = [path for path in (root, folder) if not _is_own(path)]
+        if sys.platform == "win32":  # folders of a user are closed to others there
+            return folder
+        states = [path.stat() for path in (root, folder)]
     except OSError:
         return None
-    return None if others else folder
+    own = all(s.st_uid in {os.getuid(), 0} and not s.st_mode & 0o022 for s in states)
+    return folder if own else None
 
 
 def _fingerprint() -> str:
@@ -114,13 +117,6 @@ def _fingerprint() -> str:
     for path in (here, *sorted(here.parents[1].glob("*/*_kernels.py"))):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def _is_own(folder: Path) -> bool:
-    if sys.platform == "win32":  # folders of a user are closed to others there
-        return True
-    state = folder.stat()
-    return state.st_uid in {os.getuid(), 0} and not state.st_mode & 0o022
 
 
 class _KernelLocator(caching._CacheLocator):  # type: ignore[misc]
@@ -165,13 +161,8 @@ class _KernelCache(caching.FunctionCache):  # type: ignore[misc]
             _say_uncached()
 
 
-class _Definitions(local):
-    """Whether kernels that are defined in this thread stay Python."""
-
-    in_python = False
-
-
-_here = _Definitions()
+_here = local()
+"""It has ``in_python`` in a thread while kernels that are defined in it stay Python."""
 
 
 @cache
@@ -186,7 +177,7 @@ def in_python(name: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     finally:
-        _here.in_python = False
+        del _here.in_python
     return module
 
 
@@ -206,25 +197,20 @@ def strict_kernel(function: Callable[..., Any]) -> Any:
 
 def inner_kernel(function: F) -> F:
     """As :func:`kernel`, for what only other kernels call: it is kept as a part of these."""
-    return _inner(function, _OPTIONS)
+    return _compiled(function, _OPTIONS | _INNER)
 
 
 def strict_inner_kernel(function: Callable[..., Any]) -> Any:
     """As :func:`strict_kernel`, for what only other kernels call."""
-    return _inner(function, _STRICT)
-
-
-def _inner(function: F, options: dict[str, Any]) -> F:
-    if _here.in_python:
-        return function
-    return njit(no_cpython_wrapper=True, **options)(function)  # type: ignore[no-any-return]
+    return _compiled(function, _STRICT | _INNER)
 
 
 def _compiled(function: F, options: dict[str, Any]) -> F:
-    if _here.in_python:
+    if hasattr(_here, "in_python"):
         return function
     compiled = njit(**options)(function)
-    if hasattr(compiled, "enable_caching"):  # else NUMBA_DISABLE_JIT is set
+    # Inner kernels are not kept; where NUMBA_DISABLE_JIT is set, nothing is.
+    if options.keys().isdisjoint(_INNER) and hasattr(compiled, "enable_caching"):
         try:
             compiled._cache = _KernelCache(function)
         except RuntimeError:

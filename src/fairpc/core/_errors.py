@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import re
 import warnings
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
-MOST_SHOWN: Final = 1500
-"""Characters of a message; what was given may be as long as it likes."""
+MOST_SHOWN: Final = 1500  # characters of a message; what was given may be as long as it likes
 _UNSHOWN: Final = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
 )
@@ -176,6 +176,18 @@ NONE: Final = "practically none"
 """What a sentence says of labels whose estimated number rounds to zero."""
 
 
+def refuse(error: type[FairpcError], faults: Iterable[tuple[object, str]]) -> None:
+    """Raise an error with the sentence of the first fault that is there."""
+    for there, sentence in faults:
+        if there:
+            raise error(sentence)
+
+
 def counted(n: int, word: str, plural: str | None = None) -> str:
     """1 row, 2 rows, 48,842 rows."""
     return f"{n:,} {word if n == 1 else plural or word + 's'}"
+
+
+def quoted(names: Sequence[Any], most: int) -> str:
+    """'a', 'b', …: the first names of a list."""
+    return ", ".join(map(repr, names[:most])) + (", …" if len(names) > most else "")

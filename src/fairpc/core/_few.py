@@ -14,7 +14,6 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final, Self, TypeVar
 
 R = TypeVar("R")
-
 COUNTS: Final = frozenset(
     ("n", "n_rows", "n_alike", "n_selected", "n_labelled", "n_grouped", "n_unknown", "n_left_out")
 )
@@ -120,8 +119,7 @@ def _without_complement(given: Sequence[Any], parts: list[Any], least: int) -> l
     rest = [i for i, n in enumerate(sizes) if n >= least]
     if rest:
         i = min(rest, key=lambda i: sizes[i])
-        blank = {f.name: _blank(getattr(parts[i], f.name)) for f in fields(parts[i]) if f.init}
-        parts[i] = replace(parts[i], **blank | {"n": Fewer.hidden(sizes[i])})
+        parts[i] = replace(_blank(parts[i]), n=Fewer.hidden(sizes[i]))
     return parts
 
 
@@ -132,7 +130,8 @@ def _blank(value: Any) -> Any:
     if isinstance(value, tuple | list) and type(value) in (tuple, list):
         return type(value)(map(_blank, value))
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{f.name: _blank(getattr(value, f.name)) for f in fields(value)})
+        names = (f.name for f in fields(value) if f.init)
+        return replace(value, **{name: _blank(getattr(value, name)) for name in names})
     return value
 
 

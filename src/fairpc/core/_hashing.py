@@ -71,9 +71,6 @@ def fingerprint(*arrays: npt.ArrayLike | None) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-_ALL: Final = np.uint64(2**64 - 1)
-
-
 @dataclass
 class RowSample:
     """Some rows of a table, every set of ``size`` rows as likely as any other.
@@ -86,16 +83,15 @@ class RowSample:
     size: int
     seed: int
     n_seen: int = 0
-    _limit: np.uint64 = _ALL
+    _limit: np.uint64 | int = 2**64 - 1
     _frames: list[Any] = field(default_factory=list)
     _keys: list[Words] = field(default_factory=list)
 
     def push(self, frame: Any, persons: Words | None = None) -> None:
         """The next rows of the table, as a polars frame; a number per person keeps them whole."""
-        numbers = np.arange(self.n_seen, self.n_seen + len(frame), dtype=np.uint64)
-        if persons is not None:
-            numbers = persons
-        self._keep(frame, row_hash(numbers[None], self.seed))
+        if persons is None:
+            persons = np.arange(self.n_seen, self.n_seen + len(frame), dtype=np.uint64)
+        self._keep(frame, row_hash(persons[None], self.seed))
         self.n_seen += len(frame)
         if sum(map(len, self._keys)) > 2 * self.size:
             self._cut()

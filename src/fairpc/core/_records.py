@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from html import escape
-from itertools import chain
+from itertools import chain, repeat
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Final, Literal, NoReturn, TypeVar, Union, get_args, get_origin
 from typing import get_type_hints as type_hints
@@ -25,8 +25,7 @@ import numpy as np
 from fairpc.core._errors import FairpcError, FileFormatError
 from fairpc.core._few import Fewer
 
-MOST: Final = 20
-"""Rows of a table that a notebook shows."""
+MOST: Final = 20  #: rows of a table that a notebook shows
 
 # A grey that is half transparent is seen on light and on dark alike; text keeps its colour.
 _CELL: Final = "border:0;border-bottom:1px solid #8888;padding:.2em .8em .2em 0;text-align:left"
@@ -83,8 +82,8 @@ def serialise(value: Any) -> Any:
 
 
 def _fields(record: Any, *, without: tuple[str, ...] = ()) -> dict[str, Any]:
-    names = (field.name for field in fields(record))
-    return {name: serialise(getattr(record, name)) for name in names if name not in without}
+    names = (each.name for each in fields(record) if each.name not in without)
+    return {name: serialise(getattr(record, name)) for name in names}
 
 
 def notebook_html(title: str, facts: Mapping[str, Any]) -> str:
@@ -141,17 +140,13 @@ def _short(value: Any) -> str:
 
 
 R = TypeVar("R")
-
-_INT64: Final = 2**63
 _EXACT: Final = 2**53
 """Beyond it a float is not every whole number: the file would be read as another one."""
 MAX_BYTES: Final = 1 << 28
 """Of an audit. The record of a large one has a few megabytes."""
 _JSON: Final = "Audit.to_json or `fairpc audit MODEL TABLE --json`"
 AGAIN: Final = f"make the audit again with this version of fairpc, {_JSON}"
-_NO_AUDIT: Final = f"the file is not an audit: give what was written by {_JSON}"
 ALTERED: Final = "it was altered or truncated; use an intact copy"
-
 _BYTES_PER_VALUE: Final = 20  # memory goes with values, not with bytes: "[],[]," is small in a file
 _MAX_MARKS: Final = 1_000_000  # strings and brackets are names; a few hundred are usual
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -209,7 +204,7 @@ def read_json(text: str | bytes, kind: str, version: int) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"the audit is not JSON ({_reason(error)}): {AGAIN}") from None
     if not isinstance(data, dict) or data.get("format") != kind:
-        raise FileFormatError(_NO_AUDIT)
+        raise FileFormatError(f"the file is not an audit: give what was written by {_JSON}")
     if data.get("version") != version:
         raise FileFormatError(
             f"the audit is of version {data.get('version')!r}, not {version}: {AGAIN}"
@@ -224,12 +219,7 @@ def _reason(error: Exception) -> str:
 
 
 def record(
-    kind: type[R],
-    data: Any,
-    where: str = "the audit",
-    *,
-    exact: bool = False,
-    repair: str = AGAIN,
+    kind: type[R], data: Any, where: str = "the audit", *, exact: bool = False, repair: str = AGAIN
 ) -> R:
     """A record of this class from its fields, each of the type that it is declared with.
 
@@ -242,14 +232,9 @@ def record(
 def _hints(kind: type) -> Mapping[str, tuple[Any, bool]]:
     """Type of each field, and whether it has no default."""
     hints = type_hints(kind)
-    return {
-        each.name: (
-            hints[each.name],
-            each.default is MISSING and each.default_factory is MISSING,
-        )
-        for each in fields(kind)
-        if each.init
-    }
+    given = [each for each in fields(kind) if each.init]
+    needed = [each.default is MISSING and each.default_factory is MISSING for each in given]
+    return {each.name: (hints[each.name], need) for each, need in zip(given, needed, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -291,8 +276,11 @@ class _Reader:
             return data
         if origin is np.ndarray:
             return self.array(inner, data, where)
-        if origin in _COLLECTIONS:
-            return _COLLECTIONS[origin](self, inner, data, where)
+        if origin in (dict, Mapping):
+            return self.mapping(inner, data, where)
+        if origin in (tuple, list):
+            any_length = origin is list or inner[1:] == (...,)
+            return origin(self.items(inner, data, where, any_length=any_length))
         return self.single(hint, data, where)
 
     def one_of(self, kinds: Sequence[Any], data: Any, where: str) -> Any:
@@ -317,20 +305,20 @@ class _Reader:
             raise self.unfit(where, "a number", data)
         if hint is int and isinstance(data, str) and (few := Fewer.read(data)) is not None:
             return few
-        if type(data) is not hint or (hint is int and abs(data) >= _INT64):
+        if type(data) is not hint or (hint is int and abs(data) >= 2**63):
             raise self.unfit(where, _WORDS.get(hint, "another kind of value"), data)
         return data
 
-    def tuple_of(self, inner: tuple[Any, ...], data: Any, where: str) -> tuple[Any, ...]:
-        items = self.items(data, where)
-        if len(inner) == 2 and inner[1] is Ellipsis:
-            return tuple(self.value(inner[0], item, where) for item in items)
-        if len(items) != len(inner):
-            raise self.unfit(where, f"a list of {len(inner)}", data)
-        return tuple(self.value(hint, item, where) for hint, item in zip(inner, items, strict=True))
-
-    def list_of(self, inner: tuple[Any, ...], data: Any, where: str) -> list[Any]:
-        return [self.value(inner[0], item, where) for item in self.items(data, where)]
+    def items(
+        self, kinds: tuple[Any, ...], data: Any, where: str, *, any_length: bool
+    ) -> Iterator[Any]:
+        """Values of a list: one of each kind, or all of the first."""
+        if not isinstance(data, list):
+            raise self.unfit(where, "a list", data)
+        if not any_length and len(data) != len(kinds):
+            raise self.unfit(where, f"a list of {len(kinds)}", data)
+        each = repeat(kinds[0], len(data)) if any_length else kinds
+        return (self.value(kind, item, where) for kind, item in zip(each, data, strict=True))
 
     def mapping(self, inner: tuple[Any, ...], data: Any, where: str) -> dict[Any, Any]:
         if not isinstance(data, dict):
@@ -343,16 +331,13 @@ class _Reader:
                 raise self.unfit(where, "an object with numbers for names", data) from None
         return {names[k]: self.value(inner[1], item, f"{where}: {k}") for k, item in data.items()}
 
-    def items(self, data: Any, where: str) -> list[Any]:
-        if not isinstance(data, list):
-            raise self.unfit(where, "a list", data)
-        return data
-
     def array(self, inner: tuple[Any, ...], data: Any, where: str) -> Any:
         """An array of numbers; null is NaN, or no number where they are whole ones."""
         dtype = get_args(inner[1])[0]
         whole = issubclass(dtype, np.integer)
-        flat = self.items(data, where)
+        if not isinstance(data, list):
+            raise self.unfit(where, "a list", data)
+        flat = data
         while flat and all(type(part) is list for part in flat):
             flat = list(chain.from_iterable(flat))
         fault = self.unfit(where, "numbers in rows of one length", data)
@@ -374,10 +359,4 @@ class _Reader:
         return FileFormatError(f"{where} is {shown}, not {wanted}: {self.repair}")
 
 
-_COLLECTIONS: Final[Mapping[Any, Callable[[_Reader, tuple[Any, ...], Any, str], Any]]] = {
-    tuple: _Reader.tuple_of,
-    list: _Reader.list_of,
-    Mapping: _Reader.mapping,
-    dict: _Reader.mapping,
-}
 _WORDS: Final = {str: "text", int: "a whole number", bool: "true or false"}

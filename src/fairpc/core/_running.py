@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from threading import Event, Thread
 from time import perf_counter
@@ -53,32 +53,20 @@ def map_in_order(
     its own works on them one after the other, or threads would wait for each other.
     """
     n_threads = thread_count(n_threads)
-    if n_threads == 1 or len(tasks) <= 1 or _here.is_worker:
+    if n_threads == 1 or len(tasks) <= 1 or hasattr(_here, "is_worker"):
         return map(function, tasks)
     return _pool(n_threads).map(function, tasks)
 
 
-class _Here(threading.local):
-    """Whether this thread works on somebody's tasks."""
-
-    is_worker = False
-
-
-_here = _Here()
-
-
-def _begin() -> None:
-    _here.is_worker = True
+_here = threading.local()  #: it has ``is_worker`` in threads that work on somebody's tasks
 
 
 @cache
 def _pool(n_threads: int) -> ThreadPoolExecutor:
     """Kept for the life of the process: EM asks for it at every iteration."""
     interruptible_waits()
-    return ThreadPoolExecutor(n_threads, thread_name_prefix="fairpc", initializer=_begin)
-
-
-_THREAD: Final = re.compile(r"polars-\d+")
+    begin = partial(setattr, _here, "is_worker", True)
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="fairpc", initializer=begin)
 
 
 class _Threads:
@@ -96,7 +84,7 @@ def _look() -> None:
         names = [(task / "comm").read_text().strip() for task in tasks.iterdir()]
     except OSError:
         names = []
-    _Threads.begun = any(_THREAD.fullmatch(name) for name in names)
+    _Threads.begun = any(re.fullmatch(r"polars-\d+", name) for name in names)
 
 
 def _forked() -> None:
@@ -118,10 +106,6 @@ def need_threads(what: str) -> None:
         )
 
 
-_LATER: Final = 0.05
-"""Seconds after which a signal is sent again that could not end the program."""
-
-
 def interruptible_waits() -> None:
     """Have Ctrl-C end a wait for threads: polars has waits go on, from its import on."""
     if hasattr(signal, "siginterrupt"):  # Windows has none
@@ -141,11 +125,12 @@ def ending_on_signals(*, last: bool = False) -> Iterator[None]:
         raise SystemExit(128 + number)
 
     def ask_again(lost: sys.UnraisableHookArgs) -> None:
-        # What compilers and other foreign code call back can raise nothing: the exit is lost there.
+        # What compilers and other foreign code call back can raise nothing: the exit is lost there,
+        # and the signal is sent again.
         if not (came and isinstance(lost.exc_value, SystemExit)):
             hook(lost)
             return
-        timer = threading.Timer(_LATER, os.kill, (os.getpid(), came[0]))
+        timer = threading.Timer(0.05, os.kill, (os.getpid(), came[0]))
         timer.daemon = True
         timer.start()
 
@@ -171,13 +156,9 @@ def ending_on_signals(*, last: bool = False) -> Iterator[None]:
             signal.signal(number, signal.SIG_IGN if last else handler)
 
 
-Say = Callable[[str], object]
-"""Called with what is being done, in words."""
-
-FIRST: Final = 10.0
-"""Seconds after which work that is not watched says where it is."""
-EVERY: Final = 30.0
-"""Seconds between two such lines."""
+Say = Callable[[str], object]  #: called with what is being done, in words
+FIRST: Final = 10.0  # seconds after which work that is not watched says where it is
+EVERY: Final = 30.0  # seconds between two such lines
 
 
 def terminal() -> Console | None:

@@ -21,7 +21,6 @@ if sys.platform != "win32":  # which has no such locks
     import fcntl
 
 AnyPath = str | os.PathLike[str]
-
 _PIECE: Final = 2**20
 _FOLDER: Final = "fairpc-"
 _LOCK: Final = ".fairpc-lock"
@@ -88,21 +87,23 @@ def _begun(target: Path) -> tuple[Path, int | None]:
         os.close(descriptor)  # it was removed as a left-over before it was locked
 
 
-def _remove_left_overs(folder: Path) -> None:
-    """Remove what writers left that were killed: files of ours, by their name, that none locks."""
+def _remove_left_over(path: Path, lock: Path) -> None:
+    """Remove a file or a folder of ours whose process has ended: nobody holds its lock."""
     if sys.platform == "win32":
         return
-    for path in folder.glob(".*.fairpc-*.tmp"):
-        if _TEMPORARY.fullmatch(path.name) is None or path.is_symlink() or not path.is_file():
-            continue
-        with contextlib.suppress(OSError):
-            descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
-            try:
-                if os.fstat(descriptor).st_uid == os.geteuid():
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    path.unlink()
-            finally:
-                os.close(descriptor)
+    with contextlib.suppress(OSError):
+        state = path.lstat()
+        if state.st_uid != os.geteuid():
+            return
+        descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if stat.S_ISDIR(state.st_mode):
+                shutil.rmtree(path)
+            elif stat.S_ISREG(state.st_mode):
+                path.unlink()
+        finally:
+            os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -111,7 +112,8 @@ def private_folder() -> Iterator[Path]:
 
     What killed processes of the same user left of such folders goes when the next one is made.
     """
-    _remove_left_folders(Path(tempfile.gettempdir()))
+    for left in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
+        _remove_left_over(left, left / _LOCK)
     with tempfile.TemporaryDirectory(prefix=_FOLDER) as name:  # of mode 700
         path = Path(name)
         new = path / f"{_LOCK}-new"
@@ -132,23 +134,6 @@ def private_file(path: Path) -> Path:
     return path
 
 
-def _remove_left_folders(parent: Path) -> None:
-    """Remove folders of ours whose process has ended: their lock is there, and nobody holds it."""
-    if sys.platform == "win32":
-        return
-    for folder in parent.glob(f"{_FOLDER}*"):
-        with contextlib.suppress(OSError):
-            own = folder.lstat()
-            if not stat.S_ISDIR(own.st_mode) or own.st_uid != os.geteuid():
-                continue
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder)
-            finally:
-                os.close(lock)
-
-
 def _cut(name: str) -> str:
     """The first 100 bytes of a name, whole characters only: file systems count bytes."""
     return name.encode(errors="ignore")[:100].decode(errors="ignore") or "file"
@@ -161,7 +146,9 @@ def check_writable(path: AnyPath) -> None:
     """
     with contextlib.suppress(_Unchanged), replacing(path):
         raise _Unchanged
-    _remove_left_overs(Path(os.path.realpath(path)).parent)
+    for left in Path(os.path.realpath(path)).parent.glob(".*.fairpc-*.tmp"):
+        if _TEMPORARY.fullmatch(left.name):
+            _remove_left_over(left, left)
 
 
 class _Unchanged(Exception):  # noqa: N818 - no error: it ends a block that shall replace nothing

@@ -32,11 +32,11 @@ from fairpc.data._column_summary import FAN_IN
 from fairpc.data._delimited import NotUtf8Error
 from fairpc.data._files import (
     SHEET,
-    ReadErrors,
     TableFiles,
     find,
     format_of,
     is_part,
+    reading,
     reason_of,
     write_table,
 )
@@ -81,6 +81,7 @@ from fairpc.data._source import (
     apart_name,
     is_dask,
     is_source,
+    made_of,
     open_source,
     source_of,
 )

@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -23,9 +24,7 @@ import numpy.typing as npt
 from fairpc.core import Bools, Codes, Floats, Ints
 from fairpc.data._column_summary import run_starts
 
-FINE: Final = 64
-"""Number of quantile bins from which bins are merged with the label."""
-
+FINE: Final = 64  #: number of quantile bins from which bins are merged with the label
 _FINE_ROWS: Final = 30.0  # a fine bin with fewer rows says more about chance than about the label
 _LEVEL: Final = 0.05 / FINE  # of the test whether a light bin differs: it was one of so many
 _END_LEVEL: Final = 0.01  # of the first and last bin: there are two, and nothing lies beyond
@@ -37,23 +36,14 @@ _STEPS: Final = (_DAY, 3_600_000_000, 60_000_000, 1_000_000)
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
-    """Distinct values of a column, ascending, with their weight.
+    """Distinct values of a column, ascending, with their weight."""
 
-    Attributes:
-        values: float64.
-        weights: total weight of the rows with each value.
-        classes: weight per value and class of the label, or None.
-        integral: all values are whole numbers.
-        date: values are microseconds since 1970.
-        positive: column of ``classes`` whose rate is monotone where that is asked for.
-    """
-
-    values: Floats
-    weights: Floats
-    classes: Floats | None = None
-    integral: bool = False
-    date: bool = False
-    positive: int = -1
+    values: Floats  #: float64
+    weights: Floats  #: total weight of the rows with each value
+    classes: Floats | None = None  #: weight per value and class of the label, or None
+    integral: bool = False  #: all values are whole numbers
+    date: bool = False  #: values are microseconds since 1970
+    positive: int = -1  #: column of ``classes`` whose rate is monotone where that is asked for
 
     @cached_property
     def single(self) -> bool:
@@ -78,6 +68,13 @@ class _Bins:
         self.classes[i] = self.classes[i] + self.classes[i + 1]
         for part in (self.start, self.weight, self.alone, self.classes):
             del part[i + 1]
+
+    def lighter_pair(self, i: int, apart: Sequence[bool] = ()) -> int | None:
+        """The first of bin i and its lighter neighbour; none of them is one of those ``apart``."""
+        sides = [j for j in (i - 1, i + 1) if 0 <= j < len(self.start)]
+        if apart:
+            sides = [j for j in sides if not (apart[i] or apart[j])]
+        return min(i, min(sides, key=lambda j: (self.weight[j], j))) if sides else None
 
 
 def choose_edges(
@@ -214,30 +211,32 @@ def _runs(atoms: Atoms, heavy: Bools, n_bins: int) -> _Bins:
     )
 
 
-def _merge_small(bins: _Bins, least: float) -> None:
-    """Join bins lighter than ``least`` to the lighter neighbour that is not a heavy value.
+def _merge_lightest(bins: _Bins, least: float, pair: Callable[[int], int | None]) -> None:
+    """Join bins lighter than ``least``, the lightest first, where ``pair`` names a pair of bins.
 
     Two bins are left, however light: one would say nothing.
     """
     while len(bins.start) > 2:
-        order = np.argsort(bins.weight, kind="stable")
-        for i in order.tolist():
-            if bins.weight[i] >= least:
-                return
-            sides = [j for j in (i - 1, i + 1) if 0 <= j < len(bins.start) and not bins.alone[j]]
-            if sides and not bins.alone[i]:
-                bins.merge(min(i, min(sides, key=lambda j: (bins.weight[j], j))))
-                break
-        else:
+        order = np.argsort(bins.weight, kind="stable").tolist()
+        pairs = (pair(i) for i in order if bins.weight[i] < least)
+        first = next((i for i in pairs if i is not None), None)
+        if first is None:
             return
+        bins.merge(first)
+
+
+def _merge_small(bins: _Bins, least: float) -> None:
+    """Join bins lighter than ``least`` to the lighter neighbour that is not a heavy value."""
+    _merge_lightest(bins, least, lambda i: bins.lighter_pair(i, bins.alone))
 
 
 def _merge_few(bins: _Bins, least: float) -> None:
     """Join bins lighter than ``least`` to the lighter neighbour, be it a heavy value."""
-    while len(bins.start) > 1 and min(bins.weight) < least:
-        i = int(np.argmin(bins.weight))
-        sides = [j for j in (i - 1, i + 1) if 0 <= j < len(bins.start)]
-        bins.merge(min(i, min(sides, key=lambda j: (bins.weight[j], j))))
+    while min(bins.weight) < least:
+        pair = bins.lighter_pair(int(np.argmin(bins.weight)))
+        if pair is None:
+            return
+        bins.merge(pair)
 
 
 def _merge_by_class(bins: _Bins, n_bins: int) -> None:
@@ -263,17 +262,13 @@ def _merge_light(bins: _Bins, least: float) -> None:
 
     n_classes = int(np.count_nonzero(np.sum(bins.classes, axis=0)))
     inside, at_end = (float(chdtri(max(n_classes - 1, 1), p)) / 2 for p in (_LEVEL, _END_LEVEL))
-    while len(bins.start) > 2:
-        for i in np.argsort(bins.weight, kind="stable").tolist():
-            if bins.weight[i] >= least:
-                return
-            sides = [j for j in (i - 1, i) if 0 <= j < len(bins.start) - 1]
-            j = min(sides, key=lambda side: _loss(bins, side))
-            if _loss(bins, j) < (inside if len(sides) == 2 else at_end):
-                bins.merge(j)
-                break
-        else:
-            return
+
+    def most_alike(i: int) -> int | None:
+        sides = [j for j in (i - 1, i) if 0 <= j < len(bins.start) - 1]
+        loss, j = min((_loss(bins, j), j) for j in sides)
+        return j if loss < (inside if len(sides) == 2 else at_end) else None
+
+    _merge_lightest(bins, least, most_alike)
 
 
 def _merge_to_monotone(bins: _Bins, positive: int) -> None:

@@ -49,27 +49,18 @@ from fairpc.data._values import Sentinel, read_values
 from fairpc.data._writing import Writing
 
 LEFT_OUT: Final = "left out on request"
-_MOST_SAID: Final = 10
-"""Columns that a warning says the reason of."""
+_MOST_SAID: Final = 10  #: columns that a warning says the reason of
 
 
 @dataclass(frozen=True)
 class Encoding(Coded):
-    """How a table becomes codes.
+    """How a table becomes codes."""
 
-    Attributes:
-        columns: the columns that are used, in the order of the table.
-        dropped: the columns that are not, each with the reason.
-        names_in: all columns of the table that was fitted, in order.
-        from_array: that table was an array: columns are known by position.
-        missing_values: values that mean "missing", besides null and NaN.
-    """
-
-    columns: tuple[Column, ...]
-    dropped: tuple[Dropped, ...]
-    names_in: tuple[str, ...]
-    from_array: bool = False
-    missing_values: tuple[Sentinel, ...] = ()
+    columns: tuple[Column, ...]  #: the columns that are used, in the order of the table
+    dropped: tuple[Dropped, ...]  #: the columns that are not, each with the reason
+    names_in: tuple[str, ...]  #: all columns of the table that was fitted, in order
+    from_array: bool = False  #: that table was an array: columns are known by position
+    missing_values: tuple[Sentinel, ...] = ()  #: values that mean "missing", besides null and NaN
 
     def __post_init__(self) -> None:
         used = [column.name for column in self.columns]
@@ -300,19 +291,12 @@ class TableCoding(Coded):
 
 @dataclass(frozen=True, eq=False)
 class RowEncoder:
-    """Batches of a table to distinct rows of codes.
+    """Batches of a table to distinct rows of codes."""
 
-    Attributes:
-        coding: how the table becomes codes.
-        roles: which columns are what.
-        whole: whether weights count rows.
-        warn: whether levels and groups are named that the coding does not know.
-    """
-
-    coding: TableCoding
-    roles: Roles
-    whole: bool = True
-    warn: bool = True
+    coding: TableCoding  #: how the table becomes codes
+    roles: Roles  #: which columns are what
+    whole: bool = True  #: whether weights count rows
+    warn: bool = True  #: whether levels and groups are named that the coding does not know
 
     @property
     def packing(self) -> Packing:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final, Literal, Self
 
 import numpy as np
@@ -21,6 +21,7 @@ from fairpc.core import (
     TableWarning,
     counted,
     record,
+    refuse,
     warn_caller,
 )
 from fairpc.data._binning import bin_codes, bin_labels, value_label
@@ -43,9 +44,7 @@ from fairpc.data._values import (
 from fairpc.data._writing import STANDARD, Writing, parsed_numbers
 
 Kind = Literal["category", "number", "boolean", "date"]
-
-MIN_CELL: Final = 5
-"""People that a level, a bin or a group of a model stands for, at least."""
+MIN_CELL: Final = 5  #: people that a level, a bin or a group of a model stands for, at least
 AS_MISSING: Final = "as missing"
 """How what was done with a column ends where values of few people were left out."""
 TYPE_ROWS: Final = 20
@@ -55,9 +54,6 @@ CALENDAR: Final = (-62_135_596_800_000_000.0, 253_402_214_400_000_000.0)
 TRUTH: Final = {"False": 0, "True": 1, "false": 0, "true": 1, "0": 0, "1": 1}
 """How booleans are written as text."""
 _SHOWN: Final = 3
-_OPTIONAL: Final = ("density", "written")
-"""Fields of a column that older files do not have."""
-_LAST_DATE: Final = 2.5e17  # microseconds; the calendar of Python ends with the year 9999
 
 
 class Coded(Record):
@@ -89,43 +85,31 @@ def _fields(data: Any) -> Any:
 
 @dataclass(frozen=True)
 class Column(Coded):
-    """How one column becomes codes.
+    """How one column becomes codes."""
 
-    Attributes:
-        name: name in the table.
-        kind: categories and booleans have levels, numbers and dates have edges.
-        levels: value of each code; if levels were merged, one code more follows, "other".
-        merged: levels that share the code "other".
-        open: "other" also takes values that were not seen; too many were merged to list them.
-        edges: ascending; bin i is [edges[i - 1], edges[i]), the first and last bins are open.
-        integral: the numbers are whole.
-        missing_share: share of the training weight without a value.
-        done: what was done, in words.
-        density: P(x | bin) of numbers and dates; None where bins are all that is known.
-        written: how numbers are written that are text in the table; None as programs write them.
-    """
-
-    name: str
-    kind: Kind
+    name: str  #: name in the table
+    kind: Kind  #: categories and booleans have levels, numbers and dates have edges
+    #: value of each code; if levels were merged, one code more follows, "other"
     levels: tuple[Level, ...] = ()
-    merged: tuple[Level, ...] = ()
+    merged: tuple[Level, ...] = ()  #: levels that share the code "other"
+    #: "other" also takes values that were not seen; too many were merged to list them
     open: bool = False
+    #: ascending; bin i is [edges[i - 1], edges[i]), the first and last bins are open
     edges: tuple[float, ...] = ()
-    integral: bool = False
-    missing_share: float = 0.0
-    done: str = ""
+    integral: bool = False  #: the numbers are whole
+    missing_share: float = 0.0  #: share of the training weight without a value
+    done: str = ""  #: what was done, in words
+    #: P(x | bin) of numbers and dates; None where bins are all that is known
     density: ColumnDensity | None = None
+    #: how numbers are written that are text in the table; None as programs write them
     written: Writing | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.missing_share <= 1:
-            raise TableError(f"column {self.name!r}: its missing share lies between 0 and 1")
-        if self.binned:
-            self._check_edges()
-        else:
-            self._check_levels()
-        if self.arity > MAX_ARITY:
-            raise TableError(f"column {self.name!r} has {self.arity} values: at most {MAX_ARITY}")
+        share = not 0 <= self.missing_share <= 1, ": its missing share lies between 0 and 1"
+        many = self.arity > MAX_ARITY, f" has {self.arity} values: at most {MAX_ARITY}"
+        own = self._edge_faults() if self.binned else self._level_faults()
+        faults = chain([share], own, [many])
+        refuse(TableError, ((there, f"column {self.name!r}{fault}") for there, fault in faults))
 
     @property
     def binned(self) -> bool:
@@ -146,6 +130,11 @@ class Column(Coded):
         return (*texts, other)
 
     @property
+    def known(self) -> tuple[Level, ...]:
+        """The levels and those that were merged."""
+        return (*self.levels, *self.merged)
+
+    @property
     def has_other(self) -> bool:
         """Whether the last code stands for merged levels."""
         return bool(self.merged) or self.open
@@ -160,7 +149,7 @@ class Column(Coded):
     @property
     def textual(self) -> bool:
         """Whether the levels are text."""
-        return not self.binned and isinstance((*self.levels, *self.merged)[0], str)
+        return not self.binned and isinstance(self.known[0], str)
 
     @property
     def few(self) -> bool:
@@ -183,47 +172,41 @@ class Column(Coded):
         masses = f", mass at {', '.join(points)}" if points else ""
         return f"density per {'day' if self.kind == 'date' else 'unit'}{masses}"
 
-    def _check_edges(self) -> None:
-        if self.levels or self.merged or self.open:
-            raise TableError(f"column {self.name!r} is binned: it has edges and no levels")
-        if not all(math.isfinite(edge) for edge in self.edges):
-            raise TableError(f"column {self.name!r} has an edge that is not finite")
-        if any(a >= b for a, b in pairwise(self.edges)):
-            raise TableError(
-                f"column {self.name!r} has the edges {list(self.edges)}: edges must ascend"
-            )
-        if self.kind == "date" and any(abs(edge) > _LAST_DATE for edge in self.edges):
-            raise TableError(
-                f"column {self.name!r} has an edge beyond the calendar: give dates of the years 1 "
-                "to 9999, or drop the column"
-            )
-        density = self.density
-        if density is not None and density.edges != self.edges:
-            raise TableError(f"column {self.name!r} has a density of other bins: fit it again")
-        if density is not None and density.step not in (0.0, DAY if self.kind == "date" else 1.0):
-            raise TableError(f"column {self.name!r} has a density of another unit: fit it again")
+    def _edge_faults(self) -> Iterator[tuple[object, str]]:
+        edges, density = self.edges, self.density
+        # The calendar of Python ends with the year 9999.
+        late = self.kind == "date" and any(abs(edge) > 2.5e17 for edge in edges)
+        yield self.levels or self.merged or self.open, " is binned: it has edges and no levels"
+        yield not all(map(math.isfinite, edges)), " has an edge that is not finite"
+        yield (
+            any(a >= b for a, b in pairwise(edges)),
+            f" has the edges {list(edges)}: edges must ascend",
+        )
+        yield (
+            late,
+            " has an edge beyond the calendar: give dates of the years 1 to 9999, or drop the "
+            "column",
+        )
+        if density is not None:
+            yield density.edges != edges, " has a density of other bins: fit it again"
+            yield density.step not in (0, self.unit), " has a density of another unit: fit it again"
 
-    def _check_levels(self) -> None:
-        known = (*self.levels, *self.merged)
-        if not known:
-            raise TableError(f"column {self.name!r} has no levels: a category needs at least one")
-        if self.edges or self.density is not None:
-            raise TableError(f"column {self.name!r} is a category: it has levels and no edges")
-        if len({type(level) for level in known}) > 1:
-            raise TableError(f"column {self.name!r} has levels of several types: use one")
-        if len(set(known)) < len(known):
-            raise TableError(f"column {self.name!r} has a level twice: levels must differ")
-        if any(isinstance(level, float) and not math.isfinite(level) for level in known):
-            raise TableError(f"column {self.name!r} has a level that is not finite")
-        if self.kind == "boolean" and known != (False, True):
-            raise TableError(f"column {self.name!r} is boolean: its levels are false and true")
-        if any(isinstance(v, bool) for v in known) != (self.kind == "boolean"):
-            raise TableError(f"column {self.name!r}: only a boolean has the levels false and true")
+    def _level_faults(self) -> Iterator[tuple[object, str]]:
+        known, boolean = self.known, self.kind == "boolean"
+        broken = any(isinstance(level, float) and not math.isfinite(level) for level in known)
+        truths = any(isinstance(level, bool) for level in known)
+        yield not known, " has no levels: a category needs at least one"
+        yield self.edges or self.density, " is a category: it has levels and no edges"
+        yield len(set(map(type, known))) > 1, " has levels of several types: use one"
+        yield len(set(known)) < len(known), " has a level twice: levels must differ"
+        yield broken, " has a level that is not finite"
+        yield boolean and known != (False, True), " is boolean: its levels are false and true"
+        yield truths != boolean, ": only a boolean has the levels false and true"
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON-safe data; what older files lack only where there is some."""
-        data = super().to_dict()
-        return {k: v for k, v in data.items() if k not in _OPTIONAL or v is not None}
+        newer, data = ("density", "written"), super().to_dict()
+        return {k: v for k, v in data.items() if k not in newer or v is not None}
 
 
 @dataclass(frozen=True)
@@ -420,7 +403,7 @@ def text_levels(column: Column) -> dict[str, int]:
 def number_levels(column: Column) -> dict[float, int]:
     """Code of each level of a column of numbers, of merged ones too."""
     # A whole level stays an int: beyond 2^53 a float would be another number.
-    numbers = [int(v) if isinstance(v, int) else float(v) for v in (*column.levels, *column.merged)]
+    numbers = [int(v) if isinstance(v, int) else float(v) for v in column.known]
     return {number: min(i, column.arity - 1) for i, number in enumerate(numbers)}
 
 
@@ -428,7 +411,7 @@ def _truths(column: Column, values: Values) -> Any:
     """Booleans as the column's levels spell them."""
     import polars as pl
 
-    spelt = {str(level).lower(): str(level) for level in (*column.levels, *column.merged)}
+    spelt = {str(level).lower(): str(level) for level in column.known}
     names = np.array([None, spelt.get("false", "False"), spelt.get("true", "True")], object)
     return pl.Series(names[values.data + 1].tolist(), dtype=pl.String)
 
@@ -456,7 +439,7 @@ def _refuse_numbers(column: Column, values: Values) -> None:
     if len(values.data) < TYPE_ROWS:
         return
     read = values.parsed()
-    levels = pl.Series([str(level) for level in (*column.levels, *column.merged)])
+    levels = pl.Series(list(map(str, column.known)))
     if read.type == "number" and parsed_numbers(levels).null_count() == len(levels):
         shown = ", ".join(repr(level) for level in column.levels[:_SHOWN])
         raise TableError(

@@ -20,7 +20,6 @@ from fairpc.data._writing import PERCENT, STANDARD, Writing, likeliest
 
 Marks = tuple[ValueType, str, str]
 """A way to read text: as dates, or as numbers with a decimal mark and a thousands separator."""
-
 _AS_PROGRAMS: Final[Marks] = ("number", *STANDARD.marks)
 _KEPT_HASHES: Final = 1024
 _FEW_CELLS: Final = 24
@@ -28,15 +27,12 @@ _FEW_CELLS: Final = 24
 
 @dataclass(frozen=True, eq=False)
 class RowClasses:
-    """The rows of a batch: class of each, and weight of each if rows do not all weigh 1.
-
-    Attributes:
-        most: so many distinct values of a column are listed exactly; ``MOST`` if None.
-    """
+    """The rows of a batch: class of each, and weight of each if rows do not all weigh 1."""
 
     classes: Ints
     n_classes: int
     weights: Floats | None = None
+    #: so many distinct values of a column are listed exactly; ``MOST`` if None
     most: int | None = None
 
     def sums(self, ids: Array, n: int) -> Floats:
@@ -99,16 +95,15 @@ class Numbers:
     """Distinct numbers, dates or booleans (0 and 1).
 
     Attributes:
-        whole: all are whole numbers.
         remark, written: as in ``Values``.
-        lost: weight of numbers that mean "missing", per class; None where there are none.
     """
 
     type: ValueType
     sketch: QuantileSketch
-    whole: bool
+    whole: bool  #: all are whole numbers
     remark: str = ""
     written: Writing = STANDARD
+    #: weight of numbers that mean "missing", per class; None where there are none
     lost: Floats | None = None
 
     @property
@@ -121,10 +116,16 @@ class Numbers:
         return self.sketch.weights
 
     @property
+    def known_weight(self) -> float:
+        """Of all values."""
+        return float(self.weights.sum())
+
+    @property
     def values(self) -> Values:
         """The listed values, ascending."""
         data = self.sketch.values
-        return Values(self.type, data.astype(np.int8) if self.type == "boolean" else data)
+        data = data.astype(np.int8) if self.type == "boolean" else data
+        return Values(self.type, data, written=self.written)
 
     def repeats(self) -> Repeats | None:
         """How often listed whole numbers occur, where weights count rows."""
@@ -138,18 +139,14 @@ class Numbers:
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """Distinct texts with a row of ``weights`` each.
+    """Distinct texts with a row of ``weights`` each."""
 
-    Attributes:
-        values: the listed texts, and how they are to be read.
-        rest: weight of texts that are no longer listed, per class; None where all are.
-        numbers: all texts as numbers or dates, where not all are listed and all are such; in each
-            way in which they can be read, because later batches may rule some out.
-    """
-
-    values: Values
+    values: Values  #: the listed texts, and how they are to be read
     weights: Floats
+    #: weight of texts that are no longer listed, per class; None where all are
     rest: Floats | None = None
+    #: all texts as numbers or dates, where not all are listed and all are such; in each way in
+    #: which they can be read, because later batches may rule some out
     numbers: Mapping[Marks, Numbers] = field(default_factory=dict)
 
     @property
@@ -160,6 +157,11 @@ class Texts:
     @property
     def remark(self) -> str:
         return self.values.remark
+
+    @property
+    def known_weight(self) -> float:
+        """Of all texts, listed or not."""
+        return float(self.weights.sum()) + (0.0 if self.rest is None else float(self.rest.sum()))
 
     @property
     def listed(self) -> bool:
@@ -214,19 +216,13 @@ class Texts:
 
 @dataclass(frozen=True, eq=False)
 class ColumnSummary:
-    """One column of some rows.
+    """One column of some rows."""
 
-    Attributes:
-        missing: weight without a value, per class.
-        found: the values; None where all are missing.
-        declared: the frame's own type says that these are categories.
-        repeats: how often values occur, where ``found`` does not show it: not all are
-            listed, or weights do not count rows.
-    """
-
-    missing: Floats
-    content: Numbers | Texts | None = None
-    declared: bool = False
+    missing: Floats  #: weight without a value, per class
+    content: Numbers | Texts | None = None  #: the values; None where all are missing
+    declared: bool = False  #: the frame's own type says that these are categories
+    #: how often values occur, where ``content`` does not show it: not all are listed, or weights
+    #: do not count rows
     repeats: Repeats | None = field(default=None, repr=False)
 
     @classmethod
@@ -400,28 +396,19 @@ def _keys(whole: Array) -> Any:
     return pl.Series(whole.astype(np.int64))
 
 
-MOST: Final = 1 << 15
-"""Up to so many distinct numbers are kept exactly."""
-
+MOST: Final = 1 << 15  #: up to so many distinct numbers are kept exactly
 RUNS: Final = 1 << 13
 """Runs that are left of more. A run holds at most two parts in ``RUNS`` of the weight."""
-
-FAN_IN: Final = 32
-"""Summaries that are added up at once: each such step may join once more."""
+FAN_IN: Final = 32  #: summaries that are added up at once: each such step may join once more
 
 
 @dataclass(frozen=True, eq=False)
 class QuantileSketch:
-    """Numbers, ascending, with a weight per class.
+    """Numbers, ascending, with a weight per class."""
 
-    Attributes:
-        values: int64 or float64, no two equal.
-        weights: one row per value, one column per class.
-        error: by how much the weight below any number may be off; 0 where nothing was joined.
-    """
-
-    values: Array
-    weights: Floats
+    values: Array  #: int64 or float64, no two equal
+    weights: Floats  #: one row per value, one column per class
+    #: by how much the weight below any number may be off; 0 where nothing was joined
     error: float = 0.0
 
     @classmethod

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 DELIMITERS: Final = ",;\t|"
 NAMES: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
-
 _SEPARATOR: Final = re.compile(r"[\t !#-~]")
 _SAMPLE: Final = 1 << 16
 _NOWHERE: Final = "\x1f"  # "unit separator": a delimiter that text tables do not use
@@ -31,17 +30,11 @@ class NotUtf8Error(FileFormatError):
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a text table is written.
+    """How a text table is written."""
 
-    Attributes:
-        delimiter: what stands between two values.
-        names: the header line.
-        blank_lines: whether there are blank lines, which are not rows.
-    """
-
-    delimiter: str
-    names: tuple[str, ...]
-    blank_lines: bool
+    delimiter: str  #: what stands between two values
+    names: tuple[str, ...]  #: the header line
+    blank_lines: bool  #: whether there are blank lines, which are not rows
 
     def scan(self, path: Path) -> pl.LazyFrame:
         """The rows, every value as the text that it is; empty cells are null."""

@@ -23,21 +23,12 @@ import numpy as np
 
 from fairpc.core import Bools, Codes, Floats, Integers, Ints, Record, TableError
 
-DAY: Final = 86_400_000_000.0
-"""Microseconds of a day: the unit of dates."""
-
-MAX_PIECES: Final = 1 << 16
-"""Pieces that a column may have."""
-
-STEEPEST: Final = 600.0
-"""Largest |rate| times the width of a piece: exp of it is still a number."""
-
-FINEST: Final = 1e-290
-"""Least width of a piece that holds mass: one over it is still a number."""
-
+DAY: Final = 86_400_000_000.0  #: microseconds of a day: the unit of dates
+MAX_PIECES: Final = 1 << 16  #: pieces that a column may have
+STEEPEST: Final = 600.0  #: largest |rate| times the width of a piece: exp of it is still a number
+FINEST: Final = 1e-290  #: least width of a piece that holds mass: one over it is still a number
 FARTHEST: Final = 1e150
 """Largest number that cuts a density: differences and products of such are still numbers."""
-
 STEPS: Final = (0.0, 1.0, DAY)
 _TOLERANCE: Final = 1e-9
 _LEAST: Final = 1e-300
@@ -45,25 +36,16 @@ _LEAST: Final = 1e-300
 
 @dataclass(frozen=True)
 class ColumnDensity(Record):
-    """P(x | bin) of a column.
-
-    Attributes:
-        edges: between the bins.
-        cuts: between the pieces, ascending; the edges are among them.
-        weights: P(piece | bin), points left out; one more than cuts.
-        rates: of each piece, per unit of the column.
-        masses: P(x = cut | bin that starts at or holds the cut), for each cut.
-        step: 0 for real numbers; else values are whole multiples of it, and so are cuts.
-    """
+    """P(x | bin) of a column."""
 
     _long = ("edges",)  # which are those of the column
 
-    edges: tuple[float, ...]
-    cuts: tuple[float, ...]
-    weights: tuple[float, ...]
-    rates: tuple[float, ...]
-    masses: tuple[float, ...]
-    step: float = 0.0
+    edges: tuple[float, ...]  #: between the bins
+    cuts: tuple[float, ...]  #: between the pieces, ascending; the edges are among them
+    weights: tuple[float, ...]  #: P(piece | bin), points left out; one more than cuts
+    rates: tuple[float, ...]  #: of each piece, per unit of the column
+    masses: tuple[float, ...]  #: P(x = cut | bin that starts at or holds the cut), for each cut
+    step: float = 0.0  #: 0 for real numbers; else values are whole multiples of it, and so are cuts
 
     def __post_init__(self) -> None:
         fault = self._fault()

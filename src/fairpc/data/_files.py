@@ -8,6 +8,7 @@ import os
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from glob import glob, has_magic
@@ -31,13 +32,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 Format = Literal["text", "parquet", "arrow", "workbook"]
-Types = Mapping[str, Any]
-"""Polars' type of each column."""
-SHEET: Final = "::"
-"""What stands between a workbook and the name of a sheet."""
+Types = Mapping[str, Any]  #: Polars' type of each column
+SHEET: Final = "::"  #: what stands between a workbook and the name of a sheet
 MOST_BYTES: Final = 1 << 30
 """Bytes of a workbook when it is unpacked, at most: it is read as a whole."""
-
 SUFFIXES: Final[Mapping[str, Format]] = {
     **dict.fromkeys((".csv", ".tsv", ".tab", ".txt", ".data"), "text"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
@@ -45,7 +43,6 @@ SUFFIXES: Final[Mapping[str, Format]] = {
 }
 KNOWN: Final = "CSV (.csv), TSV (.tsv), Parquet (.parquet) or Feather (.feather, .arrow)"
 _QUERY: Final = "copy a query of it to Parquet"
-
 _MAGIC: Final[Mapping[bytes, Format]] = {
     b"PAR1": "parquet",
     b"ARROW1": "arrow",
@@ -64,23 +61,14 @@ _REFUSED: Final = {
 
 @dataclass(frozen=True)
 class TableFiles:
-    """One table, in one file or in several of one format.
+    """One table, in one file or in several of one format."""
 
-    Attributes:
-        source: the table as the user called it.
-        paths: the files, in the order of their names.
-        format: text, Parquet, Arrow or a sheet of a workbook.
-        dialects: of each file, where they are text.
-        types: of the columns, where files differ in them.
-        sheet: the rows, where they are a sheet of a workbook.
-    """
-
-    source: str
-    paths: tuple[Path, ...]
-    format: Format
-    dialects: tuple[Dialect, ...] = ()
-    types: Types | None = None
-    sheet: pl.DataFrame | None = None
+    source: str  #: the table as the user called it
+    paths: tuple[Path, ...]  #: the files, in the order of their names
+    format: Format  #: text, Parquet, Arrow or a sheet of a workbook
+    dialects: tuple[Dialect, ...] = ()  #: of each file, where they are text
+    types: Types | None = None  #: of the columns, where files differ in them
+    sheet: pl.DataFrame | None = None  #: the rows, where they are a sheet of a workbook
 
     @property
     def delimiter(self) -> str:
@@ -135,27 +123,24 @@ class TableFiles:
         what = "a header" if self.format == "text" else "columns"
         return TableError(f"{self.source} has {what} and no rows: give at least one row")
 
-    def reading(self) -> ReadErrors:
-        """A block in which what polars cannot read is said to be this table's fault."""
-        return ReadErrors(self.source)
+    def reading(self) -> AbstractContextManager[None]:
+        """A block in which what polars cannot read is said to be the fault of this table."""
+        return reading(self.source)
 
 
-@dataclass(frozen=True)
-class ReadErrors:
-    source: str
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+@contextlib.contextmanager
+def reading(source: str) -> Iterator[None]:
+    """A block in which what polars cannot read is said to be the fault of this table."""
+    try:
+        yield
+    except BaseException as error:
+        why = "it is damaged or of another kind"
         if isinstance(error, OSError):
             why = "it was cut, moved or removed meanwhile"
-        elif _gave_up(error):
-            why = "it is damaged or of another kind"
-        else:
-            return
+        elif not _gave_up(error):
+            raise
         raise FileFormatError(
-            f"{self.source} cannot be read ({reason_of(error)}): {why}, write it again"
+            f"{source} cannot be read ({reason_of(error)}): {why}, write it again"
         ) from error
 
 
@@ -270,7 +255,7 @@ def _sheet(path: Path, name: str | None, called: str) -> pl.DataFrame:
     """The rows of a sheet, of the only one where none is named."""
     import polars as pl
 
-    with ReadErrors(called):
+    with reading(called):
         with zipfile.ZipFile(path) as archive:
             size = sum(part.file_size for part in archive.infolist())
         if size > MOST_BYTES:
@@ -307,7 +292,7 @@ def _types(paths: tuple[Path, ...], kind: Format) -> Types | None:
 
     per_file: list[Types] = []
     for path in paths:
-        with ReadErrors(str(path)):
+        with reading(str(path)):
             per_file.append(_scan((path,), kind).collect_schema())
     if all(list(each.items()) == list(per_file[0].items()) for each in per_file):
         return None

@@ -18,61 +18,34 @@ from fairpc.data._writing import STANDARD
 
 Binning = Literal["label", "quantile"]
 NumberModel = Literal["density", "bins"]
-
-ROWS_PER_BIN: Final = 10
-"""A short column gets fewer bins than asked, so that each has some rows."""
-
-FEW_NUMBERS: Final = 16
-"""Whole numbers up to which a column may be a category; beyond, their order says too much."""
-
-IDENTIFIER_ROWS: Final = 20
-"""In fewer rows than this, all values may differ by chance."""
-
 IDENTIFIES: Final = "it has a different value in every row, like an identifier"
 FEW_ROWS: Final = "none of its "
 FEW_PEOPLE: Final = "fewer than two of its values are those of "
-TO_KEEP: Final = "name it with numeric=… or categorical=… to keep it"
-"""What one does about a column that was taken for an identifier."""
-
-
-MAX_MERGED: Final = 256
-"""Merged levels beyond this number are not listed: "other" then takes every other value."""
-
-CODE_FAR: Final = 10.0
-"""How many times as large as all others a number is that may be a code for a missing value."""
-
-BINS: Final = 8
-"""Bins of a numeric column, unless another number is asked for."""
+"""How reasons begin why a column is dropped that tells rows apart."""
+BINS: Final = 8  #: bins of a numeric column, unless another number is asked for
 
 
 @dataclass(frozen=True)
 class EncodingOptions:
-    """How columns are encoded.
+    """How columns are encoded."""
 
-    Attributes:
-        n_bins: about how many bins a numeric column gets; fewer where rows are few.
-        rare: levels with a smaller share are merged into "other".
-        min_cell: levels, bins and groups that fewer people have are not kept apart, nor named.
-        useful: share that some value of a column of names must have, or it is dropped; None: rare.
-        max_levels: the most levels that a column may have, "other" included.
-        numeric: columns to be binned, whatever they look like.
-        categorical: columns whose values are levels, whatever they look like.
-        binning: choose bins with the label, or by quantiles; without labels always by quantiles.
-        numbers: whether what is known of a number ends at its bin, or goes on with a density.
-        monotone: columns in whose bins the rate of the positive class only rises, or only falls.
-        apart: columns that are encoded in another way, and how.
-    """
-
-    n_bins: int = BINS
-    rare: float = 0.005
+    n_bins: int = BINS  #: about how many bins a numeric column gets; fewer where rows are few
+    rare: float = 0.005  #: levels with a smaller share are merged into "other"
+    #: levels, bins and groups that fewer people have are not kept apart, nor named
     min_cell: int = 1
+    #: share that some value of a column of names must have, or it is dropped; None: rare
     useful: float | None = None
-    max_levels: int = 16
-    numeric: frozenset[str] = frozenset()
+    max_levels: int = 16  #: the most levels that a column may have, "other" included
+    numeric: frozenset[str] = frozenset()  #: columns to be binned, whatever they look like
+    #: columns whose values are levels, whatever they look like
     categorical: frozenset[str] = frozenset()
+    #: choose bins with the label, or by quantiles; without labels always by quantiles
     binning: Binning = "label"
+    #: whether what is known of a number ends at its bin, or goes on with a density
     numbers: NumberModel = "bins"
+    #: columns in whose bins the rate of the positive class only rises, or only falls
     monotone: frozenset[str] = frozenset()
+    #: columns that are encoded in another way, and how
     apart: tuple[frozenset[str], EncodingOptions] | None = None
 
     @property
@@ -85,24 +58,22 @@ class EncodingOptions:
         return self.apart[1] if self.apart is not None and name in self.apart[0] else self
 
     def __post_init__(self) -> None:
-        if not 2 <= self.n_bins <= MAX_ARITY:
-            raise TableError(f"n_bins is {self.n_bins}: give a number from 2 to {MAX_ARITY}")
-        if not 2 <= self.max_levels <= MAX_ARITY:
-            raise TableError(f"max_levels is {self.max_levels}: give from 2 to {MAX_ARITY}")
-        if not 0 <= self.rare < 1:
-            raise TableError(f"rare is {self.rare}: give a share of at least 0 and below 1")
-        if self.min_cell < 1:
-            raise TableError(f"min_cell is {self.min_cell}: give a number of people, 1 for none")
-        if self.binning not in get_args(Binning):
-            raise TableError(f"binning is {self.binning!r}: use 'label' or 'quantile'")
-        if self.numbers not in get_args(NumberModel):
-            raise TableError(f"numbers is {self.numbers!r}: use 'density' or 'bins'")
-        both = self.categorical & self.numeric
-        if both:
-            raise TableError(f"column {min(both)!r} is named numeric and categorical: choose one")
-        both = self.categorical & self.monotone
-        if both:
-            raise TableError(f"column {min(both)!r} is named monotone and categorical: choose one")
+        known = {
+            "n_bins": (2 <= self.n_bins <= MAX_ARITY, f"give a number from 2 to {MAX_ARITY}"),
+            "max_levels": (2 <= self.max_levels <= MAX_ARITY, f"give from 2 to {MAX_ARITY}"),
+            "rare": (0 <= self.rare < 1, "give a share of at least 0 and below 1"),
+            "min_cell": (self.min_cell >= 1, "give a number of people, 1 for none"),
+            "binning": (self.binning in get_args(Binning), "use 'label' or 'quantile'"),
+            "numbers": (self.numbers in get_args(NumberModel), "use 'density' or 'bins'"),
+        }
+        for name, (good, rule) in known.items():
+            if not good:
+                raise TableError(f"{name} is {getattr(self, name)!r}: {rule}")
+        for name in ("numeric", "monotone"):
+            if both := self.categorical & getattr(self, name):
+                raise TableError(
+                    f"column {min(both)!r} is named {name} and categorical: choose one"
+                )
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,19 +108,14 @@ class ListedColumn:
     def identifies(self, options: EncodingOptions) -> bool:
         """Whether each row has a text or whole number of its own, unless somebody says what it is.
 
-        In a few rows that may be chance.
+        In fewer than 20 rows that may be chance.
         """
         said = options.categorical | options.numeric | options.monotone
         if self.declared or self.name in said:
             return False
         content = self.content
         counts = isinstance(content, Texts) or (content.type == "number" and content.whole)
-        return counts and self.once and len(self.weights) >= IDENTIFIER_ROWS
-
-    @property
-    def n_present(self) -> int:
-        """About how many rows have a value."""
-        return round(float(self.weights.sum()))
+        return counts and self.once and len(self.weights) >= 20
 
 
 def fit_column(
@@ -184,7 +150,7 @@ def fit_column(
         )
     listed = ListedColumn.of(name, summary, content, scale, classes, positive)
     if listed.identifies(options):
-        return Dropped(name, f"{IDENTIFIES}; {TO_KEEP}")
+        return Dropped(name, f"{IDENTIFIES}; name it with numeric=… or categorical=… to keep it")
     named = _is_named(listed, options)
     if name in options.monotone:
         _check_monotone(listed, named)
@@ -192,14 +158,9 @@ def fit_column(
     if isinstance(fitted, Dropped):
         return fitted
     lost = float(summary.missing.sum())
-    rest = (
-        0.0 if not isinstance(content, Texts) or content.rest is None else float(content.rest.sum())
-    )
-    share = lost / (float(content.weights.sum()) + rest + lost) if lost >= options.min_cell else 0.0
+    share = lost / (content.known_weight + lost) if lost >= options.min_cell else 0.0
     remark = f" ({content.remark})" if content.remark else ""
-    written = (
-        content.written if isinstance(content, Numbers) and content.written != STANDARD else None
-    )
+    written = content.values.written if content.values.written != STANDARD else None
     return replace(fitted, missing_share=share, done=fitted.done + remark, written=written)
 
 
@@ -293,7 +254,8 @@ def _levels(
         n_merged = 0
     if not kept or len(kept) + bool(n_merged) < 2:
         return _few(name, options)
-    unlisted = bool(n_merged) and (n_merged > MAX_MERGED or bool(few.any()))
+    # "Other" then takes every other value.
+    unlisted = bool(n_merged) and (n_merged > 256 or bool(few.any()))
     return Column(
         name,
         "category",
@@ -306,8 +268,7 @@ def _levels(
 
 def _fit_heavy(name: str, texts: Texts, options: EncodingOptions) -> Column | Dropped:
     """Texts of which only the heavy ones are listed; all others are "other"."""
-    mass = texts.weights.sum(axis=1)
-    known = float(mass.sum()) + (0.0 if texts.rest is None else float(texts.rest.sum()))
+    mass, known = texts.weights.sum(axis=1), texts.known_weight
     if mass.max(initial=0.0) < options.least * known:
         return _spread(name, f"more than {MOST:,}", options)
     kept = np.flatnonzero(mass >= max(options.rare * known, options.min_cell))
@@ -329,14 +290,15 @@ def _fit_numbers(column: ListedColumn, options: EncodingOptions) -> Column | Dro
     if free and atoms.integral and len(atoms.values) <= options.max_levels:
         rare = (atoms.weights < options.rare * atoms.weights.sum()).sum()
         many = atoms.weights.min() >= options.min_cell
-        if rare < 2 and many and len(atoms.values) <= FEW_NUMBERS:
+        # Of more whole numbers the order says too much for a category.
+        if rare < 2 and many and len(atoms.values) <= 16:
             levels = levels_of(content.values)
             every = list(range(len(levels)))
             return _levels(name, levels, atoms.weights, [every, []], options)
         edges = distinct_edges(atoms, options.rare, options.min_cell)
         done = "bins of single or rare whole numbers"
     else:
-        edges, done = _choose(atoms, options, column.n_present, monotone)
+        edges, done = _choose(atoms, options, monotone)
     if not edges:
         return _few(name, options)
     kind: Kind = "date" if atoms.date else "number"
@@ -350,9 +312,10 @@ def _fit_numbers(column: ListedColumn, options: EncodingOptions) -> Column | Dro
 
 
 def _choose(
-    atoms: Atoms, options: EncodingOptions, n_present: int, monotone: bool
+    atoms: Atoms, options: EncodingOptions, monotone: bool
 ) -> tuple[tuple[float, ...], str]:
-    n_bins = min(options.n_bins, max(2, n_present // ROWS_PER_BIN))
+    # A short column gets fewer bins than asked, so that each has some rows.
+    n_bins = min(options.n_bins, max(2, round(float(atoms.weights.sum())) // 10))
     if len(atoms.values) <= n_bins and not monotone:
         return distinct_edges(atoms, options.rare, options.min_cell), "bins, one per value"
     by = "by quantiles" if atoms.classes is None else "chosen with the label"
@@ -414,7 +377,7 @@ def warn_of_writing(column: Column, summary: ColumnSummary) -> None:
             ColumnWarning(
                 f"column {column.name!r}: {content.remark}; if that is wrong, name the column "
                 "with categorical=…, or the mark with decimal='.' or decimal=','"
-            ),
+            )
         )
 
 
@@ -438,6 +401,6 @@ def _likely_codes(values: Array) -> Iterator[tuple[str, str, str]]:
     for code, others in ((values[-1], values[:-1]), (values[0], values[1:])):
         if abs(code) >= 99 and set(str(int(abs(code)))) == {"9"} and len(others):
             extremes = float(others[0]), float(others[-1])
-            if CODE_FAR * max(map(abs, extremes)) <= abs(code):
+            if 10.0 * max(map(abs, extremes)) <= abs(code):
                 low, high = (value_label(end, date=False) for end in extremes)
                 yield repr(code.item()), low, high

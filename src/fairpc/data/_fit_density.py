@@ -22,7 +22,6 @@ from fairpc.data._density import DAY, FARTHEST, FINEST, ColumnDensity
 
 HEAVY: Final = 0.03
 """Share of a column's rows from which on a value is a point with a mass of its own."""
-
 _HEAVY_ROWS: Final = 10.0
 _PRIOR: Final = 1.0  # rows spread over a section in proportion to width
 _BEYOND: Final = 0.01  # rows on the other side of zero, where the column has none
@@ -74,8 +73,7 @@ class _Section:
         return far / (self.n + _PRIOR) / (self.step or 1.0)
 
 
-_Interval = tuple[_Section, float, float]
-"""Values of a section, and its ends."""
+_Interval = tuple[_Section, float, float]  #: values of a section, and its ends
 
 
 @dataclass(frozen=True)

@@ -13,26 +13,18 @@ import numpy as np
 from fairpc.core import Array, TableError, counted
 
 Names = str | int | Iterable[str | int]
-
 MAX_COLUMNS: Final = 4096
 """More columns than this are a mistake (one-hot text, a transposed table) or out of reach."""
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """Named columns of equal length.
+    """Named columns of equal length."""
 
-    Attributes:
-        names: one per column; "x0", "x1", … where the input was an array.
-        columns: a narwhals series or a one-dimensional array each.
-        n_rows: length of every column.
-        from_array: whether the names are only positions.
-    """
-
-    names: tuple[str, ...]
-    columns: tuple[Any, ...]
-    n_rows: int
-    from_array: bool
+    names: tuple[str, ...]  #: one per column; "x0", "x1", … where the input was an array
+    columns: tuple[Any, ...]  #: a narwhals series or a one-dimensional array each
+    n_rows: int  #: length of every column
+    from_array: bool  #: whether the names are only positions
 
     def __post_init__(self) -> None:
         for name in self.names:

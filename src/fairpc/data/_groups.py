@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from fairpc.core import (
     TableError,
     TableWarning,
     counted,
+    refuse,
     warn_caller,
 )
 from fairpc.data._column import (
@@ -38,50 +39,43 @@ from fairpc.data._table import MISSING, check_weights
 from fairpc.data._values import Level, Sentinel, Values, is_integral, read_values
 
 MAX_GROUPS: Final = 64
-SMALL: Final = 30
-"""A group with fewer rows is reported as small."""
-
+SMALL: Final = 30  #: a group with fewer rows is reported as small
 MANY: Final = 20
 """More groups or classes than this are warned of: each has parameters of its own to learn."""
-
-_FEW_NUMBERS: Final = 8  # a numeric attribute with more values than this is binned
-
-NAMELESS: Final = "sensitive"
-"""What a sensitive column is called that came without a name."""
-
-_SAY_NOTHING: Final = frozenset(("yes", "no", "y", "n", "true", "false"))
+NAMELESS: Final = "sensitive"  #: what a sensitive column is called that came without a name
 
 
 @dataclass(frozen=True)
 class Groups(Coded):
-    """Groups by one or several sensitive columns.
+    """Groups by one or several sensitive columns."""
 
-    Attributes:
-        columns: the sensitive columns.
-        cells: per group, its code in each column; only combinations that occur, ascending.
-        rows: number of training rows per group; those of fewer than ``min_cell`` are not groups.
-        missing_values: values that mean "missing", besides null and NaN.
-    """
-
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...]  #: the sensitive columns
+    #: per group, its code in each column; only combinations that occur, ascending
     cells: tuple[tuple[int, ...], ...]
+    #: number of training rows per group; those of fewer than ``min_cell`` are not groups
     rows: tuple[int, ...]
-    missing_values: tuple[Sentinel, ...] = ()
+    missing_values: tuple[Sentinel, ...] = ()  #: values that mean "missing", besides null and NaN
 
     def __post_init__(self) -> None:
-        if not self.columns or len(self.cells) < 2 or len(self.rows) != len(self.cells):
-            raise TableError("sensitive groups: at least one column and two groups are needed")
-        if len({c.name for c in self.columns}) < len(self.columns):
-            raise TableError("sensitive groups: a column appears twice")
-        if min(self.rows) < 0:
-            raise TableError("sensitive groups: a number of rows is negative")
-        if list(self.cells) != sorted(set(self.cells)):
-            raise TableError("sensitive groups: cells must differ and ascend")
-        arities = [column.arity for column in self.columns]
-        for cell in self.cells:
-            inside = all(0 <= c < k for c, k in zip(cell, arities, strict=False))
-            if len(cell) != len(arities) or not inside:
-                raise TableError(f"sensitive groups: {cell} is not a cell of {arities} values")
+        faults = ((there, f"sensitive groups: {fault}") for there, fault in self._faults())
+        refuse(TableError, faults)
+
+    def _faults(self) -> Iterator[tuple[object, str]]:
+        columns, cells = self.columns, self.cells
+        few = not columns or len(cells) < 2 or len(self.rows) != len(cells)
+        yield few, "at least one column and two groups are needed"
+        yield len(set(self.column_names)) < len(columns), "a column appears twice"
+        yield min(self.rows) < 0, "a number of rows is negative"
+        yield list(cells) != sorted(set(cells)), "cells must differ and ascend"
+        for cell in cells:
+            inside = all(0 <= c < k for c, k in zip(cell, self.arities, strict=False))
+            known = inside and len(cell) == len(columns)
+            yield not known, f"{cell} is not a cell of {self.arities} values"
+
+    @property
+    def arities(self) -> list[int]:
+        """Number of values of each column."""
+        return [column.arity for column in self.columns]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -109,7 +103,7 @@ class Groups(Coded):
         that came without a name has none to give.
         """
         (column, *more), names = self.columns, self.names
-        silent = _SAY_NOTHING | {str(c).lower() for c in classes}
+        silent = {"yes", "no", "y", "n", "true", "false"} | {str(c).lower() for c in classes}
         words = column.textual and not any(map(_is_number, column.labels))
         speaks = words and not any(label.lower() in silent for label in column.labels)
         return names if more or speaks or column.name == NAMELESS else self._full_names
@@ -144,12 +138,10 @@ class Groups(Coded):
         return self._group_codes(codes, warn=warn)
 
     def _group_codes(self, codes: Codes, *, warn: bool) -> Codes:
-        arities = [column.arity for column in self.columns]
+        arities, cells = self.arities, np.array(self.cells)
         # The last place is that of cells with a missing part: their number is -1.
         place = np.full(math.prod(arities) + 1, MISSING, np.int16)
-        place[np.ravel_multi_index(tuple(np.array(self.cells).T), arities)] = np.arange(
-            len(self.cells)
-        )
+        place[np.ravel_multi_index(tuple(cells.T), arities)] = np.arange(len(cells))
         number: Integers = codes[:, 0]
         for arity, part in zip(arities[1:], codes.T[1:], strict=True):
             number = np.where((number < 0) | (part < 0), -1, number.astype(np.int64) * arity + part)
@@ -175,8 +167,8 @@ def fit_groups(
 ) -> Groups:
     """Groups by one or several sensitive columns, from the rows of positive weight.
 
-    Levels are never merged, however rare. A number with many values is cut at
-    its quantiles into two to four bins of at least 30 rows each.
+    Levels are never merged, however rare. A number with more than 8 values, or with broken ones,
+    is cut at its quantiles into two to four bins of at least 30 rows each.
 
     Args:
         sensitive: vector, series, mapping of vectors, or a frame or array of such columns.
@@ -299,7 +291,10 @@ def _column(name: str, values: Values, weights: Floats, scale: float) -> Column:
             f"column {name!r} is missing in every row: a sensitive attribute needs at least two "
             "groups in the training rows"
         )
-    numeric = values.type == "date" or (values.type == "number" and _many(values))
+    numeric = values.type == "date"
+    if values.type == "number" and not values.declared:
+        known = values.data[~values.missing()]
+        numeric = len(np.unique(known)) > (8 if is_integral(known) else 2)
     options = EncodingOptions(
         n_bins=min(4, max(2, n_present // SMALL)),
         rare=0.0,
@@ -321,12 +316,6 @@ def _column(name: str, values: Values, weights: Floats, scale: float) -> Column:
             f"{MAX_GROUPS} groups, merge some of them"
         )
     return column
-
-
-def _many(values: Values) -> bool:
-    known = values.data[~values.missing()]
-    few = _FEW_NUMBERS if is_integral(known) else 2
-    return not values.declared and len(np.unique(known)) > few
 
 
 def _only(values: Values) -> str:

@@ -9,43 +9,23 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.core import (
-    Array,
-    ClassWarning,
-    Codes,
-    Floats,
-    TableError,
-    warn_caller,
-)
-from fairpc.data._column import (
-    Coded,
-    Column,
-    Kind,
-    code_values,
-    decode,
-)
+from fairpc.core import Array, ClassWarning, Codes, Floats, TableError, warn_caller
+from fairpc.data._column import Coded, Column, Kind, code_values, decode
 from fairpc.data._frame import read_columns
 from fairpc.data._groups import MANY
 from fairpc.data._table import check_weights
 from fairpc.data._values import MIXED, Level, Sentinel, Values, levels_of, read_values
 
 MAX_CLASSES: Final = 100
-_CONTINUOUS: Final = 10  # more different broken numbers than this are a measurement
 
 
 @dataclass(frozen=True)
 class Labels(Coded):
-    """Classes of the label.
+    """Classes of the label."""
 
-    Attributes:
-        column: the label as a column: its levels are the classes, in sorted order.
-        positive: number of the class that is meant by "positive".
-        missing_values: values that mean "missing", besides null and NaN.
-    """
-
-    column: Column
-    positive: int
-    missing_values: tuple[Sentinel, ...] = ()
+    column: Column  #: the label as a column: its levels are the classes, in sorted order
+    positive: int  #: number of the class that is meant by "positive"
+    missing_values: tuple[Sentinel, ...] = ()  #: values that mean "missing", besides null and NaN
 
     def __post_init__(self) -> None:
         if self.column.binned or self.column.has_other or self.column.arity < 2:
@@ -153,7 +133,8 @@ def _label_column(name: str, values: Values, missing_share: float) -> Column:
     distinct = levels_of(values)
     if values.remark == MIXED:
         raise TableError(f"label {name!r} holds values of several types: give text or numbers")
-    broken = isinstance(distinct[0], float) and len(distinct) > _CONTINUOUS
+    # More different broken numbers than this are a measurement.
+    broken = isinstance(distinct[0], float) and len(distinct) > 10
     if values.type == "date" or broken or (len(distinct) > MAX_CLASSES and values.type == "number"):
         # The words in brackets are those that scikit-learn's tools look for.
         raise TableError(
@@ -189,6 +170,6 @@ def _positive(column: Column, positive: Any) -> int:
     if code < 0:
         raise TableError(
             f"positive is {positive!r}: it must be one of the classes of label {column.name!r}, "
-            f"{', '.join(map(repr, column.levels))}",
+            f"{', '.join(map(repr, column.levels))}"
         )
     return code

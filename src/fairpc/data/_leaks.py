@@ -40,21 +40,15 @@ from fairpc.data._summary import FEW_ROWS, Summary, numbered, summarise_source, 
 from fairpc.data._table import MISSING, distinct_columns
 from fairpc.data._values import Values, read_values
 
-WRONG: Final = 0.02
-"""Share of rows that a leak may tell wrongly, at most."""
-OF_GUESSES: Final = 0.1
-"""And of the rows that the most frequent value alone tells wrongly."""
-FEWEST: Final = 100
-"""Rows under which nothing is said: a few may agree by chance."""
+WRONG: Final = 0.02  #: share of rows that a leak may tell wrongly, at most
+OF_GUESSES: Final = 0.1  #: and of the rows that the most frequent value alone tells wrongly
+FEWEST: Final = 100  #: rows under which nothing is said: a few may agree by chance
 EACH_SIDE: Final = 5
 """Rows of one class, at least, on each side of a number that parts two. Of 100 rows in an order by
 chance, 5 are all at one end once in 40 million times; a single one is there once in 50."""
-PARTNERS: Final = 12
-"""Columns that say most by themselves; sets are made of these."""
-LARGEST: Final = 3
-"""Columns of a set."""
-EXTENDED: Final = 4
-"""Pairs that are tried with a third column: those that say most."""
+PARTNERS: Final = 12  #: columns that say most by themselves; sets are made of these
+LARGEST: Final = 3  #: columns of a set
+EXTENDED: Final = 4  #: pairs that are tried with a third column: those that say most
 DENSE: Final = 1 << 14
 """Combinations of values that are counted without looking which of them occur."""
 _RAW_LEVELS: Final = 256
@@ -63,19 +57,12 @@ _RAW_LEVELS: Final = 256
 
 @dataclass(frozen=True)
 class Leak:
-    """Columns that together predict a value of another column.
+    """Columns that together predict a value of another column."""
 
-    Attributes:
-        columns: their names.
-        share: of the rows whose value they predict, each row from the others that are like it.
-        copy: a single column that goes with the other one to one.
-        least: the number from which on a single column predicts it, as text; else empty.
-    """
-
-    columns: tuple[str, ...]
-    share: float
-    copy: bool = False
-    least: str = ""
+    columns: tuple[str, ...]  #: their names
+    share: float  #: of the rows whose value they predict, each row from the others that are like it
+    copy: bool = False  #: a single column that goes with the other one to one
+    least: str = ""  #: the number from which on a single column predicts it, as text; else empty
 
     def sentence(self, of: str, *, group: bool = False) -> str:
         """What is given away, and what to do."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fairpc.core import FairpcError, TableWarning, counted, need_threads, thread_count, warn_caller
 from fairpc.data._column_summary import FAN_IN
-from fairpc.data._files import ReadErrors, TableFiles, find, in_batches
+from fairpc.data._files import TableFiles, find, in_batches, reading
 from fairpc.data._frame import Frame, exactly, read_frame
 from fairpc.data._table import UNBOUNDED, Distinct, DistinctSum, PartWriter, RowParts
 from fairpc.data._values import Sentinel
@@ -25,15 +25,9 @@ if TYPE_CHECKING:
     from fairpc.data._coding import RowEncoder
 
 T = TypeVar("T")
-
-BATCH_ROWS: Final = 1 << 18
-"""Rows that are worked on at once."""
-
+BATCH_ROWS: Final = 1 << 18  #: rows that are worked on at once
 READ_ROWS: Final = 1 << 19
 """Rows that are read at once: to read half as many takes a quarter more time for each."""
-
-_HEAD: Final = 1 << 20
-_LAZY: Final = ReadErrors("the lazy frame")
 
 
 @dataclass(frozen=True)
@@ -41,22 +35,18 @@ class ReadingProgress:
     """How far a pass over a table has come.
 
     Attributes:
-        stage: what is being done.
-        done, total: bytes of the files read and to be read; rows, without a total, for a
-            lazy frame.
-        unit: "bytes" or "rows".
+        done, total: bytes of the files read and to be read; rows, without a total, for a lazy
+            frame.
     """
 
-    stage: str
+    stage: str  #: what is being done
     done: int
     total: int | None
-    unit: str
+    unit: str  #: "bytes" or "rows"
 
 
 Watcher = Callable[[ReadingProgress], object]
-Work = Callable[[Frame], T]
-"""What is made of a batch."""
-
+Work = Callable[[Frame], T]  #: what is made of a batch
 _APART: Final = "\0"
 
 
@@ -72,33 +62,20 @@ def shown_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns of a source are what.
+    """Which columns of a source are what."""
 
-    Attributes:
-        label: the recorded label.
-        sensitive: the sensitive columns.
-        features: all others that may be used.
-        weight: the column of row weights, if any.
-        fair: the column of fair decisions that are known by other means, if any.
-        missing_values: values that mean "missing", besides null and NaN.
-        numeric: features that are said to hold numbers.
-        decimal: the decimal mark of numbers in text, where it is said.
-        names: all columns of the table, in their order; without those that were given separately.
-        positional: whether they are known by position.
-        groups_positional: whether the sensitive columns are known by position.
-    """
-
-    label: str
-    sensitive: tuple[str, ...]
-    features: tuple[str, ...]
-    weight: str | None = None
-    fair: str | None = None
-    missing_values: tuple[Sentinel, ...] = ()
-    numeric: frozenset[str] = frozenset()
+    label: str  #: the recorded label
+    sensitive: tuple[str, ...]  #: the sensitive columns
+    features: tuple[str, ...]  #: all others that may be used
+    weight: str | None = None  #: the column of row weights, if any
+    fair: str | None = None  #: the column of fair decisions that are known by other means, if any
+    missing_values: tuple[Sentinel, ...] = ()  #: values that mean "missing", besides null and NaN
+    numeric: frozenset[str] = frozenset()  #: features that are said to hold numbers
+    #: all columns of the table, in their order; without those that were given separately
     names: tuple[str, ...] = ()
-    decimal: str | None = None
-    positional: bool = False
-    groups_positional: bool = False
+    decimal: str | None = None  #: the decimal mark of numbers in text, where it is said
+    positional: bool = False  #: whether they are known by position
+    groups_positional: bool = False  #: whether the sensitive columns are known by position
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -111,20 +88,13 @@ class Source(ABC):
     """A table to be read in order, any number of times, batch by batch.
 
     Where rows lie, and who adds up what batches give, is all that sources differ in.
-
-    Attributes:
-        names: its columns.
-        paths: its files, if it is made of files.
-        from_array: whether columns are known by position.
-        in_memory: whether the table is a single batch.
-        in_partitions: whether the table comes in partitions of unknown length.
     """
 
-    names: tuple[str, ...]
-    paths: tuple[Path, ...] = ()
-    from_array: bool = False
-    in_memory: bool = False
-    in_partitions: bool = False
+    names: tuple[str, ...]  #: its columns
+    paths: tuple[Path, ...] = ()  #: its files, if it is made of files
+    from_array: bool = False  #: whether columns are known by position
+    in_memory: bool = False  #: whether the table is a single batch
+    in_partitions: bool = False  #: whether the table comes in partitions of unknown length
 
     @property
     def n_rows(self) -> float | None:
@@ -170,19 +140,12 @@ class Source(ABC):
 
         Where more than ``most`` would be in memory they stay in parts, on disk in ``folder``.
         """
-        writers: list[PartWriter] = []
-
-        def spill(part: Distinct) -> None:
-            if folder is not None and not writers:
-                writers.append(PartWriter(folder, encoder.packing))
-            writers[0].write(part)
-
-        # Without a folder nothing is spilled, and no writer is asked for.
-        total = DistinctSum(UNBOUNDED if folder is None else most, spill)
+        writer = PartWriter(folder or Path(), encoder.packing)
+        total = DistinctSum(UNBOUNDED if folder is None else most, writer.write)
         for part in self.map(encoder.columns, encoder, "rows", watch):
             total.push(part)
         rows = total.total()
-        return writers[0].finish() if writers else rows
+        return writer.finish() if total.n_spilled else rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,22 +173,15 @@ class FrameSource(Source):
 
 @dataclass(frozen=True, eq=False)
 class LazySource(Source):
-    """A table in files, or a polars lazy frame.
+    """A table in files, or a polars lazy frame."""
 
-    Attributes:
-        frame: a polars lazy frame of all rows.
-        pieces: where rows can be read from the middle, a lazy frame per file and its rows.
-        n_bytes: size of its files; None for a lazy frame.
-        bytes_per_row: about how many bytes of the files hold one row.
-        reading: a block in which what cannot be read is said to be the fault of the table.
-    """
-
-    frame: Any
+    frame: Any  #: a polars lazy frame of all rows
     names: tuple[str, ...]
+    #: where rows can be read from the middle, a lazy frame per file and its rows
     pieces: tuple[tuple[Any, int], ...] = ()
-    n_bytes: int | None = None
-    bytes_per_row: float = 0.0
-    reading: ReadErrors = _LAZY
+    n_bytes: int | None = None  #: size of its files; None for a lazy frame
+    bytes_per_row: float = 0.0  #: about how many bytes of the files hold one row
+    called: str = "the lazy frame"  #: what errors call the table
     paths: tuple[Path, ...] = ()
 
     @property
@@ -245,7 +201,7 @@ class LazySource(Source):
         """As said; no more than ``READ_ROWS`` are in memory per thread."""
 
         def task(part: _RowRange) -> tuple[int, list[T]]:
-            with self.reading:
+            with reading(self.called):
                 rows = part.load()
             batches = rows.iter_slices(BATCH_ROWS) if len(rows) else ()
             return len(rows), [part.done(work, k, batch) for k, batch in enumerate(batches)]
@@ -269,7 +225,7 @@ class LazySource(Source):
                 piece = frame.select(exactly(columns)).slice(start, READ_ROWS)
                 yield _RowRange(partial(piece.collect, engine="streaming"), str(path), start)
         if not self.pieces:
-            with self.reading:
+            with reading(self.called):
                 for batch in in_batches(self.frame.select(exactly(columns)), BATCH_ROWS):
                     yield _RowRange(batch.clone)
 
@@ -298,7 +254,7 @@ def open_source(table: Any) -> Source:
     if isinstance(table, Source):
         return table
     if not isinstance(table, str | os.PathLike):
-        with _LAZY:
+        with reading(LazySource.called):
             return LazySource(table, tuple(table.collect_schema().names()))
     return source_of(find(table))
 
@@ -314,7 +270,7 @@ def source_of(files: TableFiles, prepare: Callable[[Any], Any] = lambda frame: f
         pieces: tuple[tuple[Any, int], ...] = ()
         if files.format == "text":
             with files.paths[0].open("rb") as file:
-                head = file.read(_HEAD)
+                head = file.read(1 << 20)
             per_row = len(head) / max(head.count(b"\n"), 1)
         else:
             scans = [files.one(k).scan() for k in range(len(files.paths))]
@@ -324,7 +280,17 @@ def source_of(files: TableFiles, prepare: Callable[[Any], Any] = lambda frame: f
                 raise files.no_rows()
             pieces = tuple((prepare(scan), n) for scan, n in zip(scans, rows, strict=True))
             per_row = n_bytes / sum(rows)
-        return LazySource(frame, names, pieces, n_bytes, per_row, files.reading(), files.paths)
+        return LazySource(frame, names, pieces, n_bytes, per_row, files.source, files.paths)
+
+
+def made_of(work: Work[T], rows: Any, where: str) -> T:
+    """What ``work`` makes of rows; what is wrong with them is said with where they are from."""
+    try:
+        return work(read_frame(rows))
+    except FairpcError as error:
+        if not where:
+            raise
+        raise type(error)(f"{where}: {error}") from error
 
 
 @dataclass
@@ -362,14 +328,9 @@ class _RowRange:
 
     def done(self, work: Work[T], k: int, batch: Any) -> T:
         """What is made of batch ``k``; whose rows, in an error, count from where it begins."""
-        try:
-            return work(read_frame(batch))
-        except FairpcError as error:
-            if not self.file:
-                raise
-            start = self.start + k * BATCH_ROWS
-            where = f"{self.file}, rows from {start:,} on" if start else self.file
-            raise type(error)(f"{where}: {error}") from error
+        start = self.start + k * BATCH_ROWS
+        rows = f", rows from {start:,} on" if self.file and start else ""
+        return made_of(work, batch, f"{self.file}{rows}")
 
 
 def _in_order(

@@ -17,15 +17,10 @@ from fairpc.data._values import Values, distinct_numbers, read_values, to_number
 
 MOST_LABELS: Final = 1000
 """A label with more values is a measurement; fit_labels says so of fewer already."""
-
-MOST_CELLS: Final = 1 << 17
-"""Combinations of sensitive values that are counted."""
-
+MOST_CELLS: Final = 1 << 17  #: combinations of sensitive values that are counted
 FEW_ROWS: Final = 1 << 20
 """Of a table of so many rows, distinct values are listed as far as there is room."""
-
-LISTED: Final = 1 << 22
-"""The room: distinct values of all columns together."""
+LISTED: Final = 1 << 22  #: the room: distinct values of all columns together
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,22 +38,16 @@ class Summary:
 
     Attributes:
         n_rows, weight: rows of positive weight, and their total weight.
-        whole: all weights are whole numbers.
-        labels: the distinct labels; the classes of every column, "missing" after them.
-        label_weights: weight of each, and of the missing ones.
-        columns: one summary per feature.
-        groups: combinations of the sensitive columns.
-        most: distinct values of a column that are listed exactly.
     """
 
     n_rows: int
     weight: float
-    whole: bool
-    labels: Values
-    label_weights: Floats
-    columns: dict[str, ColumnSummary]
-    groups: Crossing
-    most: int | None = None
+    whole: bool  #: all weights are whole numbers
+    labels: Values  #: the distinct labels; the classes of every column, "missing" after them
+    label_weights: Floats  #: weight of each, and of the missing ones
+    columns: dict[str, ColumnSummary]  #: one summary per feature
+    groups: Crossing  #: combinations of the sensitive columns
+    most: int | None = None  #: distinct values of a column that are listed exactly
 
     @property
     def scale(self) -> float:

@@ -29,10 +29,8 @@ from fairpc.core import (
 )
 
 T = TypeVar("T")
-
 MISSING = -1
-MAX_ARITY = 32_766
-"""Codes are int16 and -1 means missing."""
+MAX_ARITY = 32_766  #: codes are int16 and -1 means missing
 
 
 def check_codes(
@@ -203,27 +201,18 @@ def readonly(array: Array) -> Array:
     return view
 
 
-BUFFERED: Final = 1 << 19
-"""Distinct rows of parts that are kept before they are merged."""
-
-UNBOUNDED: Final = 1 << 62
-"""More rows than there are."""
-
+BUFFERED: Final = 1 << 19  #: distinct rows of parts that are kept before they are merged
+UNBOUNDED: Final = 1 << 62  #: more rows than there are
 _WORD: Final = 1 << 63
 
 
 @dataclass(frozen=True, eq=False)
 class CodedRows:
-    """Weighted rows of codes, equal ones merged.
+    """Weighted rows of codes, equal ones merged."""
 
-    Attributes:
-        codes: rows × columns, column-major.
-        weights: of each, all its copies together.
-        copies: how many rows of the table each one is; None where weights say it.
-    """
-
-    codes: Codes
-    weights: Floats
+    codes: Codes  #: rows × columns, column-major
+    weights: Floats  #: of each, all its copies together
+    #: how many rows of the table each one is; None where weights say it
     copies: Floats | None = None
 
     @property
@@ -242,14 +231,10 @@ class Packing:
     """Rows of codes as few 64-bit words: numbers whose digits are the codes, missing = 0.
 
     The order of the words is the lexicographic order of the rows.
-
-    Attributes:
-        arities: number of values per column.
-        unit: whether a last word holds what one row weighs.
     """
 
-    arities: tuple[int, ...]
-    unit: bool = False
+    arities: tuple[int, ...]  #: number of values per column
+    unit: bool = False  #: whether a last word holds what one row weighs
 
     @property
     def words(self) -> tuple[range, ...]:
@@ -403,17 +388,15 @@ class RowParts(Protocol):
     """Distinct rows in parts, on disk or on the workers of a cluster.
 
     Attributes:
-        packing: the columns of the rows.
-        rows, copies, weights: of each part, how many rows differ, how many rows of the table they
-            are, and their total weight.
-        repeats: whether a row may be in several parts.
+        rows, copies, weights: of each part, how many rows differ, how many rows of the table
+            they are, and their total weight.
     """
 
-    packing: Packing
+    packing: Packing  #: the columns of the rows
     rows: tuple[int, ...]
     copies: tuple[float, ...]
     weights: tuple[float, ...]
-    repeats: bool
+    repeats: bool  #: whether a row may be in several parts
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -26,22 +26,17 @@ from fairpc.data._writing import (
 Sentinel = str | int | float
 Level = str | int | float | bool
 ValueType = Literal["text", "number", "boolean", "date"]
-
-EXACT: Final = 2.0**53
-"""Beyond this a float does not hold every integer."""
-
+EXACT: Final = 2.0**53  #: beyond this a float does not hold every integer
 AS_NUMBERS: Final = "text read as numbers"
 MIXED: Final = "values of several types, read as text"
 NAMED_NUMERIC: Final = (
     "it was declared numeric, give a number there, name the text with missing_values=… "
     "(--missing), or the column with categorical=…"
 )
-
 DIRECT: Final = 1 << 16
 """Whole numbers that lie so close together are looked up in a table, not searched."""
 _HEAD: Final = 1000
-_FEW: Final = 32
-"""Texts that are recognised by their hashes."""
+_FEW: Final = 32  #: texts that are recognised by their hashes
 _NUMBER: Final = r"^\s*[+-]?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\s*$"
 _NUMBERS: Final = (int, float, np.integer, np.floating, Decimal)
 _DATES: Final = (dt.date, np.datetime64)
@@ -49,28 +44,19 @@ _DATES: Final = (dt.date, np.datetime64)
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """Values of one column.
+    """Values of one column."""
 
-    Attributes:
-        type: what they are.
-        data: "text": a polars series of strings, null = missing. "number": integers without
-            holes, or float64 with NaN = missing. "boolean": int8, -1 = missing. "date":
-            float64, microseconds since 1970 (UTC), NaN = missing.
-        declared: the frame's own type says that these are categories.
-        remark: how the values were read, where that is not obvious.
-        written: how numbers were written that were text.
-        decimal: the decimal mark of numbers in text, where it is said.
-        numeric: whether text is said to hold numbers.
-        sentinels: what means "missing"; text that is read as numbers or dates is compared as such.
-    """
-
-    type: ValueType
+    type: ValueType  #: what they are
+    #: "text": a polars series of strings, null = missing. "number": integers without holes, or
+    #: float64 with NaN = missing. "boolean": int8, -1 = missing. "date": float64, microseconds
+    #: since 1970 (UTC), NaN = missing
     data: Any
-    declared: bool = False
-    remark: str = ""
-    written: Writing = STANDARD
-    decimal: str | None = None
-    numeric: bool = False
+    declared: bool = False  #: the frame's own type says that these are categories
+    remark: str = ""  #: how the values were read, where that is not obvious
+    written: Writing = STANDARD  #: how numbers were written that were text
+    decimal: str | None = None  #: the decimal mark of numbers in text, where it is said
+    numeric: bool = False  #: whether text is said to hold numbers
+    #: what means "missing"; text that is read as numbers or dates is compared as such
     sentinels: tuple[Sentinel, ...] = ()
 
     def missing(self) -> Bools:

@@ -32,7 +32,6 @@ _ORDER: Final = (
     *((".", " "), (",", " "), (".", "'"), (",", "'")),
 )
 """Decimal marks and separators in the order in which they are tried."""
-
 DATED: Final = r"(\d{4}-\d\d-\d\d|\d\d\.\d\d\.\d{4})([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?"
 """A date, as in ISO or with the day first; 31/12/2023 is none: others write the month first."""
 _DATE: Final = re.compile(DATED, re.ASCII)
@@ -40,17 +39,11 @@ _DATE: Final = re.compile(DATED, re.ASCII)
 
 @dataclass(frozen=True)
 class Writing:
-    """How the numbers of a column are written.
+    """How the numbers of a column are written."""
 
-    Attributes:
-        decimal: the mark before decimals.
-        thousands: what stands between groups of three digits; a blank is any kind of blank.
-        unit: a currency or percent sign before or behind the number; a text may lack it.
-    """
-
-    decimal: str = "."
-    thousands: str = ""
-    unit: str = ""
+    decimal: str = "."  #: the mark before decimals
+    thousands: str = ""  #: what stands between groups of three digits; a blank is any kind of blank
+    unit: str = ""  #: a currency or percent sign before or behind the number; a text may lack it
 
     def __post_init__(self) -> None:
         marks = self.decimal in DECIMALS and self.thousands in _SEPARATORS
@@ -124,8 +117,7 @@ class Writing:
         return rf"^[+-]?({whole})({re.escape(self.decimal)}\d+)?{_EXPONENT}$"
 
 
-STANDARD: Final = Writing()
-"""As programs write numbers."""
+STANDARD: Final = Writing()  #: as programs write numbers
 
 
 def writings(texts: Any, decimal: str | None = None) -> Iterator[Writing]:

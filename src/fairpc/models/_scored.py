@@ -36,11 +36,17 @@ OfScores = Callable[[Floats, Positions, Positions | None], Floats]
 
 @dataclass(frozen=True, eq=False)
 class TableRows:
-    """Features of rows as classifiers take them."""
+    """Features of rows as classifiers take them.
 
-    table: Any  #: the rows as they came, with the columns of the fit
+    Attributes:
+        table: the rows as they came, with the columns of the fit.
+        n_rows: how many there are.
+        strata: of the rows, -1 where one is not known; None where the model has none.
+    """
+
+    table: Any
     n_rows: int
-    strata: Positions | None = None  #: -1 where one is not known; None where the model has none
+    strata: Positions | None = None
 
     def take(self, rows: Ints) -> Any:
         """Some rows of the table."""
@@ -56,16 +62,27 @@ class TableRows:
 
 @dataclass(frozen=True, eq=False)
 class ScoredModel:
-    """What :class:`fairpc.models._distribution.FairDistribution` answers, by scores of rows."""
+    """A :class:`FairModel` of scores.
 
-    score_map: ScoreMap  #: what turns scores into Df
-    classifiers: list[tuple[Any, ...]]  #: of D, those of each fold: one, or one per group
-    second_round: SecondRound | None  #: classifiers of Df, where they have a share in the scores
-    group_classifiers: tuple[Any, ...]  #: of S, for rows whose group is not known; may be none
-    view: GroupView  #: how classifiers see the group of a row
-    columns: Sequence[str]  #: names of the columns of the fit, in their order; none for arrays
-    strata: Strata  #: within which Df is independent of S
-    positive: int  #: code of the positive class
+    Attributes:
+        score_map: what turns scores into Df.
+        classifiers: of D, those of each fold: one, or one per group.
+        second_round: classifiers of Df, where they have a share in the scores.
+        group_classifiers: of S, for rows whose group is not known; may be none.
+        view: how classifiers see the group of a row.
+        columns: names of the columns of the fit, in their order; none for arrays.
+        strata: within which Df is independent of S.
+        positive: code of the positive class.
+    """
+
+    score_map: ScoreMap
+    classifiers: list[tuple[Any, ...]]
+    second_round: SecondRound | None
+    group_classifiers: tuple[Any, ...]
+    view: GroupView
+    columns: Sequence[str]
+    strata: Strata
+    positive: int
 
     latent = True
 
