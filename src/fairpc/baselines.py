@@ -13,17 +13,3 @@ from fairpc.comparison import (
     default_baselines,
     every_baseline,
 )
-
-__all__ = [
-    "LR",
-    "Baseline",
-    "Boosting",
-    "FairLR",
-    "Rand",
-    "Reduction",
-    "ReweighedBoosting",
-    "Reweight",
-    "ThresholdOptimizer",
-    "default_baselines",
-    "every_baseline",
-]

@@ -14,14 +14,3 @@ from fairpc.auditing import (
     statement_of_reasons,
     technical_documentation,
 )
-
-__all__ = [
-    "Answers",
-    "Document",
-    "bias_audit_tables",
-    "form",
-    "model_card",
-    "read_answers",
-    "statement_of_reasons",
-    "technical_documentation",
-]

@@ -1,5 +1,3 @@
 """Pictures of records and of fitted models, with matplotlib."""
 
 from fairpc.models import COLOURS, EDGE, LINES, MARKERS, ModelPlots, draw, joint_set, trade_off
-
-__all__ = ["COLOURS", "EDGE", "LINES", "MARKERS", "ModelPlots", "draw", "joint_set", "trade_off"]

@@ -1,5 +1,3 @@
 """Queries in words, as `fairpc query` takes them."""
 
 from fairpc.models import Answer, Query, Vocabulary, parse
-
-__all__ = ["Answer", "Query", "Vocabulary", "parse"]

@@ -8,12 +8,3 @@ from fairpc.models import (
     bootstrap_mechanism,
     stability,
 )
-
-__all__ = [
-    "MechanismIntervals",
-    "Progress",
-    "Refit",
-    "Stability",
-    "bootstrap_mechanism",
-    "stability",
-]

@@ -372,7 +372,7 @@ def test_rows_lost_on_the_way_leave_no_design(
     def fail(*_: object) -> None:
         raise OSError("no space")
 
-    monkeypatch.setattr(files, "write_table", fail)
+    monkeypatch.setattr("fairpc.data.write_table", fail)
     before = names(work)
     assert called(capsys, "review", MODEL, TABLE, "-n", "10", "-o", "next.csv").code == 2
     assert names(work) == before

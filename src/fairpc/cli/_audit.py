@@ -4,38 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 import typer
 
 import fairpc.cli._options as opt
+import fairpc.cli._polars as pl
+import fairpc.cli._tables as tables
+from fairpc import auditing, data, models
 from fairpc.cli._labelled import labelled
-from fairpc.cli._options import (
-    ColumnOptions,
-    DecisionOptions,
-    Limit,
-    ModelOptions,
-    as_typed,
-    repeated,
-)
 from fairpc.cli._review import ReviewedColumns, classes_of, next_batch
 from fairpc.cli._review_files import IN_PARTS, read_reviews
 from fairpc.cli._screen import Screen, Tone, complain, headline, print_json, say
-from fairpc.cli._tables import (
-    about,
-    check_output,
-    column,
-    display_names,
-    evidence,
-    is_large,
-    loaded,
-    model_source,
-    note_absent,
-    opened,
-    ready,
-    unseen_columns,
-)
 from fairpc.core import (
     AuditError,
     FairpcError,
@@ -43,16 +24,6 @@ from fairpc.core import (
     OptionError,
     TableError,
 )
-from fairpc.data import Warned, exactly, read_values
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from fairpc.auditing import Audit, GivenDecisions, ParityFacts
-    from fairpc.data import TableFiles
-    from fairpc.models import CircuitClassifier, FittedModel, Report, Reviewed
-
-    AuditedTable = tuple[FittedModel | GivenDecisions, dict[str, Any], pl.DataFrame | None]
 
 Facts = dict[str, Any]
 
@@ -84,8 +55,8 @@ def audit(
     ] = None,
     output: Annotated[str | None, opt.output("The report, one HTML file.")] = None,
     *,
-    decided: DecisionOptions,
-    limit: Limit,
+    decided: opt.DecisionOptions,
+    limit: opt.Limit,
     label: Annotated[
         str | None,
         opt.option("COL", "The label column; with a model, if it has another name than at fit."),
@@ -122,79 +93,42 @@ def audit(
 
     In CI: fairpc audit loans.fairpc new.csv --fail-over 0.05
     """
-    from fairpc import auditing
-    from fairpc.models import progress
-
-    if output is not None:
-        if Path(output).suffix.lower() not in (".html", ".htm"):
-            raise FairpcError(f"{output}: the report is an HTML page, give a name ending in .html")
-        check_output(output, *filter(None, (model_file, table)))
+    if output is not None and Path(output).suffix.lower() not in (".html", ".htm"):
+        raise FairpcError(f"{output}: the report is an HTML page, give a name ending in .html")
+    tables.check_output(output, model_file, table)
     model = _model(model_file, table, decided)
-    warned = Warned()
+    warned = data.Warned()
     at_fit = {} if model is None else model.table_options_
-    with opened(table or model_file, text, at_fit) as files, about(files.source):
+    with tables.opened(table or model_file, text, at_fit) as files, tables.about(files.source):
         with warned.watching():
+            columns = label, weight, clusters
+            subject: models.FittedModel | auditing.GivenDecisions
+            cells: pl.DataFrame | None
             if model is None:
-                found = decided_table(files, label, decided, weight, clusters)
+                subject, given, cells = decided_table(files, decided, *columns)
             else:
-                columns = label, weight, clusters
-                found = _of_model(model, files, allow_unseen, columns, max_memory, screen)
-            subject, given, cells = found
-            names = display_names(naming, files)
+                subject = model
+                given, cells = _of_model(model, files, allow_unseen, columns, max_memory, screen)
+            names = tables.display_names(naming, files)
             if limit.fail_over is not None and not (screen.prints_text or screen.json or output):
                 # Nothing is shown: the gap is all that is needed.
-                _judge(_gaps_alone(subject, given, seed, level), limit, screen)
+                try:
+                    gaps = auditing.group_gaps(subject, random_state=seed, level=level, **given)
+                except AuditError as error:
+                    raise _not_known(str(error)) from None
+                _judge(gaps, limit, screen)
                 return
             if reviewed:
                 given["reviewed"] = _answers_of(reviewed, cells, subject, files, label, screen)
-            how: Facts = {"level": level, "random_state": seed, "baselines": trade_off}
-            how["names"] = names
-            with progress(screen.shows_progress, None) as step:
-                audited = auditing.audit(subject, progress=in_stages(step), **how, **given)
+            given |= {"level": level, "random_state": seed, "baselines": trade_off, "names": names}
+            with models.progress(screen.shows_progress, None) as step:
+                audited = auditing.audit(subject, progress=in_stages(step), **given)
         if audited.parity is None and limit.fail_over is not None:
             raise _not_known(audited.left_out.get("parity", "no two groups have known members"))
     if output is not None:
         audited.save(output)
         if set(map(str, subject.coding_.labels.classes)) == {"0", "1"} and not names:
             screen.note("--name COL=1:hired says in the report what the classes 0 and 1 are")
-    _show(audited, output, limit, screen)
-    if screen.prints_text:
-        paths = " ".join(quote(path) for path in (model_file, table) if path)
-        answered, unseen = (
-            repeated("--reviewed", reviewed),
-            repeated("--allow-unseen", allow_unseen),
-        )
-        if output is None:
-            named = "" if label is None else repeated("--label", [label])
-            weighed = "" if weight is None else repeated("--weight", [weight])
-            weighed += "" if clusters is None else repeated("--clusters", [clusters])
-            again = f"{paths}{named}{answered}{as_typed(decided, naming, text)}{weighed}{unseen}"
-            say(f"Next: fairpc audit {again} -o report.html", "bold")
-        else:
-            say(f"Report: {output}", "bold")
-        done = audited.review
-        left = done is None or done.n_drawn < done.n_rows
-        if output is not None and left and (reviewed or audited.review_plan is not None):
-            about_rows = ReviewedColumns.of(label, decided, weight, clusters)
-            named = as_typed(about_rows, text)
-            batch = f"-n {_files_to_review(audited)} -o {next_batch(reviewed or ())}"
-            say(f"Next: fairpc review {paths}{named}{answered}{unseen} {batch}", "bold")
-    screen.notes(warned)
-    _judge(audited.parity, limit, screen)
-
-
-def _files_to_review(audited: Audit) -> int:
-    """The number that the report asks for, where it asks for one."""
-    errors, n = audited.error_rates, None
-    if audited.review is not None:
-        n = audited.review.more
-    elif errors is not None and not audited.data.fitted and not audited.verdict.withdrawn:
-        n = errors.reviews
-    return n or _USUAL
-
-
-def _show(audited: Audit, output: str | None, limit: Limit, screen: Screen) -> None:
-    """Print what was found: all of it as JSON, the verdict, or its headline alone if --quiet."""
     if screen.json:
         shown = {k: v for k, v in audited.to_dict().items() if k not in _PAGE_ONLY}
         facts = {"report": output, "fail_over": limit.fail_over}
@@ -203,26 +137,54 @@ def _show(audited: Audit, output: str | None, limit: Limit, screen: Screen) -> N
         say(audited.verdict.headline)
     else:
         show_verdict(audited)
+        paths = " ".join(quote(path) for path in (model_file, table) if path)
+        if output is None:
+            again = opt.as_typed(label=label, reviewed=reviewed)
+            again += opt.as_typed(decided, naming, text, weight=weight, clusters=clusters)
+            again += opt.as_typed(allow_unseen=allow_unseen)
+            say(f"Next: fairpc audit {paths}{again} -o report.html", "bold")
+        else:
+            say(f"Report: {output}", "bold")
+            about_rows = ReviewedColumns.of(label, decided, weight, clusters)
+            more = opt.as_typed(about_rows, text, reviewed=reviewed, allow_unseen=allow_unseen)
+            _say_review(audited, f"{paths}{more}", reviewed or [])
+    screen.notes(warned)
+    _judge(audited.parity, limit, screen)
+
+
+def _say_review(audited: auditing.Audit, typed: str, reviewed: list[str]) -> None:
+    """The review that comes next, of as many rows as the report asks for, where some are left."""
+    done, errors, n = audited.review, audited.error_rates, None
+    if done is not None:
+        n = done.more
+    elif errors is not None and not audited.data.fitted and not audited.verdict.withdrawn:
+        n = errors.reviews
+    left = done is None or done.n_drawn < done.n_rows
+    if left and (reviewed or audited.review_plan is not None):
+        batch = f"-n {n or _USUAL} -o {next_batch(reviewed)}"
+        say(f"Next: fairpc review {typed} {batch}", "bold")
 
 
 def _answers_of(
     paths: list[str],
     cells: pl.DataFrame | None,
-    model: FittedModel | GivenDecisions,
-    files: TableFiles,
+    model: models.FittedModel | auditing.GivenDecisions,
+    files: data.TableFiles,
     label: str | None,
     screen: Screen,
-) -> Reviewed:
+) -> models.Reviewed:
     """What reviewers said of the table."""
     if cells is None:
         raise OptionError(IN_PARTS)
-    name = column(files.names(), label or model.coding_.labels.name, "--label", files.source)
+    name = tables.column(files.names(), label or model.coding_.labels.name, "--label", files.source)
     if name not in cells.columns:  # beside decisions the label is apart
-        cells = ready(files.read(), files)
+        cells = tables.ready(files.read(), files)
     return read_reviews(paths, cells, files.source, (name, classes_of(model.coding_)), screen)[0]
 
 
-def _model(model_file: str, table: str | None, decided: DecisionOptions) -> FittedModel | None:
+def _model(
+    model_file: str, table: str | None, decided: opt.DecisionOptions
+) -> models.FittedModel | None:
     """The model that is audited; None where decisions are, and MODEL is the table."""
     if decided.decision is None:
         if table is None:
@@ -230,7 +192,7 @@ def _model(model_file: str, table: str | None, decided: DecisionOptions) -> Fitt
                 "audit was given one file: give MODEL and TABLE, or TABLE alone with --label, "
                 "--sensitive and --decision to audit decisions of any model"
             )
-        return loaded(model_file)
+        return tables.loaded(model_file)
     if table is not None:
         raise OptionError(
             "--decision audits a column of TABLE: give TABLE alone, or leave out --decision for "
@@ -239,40 +201,21 @@ def _model(model_file: str, table: str | None, decided: DecisionOptions) -> Fitt
     return None
 
 
-def _gaps_alone(
-    model: FittedModel | GivenDecisions, given: Facts, seed: int, level: float
-) -> ParityFacts:
-    """Gaps between groups, without the rest of an audit."""
-    from fairpc.auditing import group_gaps
-
-    try:
-        return group_gaps(model, random_state=seed, level=level, **given)
-    except AuditError as error:
-        raise _not_known(str(error)) from None
-
-
-def _bound(facts: ParityFacts, limit: Limit) -> float:
-    """Upper bound of the gap that is asked for."""
-    if limit.gap == "either":
-        return facts.gap_upper
-    parts = facts.scores if limit.gap == "scores" else facts.decisions
-    if not parts:
-        raise OptionError("--gap scores needs scores, and there are decisions alone: give --score")
-    return max(d.gap_upper for d in parts)
-
-
 def _not_known(why: str) -> TableError:
     return TableError(
         f"the gap between groups is not known ({why}): --fail-over needs the sensitive columns"
     )
 
 
-def _gate(facts: ParityFacts | None, limit: Limit) -> dict[str, Any]:
+def _gate(facts: auditing.ParityFacts | None, limit: opt.Limit) -> dict[str, Any]:
     """The gap that is asked for: its upper bound, whether that is too large or says nothing."""
     if facts is None:
         return {"gap": limit.gap, "gap_upper": None, "exceeded": False, "undecided": None}
-    bound = _bound(facts, limit)
-    asked = ("decisions", "scores") if limit.gap == "either" else (limit.gap,)
+    if limit.gap == "scores" and not facts.scores:
+        raise OptionError("--gap scores needs scores, and there are decisions alone: give --score")
+    parts = {"decisions": facts.decisions, "scores": facts.scores}
+    asked = tuple(parts) if limit.gap == "either" else (limit.gap,)
+    bound = max(d.gap_upper for of in asked for d in parts[of])
     return {
         "gap": limit.gap,
         "gap_upper": bound,
@@ -281,7 +224,7 @@ def _gate(facts: ParityFacts | None, limit: Limit) -> dict[str, Any]:
     }
 
 
-def _judge(facts: ParityFacts | None, limit: Limit, screen: Screen) -> None:
+def _judge(facts: auditing.ParityFacts | None, limit: opt.Limit, screen: Screen) -> None:
     """End with code 1 if the gap may be larger than allowed, or these rows cannot tell, and say
     so even if --quiet."""
     if limit.fail_over is None:
@@ -298,7 +241,7 @@ def _judge(facts: ParityFacts | None, limit: Limit, screen: Screen) -> None:
     screen.note(f"{said}; --fail-over allows {limit.fail_over:g}")
 
 
-def show_verdict(audited: Audit) -> None:
+def show_verdict(audited: auditing.Audit) -> None:
     """Print what was found, how sure that is, what to do: ten lines at most."""
     verdict = audited.verdict
     tone: Tone = "bad" if verdict.rejected else "warn" if verdict.withdrawn else "plain"
@@ -310,80 +253,80 @@ def show_verdict(audited: Audit) -> None:
     say(verdict.disclaimer)
 
 
-def in_stages(report: Report) -> Report:
+def in_stages(report: models.Report) -> models.Report:
     """Steps of an audit as the stages that people know."""
-    from fairpc.models import Progress
-
     words, stages, reached = list(STAGES), list(STAGES.values()), 0
 
-    def step(now: Progress) -> None:
+    def step(now: models.Progress) -> None:
         nonlocal reached
         name = now.what.partition(":")[0]
         reached = words.index(name) if name in words else reached
-        report(Progress(stages[reached], reached, len(stages), "stage"))
+        report(models.Progress(stages[reached], reached, len(stages), "stage"))
 
     return step
 
 
 def decided_table(
-    files: TableFiles,
+    files: data.TableFiles,
+    decided: opt.DecisionOptions,
     label: str | None,
-    decided: DecisionOptions,
-    weight: str | None,
+    weight: str | None = None,
     clusters: str | None = None,
-) -> AuditedTable:
+) -> tuple[auditing.GivenDecisions, Facts, pl.DataFrame]:
     """Decisions beside their table, arguments of ``audit`` for it, and its cells in memory."""
-    from fairpc.auditing import given_decisions
-
     if label is None or not decided.sensitive or decided.decision is None:
         lacking = "--label" if label is None else "--sensitive"
         raise OptionError(
             f"{lacking} is missing: --decision is audited beside the recorded label and the groups"
         )
-    names, source = files.names(), files.source
-    decision = column(names, decided.decision, "--decision", source)
-    score = None if decided.score is None else column(names, decided.score, "--score", source)
+    source = files.source
+    asked = {"decision": decided.decision, "score": decided.score, "clusters": clusters}
+    apart = {
+        role: tables.column(files.names(), name, f"--{role}", source)
+        for role, name in asked.items()
+        if name is not None
+    }
     own = {name: getattr(decided, name) for name in ("positive", "drop", "missing", "decimal")}
-    roles = ColumnOptions([label], decided.sensitive, **own)
-    rows = labelled(files, roles, ModelOptions(given=decided.given, weight=weight or None))
-    persons = None if clusters is None else column(names, clusters, "--clusters", source)
-    apart = [name for name in (decision, score, persons) if name is not None]
-    for name in apart:
-        taken = (*rows.roles.sensitive, *rows.given)
-        if name not in rows.X.columns or name in taken or apart.count(name) > 1:
+    roles = opt.ColumnOptions([label], decided.sensitive, **own)
+    rows = labelled(files, roles, opt.ModelOptions(given=decided.given, weight=weight or None))
+    taken = (*rows.roles.sensitive, *rows.given)
+    for name in apart.values():
+        if name not in rows.X.columns or [*taken, *apart.values()].count(name) > 1:
             raise TableError(
                 f"{source}: column {name!r} is given as --decision, --score or --clusters and as "
                 "something else: it can be one of them, take the others away"
             )
-    if (empty := rows.X[decision].is_null()).any():
+    if (empty := rows.X[apart["decision"]].is_null()).any():
         raise TableError(
-            f"{source}: column {decision!r} (--decision) is empty in {empty.sum():,} rows, the "
-            f"first is data row {empty.arg_max() + 1}: leave out rows that were not decided"
+            f"{source}: column {apart['decision']!r} (--decision) is empty in {empty.sum():,} "
+            f"rows, the first is data row {empty.arg_max() + 1}: leave out rows that were not "
+            "decided"
         )
-    groups = rows.X.select(exactly(rows.roles.sensitive))
-    table = rows.X.drop(exactly([*apart, *rows.roles.sensitive]))
-    about = {"sensitive_features": groups, "sample_weight": rows.weights}
-    people = {} if persons is None else {"clusters": rows.X[persons].to_numpy()}
-    subject = given_decisions(
-        rows.X[decision],
+    table = rows.X.drop(data.exactly([*apart.values(), *rows.roles.sensitive]))
+    groups = rows.X.select(data.exactly(rows.roles.sensitive))
+    given: Facts = {"sensitive_features": groups, "sample_weight": rows.weights}
+    subject = auditing.given_decisions(
+        rows.X[apart["decision"]],
         table,
         rows.y,
-        **about,
-        scores=None if score is None else _scores(rows.X[score], rows.roles),
+        **given,
+        scores=_scores(rows.X[apart["score"]], rows.roles) if "score" in apart else None,
         positive=rows.roles.positive,
         given=rows.given,
         missing_values=rows.roles.sentinels,
         decimal=rows.roles.decimal,
     )
-    return subject, {"X": table, "y": rows.y, **about, **people}, rows.X
+    if "clusters" in apart:
+        given["clusters"] = rows.X[apart["clusters"]].to_numpy()
+    return subject, {"X": table, "y": rows.y, **given}, rows.X
 
 
-def _scores(column: pl.Series, roles: ColumnOptions) -> Floats:
+def _scores(column: pl.Series, roles: opt.ColumnOptions) -> Floats:
     """A column of scores, however its numbers are written; a TableError names the row."""
     import narwhals as nw
 
     cells = nw.from_native(column, series_only=True)
-    values = read_values(column.name, cells, roles.sentinels, decimal=roles.decimal).parsed()
+    values = data.read_values(column.name, cells, roles.sentinels, decimal=roles.decimal).parsed()
     what = f"column {column.name!r} (--score)"
     if values.type != "number":
         raise TableError(f"{what} holds something other than numbers: give scores from 0 to 1")
@@ -401,63 +344,51 @@ def _scores(column: pl.Series, roles: ColumnOptions) -> Floats:
 
 
 def _of_model(
-    model: FittedModel,
-    files: TableFiles,
+    model: models.FittedModel,
+    files: data.TableFiles,
     allow_unseen: list[str] | None,
     columns: tuple[str | None, str | None, str | None],
     max_memory: str | None,
     screen: Screen,
-) -> AuditedTable:
-    """A model, arguments of ``audit`` for a table, and its cells if they are in memory.
+) -> tuple[Facts, pl.DataFrame | None]:
+    """Arguments of ``audit`` for a table and a model, and its cells if they are in memory.
 
     ``columns`` are those of the label, of weights and of people, as they were given.
     """
     label, weight, clusters = columns
-    note_absent(model, files, screen)
-    unseen = unseen_columns(model, files, allow_unseen, screen)
-    fitted, names = model.coding_.labels.name, files.names()
-    name = fitted if fitted in names else None
+    tables.note_absent(model, files, screen)
+    unseen = tables.unseen_columns(model, files, allow_unseen, screen)
+    fitted, names, source = model.coding_.labels.name, files.names(), files.source
+    named: dict[str, str] = {}
     if label is not None:
-        name = column(names, label, "--label", files.source)
-    weight = _weight(model, files, weight, screen)
+        named["y"] = tables.column(names, label, "--label", source)
+    elif fitted in names:
+        named["y"] = fitted
+    if weight:
+        named["sample_weight"] = tables.column(names, weight, "--weight", source)
+    elif weight is None and (usual := model.table_options_.get("weight")) is not None:
+        there = usual in names  # "" would have named none
+        used = "is used" if there else f"is not in {source}: all rows count alike"
+        screen.note(f"the column of weights of the fit, {usual!r}, {used}")
+        named |= {"sample_weight": usual} if there else {}
     if clusters is not None:
-        clusters = column(names, clusters, "--clusters", files.source)
-        if clusters in model.coding_.features.names or clusters in (name, weight):
+        persons = tables.column(names, clusters, "--clusters", source)
+        if persons in (*model.coding_.features.names, *named.values()):
             raise TableError(
-                f"{files.source}: column {clusters!r} is given as --clusters and is a feature of "
+                f"{source}: column {persons!r} is given as --clusters and is a feature of "
                 "the model, its label or a weight: fit without it, or name another"
             )
-    if name is None:
+        named["clusters"] = persons
+    if "y" not in named:
         screen.note(
-            f"{files.source} has no label column {fitted!r}: the comparison of decisions with "
+            f"{source} has no label column {fitted!r}: the comparison of decisions with "
             "labels is left out"
         )
-    if max_memory is not None or is_large(files):
-        named = {"y": name, "sample_weight": weight, "clusters": clusters}
-        named["max_memory"] = max_memory
-        return model, {"X": model_source(model, files, unseen), **named}, None
-    cells = ready(files.read(), files)
-    apart = [each for each in (name, weight, clusters) if each is not None]
-    given = evidence(model, cells.drop(exactly(apart)), unseen)
-    if name is not None:
-        given["y"] = cells[name]
-    if weight is not None:
-        given["sample_weight"] = cells[weight].to_numpy()
-    if clusters is not None:
-        given["clusters"] = cells[clusters].to_numpy()
-    return model, given, cells
-
-
-def _weight(
-    model: CircuitClassifier, files: TableFiles, weight: str | None, screen: Screen
-) -> str | None:
-    """The column of the weights: the one that is named, or that of the fit; "" names none."""
-    if weight is not None:
-        return column(files.names(), weight, "--weight", files.source) if weight else None
-    fitted = model.table_options_.get("weight")
-    if fitted is None:
-        return None
-    there = fitted in files.names()
-    used = "is used" if there else f"is not in {files.source}: all rows count alike"
-    screen.note(f"the column of weights of the fit, {fitted!r}, {used}")
-    return fitted if there else None
+    if max_memory is not None or tables.is_large(files):
+        rows = tables.model_source(model, files, unseen)
+        return {"X": rows, **named, "max_memory": max_memory}, None
+    cells = tables.ready(files.read(), files)
+    given = tables.evidence(model, cells.drop(data.exactly(named.values())), unseen)
+    for role, name in named.items():
+        given[role] = cells[name] if role == "y" else cells[name].to_numpy()
+    return given, cells

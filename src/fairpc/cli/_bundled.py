@@ -5,37 +5,31 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from inspect import signature
 from itertools import zip_longest
 from pathlib import Path
 from shlex import quote
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import numpy as np
 
 import fairpc.cli._options as opt
+import fairpc.cli._polars as pl
+import fairpc.cli._tables as tables
+from fairpc import auditing, models
 from fairpc.cli._audit import in_stages, show_verdict
 from fairpc.cli._fit import estimator
 from fairpc.cli._labelled import LabelledTable
 from fairpc.cli._learned import facts, renamed, show_learned, verdict_of
-from fairpc.cli._options import ColumnOptions, ModelOptions
 from fairpc.cli._screen import Screen, grid, headline, print_json, say
-from fairpc.cli._tables import N_ROWS, STDOUT, target_of
 from fairpc.core import ContradictionWarning, FairpcError, check_writable, counted
 from fairpc.data import Warned, write_table
 
-if TYPE_CHECKING:
-    import polars as pl
-
-    from fairpc.auditing import Audit, ReviewFacts
-    from fairpc.datasets import Dataset
-
 # What ``fairpc fit`` may choose on such tables, without the comparison that leads to it.
-LEARNER: Final = ModelOptions(structure="forest")
-LOANS: Final = ColumnOptions(["approved"], ["sex"], positive="yes")
+LEARNER: Final = opt.ModelOptions(structure="forest")
+LOANS: Final = opt.ColumnOptions(["approved"], ["sex"], positive="yes")
 NAMES: Final = {"sex": {"F": "women", "M": "men"}, "approved": {"yes": "a loan", "no": "refused"}}
 WHO: Final = NAMES["sex"]
 STORY: Final = (
@@ -47,7 +41,7 @@ N_BATCHES: Final = 3
 N_FILES: Final = 100
 """Rows of a batch that people look at again."""
 # A sampling weight, and a copy of another column: facts about the table, not about a person.
-CENSUS: Final = ColumnOptions(["target"], ["sex"], ">50K", drop=["fnlwgt", "education-num"])
+CENSUS: Final = opt.ColumnOptions(["target"], ["sex"], ">50K", drop=["fnlwgt", "education-num"])
 DATASETS: Final = {
     "loans": ("loan applications with a planted bias; sex", ("applications", "truth")),
     "adult": ("income above 50,000 dollars, 1994 census; sex", ("raw", "paper")),
@@ -98,12 +92,35 @@ def demo(
 
 
 @dataclass(frozen=True, eq=False)
-class LoansDemo:
-    """What was found in the loan applications, beside the truth."""
+class CensusDemo:
+    """What was found in the census: the fit, and the audit of rows held out."""
 
     fit: dict[str, Any]
-    audit: Audit
-    reviews: tuple[ReviewFacts, ...]  #: after each batch
+    audit: auditing.Audit
+
+    then: ClassVar[tuple[str, ...]] = ("Where a bias is found: fairpc demo loans",)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The findings as plain data; the report has the rest of the audit."""
+        found = self.audit.to_dict()
+        parts = ("verdict", "labels", "decidable", "parity")
+        return {"fit": self.fit, "audit": {name: found[name] for name in parts}}
+
+    def show(self) -> None:
+        """Print what was learned, and what the audit says of it."""
+        headline("When data say no: UCI Adult, the 1994 United States census")
+        say("  The label says whether the income is above 50,000 dollars; the groups are by sex.")
+        say("\n1. What do the labels of the training part say?  (fairpc fit)", "bold")
+        show_learned(self.fit)
+        say("\n2. What does the test part say?  (fairpc audit)", "bold")
+        show_verdict(self.audit)
+
+
+@dataclass(frozen=True, eq=False)
+class LoansDemo(CensusDemo):
+    """What was found in the loan applications, beside the truth."""
+
+    reviews: tuple[auditing.ReviewFacts, ...]  #: after each batch
     recorded: Shares  #: of the deserving, how many were approved
     decided: Shares  #: of the deserving, how many the model approves
     fair_rate: float
@@ -120,7 +137,7 @@ class LoansDemo:
         """The findings as plain data."""
         missed = {group: 1 - share for group, share in self.recorded.items()}
         truth = {"missed": missed, "fair_rate": self.fair_rate, "decided": dict(self.decided)}
-        return {"fit": self.fit, "truth": truth, "reviews": self.reviews, **_parts(self.audit)}
+        return {"fit": self.fit, "truth": truth, "reviews": self.reviews} | super().to_dict()
 
     def show(self) -> None:
         """Tell the story: the rule, the finding, the decisions, the review."""
@@ -128,12 +145,11 @@ class LoansDemo:
         for line in STORY:
             say(f"  {line}")
         say("\n1. What do the labels say?  (fairpc fit)", "bold")
-        truth = [f"truth: {100 * (1 - share):.0f}" for share in self.recorded.values()]
         (tone, verdict), lines = verdict_of(renamed(self.fit, NAMES))
         headline(f"  {verdict}", tone)
-        beside = [*truth, f"truth: {100 * self.fair_rate:.0f}"]
-        for line, true in zip_longest(lines, beside[: len(lines)]):
-            say(f"  {line}; {true}" if true else f"  {line}")
+        truth = [*(1 - share for share in self.recorded.values()), self.fair_rate]
+        for line, true in zip_longest(lines, truth[: len(lines)]):
+            say(f"  {line}" if true is None else f"  {line}; truth: {100 * true:.0f}")
         say("\n2. What would the model decide?  (fairpc predict)", "bold")
         for group, share in self.recorded.items():
             say(
@@ -142,44 +158,38 @@ class LoansDemo:
             )
         say("\n3. People look at some files again  (fairpc review)", "bold")
         say("  Rows are drawn with known chances. The answers, here from the truth, need no model.")
-        for line in self._reviewed():
-            say(f"  {line}")
+        for review in self.reviews:
+            found = {r.group: r.interval for r in review.rates if r.name == "mechanism_1"}
+            each = ", ".join(
+                f"{100 * (1 - high):.0f} to {100 * (1 - low):.0f} of 100 {WHO[group]}"
+                for group, (low, high) in found.items()
+            )
+            say(f"  After {review.n_drawn} files, refused though deserving: {each}")
+        missed = (f"{100 * (1 - share):.0f} of 100 {WHO[g]}" for g, share in self.recorded.items())
+        say(f"  Truth: {', '.join(missed)}")
         say("\n4. What may be concluded?  (fairpc audit)", "bold")
         for sentence in self.audit.verdict.sentences[:2]:
             say(f"  {sentence}")
 
-    def _reviewed(self) -> Iterator[str]:
-        """What is known of refusals after each batch, and at last the truth."""
-        for review in self.reviews:
-            found = {r.group: r.interval for r in review.rates if r.name == "mechanism_1"}
-            each = (
-                f"{100 * (1 - high):.0f} to {100 * (1 - low):.0f} of 100 {WHO[group]}"
-                for group, (low, high) in found.items()
-            )
-            yield f"After {review.n_drawn} files, refused though deserving: {', '.join(each)}"
-        truth = (f"{100 * (1 - share):.0f} of 100 {WHO[g]}" for g, share in self.recorded.items())
-        yield f"Truth: {', '.join(truth)}"
-
 
 def demonstrate(seed: int, screen: Screen) -> LoansDemo:
     """Fit, audit and review the loan applications; the truth answers for the reviewers."""
-    from fairpc.auditing import facts_of_review
+
     from fairpc.datasets import load_loans
-    from fairpc.models import Reviewed, ReviewRows
 
     known: pl.DataFrame = load_loans("truth").frame
     rows = _table(known.drop("deserving"), LOANS, "5,000 loan applications")
     deserving = (known["deserving"] == "yes").to_numpy()
     model, learned = _fitted(rows, seed, screen)
-    subject, reviewed = ReviewRows.of(model, rows.X, rows.y), None
+    subject, reviewed = models.ReviewRows.of(model, rows.X, rows.y), None
     batches, reviews = [], []
     for k in range(1, N_BATCHES + 1):
         rng = np.random.default_rng([seed, N_FILES, k])
         design = subject.design(N_FILES, reviewed=reviewed, random_state=rng)
         chances = design.probability[design.rows]
         batches.append((design.rows, chances, deserving[design.rows].astype(float)))
-        reviewed = Reviewed.of(known.height, batches)
-        reviews.append(facts_of_review(subject, reviewed))
+        reviewed = models.Reviewed.of(known.height, batches)
+        reviews.append(auditing.facts_of_review(subject, reviewed))
     record = _audited(model, rows, seed, screen, reviewed=reviewed, names={"sex": WHO})
 
     def approved(given: Any) -> Shares:
@@ -200,51 +210,19 @@ def _fitted(rows: LabelledTable, seed: int, screen: Screen) -> tuple[Any, dict[s
     return model, facts(model, rows, perf_counter() - began)
 
 
-def _audited(model: Any, rows: LabelledTable, seed: int, screen: Screen, **more: Any) -> Audit:
-    from fairpc.auditing import audit
-    from fairpc.models import progress
-
-    known = signature(audit).parameters
-    how: dict[str, Any] = {name: value for name, value in more.items() if name in known}
-    how |= {"random_state": seed, "baselines": False}
-    with progress(screen.shows_progress, None) as step:
-        return audit(model, rows.X, rows.y, progress=in_stages(step), **how)
+def _audited(
+    model: Any, rows: LabelledTable, seed: int, screen: Screen, **more: Any
+) -> auditing.Audit:
+    with models.progress(screen.shows_progress, None) as step:
+        more |= {"random_state": seed, "baselines": False, "progress": in_stages(step)}
+        return auditing.audit(model, rows.X, rows.y, **more)
 
 
-def _table(frame: pl.DataFrame, roles: ColumnOptions, source: str) -> LabelledTable:
+def _table(frame: pl.DataFrame, roles: opt.ColumnOptions, source: str) -> LabelledTable:
     frame = frame.drop(roles.drop)
-    counts = frame.group_by(roles.label).len(N_ROWS)
+    counts = frame.group_by(roles.label).len(tables.N_ROWS)
     y = frame[roles.label].clone()
     return LabelledTable(source, roles, frame.drop(roles.label), y, counts)
-
-
-def _parts(audit: Audit) -> dict[str, Any]:
-    """What JSON has of an audit: the report has the rest."""
-    found = audit.to_dict()
-    return {"audit": {name: found[name] for name in ("verdict", "labels", "decidable", "parity")}}
-
-
-@dataclass(frozen=True, eq=False)
-class CensusDemo:
-    """What was found in the census: the fit, and the audit of rows held out."""
-
-    fit: dict[str, Any]
-    audit: Audit
-
-    then = ("Where a bias is found: fairpc demo loans",)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The findings as plain data."""
-        return {"fit": self.fit, **_parts(self.audit)}
-
-    def show(self) -> None:
-        """Print what was learned, and what the audit says of it."""
-        headline("When data say no: UCI Adult, the 1994 United States census")
-        say("  The label says whether the income is above 50,000 dollars; the groups are by sex.")
-        say("\n1. What do the labels of the training part say?  (fairpc fit)", "bold")
-        show_learned(self.fit)
-        say("\n2. What does the test part say?  (fairpc audit)", "bold")
-        show_verdict(self.audit)
 
 
 def demonstrate_census(seed: int, screen: Screen) -> CensusDemo:
@@ -287,7 +265,7 @@ def data(
         return
     if output is None:
         raise FairpcError(f"{name} needs an output: give a file, -o {name}.csv, or -o - for stdout")
-    target = target_of(output, screen)
+    target = tables.target_of(output, screen)
     dataset = _load(name, version, rows, seed)
     write_table([dataset.frame], dataset.frame.schema, target)
     about = {
@@ -306,10 +284,10 @@ def data(
     if screen.json:
         print_json(about)
     elif screen.prints_text:
-        print(_words(about), file=sys.stderr if output == STDOUT else sys.stdout)
+        print(_words(about), file=sys.stderr if output == tables.STDOUT else sys.stdout)
 
 
-def _load(name: str, version: str | None, rows: int | None, seed: int) -> Dataset:
+def _load(name: str, version: str | None, rows: int | None, seed: int) -> Any:
     from fairpc import datasets
 
     if name not in DATASETS:
@@ -322,8 +300,7 @@ def _load(name: str, version: str | None, rows: int | None, seed: int) -> Datase
         return datasets.make_synthetic(n_samples=rows or SYNTHETIC_ROWS, random_state=seed)
     if rows is not None:
         raise FairpcError(f"{name} has a fixed number of rows: leave --rows out")
-    loaded: Dataset = getattr(datasets, f"load_{name}")(version or versions[0])
-    return loaded
+    return getattr(datasets, f"load_{name}")(version or versions[0])
 
 
 def _words(about: dict[str, Any]) -> str:
@@ -334,7 +311,7 @@ def _words(about: dict[str, Any]) -> str:
         f"{counted(about['rows'], 'row')}, {counted(len(about['columns']), 'column')} are in "
         f"{about['output']}.",
     ]
-    if about["output"] != STDOUT:
+    if about["output"] != tables.STDOUT:
         lines.append(
             f"Next: fairpc fit {quote(about['output'])} --label {quote(about['label'])} "
             f"--positive {quote(about['positive'])} --sensitive {quote(about['sensitive'])} "

@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import fairpc.cli._options as opt
+import fairpc.cli._tables as tables
+from fairpc import data, models
 from fairpc.cli._fit import estimator, refusing_copies
 from fairpc.cli._labelled import labelled
 from fairpc.cli._learned import FROM_SCORES
-from fairpc.cli._options import LATENT, ColumnOptions, ModelOptions
 from fairpc.cli._screen import Screen, grid, print_json, say
-from fairpc.cli._tables import about, check_output, client_of, column, opened
 from fairpc.core import FairpcError, counted
-from fairpc.data import exactly, format_of, write_table
 
 if TYPE_CHECKING:
     from fairpc.comparison import Comparison
@@ -81,23 +80,25 @@ def compare(
     Example: fairpc compare loans.csv --label approved --sensitive sex --cv 5
     """
     from fairpc import comparison
-    from fairpc.models import progress
 
     if output is not None:
-        format_of(output)
-        check_output(output, table)
+        data.format_of(output)
+        tables.check_output(output, table)
     names = methods or DEFAULT
-    learner = ModelOptions(structure=structure, n_bins=bins, random_state=seed)
+    learner = opt.ModelOptions(structure=structure, n_bins=bins, random_state=seed)
     _estimators(names, learner, roles)  # a wrong name is refused before the table is read
-    with opened(table, text) as files, about(files.source):
+    with tables.opened(table, text) as files, tables.about(files.source):
         rows = labelled(files, roles)
-        made = [column(rows.X.columns, n, "--decision", rows.source) for n in decision or ()]
-        features = rows.X.drop(exactly(made))
-        models = _estimators(names, learner, rows.roles)
+        made = [tables.column(rows.X.columns, n, "--decision", rows.source) for n in decision or ()]
+        features = rows.X.drop(data.exactly(made))
         shown = screen.shows_progress
-        with refusing_copies(), client_of(engine) as client, progress(shown, None) as step:
+        with (
+            refusing_copies(),
+            tables.client_of(engine) as client,
+            models.progress(shown, None) as step,
+        ):
             scores = comparison.compare(
-                models,
+                _estimators(names, learner, rows.roles),
                 features,
                 rows.y,
                 decisions={name: rows.X[name].to_numpy() for name in made},
@@ -108,7 +109,7 @@ def compare(
                 progress=step,
             )
     if output is not None:
-        write_table([scores.frame], scores.frame.schema, output)
+        data.write_table([scores.frame], scores.frame.schema, output)
     if screen.json:
         print_json(scores.to_dict() | {"table": rows.source, "output": output})
     elif screen.prints_text:
@@ -124,7 +125,7 @@ def _show(scores: Comparison, source: str, output: str | None) -> None:
 
 
 def _estimators(
-    methods: Sequence[str], learner: ModelOptions, roles: ColumnOptions
+    methods: Sequence[str], learner: opt.ModelOptions, roles: opt.ColumnOptions
 ) -> dict[str, Any]:
     """The methods by name, not yet fitted."""
     from fairpc.comparison import every_baseline
@@ -143,7 +144,7 @@ def _estimators(
             made[name] = estimator(replace(learner, model=name, structure="auto"), roles)
         elif name == FROM_SCORES:
             made[name] = estimator(
-                ModelOptions(model=LATENT, random_state=learner.random_state), roles
+                opt.ModelOptions(model=opt.LATENT, random_state=learner.random_state), roles
             )
         else:
             made[name] = baselines[name].set_params(sensitive=roles.sensitive)

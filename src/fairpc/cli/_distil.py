@@ -7,18 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import fairpc.cli._options as opt
+import fairpc.cli._polars as pl
+import fairpc.cli._tables as tables
+from fairpc import data, models
 from fairpc.cli._screen import Screen, print_json, say
-from fairpc.cli._tables import about, check_output, evidence, loaded, note_absent, opened, ready
 from fairpc.core import TableError, counted
-from fairpc.data import Warned, write_table
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from fairpc.models import Distilled
 
 PREFIX: Final = "p_df_"
 
@@ -47,16 +43,14 @@ def distil(
 
     Then: fairpc predict scorer.fairpc new.csv --decide -o decided.csv
     """
-    from fairpc.models import TableClassifier
-
-    check_output(output, model_file, table)
-    model, warned = loaded(model_file), Warned()
-    with opened(table, text, model.table_options_) as files, about(files.source):
-        note_absent(model, files, screen)
-        cells, label = ready(files.read(), files), model.coding_.labels.name
-        given = evidence(model, cells)
+    tables.check_output(output, model_file, table)
+    model, warned = tables.loaded(model_file), data.Warned()
+    with tables.opened(table, text, model.table_options_) as files, tables.about(files.source):
+        tables.note_absent(model, files, screen)
+        cells, label = tables.ready(files.read(), files), model.coding_.labels.name
+        given = tables.evidence(model, cells)
         missing = model.coding_.features.missing_values
-        learner = TableClassifier(classifier, missing_values=missing, random_state=seed)
+        learner = models.TableClassifier(classifier, missing_values=missing, random_state=seed)
         labels = cells[label] if label in cells.columns else None
         features = given.pop("X")
         if labels is not None:
@@ -91,15 +85,11 @@ def score_table(
     screen: Screen,
 ) -> dict[str, Any]:
     """Append the scores of a scorer to a table, and its decisions if a name for them is given."""
-    import polars as pl
-
-    from fairpc.models import Distilled
-
-    scorer = Distilled.load(path)
+    scorer = models.Distilled.load(path)
     added: dict[str, Any] = {f"{PREFIX}{c}": pl.Float64 for c in scorer.classes_}
     if decision is not None:
         added[decision] = pl.String
-    with opened(table, text) as files, about(files.source):
+    with tables.opened(table, text) as files, tables.about(files.source):
         for name in added:
             if name in files.names():
                 raise TableError(
@@ -111,18 +101,16 @@ def score_table(
             raise TableError(
                 f"{files.source} has no column {lacking[0]!r}, which the scorer needs: give it"
             )
-        cells = ready(files.read(), files)
+        cells = tables.ready(files.read(), files)
         frames = [cells.with_columns(_columns(scorer, cells, added, digits))]
-        write_table(frames, frames[0].schema, target, delimiter=files.delimiter)
+        data.write_table(frames, frames[0].schema, target, delimiter=files.delimiter)
     screen.note(f"{counted(cells.height, 'row')} written with {', '.join(added)}")
     return {"model_file": path, "table": files.source, "rows": cells.height, "added": list(added)}
 
 
 def _columns(
-    scorer: Distilled, cells: pl.DataFrame, added: dict[str, Any], digits: int | None
+    scorer: models.Distilled, cells: pl.DataFrame, added: dict[str, Any], digits: int | None
 ) -> Iterator[pl.Series]:
-    import polars as pl
-
     scores = scorer.predict_proba(cells)
     for name, score in zip(added, scores.T, strict=False):
         yield pl.Series(name, score if digits is None else score.round(digits))

@@ -4,23 +4,14 @@ file or publish, made from an audit."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import fairpc.cli._options as opt
+import fairpc.cli._polars as pl
+import fairpc.cli._tables as tables
+from fairpc import auditing, data, models
 from fairpc.cli._predict import circuit_model
 from fairpc.cli._screen import Screen, grid, print_json, say
-from fairpc.cli._tables import (
-    STDIN,
-    STDOUT,
-    check_output,
-    column,
-    evidence,
-    note_absent,
-    opened,
-    ready,
-    refuse_both,
-)
 from fairpc.core import (
     MAX_BYTES,
     FileFormatError,
@@ -30,16 +21,14 @@ from fairpc.core import (
     read_whole,
     write_atomically,
 )
-from fairpc.data import Warned
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from fairpc.auditing import Answers, Audit, Document, Reasons
-    from fairpc.models import FittedModel
 
 FORM: Final = "answers"
-DOCUMENTS: Final = ("card", "ll144", "annex-iv", FORM)
+MAKERS: Final = {
+    "card": "model_card",
+    "ll144": "bias_audit_tables",
+    "annex-iv": "technical_documentation",
+}
+"""Who makes each document of ``auditing``."""
 
 
 def explain(
@@ -69,8 +58,6 @@ def explain(
 
     Example: fairpc explain loans.fairpc "age=37, amount=4000" -o reasons.html
     """
-    from fairpc.auditing import reasons, statement_of_reasons
-
     if (person is None) == (table is None):
         raise OptionError(
             'explain is about one person: give what is known, such as "age=37, sex=F", or a row '
@@ -81,27 +68,23 @@ def explain(
     check_document(output, model_file, table, answers)
     known = answers_of(answers)
     model = circuit_model(model_file, "PERSON")
-    warned = Warned()
+    warned = data.Warned()
     with warned.watching():
         cells = _said(model, person) if table is None else _taken(model, table, row, text, screen)
-        given = evidence(model, cells)
-        explained = reasons(model, given.pop("X"), **given)
+        given = tables.evidence(model, cells)
+        explained = auditing.reasons(model, given.pop("X"), **given)
     screen.notes(warned)
     if output is None and not screen.json:
         _show(explained, known)
         return
-    if output == STDOUT:
-        refuse_both(screen)
-    deliver(statement_of_reasons(explained, known), output, screen, explained.to_dict())
+    if output == tables.STDOUT:
+        tables.refuse_both(screen)
+    deliver(auditing.statement_of_reasons(explained, known), output, screen, explained.to_dict())
 
 
-def _said(model: FittedModel, person: str | None) -> pl.DataFrame:
+def _said(model: models.FittedModel, person: str | None) -> pl.DataFrame:
     """One row with what is said of a person; the rest is empty."""
-    import polars as pl
-
-    from fairpc.models import parse
-
-    query = parse(person or "")
+    query = models.parse(person or "")
     names = (*model.coding_.features.names, *model.coding_.groups.column_names)
     for term in query.targets:
         if not term.sign and term.name not in names and opt.as_number(term.name) is not None:
@@ -109,7 +92,7 @@ def _said(model: FittedModel, person: str | None) -> pl.DataFrame:
                 f"PERSON has {term.name!r} after a comma: write decimals with a point, as 5.8, or "
                 "put the value into quotes"
             )
-    columns = [column(names, term.name, "PERSON", "the model") for term in query.targets]
+    columns = [tables.column(names, term.name, "PERSON", "the model") for term in query.targets]
     signs = {term.sign if term.also is None else "<" for term in query.targets}
     if query.given or not signs <= {"", "="} or len({*columns}) < len(columns):
         raise OptionError(
@@ -121,33 +104,27 @@ def _said(model: FittedModel, person: str | None) -> pl.DataFrame:
     # A query has numbers as programs write them, however the table does.
     numbers = {name: opt.as_number(cells[name] or "") for name in written & {*columns}}
     known = cells | {name: number for name, number in numbers.items() if number is not None}
-    return pl.DataFrame(
-        [
-            pl.Series(name, [value], dtype=pl.Float64 if isinstance(value, float) else pl.String)
-            for name, value in known.items()
-        ]
-    )
+    types = {n: pl.Float64 if isinstance(value, float) else pl.String for n, value in known.items()}
+    return pl.DataFrame([known], schema=types)
 
 
 def _taken(
-    model: FittedModel, table: str, row: int | None, text: opt.TextFormat, screen: Screen
+    model: models.FittedModel, table: str, row: int | None, text: opt.TextFormat, screen: Screen
 ) -> pl.DataFrame:
     """One row of a table."""
     number = row or 1
-    with opened(table, text, model.table_options_) as files:
-        note_absent(model, files, screen)
+    with tables.opened(table, text, model.table_options_) as files:
+        tables.note_absent(model, files, screen)
         with files.reading():
-            cells = ready(files.scan().slice(number - 1, 1).collect(), files)
+            cells = tables.ready(files.scan().slice(number - 1, 1).collect(), files)
         if not cells.height:
             raise TableError(f"{files.source} has no row {number}: rows are counted from 1")
         return cells
 
 
-def _show(reasons: Reasons, known: Answers) -> None:
+def _show(reasons: auditing.Reasons, known: auditing.Answers) -> None:
     """Reasons on the screen."""
-    from fairpc.auditing import in_words, of_what
-
-    what = of_what(reasons).removeprefix("the")
+    what = auditing.of_what(reasons).removeprefix("the")
     say(f"The{what} is {reasons.score:.2%}: the decision is {reasons.decision!r}.", "bold")
     if reasons.bounds is not None:
         low, high = reasons.bounds
@@ -158,7 +135,10 @@ def _show(reasons: Reasons, known: Answers) -> None:
     elif reasons.latent:
         say(f"What the labels leave possible is not known: {reasons.no_bounds}.")
     moved = sorted((*reasons.lowered, *reasons.raised), key=lambda r: r.change)
-    rows = [(in_words(r, known.words), f"{100 * r.change:+.2f}", f"{r.without:.2%}") for r in moved]
+    rows = [
+        (auditing.in_words(r, known.words), f"{100 * r.change:+.2f}", f"{r.without:.2%}")
+        for r in moved
+    ]
     say()
     grid(("Value", "Change, points", "Score without it"), rows)
     if reasons.unmoved:
@@ -199,8 +179,8 @@ def document(
 
     fairpc document card audit.json --answers answers.toml -o card.html
     """
-    if name not in DOCUMENTS:
-        raise OptionError(f"there is no document {name!r}: choose {', '.join(DOCUMENTS)}")
+    if name not in (*MAKERS, FORM):
+        raise OptionError(f"there is no document {name!r}: choose {', '.join((*MAKERS, FORM))}")
     if name == FORM:
         _write_form(audit_file, answers, output, screen)
         return
@@ -210,71 +190,56 @@ def document(
         )
     check_document(output, audit_file, answers)
     known = answers_of(answers)
-    deliver(_makers()[name](_read_audit(audit_file), known), output, screen)
-
-
-def _makers() -> Mapping[str, Callable[[Audit, Answers], Document]]:
-    from fairpc.auditing import bias_audit_tables, model_card, technical_documentation
-
-    makers = (model_card, bias_audit_tables, technical_documentation)
-    return dict(zip(DOCUMENTS, makers, strict=False))
+    piped = audit_file == tables.STDIN
+    text = sys.stdin.buffer.read(MAX_BYTES + 1) if piped else read_whole(audit_file, MAX_BYTES)
+    try:
+        audit = auditing.Audit.from_json(text)
+    except FileFormatError as error:
+        raise FileFormatError(f"{'stdin' if piped else audit_file}: {error}") from None
+    deliver(getattr(auditing, MAKERS[name])(audit, known), output, screen)
 
 
 def _write_form(
     audit_file: str | None, answers: str | None, output: str | None, screen: Screen
 ) -> None:
-    from fairpc.auditing import form
-
     if audit_file is not None or answers is not None:
         raise OptionError(f"{FORM} is an empty form: leave out the audit and --answers")
     if screen.json:
         raise OptionError(f"{FORM} is a form to fill in, in TOML: leave out --json")
-    if output is None or output == STDOUT:
-        sys.stdout.write(form())
+    if output is None or output == tables.STDOUT:
+        sys.stdout.write(auditing.form())
         return
     if not output.lower().endswith(".toml"):
         raise OptionError(f"{output}: the form is TOML, give a name that ends in .toml")
-    check_output(output)
-    write_atomically(output, form().encode())
+    tables.check_output(output)
+    write_atomically(output, auditing.form().encode())
     screen.note(f"the form is in {output}: fill in what you know, and give it as --answers")
-
-
-def _read_audit(path: str) -> Audit:
-    from fairpc.auditing import Audit
-
-    piped = path == STDIN
-    text = sys.stdin.buffer.read(MAX_BYTES + 1) if piped else read_whole(path, MAX_BYTES)
-    try:
-        return Audit.from_json(text)
-    except FileFormatError as error:
-        raise FileFormatError(f"{'stdin' if piped else path}: {error}") from None
 
 
 def check_document(output: str | None, *reads: str | None) -> None:
     """Refuse what cannot be written before the work begins."""
-    from fairpc.auditing import is_markdown
-
-    if output is None or output == STDOUT:
-        return
-    is_markdown(output)  # an error where it is neither Markdown nor HTML
-    check_output(output, *(name for name in reads if name is not None and name != STDIN))
+    if output is not None and output != tables.STDOUT:
+        auditing.is_markdown(output)  # an error where it is neither Markdown nor HTML
+        tables.check_output(output, *(name for name in reads if name != tables.STDIN))
 
 
-def answers_of(path: str | None) -> Answers:
-    from fairpc.auditing import Answers, read_answers
-
-    return Answers() if path is None else read_answers(path)
+def answers_of(path: str | None) -> auditing.Answers:
+    return auditing.Answers() if path is None else auditing.read_answers(path)
 
 
 def deliver(
-    document: Document, output: str | None, screen: Screen, facts: dict[str, Any] | None = None
+    document: auditing.Document,
+    output: str | None,
+    screen: Screen,
+    facts: dict[str, Any] | None = None,
 ) -> None:
     """Write a document, without a file as Markdown on stdout; or it or its facts as JSON."""
-    if output is not None and output != STDOUT:
-        document.save(output)
+    file = None if output == tables.STDOUT else output
+    if file is not None:
+        document.save(file)
     if screen.json:
         print_json({"output": output} | (facts or document.to_dict()))
-    elif output is not None and output != STDOUT:
-        screen.note(f"{document.kind}: written to {output}. {document.unfilled}".rstrip())
+    elif file is not None:
+        screen.note(f"{document.kind}: written to {file}. {document.unfilled}".rstrip())
     else:
         sys.stdout.write(document.to_markdown())

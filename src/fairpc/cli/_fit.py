@@ -10,33 +10,15 @@ from inspect import signature
 from pathlib import Path
 from shlex import quote
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import fairpc.cli._options as opt
+import fairpc.cli._tables as tables
+from fairpc import data, models
 from fairpc.cli._labelled import LabelledTable, labelled, streamed, under_types
 from fairpc.cli._learned import DECIDING, facts, renamed, show_columns, show_learned
-from fairpc.cli._options import (
-    LATENT,
-    ColumnOptions,
-    Engine,
-    Keeping,
-    ModelOptions,
-    Naming,
-    TextFormat,
-    as_typed,
-    repeated,
-)
 from fairpc.cli._review_files import IN_PARTS, read_reviews
 from fairpc.cli._screen import Screen, print_json, say
-from fairpc.cli._tables import (
-    about,
-    check_output,
-    client_of,
-    display_names,
-    is_large,
-    opened,
-    ready,
-)
 from fairpc.core import (
     ContradictionWarning,
     DroppedWarning,
@@ -47,11 +29,6 @@ from fairpc.core import (
     TableError,
     showing_progress,
 )
-from fairpc.data import Warned
-
-if TYPE_CHECKING:
-    from fairpc.data import TableFiles
-    from fairpc.models import FittedModel, Reviewed
 
 HELD: Final = ("FairPC", "LatNB")
 """Models that a fit holds to reviewed rows."""
@@ -59,13 +36,13 @@ HELD: Final = ("FairPC", "LatNB")
 
 def fit(
     table: opt.Table,
-    roles: ColumnOptions,
+    roles: opt.ColumnOptions,
     output: Annotated[str, opt.output("The model file to write.")],
-    learner: ModelOptions,
-    naming: Naming,
-    text: TextFormat,
-    keeping: Keeping,
-    engine: Engine,
+    learner: opt.ModelOptions,
+    naming: opt.Naming,
+    text: opt.TextFormat,
+    keeping: opt.Keeping,
+    engine: opt.Engine,
     held_to: opt.ReviewedFiles = None,
     verbose: Annotated[
         bool,
@@ -78,11 +55,9 @@ def fit(
 
     Example: fairpc fit loans.csv --label approved --sensitive sex -o loans.fairpc
     """
-    from fairpc.models import group_is_input
-
-    check_output(output, table)
+    tables.check_output(output, table)
     estimator(learner, roles)  # a wrong name is refused before the table is read
-    in_memory = learner.model == LATENT
+    in_memory = learner.model == opt.LATENT
     if in_memory:
         _refuse_streaming(keeping, engine)
     if held_to and learner.model not in HELD:
@@ -90,10 +65,14 @@ def fit(
             f"--reviewed is for --model {' or '.join(HELD)}, and not for {learner.model}: take one "
             "of these, or leave --reviewed out"
         )
-    warned = Warned()
-    with opened(table, text) as files, client_of(engine) as client, about(files.source):
-        names = display_names(naming, files)
-        large = engine.clustered or keeping != Keeping() or is_large(files)
+    warned = data.Warned()
+    with (
+        tables.opened(table, text) as files,
+        tables.client_of(engine) as client,
+        tables.about(files.source),
+    ):
+        names = tables.display_names(naming, files)
+        large = engine.clustered or keeping != opt.Keeping() or tables.is_large(files)
         if (parted := large and not in_memory) and learner.equal_rates:
             raise OptionError(
                 "--equal-rates needs the whole table in memory, and this one is read in parts: "
@@ -132,38 +111,38 @@ def fit(
         show_learned(shown)
         if verbose:
             show_columns(shown)
-        say(group_is_input(model.coding_))
+        say(models.group_is_input(model.coding_))
         say(f"Model: {output} ({learned['model']}, {seconds:.1f} s)")
-        given = as_typed(text, naming) + repeated("--reviewed", held_to)
+        given = opt.as_typed(text, naming, reviewed=held_to)
         say(f"Next: fairpc audit {quote(output)} {quote(table)}{given} -o report.html", "bold")
     screen.notes(warned)
 
 
 def _answers_of(
-    paths: list[str], rows: LabelledTable, files: TableFiles, screen: Screen
-) -> Reviewed:
+    paths: list[str], rows: LabelledTable, files: data.TableFiles, screen: Screen
+) -> models.Reviewed:
     """What reviewers said of the table."""
     label, positive = rows.roles.label, rows.roles.positive
     classes = [str(c) for c in rows.labels[label].drop_nulls().unique().sort().to_list()]
     others = [c for c in classes if c != positive]
     if positive is None or len(others) != 1:
         raise TableError(f"the label has {len(classes)} classes: a review needs two")
-    cells, meant = ready(files.read(), files), (label, (others[0], positive))
+    cells, meant = tables.ready(files.read(), files), (label, (others[0], positive))
     return read_reviews(paths, cells, files.source, meant, screen)[0]
 
 
-def _refuse_streaming(keeping: Keeping, engine: Engine) -> None:
+def _refuse_streaming(keeping: opt.Keeping, engine: opt.Engine) -> None:
     """An OptionError where a table is to be read in parts, which classifiers do not."""
     given = {**vars(keeping), "engine": engine.engine if engine.clustered else None}
     for name, value in given.items():
         if value is not None:
             raise OptionError(
                 f"--{name.replace('_', '-')} is for tables that are read in parts, and --model "
-                f"{LATENT} reads its table whole: leave it out, or take --model FairPC"
+                f"{opt.LATENT} reads its table whole: leave it out, or take --model FairPC"
             )
 
 
-def _fit_classifiers(model: FittedModel, rows: LabelledTable, screen: Screen) -> None:
+def _fit_classifiers(model: models.FittedModel, rows: LabelledTable, screen: Screen) -> None:
     with showing_progress(type(model).__name__, shown=screen.shows_progress) as model._say:
         try:
             model.fit(under_types(rows), rows.y, sample_weight=rows.weight)
@@ -171,7 +150,7 @@ def _fit_classifiers(model: FittedModel, rows: LabelledTable, screen: Screen) ->
             del model._say
 
 
-def _equalised(model: FittedModel, rows: LabelledTable, in_memory: bool) -> dict[str, float]:
+def _equalised(model: models.FittedModel, rows: LabelledTable, in_memory: bool) -> dict[str, float]:
     """Choose a threshold for each group; and how many of each are then above it."""
     own = under_types(rows) if in_memory else rows.X
     scores, groups = model.choose_threshold(own, equalise=True)._scores(own)
@@ -179,19 +158,19 @@ def _equalised(model: FittedModel, rows: LabelledTable, in_memory: bool) -> dict
     return {name: float(decided[groups == s].mean()) for s, name in enumerate(names)}
 
 
-def estimator(learner: ModelOptions, roles: ColumnOptions, *, verbose: bool = False) -> FittedModel:
+def estimator(
+    learner: opt.ModelOptions, roles: opt.ColumnOptions, *, verbose: bool = False
+) -> models.FittedModel:
     """The model that is asked for, not yet fitted; what it has no use for is refused."""
-    from fairpc.models import MODELS, LatentDecision, TableClassifier
-
-    kinds: dict[str, Any] = {**MODELS, LATENT: LatentDecision}
+    kinds: dict[str, Any] = {**models.MODELS, opt.LATENT: models.LatentDecision}
     if learner.model not in kinds:
         raise LearningError(f"there is no model {learner.model!r}: use {', '.join(kinds)}")
     known = set(signature(kinds[learner.model]).parameters)
-    latent = learner.model in (*DECIDING, LATENT)
+    latent = learner.model in (*DECIDING, opt.LATENT)
     if learner.given and not latent:
         raise OptionError(
             f"--given is for models with a latent fair decision, and {learner.model} has none: "
-            f"take --model FairPC, LatNB or {LATENT}, or leave --given out"
+            f"take --model FairPC, LatNB or {opt.LATENT}, or leave --given out"
         )
     if not latent:
         known -= {"equal_mass", "mechanism", "delta", "mechanism_prior"}
@@ -199,8 +178,8 @@ def estimator(learner: ModelOptions, roles: ColumnOptions, *, verbose: bool = Fa
     given = {name: value for name, value in given.items() if name in known}
     if learner.classifier not in (None, "hgb"):  # which LatentDecision takes by itself
         how = {name: given[name] for name in ("missing_values", "random_state")}
-        given["estimator"] = TableClassifier(learner.classifier, **how)
-    made: FittedModel = kinds[learner.model](**given)
+        given["estimator"] = models.TableClassifier(learner.classifier, **how)
+    made: models.FittedModel = kinds[learner.model](**given)
     return made
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 import fairpc.cli._options as opt
+import fairpc.cli._tables as tables
+from fairpc import models
 from fairpc.cli._screen import Screen, grid, print_json, say
-from fairpc.cli._tables import loaded
 
 SHOWN: Final = 6
 """Values of a column that are listed on a terminal; JSON has all."""
@@ -17,10 +18,8 @@ def inspect(model_file: opt.ModelFile, screen: Screen) -> None:
 
     Example: fairpc inspect loans.fairpc
     """
-    from fairpc.models import disclosure, file_facts
-
-    found = disclosure(loaded(model_file, then="nothing else"))
-    facts = file_facts(model_file)
+    found = models.disclosure(tables.loaded(model_file, then="nothing else"))
+    facts = models.file_facts(model_file)
     if screen.json:
         print_json(facts | found.to_dict())
         return

@@ -8,17 +8,13 @@ from functools import partial
 from itertools import combinations
 from math import floor
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from fairpc.cli._options import ColumnOptions, ModelOptions
-from fairpc.cli._tables import N_ROWS, column, listed, ready
+import fairpc.cli._options as opt
+import fairpc.cli._polars as pl
+import fairpc.cli._tables as tables
+from fairpc import data
 from fairpc.core import TableError
-from fairpc.data import EXACT, STANDARD, TableFiles, exactly, read_values, source_of, to_numbers
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from fairpc.data import Labels
 
 _SEEN: Final = 1 << 17
 """Rows of a streamed table that are looked at to tell types and to give hints."""
@@ -52,7 +48,7 @@ class LabelledTable:
     """A table by its roles, in memory or to be streamed."""
 
     source: str
-    roles: ColumnOptions
+    roles: opt.ColumnOptions
     X: Any  #: features, the sensitive columns among them; or a source
     y: Any  #: the label; or its name
     labels: pl.DataFrame  #: the raw labels, and how many rows have each
@@ -64,35 +60,35 @@ class LabelledTable:
     @property
     def height(self) -> int:
         """Number of rows."""
-        return int(self.labels[N_ROWS].sum())
+        return int(self.labels[tables.N_ROWS].sum())
 
-    def label_counts(self, labels: Labels) -> list[int]:
+    def label_counts(self, labels: data.Labels) -> list[int]:
         """Rows of each class, and last the rows without one."""
         codes = labels.transform(self.labels[self.roles.label])
         counts = [0] * (len(labels.classes) + 1)
-        for code, n in zip(codes.tolist(), self.labels[N_ROWS].to_list(), strict=True):
+        for code, n in zip(codes.tolist(), self.labels[tables.N_ROWS].to_list(), strict=True):
             counts[code] += n
         return counts
 
 
 def labelled(
-    files: TableFiles, given: ColumnOptions, learner: ModelOptions | None = None
+    files: data.TableFiles, given: opt.ColumnOptions, learner: opt.ModelOptions | None = None
 ) -> LabelledTable:
     """Read a table whole, and cut it by its roles."""
-    roles, strata, weight = _resolved(given, learner or ModelOptions(), files)
-    frame = _typed(ready(files.read(), files).drop(exactly(roles.drop)), roles)
-    label = exactly([roles.label])
+    roles, strata, weight = _resolved(given, learner or opt.ModelOptions(), files)
+    frame = _typed(tables.ready(files.read(), files).drop(data.exactly(roles.drop)), roles)
+    label = data.exactly([roles.label])
     rest, y = frame.drop(label), frame[roles.label]
     weights = None
     if weight is not None:
-        weights, rest = rest[weight].to_numpy(), rest.drop(exactly([weight]))
-    counts = frame.group_by(label).len(N_ROWS)
+        weights, rest = rest[weight].to_numpy(), rest.drop(data.exactly([weight]))
+    counts = frame.group_by(label).len(tables.N_ROWS)
     hints = tuple(_hints(rest, roles, positive := _favourable(counts, roles)))
     roles = replace(roles, positive=positive)
     return LabelledTable(files.source, roles, rest, y, counts, strata, weight, weights, hints)
 
 
-def _favourable(labels: pl.DataFrame, roles: ColumnOptions) -> str | None:
+def _favourable(labels: pl.DataFrame, roles: opt.ColumnOptions) -> str | None:
     """The class that is meant by "positive": the one that is named, or the one known to be it."""
     names = labels[roles.label].alias("").drop_nulls().unique().sort().to_list()
     classes = {str(name): str(name).strip().lower().removesuffix(".0") for name in names}
@@ -114,16 +110,15 @@ def under_types(rows: LabelledTable) -> pl.DataFrame:
     A classifier is given a table, without roles.
     """
     import narwhals as nw
-    import polars as pl
 
     roles = rows.roles
     changed = [rows.X[n].cast(pl.String).cast(pl.Categorical) for n in roles.categorical]
     for name in roles.numeric:
         wrapped = nw.from_native(rows.X[name], series_only=True)
-        values = read_values(name, wrapped, roles.sentinels, decimal=roles.decimal)
-        if values.parsed().written != STANDARD:
+        values = data.read_values(name, wrapped, roles.sentinels, decimal=roles.decimal)
+        if values.parsed().written != data.STANDARD:
             continue  # the model reads it
-        values = to_numbers(name, values)
+        values = data.to_numbers(name, values)
         if values.type == "number":
             changed.append(pl.Series(name, values.data, nan_to_null=True))
     features: pl.DataFrame = rows.X.with_columns(changed)
@@ -131,23 +126,23 @@ def under_types(rows: LabelledTable) -> pl.DataFrame:
 
 
 def streamed(
-    files: TableFiles, given: ColumnOptions, client: Any, learner: ModelOptions
+    files: data.TableFiles, given: opt.ColumnOptions, client: Any, learner: opt.ModelOptions
 ) -> LabelledTable:
     """A table by its roles, without reading it whole; workers read it where there is a client."""
     roles, strata, weight = _resolved(given, learner, files)
-    apart, label = (roles.label, *roles.sensitive), exactly([roles.label])
+    apart, label = (roles.label, *roles.sensitive), data.exactly([roles.label])
 
     def clean(frame: pl.LazyFrame) -> pl.LazyFrame:
-        return ready(frame, files).drop(exactly(roles.drop))
+        return tables.ready(frame, files).drop(data.exactly(roles.drop))
 
     with files.reading():
         rows = clean(files.scan())
-        seen = rows.select(exactly(apart)).unique().head(_SEEN).collect(engine="streaming")
+        seen = rows.select(data.exactly(apart)).unique().head(_SEEN).collect(engine="streaming")
         types = [_type_of(seen[name], roles) for name in apart]
-        counts = rows.with_columns(types).group_by(label).len(N_ROWS)
+        counts = rows.with_columns(types).group_by(label).len(tables.N_ROWS)
         labels = counts.collect(engine="streaming")
         head = rows.drop(label).head(_SEEN).collect(engine="streaming")
-    opening = source_of
+    opening = data.source_of
     if client is not None:
         from fairpc.cluster import file_table
 
@@ -160,8 +155,8 @@ def streamed(
 
 
 def _resolved(
-    roles: ColumnOptions, learner: ModelOptions, files: TableFiles
-) -> tuple[ColumnOptions, list[str], str | None]:
+    roles: opt.ColumnOptions, learner: opt.ModelOptions, files: data.TableFiles
+) -> tuple[opt.ColumnOptions, list[str], str | None]:
     """Roles, strata and weight under the names of the table; an error where two contradict."""
     names, source = files.names(), files.source
     wanted = {
@@ -174,7 +169,7 @@ def _resolved(
         "weight": [] if learner.weight is None else [learner.weight],
     }
     columns = {
-        role: list(dict.fromkeys(column(names, w, f"--{role}", source) for w in some))
+        role: list(dict.fromkeys(tables.column(names, w, f"--{role}", source) for w in some))
         for role, some in wanted.items()
     }
     for one, other in (pair for some in EXCLUSIVE for pair in combinations(some, 2)):
@@ -188,19 +183,18 @@ def _resolved(
     return replace(roles, **lists), strata, weights[0] if weights else None
 
 
-def _column(series: pl.Series, roles: ColumnOptions) -> pl.Series:
+def _column(series: pl.Series, roles: opt.ColumnOptions) -> pl.Series:
     """A column under its type: text that is nothing but numbers or dates as such, missing as null.
 
     What is said to be categorical keeps its values; a sensitive column is declared so.
     """
     import narwhals as nw
-    import polars as pl
 
     name = series.name
     # Labels and groups are names, which have no decimals.
     decimal = None if name in (roles.label, *roles.sensitive) else roles.decimal
     wrapped = nw.from_native(series, series_only=True)
-    values = read_values(name, wrapped, roles.sentinels, decimal=decimal)
+    values = data.read_values(name, wrapped, roles.sentinels, decimal=decimal)
     known = pl.Series(~values.missing())
     series = pl.select(pl.when(known).then(series).alias(name)).to_series()
     if name in roles.categorical and name in roles.sensitive:
@@ -208,26 +202,24 @@ def _column(series: pl.Series, roles: ColumnOptions) -> pl.Series:
     if series.dtype != pl.String or name in roles.categorical:
         return series
     values = values.parsed()
-    if values.type == "text" or values.written != STANDARD:
+    if values.type == "text" or values.written != data.STANDARD:
         # The model keeps how numbers are written, for the next table.
         return series
     numbers = pl.Series(values.data, nan_to_null=True)
     if values.type == "date":
         return numbers.cast(pl.Int64).cast(pl.Datetime("us")).alias(name)
     whole = numbers.drop_nulls()
-    exact = ((whole == whole.round()) & (whole.abs() < EXACT)).all()
+    exact = ((whole == whole.round()) & (whole.abs() < data.EXACT)).all()
     return (numbers.cast(pl.Int64) if exact else numbers).alias(name)
 
 
-def _typed(frame: pl.DataFrame, roles: ColumnOptions) -> pl.DataFrame:
+def _typed(frame: pl.DataFrame, roles: opt.ColumnOptions) -> pl.DataFrame:
     return frame.with_columns(_column(series, roles) for series in frame)
 
 
-def _type_of(seen: pl.Series, roles: ColumnOptions) -> pl.Expr:
+def _type_of(seen: pl.Series, roles: opt.ColumnOptions) -> pl.Expr:
     """A column that is streamed, under the type of the values that it has."""
-    import polars as pl
-
-    column: pl.Expr = exactly([seen.name]).as_expr()
+    column: pl.Expr = data.exactly([seen.name]).as_expr()
     dtype = _column(seen, roles).dtype
     if seen.dtype != pl.String:
         return column
@@ -237,10 +229,8 @@ def _type_of(seen: pl.Series, roles: ColumnOptions) -> pl.Expr:
     return read.alias(seen.name)
 
 
-def _hints(frame: pl.DataFrame, roles: ColumnOptions, positive: str | None) -> Iterator[str]:
+def _hints(frame: pl.DataFrame, roles: opt.ColumnOptions, positive: str | None) -> Iterator[str]:
     """A favourable 1 that nobody named, and texts that look like "missing" and are values."""
-    import polars as pl
-
     if roles.positive is None and positive in ("1", "1.0"):
         yield f"{positive} is taken as favourable; if it is not, name the other with --positive"
     words = [w for w in SUSPECTS if w not in roles.missing]
@@ -252,7 +242,7 @@ def _hints(frame: pl.DataFrame, roles: ColumnOptions, positive: str | None) -> I
             found.setdefault(word, []).append(series.name)
     for word, names in sorted(found.items()):
         yield (
-            f"{word!r} is read as a value in {listed(names, 5)}: if it means missing, "
+            f"{word!r} is read as a value in {tables.listed(names, 5)}: if it means missing, "
             f"add --missing '{word}'"
         )
     for series in texts:
@@ -269,7 +259,7 @@ def _hints(frame: pl.DataFrame, roles: ColumnOptions, positive: str | None) -> I
 def _as_missing(others: list[str]) -> str:
     """How a column becomes one of numbers in which these texts are missing."""
     if len(others) > WORDS:
-        shown = listed(others, 3)
+        shown = tables.listed(others, 3)
         return f"to read numbers, correct or empty its {len(others)} different others ({shown})"
     words = " ".join(f"--missing {quote(word)}" for word in others)
     return f"to read numbers, with the others as missing, add {words}; or correct them"

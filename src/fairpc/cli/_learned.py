@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fairpc.cli._options import THRESHOLD
+import fairpc.cli._options as opt
+from fairpc import data, evidence, models
 from fairpc.cli._screen import Tone, grid, headline, say
 from fairpc.core import Bools, Floats, counted
 
 if TYPE_CHECKING:
     from fairpc.cli._labelled import LabelledTable
-    from fairpc.data import Encoding, TableCoding
-    from fairpc.models import FittedModel
 
 Facts = dict[str, Any]
 Names = Mapping[str, Mapping[str, str]]
@@ -38,35 +37,18 @@ ASSUMED: Final = (
 )
 
 
-def facts(model: FittedModel, rows: LabelledTable, seconds: float) -> Facts:
+def facts(model: models.FittedModel, rows: LabelledTable, seconds: float) -> Facts:
     """What was read and what was learned, as plain data."""
     features = model.coding_.features
     if type(model).__name__ == FROM_SCORES:
         features = model.estimators_[0][0].encoding_
-    return {
-        "model": type(model).__name__,
-        **_read(model.coding_, rows, features),
-        "learned": _learned(model),
-        "thresholds": _thresholds(model),
-        **_how(model),
-        "hints": list(rows.hints),
-        "warnings": list(model.warnings_),
-        "seconds": seconds,
-    }
-
-
-def _thresholds(model: FittedModel) -> dict[str, float]:
-    """The score of each group above which the decision is positive; none of many classes."""
-    if len(model.classes_) > 2:
-        return {}
-    values = np.broadcast_to(model.threshold_.values, len(model.groups_)).tolist()
-    return dict(zip(model.coding_.group_names, values, strict=True))
-
-
-def _read(coding: TableCoding, rows: LabelledTable, features: Encoding) -> Facts:
-    """What was read, as plain data."""
+    coding, thresholds = model.coding_, dict[str, float]()
+    if len(model.classes_) == 2:  # the score of each group above which the decision is positive
+        values = np.broadcast_to(model.threshold_.values, len(model.groups_)).tolist()
+        thresholds = dict(zip(coding.group_names, values, strict=True))
     *counts, missing = rows.label_counts(coding.labels)
     return {
+        "model": type(model).__name__,
         "table": rows.source,
         "rows": rows.height,
         "columns": _columns(coding, features, rows),
@@ -84,10 +66,16 @@ def _read(coding: TableCoding, rows: LabelledTable, features: Encoding) -> Facts
             "small": [name for name, _ in coding.small_groups()],
         },
         "weight": rows.weight,
+        "learned": _learned(model),
+        "thresholds": thresholds,
+        **_how(model),
+        "hints": list(rows.hints),
+        "warnings": list(model.warnings_),
+        "seconds": seconds,
     }
 
 
-def _how(model: FittedModel) -> Facts:
+def _how(model: models.FittedModel) -> Facts:
     """How the model was learned."""
     if type(model).__name__ == FROM_SCORES:
         classifier = model.estimators_[0][0].kind
@@ -100,7 +88,7 @@ def _how(model: FittedModel) -> Facts:
     }
 
 
-def _columns(coding: TableCoding, features: Encoding, rows: LabelledTable) -> list[Facts]:
+def _columns(coding: data.TableCoding, features: data.Encoding, rows: LabelledTable) -> list[Facts]:
     """What encoding did, a record per column of the table."""
     records = {record["column"]: dict(record) for record in features.describe()}
 
@@ -120,7 +108,7 @@ def _columns(coding: TableCoding, features: Encoding, rows: LabelledTable) -> li
     return list(records.values())
 
 
-def _learned(model: FittedModel) -> Facts:
+def _learned(model: models.FittedModel) -> Facts:
     """The rates and the mechanism of a fitted model."""
     account = model.explain_bias()
     latent = type(model).__name__ in DECIDING
@@ -134,6 +122,11 @@ def _learned(model: FittedModel) -> Facts:
         _add("without_prior", account.without_prior, mechanism)
         shape = account.mechanism.shape
         _add("mostly_prior", np.broadcast_to(account.mostly_prior[..., None], shape), mechanism)
+    rate_set, bounds = None, model.label_ends_
+    if latent and bounds is not None:
+        lower, upper = bounds.rate_set(evidence.LEVEL, model.subgroup_rate_)
+        if lower <= upper:  # none is left otherwise
+            rate_set = {"lower": lower, "upper": upper, "level": evidence.LEVEL}
     return {
         "decision": "Df" if latent else "D",
         "decision_rate": dict(zip(account.classes, map(float, model.fair_rate_), strict=True)),
@@ -142,7 +135,7 @@ def _learned(model: FittedModel) -> Facts:
             group: dict(zip(account.classes, rates, strict=True))
             for group, rates in zip(account.groups, model.fair_rates_.tolist(), strict=True)
         },
-        "positive_rate_set": _rate_set(model) if latent else None,
+        "positive_rate_set": rate_set,
         "group_rate": dict(zip(account.groups, map(float, model.group_rate_), strict=True)),
         "mechanism": mechanism if latent else [],
         "prior_rows": account.prior_rows,
@@ -158,17 +151,6 @@ def _add(name: str, values: Floats | Bools, cells: list[Facts]) -> None:
         cell[name] = value
 
 
-def _rate_set(model: FittedModel) -> Facts | None:
-    """Confidence set of the fair rate; None where no range was looked for, or none is left."""
-    from fairpc.evidence import LEVEL
-
-    bounds = model.label_ends_
-    if bounds is None:
-        return None
-    lower, upper = bounds.rate_set(LEVEL, model.subgroup_rate_)
-    return {"lower": lower, "upper": upper, "level": LEVEL} if lower <= upper else None
-
-
 def _cells(mechanism: Floats, classes: Sequence[str], **of: Sequence[str]) -> list[Facts]:
     """A record per cell of a mechanism, whose last axes are decision and label."""
     names = of | {"decision": classes, "label": classes}
@@ -179,7 +161,7 @@ def _cells(mechanism: Floats, classes: Sequence[str], **of: Sequence[str]) -> li
     ]
 
 
-def _strata(model: FittedModel) -> Facts | None:
+def _strata(model: models.FittedModel) -> Facts | None:
     """Within what groups have the same fair rate, and these rates; None without strata."""
     strata = model._fair().strata
     if not strata:
@@ -256,19 +238,14 @@ def verdict_of(learned: Mapping[str, Any]) -> tuple[tuple[Tone, str], list[str]]
     """The finding in a sentence, a line per group, and the fair rate."""
     found, lines = learned["learned"], list[str]()
     if not (found["contradiction"] or learned["warnings"]):
-        lines = [*_group_lines(learned), _fair_rate(learned), *_assumed(found)]
+        lines = [*_group_lines(learned), _fair_rate(learned)]
+        if found["decision"] == "Df" and "lower" in found["mechanism"][0]:
+            lines.append(ASSUMED)
     return _verdict(learned), lines
-
-
-def _assumed(found: Mapping[str, Any]) -> list[str]:
-    """What the ranges need, and what would show that it fails."""
-    return [ASSUMED] if found["decision"] == "Df" and "lower" in found["mechanism"][0] else []
 
 
 def _verdict(learned: Mapping[str, Any]) -> tuple[Tone, str]:
     """The finding in a sentence, and whether it is good news."""
-    from fairpc.models import OVERLAP, apart
-
     found = learned["learned"]
     if found["decision"] == "D":
         return "plain", f"{learned['model']} has no fair decision: it describes recorded labels."
@@ -279,19 +256,17 @@ def _verdict(learned: Mapping[str, Any]) -> tuple[Tone, str]:
     if found["no_difference"]:
         return "good", found["no_difference"]
     if "lower" not in found["mechanism"][0]:
-        return (
-            "plain",
-            "A point for each rate, without a range: `fairpc audit` says how sure it is.",
-        )
+        said = "A point for each rate, without a range: `fairpc audit` says how sure it is."
+        return "plain", said
     positive = learned["label"]["positive"]
     for cells, who in zip(_off_diagonal(learned), WHO, strict=True):
-        if differ := apart([(cell["lower"], cell["upper"]) for cell in cells]):
+        if differ := models.apart([(cell["lower"], cell["upper"]) for cell in cells]):
             worst, best = (cells[s] for s in differ)
             return "warn", (
                 f"The labels are biased ({SURE}): of those who {who} {positive}, more were "
                 f"recorded {worst['label']} among {worst['group']} than among {best['group']}."
             )
-    return "plain", f"{OVERLAP} ({SURE})."
+    return "plain", f"{models.OVERLAP} ({SURE})."
 
 
 def _off_diagonal(learned: Mapping[str, Any]) -> tuple[list[Facts], list[Facts]]:
@@ -385,7 +360,7 @@ def _show_thresholds(
     if len(different) > 1:
         each = ", ".join(f"{value:.3f} for {group}" for group, value in thresholds.items())
         say(f"The decision is {positive} above these scores: {each}.")
-    elif different and THRESHOLD not in different:
+    elif different and opt.THRESHOLD not in different:
         say(f"The decision is {positive} above a score of {next(iter(different)):.3f}.")
     if rates:
         each = ", ".join(f"{rate:.1%} of {group}" for group, rate in rates.items())

@@ -6,7 +6,7 @@ knows single options only, and puts each option into its panel of the help.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from copy import copy
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from inspect import Parameter, Signature, cleandoc, signature
@@ -66,6 +66,10 @@ MinCell = Annotated[
     int, option("K", "Fewer people than this are merged or left out; 1: none.", min=1, max=1000)
 ]
 Weight = Annotated[str | None, option("COL", "How many people a row stands for; not a feature.")]
+Positive = Annotated[
+    str | None, option("CLASS", "The favourable class; yes, true, 1, approved, … are known.")
+]
+Drop = Annotated[list[str], option("COL", "A column to leave out.")]
 Missing = Annotated[
     list[str], option("TEXT", "A value that means missing, such as '?', besides empty cells.")
 ]
@@ -148,18 +152,14 @@ class ColumnOptions:
         list[str],
         option("COL", "Sensitive attribute; several are crossed.", show_default=False),
     ]
-    positive: Annotated[
-        str | None, option("CLASS", "The favourable class; yes, true, 1, approved, … are known.")
-    ] = None
+    positive: Positive = None
     numeric: Annotated[list[str], option("COL", "A column that holds numbers.")] = field(
         default_factory=list
     )
     categorical: Annotated[
         list[str], option("COL", "A column of names, even if they look like numbers.")
     ] = field(default_factory=list)
-    drop: Annotated[list[str], option("COL", "A column to leave out.")] = field(
-        default_factory=list
-    )
+    drop: Drop = field(default_factory=list)
     missing: Missing = field(default_factory=list)
     decimal: Decimal = None
 
@@ -336,15 +336,11 @@ class DecisionOptions:
     sensitive: Annotated[
         list[str], option("COL", "The sensitive attribute; several are crossed.")
     ] = field(default_factory=list)
-    positive: Annotated[
-        str | None, option("CLASS", "The favourable class; yes, true, 1, approved, … are known.")
-    ] = None
+    positive: Positive = None
     given: Annotated[
         list[str], option("COL", "A legitimate factor: gaps between people alike in it, too.")
     ] = field(default_factory=list)
-    drop: Annotated[list[str], option("COL", "A column to leave out.")] = field(
-        default_factory=list
-    )
+    drop: Drop = field(default_factory=list)
     missing: Missing = field(default_factory=list)
     decimal: Decimal = None
 
@@ -458,19 +454,16 @@ def flag(record: type, name: str) -> str:
     return declared if isinstance(declared, str) else f"--{name.replace('_', '-')}"
 
 
-def as_typed(*records: Any) -> str:
-    """What was given of some records, as it is typed, with a space before each option."""
+def as_typed(*records: Any, **options: Any) -> str:
+    """What was given of some records, then of options, as it is typed: a space before each."""
+    given = [
+        (flag(type(record), each.name), getattr(record, each.name))
+        for record in records
+        for each in fields(record)
+        if getattr(record, each.name) != _default(each)
+    ]
     words = ""
-    for record in records:
-        for each in fields(record):
-            value, name = getattr(record, each.name), flag(type(record), each.name)
-            if value == _default(each) or value is None:
-                continue
-            several = value if isinstance(value, list) else [value]
-            words += f" {name}" if value is True else repeated(name, several)
+    for name, value in [*given, *((f"--{n.replace('_', '-')}", v) for n, v in options.items())]:
+        for one in value if isinstance(value, list) else () if value is None else (value,):
+            words += f" {name}" if one is True else f" {name} {quote(str(one))}"
     return words
-
-
-def repeated(name: str, values: Sequence[Any] | None) -> str:
-    """An option with each of its values, as it is typed."""
-    return "".join(f" {name} {quote(str(value))}" for value in values or ())

@@ -11,33 +11,17 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from shlex import quote
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 import fairpc.cli._options as opt
+import fairpc.cli._polars as pl
+import fairpc.cli._tables as tables
+from fairpc import data, models
 from fairpc.cli._distil import score_table
 from fairpc.cli._screen import Screen, grid, print_json, say
-from fairpc.cli._tables import (
-    STDOUT,
-    about,
-    check_output,
-    evidence,
-    is_scorer,
-    loaded,
-    note_absent,
-    opened,
-    ready,
-    target_of,
-    unseen_columns,
-)
 from fairpc.core import Floats, NotAnsweredError, OptionError, TableError, counted
-from fairpc.data import TableFiles, Warned, format_of, write_table
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from fairpc.models import Answer, FittedModel, Query, Report
 
 DIGITS: Final = 6
 """Of scores in files."""
@@ -99,18 +83,14 @@ def predict(
 
     Example: fairpc predict loans.fairpc new.parquet -o scored.parquet
     """
-    import polars as pl
-
-    from fairpc.models import progress
-
     decision = decide_as or (DECISION if decide else None)
     digits = None if all_digits else DIGITS
-    target = target_of(output, screen, model_file, table)
-    if safe_csv and isinstance(target, str) and format_of(target) != "text":
+    target = tables.target_of(output, screen, model_file, table)
+    if safe_csv and isinstance(target, str) and data.format_of(target) != "text":
         raise OptionError(f"--safe-csv and -o {output}: only text has formulas, leave one out")
     if level is not None and not bounds:
         raise OptionError("--level is the confidence in --bounds: give these too, or leave it out")
-    if is_scorer(model_file):
+    if tables.is_scorer(model_file):
         if bounds or safe_csv or allow_unseen:
             raise OptionError(
                 f"{model_file} is a scorer that distil made: it has no --bounds, and takes neither "
@@ -120,10 +100,10 @@ def predict(
         if screen.json:
             print_json(facts | {"output": output})
         return
-    model = loaded(model_file)
-    began, warned = perf_counter(), Warned()
-    with opened(table, text, model.table_options_) as files:
-        note_absent(model, files, screen)
+    model = tables.loaded(model_file)
+    began, warned = perf_counter(), data.Warned()
+    with tables.opened(table, text, model.table_options_) as files:
+        tables.note_absent(model, files, screen)
         absent = [name for name in model.coding_.groups.column_names if name not in files.names()]
         if absent:
             screen.note(
@@ -131,7 +111,7 @@ def predict(
                 "is marginalised, and equal mean scores are not guaranteed, even under the model"
             )
         added = _new_columns(model, files, bounds, decision)
-        unseen = unseen_columns(model, files, allow_unseen, screen)
+        unseen = tables.unseen_columns(model, files, allow_unseen, screen)
         scored = Scored(model, files, added, bounds, level, decision, unseen, digits)
         with files.reading():
             rows, total = files.scan(), 0
@@ -139,11 +119,11 @@ def predict(
             schema = dict(rows.head(1).collect(engine="streaming").schema) | scored.added
             if screen.on_terminal:  # it costs a look at the file
                 total = int(rows.select(pl.len()).collect(engine="streaming").item())
-        with progress(screen.shows_progress, None) as step:
+        with models.progress(screen.shows_progress, None) as step:
             batches = scored.batches(warned, step, total)
             if safe_csv:
                 schema, batches = _safe_names(schema), map(_without_formulas, batches)
-            write_table(batches, schema, target, delimiter=files.delimiter)
+            data.write_table(batches, schema, target, delimiter=files.delimiter)
     screen.notes(warned)
     facts = {
         "model_file": model_file,
@@ -162,15 +142,13 @@ def predict(
     else:
         screen.note(
             f"{counted(scored.rows, 'row')} written to "
-            f"{'stdout' if output == STDOUT else output} with {', '.join(scored.added)}; "
+            f"{'stdout' if output == tables.STDOUT else output} with {', '.join(scored.added)}; "
             f"favourable class: {model.positive_class_}, mean score {facts['mean_score']:.4f}"
         )
 
 
 def _without_formulas(batch: pl.DataFrame) -> pl.DataFrame:
     """A table in which no spreadsheet finds a formula: such text begins with a quotation mark."""
-    import polars as pl
-
     text = pl.col(pl.String)
     formula = text.str.contains(FORMULA) & text.cast(pl.Float64, strict=False).is_null()
     safe = batch.with_columns(pl.when(formula).then("'" + text).otherwise(text).name.keep())
@@ -183,11 +161,9 @@ def _safe_names(columns: dict[str, Any]) -> dict[str, Any]:
 
 
 def _new_columns(
-    model: FittedModel, files: TableFiles, bounds: bool, decision: str | None
+    model: models.FittedModel, files: data.TableFiles, bounds: bool, decision: str | None
 ) -> dict[str, Any]:
     """Names and types of what is appended."""
-    import polars as pl
-
     added: dict[str, Any] = {f"{PREFIX}{c}": pl.Float64 for c in model.classes_}
     if bounds:
         taken = [name for name in BOUNDS if name in added]
@@ -217,8 +193,8 @@ def _new_columns(
 class Scored:
     """A table with its scores."""
 
-    model: FittedModel
-    files: TableFiles
+    model: models.FittedModel
+    files: data.TableFiles
     added: dict[str, Any]  #: names and types of what is appended: scores, bounds, a decision
     bounds: bool  #: whether bounds are
     level: float | None  #: of bounds with sampling error
@@ -229,27 +205,25 @@ class Scored:
     total: float = 0.0  #: sum of their scores of the positive class
     unbounded: int = 0  #: rows whose bounds are NaN, because the data contradict the assumptions
 
-    def batches(self, warned: Warned, step: Report, n_rows: int) -> Iterator[pl.DataFrame]:
+    def batches(
+        self, warned: data.Warned, step: models.Report, n_rows: int
+    ) -> Iterator[pl.DataFrame]:
         """The rows with their scores, batch by batch."""
-        from fairpc.models import Progress
-
-        step(Progress("rows", 0, n_rows))
+        step(models.Progress("rows", 0, n_rows))
         for batch in self.files.batches(BATCH):
             if not batch.height:
                 continue
             where = self.files.source
             if self.rows:
                 where += f", in the rows from {self.rows:,} on (counted from 0 in each part)"
-            with about(where), warned.watching():
-                yield batch.with_columns(self._columns(ready(batch, self.files)))
+            with tables.about(where), warned.watching():
+                yield batch.with_columns(self._columns(tables.ready(batch, self.files)))
             self.rows += batch.height
-            step(Progress("rows", self.rows, n_rows))
+            step(models.Progress("rows", self.rows, n_rows))
 
     def _columns(self, cells: pl.DataFrame) -> Iterator[pl.Series]:
         """What is appended to some rows."""
-        import polars as pl
-
-        given = evidence(self.model, cells, self.unseen)
+        given = tables.evidence(self.model, cells, self.unseen)
         scores = self.model.predict_proba(**given)
         self.total += float(scores[:, self.model.coding_.labels.positive].sum())
         for name, score in zip(self.added, scores.T, strict=False):
@@ -283,9 +257,7 @@ def query(
 
     Examples: "Df=good | sex=female", "Df | age=37, job=?", "D, Df | S=male"
     """
-    from fairpc.models import parse
-
-    asked = parse(question)
+    asked = models.parse(question)
     answer = circuit_model(model_file, "QUERY")._words().answer(asked)
     if screen.json:
         print_json(_answer_facts(question, asked, answer))
@@ -296,12 +268,10 @@ def query(
         _show_answer(asked, answer)
 
 
-def circuit_model(path: str, then: str) -> FittedModel:
+def circuit_model(path: str, then: str) -> models.FittedModel:
     """The model of a file that has a distribution of the features."""
-    from fairpc.models import LatentDecision
-
-    model = loaded(path, then=then)
-    if isinstance(model, LatentDecision):
+    model = tables.loaded(path, then=then)
+    if isinstance(model, models.LatentDecision):
         raise NotAnsweredError(
             f"{path} holds a LatentDecision, which has no distribution of the features to ask: "
             "take a model that `fairpc fit --model FairPC` wrote"
@@ -309,7 +279,7 @@ def circuit_model(path: str, then: str) -> FittedModel:
     return model
 
 
-def _answer_facts(text: str, query: Query, answer: Answer) -> dict[str, Any]:
+def _answer_facts(text: str, query: models.Query, answer: models.Answer) -> dict[str, Any]:
     names = [term.name for term in query.targets]
     single = all(term.value is not None for term in query.targets)
     return {
@@ -324,16 +294,14 @@ def _answer_facts(text: str, query: Query, answer: Answer) -> dict[str, Any]:
     }
 
 
-def _show_answer(query: Query, answer: Answer) -> None:
-    from fairpc.models import PART, UNKNOWN
-
-    unknown = [r.term for r in answer.readings if r.values == (UNKNOWN,)]
+def _show_answer(query: models.Query, answer: models.Answer) -> None:
+    unknown = [r.term for r in answer.readings if r.values == (models.UNKNOWN,)]
     known = [str(t) for t in query.given if t.value is not None and t not in unknown]
     condition = f" | {', '.join(known)}" if known else ""
     for reading in answer.readings:
         # Of a long list of bins the whole ones say what the interval says.
         long = len(reading.values) > LISTED_BINS
-        values = [v for v in reading.values if not long or v.startswith(PART)]
+        values = [v for v in reading.values if not long or v.startswith(models.PART)]
         if values and [reading.term.value] != values:
             more = "whole bins and " if long else ""
             say(f"{reading.term} is read as {more}{', '.join(map(repr, values))}")
@@ -371,8 +339,8 @@ def export(
     suffix = exporting.check_suffix(output)
     if table is not None and suffix != ".sql":
         raise OptionError(f"--table and -o {output}: only a query names a table, leave one out")
-    check_output(output, model_file)
-    model = loaded(model_file, then="-o FILE")
+    tables.check_output(output, model_file)
+    model = tables.loaded(model_file, then="-o FILE")
     written = exporting.export(model, output, table=exporting.TABLE if table is None else table)
     if screen.json:
         print_json({"model_file": model_file, **asdict(written)})

@@ -6,19 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from math import isnan
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 
 import fairpc.cli._options as opt
+import fairpc.cli._polars as pl
+import fairpc.cli._tables as tables
+from fairpc import auditing, data, evidence, models
 from fairpc.cli._labelled import labelled, under_types
-from fairpc.cli._options import (
-    ColumnOptions,
-    DecisionOptions,
-    TextFormat,
-    as_typed,
-    repeated,
-)
 from fairpc.cli._review_files import (
     ANSWER,
     ID,
@@ -31,26 +27,7 @@ from fairpc.cli._review_files import (
     write_review,
 )
 from fairpc.cli._screen import Screen, grid, print_json, say
-from fairpc.cli._tables import (
-    about,
-    column,
-    evidence,
-    loaded,
-    note_absent,
-    opened,
-    ready,
-    unseen_columns,
-)
 from fairpc.core import Floats, OptionError, TableError, counted
-from fairpc.data import TableFiles, exactly
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from fairpc.auditing import ReviewFacts
-    from fairpc.data import TableCoding
-    from fairpc.evidence import ExpectedWidth
-    from fairpc.models import FittedModel, Reviewed, ReviewRows
 
 MOST_LEVELS: Final = 20
 """Values of a column that a review covers."""
@@ -64,7 +41,7 @@ class ReviewSubject:
     cells: pl.DataFrame
     label: str
     hidden: tuple[str, ...]  #: columns that a blind reviewer does not see
-    rows: ReviewRows
+    rows: models.ReviewRows
     uniform: bool = False  #: whether no model says where to look
 
     @property
@@ -146,7 +123,9 @@ class ReviewedColumns:
     ] = field(default_factory=list)
 
     @classmethod
-    def of(cls, label: str | None, decided: DecisionOptions, *apart: str | None) -> ReviewedColumns:
+    def of(
+        cls, label: str | None, decided: opt.DecisionOptions, *apart: str | None
+    ) -> ReviewedColumns:
         """Those of an audit; what a review does not take, weights and people, are not features."""
         own = {
             each.name: getattr(decided, each.name) for each in fields(cls) if each.name != "label"
@@ -158,7 +137,9 @@ class ReviewedColumns:
     def made(self, names: Sequence[str], source: str) -> tuple[str, ...]:
         """The columns of decisions and of their scores, which no reviewer should see."""
         asked = (("--decision", self.decision), ("--score", self.score))
-        return tuple(column(names, name, flag, source) for flag, name in asked if name is not None)
+        return tuple(
+            tables.column(names, name, flag, source) for flag, name in asked if name is not None
+        )
 
 
 def review(
@@ -174,7 +155,7 @@ def review(
     reviewed: opt.ReviewedFiles = None,
     allow_unseen: opt.AllowUnseen = None,
     *,
-    text: TextFormat,
+    text: opt.TextFormat,
     screen: Screen,
 ) -> None:
     """Draw rows to be looked at again, and say what the answers show.
@@ -195,24 +176,22 @@ def review(
         check_new(drawing.output, [*paths, *answered])
     elif not answered:
         raise OptionError("there is nothing to do: draw rows with -n and -o, or give --reviewed")
-    model = loaded(paths[0]) if len(paths) == 2 else None
+    model = tables.loaded(paths[0]) if len(paths) == 2 else None
     facts, drawn = None, dict[str, Any]()
-    with opened(paths[-1], text, {} if model is None else model.table_options_) as files:
-        with about(files.source):
+    with tables.opened(paths[-1], text, {} if model is None else model.table_options_) as files:
+        with tables.about(files.source):
             if model is None:
                 subject = _without_model(files, columns, drawing.seed, screen)
             else:
                 subject = _with_model(model, files, columns, allow_unseen, screen)
         known = None
         if answered:
-            from fairpc.auditing import facts_of_review
-
             known = read_reviews(answered, subject.cells, files.source, subject.about, screen)
-            facts = facts_of_review(subject.rows, known[0])
+            facts = auditing.facts_of_review(subject.rows, known[0])
             if not screen.json:
                 show_review(facts)
         if drawing.output is not None:
-            with about(files.source):
+            with tables.about(files.source):
                 drawn = _draw(subject, drawing, known, screen)
             if screen.prints_text:
                 _say_written(drawing.output, subject.about[1], len(answered) + 1)
@@ -220,7 +199,7 @@ def review(
     if screen.json:
         print_json({"review": facts, **drawn})
     elif screen.prints_text:
-        also = as_typed(text) + repeated("--allow-unseen", allow_unseen)
+        also = opt.as_typed(text, allow_unseen=allow_unseen)
         say(f"Next: fairpc {_next(paths, columns, answered, bool(drawn))}{also}", "bold")
 
 
@@ -238,39 +217,37 @@ def _check_paths(paths: Sequence[str], columns: ReviewedColumns) -> None:
 
 
 def _with_model(
-    model: FittedModel,
-    files: TableFiles,
+    model: models.FittedModel,
+    files: data.TableFiles,
     columns: ReviewedColumns,
     allow_unseen: list[str] | None,
     screen: Screen,
 ) -> ReviewSubject:
     """A table as a model reads it."""
-    from fairpc.models import ReviewRows
-
-    note_absent(model, files, screen)
-    unseen = unseen_columns(model, files, allow_unseen, screen)
-    cells, coding = ready(files.read(), files), model.coding_
-    label = column(cells.columns, columns.label or coding.labels.name, "--label", files.source)
+    tables.note_absent(model, files, screen)
+    unseen = tables.unseen_columns(model, files, allow_unseen, screen)
+    cells, coding = tables.ready(files.read(), files), model.coding_
+    label = tables.column(
+        cells.columns, columns.label or coding.labels.name, "--label", files.source
+    )
     h = _decided(cells, columns, files.source, classes_of(coding))
-    given = evidence(model, cells.drop(exactly([label])), unseen)
-    rows = ReviewRows.of(model, y=cells[label], decisions=h, **given)
+    given = tables.evidence(model, cells.drop(data.exactly([label])), unseen)
+    rows = models.ReviewRows.of(model, y=cells[label], decisions=h, **given)
     hidden = label, *coding.groups.column_names, *columns.made(cells.columns, files.source)
     return ReviewSubject(files.source, cells, label, hidden, rows)
 
 
 def _without_model(
-    files: TableFiles, columns: ReviewedColumns, seed: int, screen: Screen
+    files: data.TableFiles, columns: ReviewedColumns, seed: int, screen: Screen
 ) -> ReviewSubject:
     """A table with a quick model of it; rows are drawn evenly where none fits."""
-    from fairpc.auditing import rows_without_model
-
-    cells = ready(files.read(), files)
+    cells = tables.ready(files.read(), files)
     made = columns.made(cells.columns, files.source)
-    roles = ColumnOptions([columns.label or ""], columns.sensitive, columns.positive)
+    roles = opt.ColumnOptions([columns.label or ""], columns.sensitive, columns.positive)
     roles = replace(roles, drop=[*made, *columns.drop])
     rows = labelled(files, roles)
     how = {**rows.roles.settings, "random_state": seed}
-    found, why = rows_without_model(under_types(rows), rows.y, **how)
+    found, why = auditing.rows_without_model(under_types(rows), rows.y, **how)
     negative, positive = map(str, found.classes)
     h = _decided(cells, columns, files.source, (negative, positive))
     if h is not None:
@@ -287,11 +264,11 @@ def _decided(
     """The decisions as 0 and 1; none where the model decides."""
     if columns.decision is None:
         return None
-    name = column(cells.columns, columns.decision, "--decision", source)
+    name = tables.column(cells.columns, columns.decision, "--decision", source)
     return decisions_of(cells, name, classes)
 
 
-def classes_of(coding: TableCoding) -> tuple[str, str]:
+def classes_of(coding: data.TableCoding) -> tuple[str, str]:
     """The negative and the positive class."""
     labels = coding.labels
     if len(labels.classes) != 2:
@@ -301,9 +278,7 @@ def classes_of(coding: TableCoding) -> tuple[str, str]:
 
 def _strata(subject: ReviewSubject, by: str) -> np.ndarray[Any, Any]:
     """Values of a column as text, few enough to be covered."""
-    import polars as pl
-
-    name = column(subject.cells.columns, by, "--by", subject.source)
+    name = tables.column(subject.cells.columns, by, "--by", subject.source)
     values = subject.cells[name].alias("").cast(pl.String).fill_null("")
     if values.n_unique() > MOST_LEVELS:
         raise TableError(
@@ -316,7 +291,7 @@ def _strata(subject: ReviewSubject, by: str) -> np.ndarray[Any, Any]:
 def _draw(
     subject: ReviewSubject,
     drawing: Drawing,
-    known: tuple[Reviewed, tuple[str, ...]] | None,
+    known: tuple[models.Reviewed, tuple[str, ...]] | None,
     screen: Screen,
 ) -> dict[str, Any]:
     """Draw the next batch, say what to expect of it, and write it; facts of it."""
@@ -367,17 +342,14 @@ def _draw(
     }
 
 
-def _say_widths(widths: Sequence[ExpectedWidth], positive: str) -> None:
+def _say_widths(widths: Sequence[evidence.ExpectedWidth], positive: str) -> None:
     """How well each rate would be known."""
-    from fairpc.auditing import rate_words
-    from fairpc.evidence import expected_in_words
-
-    words, n = rate_words(positive), widths[0].n
+    words, n = auditing.rate_words(positive), widths[0].n
     altered = [width for width in widths if width.name == "mechanism_1"]
     worst = max(altered or widths, key=lambda width: width.half_width)
     what = f"the {words[worst.name]}, in every group,"
     numbers = worst.n, worst.half_width, worst.n_needed, worst.curve, worst.aim
-    say(expected_in_words(what, *numbers) + "\n", "bold")
+    say(evidence.expected_in_words(what, *numbers) + "\n", "bold")
     lines = [
         (
             words[w.name],
@@ -405,8 +377,8 @@ def _next(
     paths: Sequence[str], columns: ReviewedColumns, reviewed: Sequence[str], drew: bool
 ) -> str:
     """What takes the answers: the audit of what was decided, or else the next model."""
-    typed = as_typed(columns)
-    given = f"{' '.join(map(quote, paths))}{typed}{repeated('--reviewed', reviewed)}"
+    typed = opt.as_typed(columns)
+    given = f"{' '.join(map(quote, paths))}{opt.as_typed(columns, reviewed=[*reviewed])}"
     if columns.decision is not None if len(paths) == 1 else not typed:
         return f"audit {given} -o report.html"
     if drew or len(paths) == 2:
@@ -419,7 +391,7 @@ def next_batch(reviewed: Sequence[str]) -> str:
     return f"to_review_{len(reviewed) + 1}.csv" if reviewed else "to_review.csv"
 
 
-def show_review(facts: ReviewFacts) -> None:
+def show_review(facts: auditing.ReviewFacts) -> None:
     """What a review showed: rates, differences, what follows."""
     answered = facts.n_drawn - facts.n_blank
     what = counted(answered, "reviewed row")
@@ -437,7 +409,7 @@ def show_review(facts: ReviewFacts) -> None:
         grid(("difference, points", "groups", "by the review", "alone"), _gap_lines(facts))
 
 
-def _rate_lines(facts: ReviewFacts) -> Iterator[tuple[str, ...]]:
+def _rate_lines(facts: auditing.ReviewFacts) -> Iterator[tuple[str, ...]]:
     for rate in facts.rates:
         line = (
             rate.what,
@@ -451,7 +423,7 @@ def _rate_lines(facts: ReviewFacts) -> Iterator[tuple[str, ...]]:
         yield (*line, f"{low:.1%} to {high:.1%}") if facts.n_blank else line
 
 
-def _gap_lines(facts: ReviewFacts) -> Iterator[tuple[str, ...]]:
+def _gap_lines(facts: auditing.ReviewFacts) -> Iterator[tuple[str, ...]]:
     for gap in facts.gaps:
         both = _points(gap.value, gap.interval), _points(gap.alone, gap.alone_interval)
         yield gap.what, f"{gap.last} − {gap.first}", *both

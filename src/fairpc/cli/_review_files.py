@@ -13,13 +13,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-from fairpc.cli._options import TextFormat
+import fairpc.cli._options as opt
+import fairpc.cli._polars as pl
+import fairpc.cli._tables as tables
+from fairpc import data, models
 from fairpc.cli._screen import Screen
-from fairpc.cli._tables import check_output, listed, opened
 from fairpc.core import (
     ALTERED,
     FileFormatError,
@@ -33,12 +35,6 @@ from fairpc.core import (
     record,
     write_atomically,
 )
-from fairpc.data import SHEET, exactly, format_of, write_table
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from fairpc.models import Reviewed
 
 ID: Final = "review_id"
 ANSWER: Final = "fair_decision"
@@ -104,25 +100,23 @@ class DrawnRows:
 
 def design_of(path: str) -> str:
     """The file of the design beside a file of answers, which may be a sheet of a workbook."""
-    return path.partition(SHEET)[0] + DESIGN
+    return path.partition(data.SHEET)[0] + DESIGN
 
 
 def check_new(output: str, reads: Sequence[str]) -> None:
     """Refuse a file that is there: it may hold answers."""
     if Path(output).suffix.lower() != WORKBOOK:
-        format_of(output)
+        data.format_of(output)
     if Path(output).exists():
         raise OptionError(f"{output} exists, and may hold answers: give another name, or remove it")
-    check_output(output, *reads)
-    check_output(design_of(output))
+    tables.check_output(output, *reads)
+    tables.check_output(design_of(output))
 
 
 def write_review(cells: pl.DataFrame, drawn: DrawnRows, hidden: Sequence[str], output: str) -> None:
     """Write the rows, and before them their design: rows without it could not be used."""
-    import polars as pl
-
     kept = [name for name in cells.columns if name not in hidden]
-    shown = cells[list(drawn.rows)].select(exactly([name]) for name in kept)
+    shown = cells[list(drawn.rows)].select(data.exactly([name]) for name in kept)
     frame = shown.insert_column(0, pl.Series(ID, drawn.rows)).with_columns(
         pl.lit(None, pl.String).alias(ANSWER)
     )
@@ -131,7 +125,7 @@ def write_review(cells: pl.DataFrame, drawn: DrawnRows, hidden: Sequence[str], o
         if Path(output).suffix.lower() == WORKBOOK:
             write_atomically(output, _workbook(frame))
         else:
-            write_table([frame], dict(frame.schema), output)
+            data.write_table([frame], dict(frame.schema), output)
     except BaseException:
         Path(design_of(output)).unlink(missing_ok=True)
         raise
@@ -176,8 +170,6 @@ def _allowed(classes: tuple[str, str]) -> str:
 
 def _understood(answers: pl.Series, classes: tuple[str, str]) -> list[float | None]:
     """1, 0, NaN where blank, None where nobody knows what it means."""
-    import polars as pl
-
     known = _meanings(classes)
     texts = map(_plain, answers.alias("").cast(pl.String).fill_null("").to_list())
     return [known.get(text) if text else float("nan") for text in texts]
@@ -194,14 +186,12 @@ def read_reviews(
     source: str,
     about: tuple[str, tuple[str, str]],
     screen: Screen,
-) -> tuple[Reviewed, tuple[str, ...]]:
+) -> tuple[models.Reviewed, tuple[str, ...]]:
     """What the files of answers say of a table, and the checksums of their designs.
 
     Each file is compared with its design, and that with the table and with what the review is
     ``about``, the label and its two classes: an error says which row, or file, does not belong.
     """
-    from fairpc.models import Reviewed
-
     pairs = sorted(((DrawnRows.read(p), p) for p in paths), key=lambda pair: pair[0].batch)
     fingerprints: dict[tuple[str, ...], str] = {}
     checksums: tuple[str, ...] = ()
@@ -229,17 +219,15 @@ def read_reviews(
         checksums = (*checksums, design.checksum)
     if all(np.isnan(answers).all() for *_, answers in batches):
         raise TableError(
-            f"{listed(paths)} has no answer yet: fill in the column {ANSWER!r} with "
+            f"{tables.listed(paths)} has no answer yet: fill in the column {ANSWER!r} with "
             f"{_allowed(pairs[0][0].classes)}"
         )
-    return Reviewed.of(cells.height, batches), checksums
+    return models.Reviewed.of(cells.height, batches), checksums
 
 
 def _answers(path: str, design: DrawnRows, screen: Screen) -> Floats:
     """The answer for each row that was drawn; NaN where there is none."""
-    import polars as pl
-
-    with opened(path, TextFormat(), {"encoding": _saved_in(path)}) as files:
+    with tables.opened(path, opt.TextFormat(), {"encoding": _saved_in(path)}) as files:
         frame = files.read()
     for name in (ID, ANSWER):
         if name not in frame.columns:
@@ -283,5 +271,5 @@ def _saved_in(path: str) -> str:
 
 def fingerprint_of(cells: pl.DataFrame, names: Sequence[str]) -> str:
     """ "sha256:…" of the cells of some columns, row by row."""
-    written = cells.select(exactly([name]) for name in names).write_csv()
+    written = cells.select(data.exactly([name]) for name in names).write_csv()
     return f"sha256:{hashlib.sha256(written.encode()).hexdigest()}"

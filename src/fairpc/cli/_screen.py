@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
+from fairpc import data
 from fairpc.core import brief, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
-
-    from fairpc.data import Warned
 
 
 Tone = Literal["good", "warn", "bad", "plain"]
@@ -55,7 +54,7 @@ class Screen:
         if not self.quiet:
             complain(f"note: {text}")
 
-    def notes(self, warned: Warned) -> None:
+    def notes(self, warned: data.Warned) -> None:
         for text in warned.sentences():
             self.note(text)
 

@@ -15,8 +15,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import fairpc.cli._options as opt
+import fairpc.cli._polars as pl
+import fairpc.cli._tables as tables
+from fairpc import models
 from fairpc.cli._screen import Screen, say
-from fairpc.cli._tables import evidence, loaded
 from fairpc.core import FairpcError, MissingExtraError, TableError, brief, parse_json
 
 if TYPE_CHECKING:
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
-
-    from fairpc.models import FittedModel
 
 MAX_BYTES: Final = 1 << 20
 MAX_ROWS: Final = 1000
@@ -66,7 +66,7 @@ def serve(
         ) from None
     # A page in a browser of this machine could else ask under a name of its own.
     hosts = ("localhost", "127.0.0.1", "[::1]") if host in LOOPBACK else ("*",)
-    app = application(loaded(model_file, then="nothing else"), workers, hosts)
+    app = application(tables.loaded(model_file, then="nothing else"), workers, hosts)
     if screen.prints_text:
         say(f"Scores of {model_file} at http://{host}:{port}/ ; Ctrl-C ends the service")
     uvicorn.run(
@@ -83,7 +83,9 @@ def serve(
     )
 
 
-def application(model: FittedModel, workers: int = 2, hosts: Sequence[str] = ("*",)) -> Starlette:
+def application(
+    model: models.FittedModel, workers: int = 2, hosts: Sequence[str] = ("*",)
+) -> Starlette:
     """The service of a model, for any ASGI server, under some names of its host."""
     try:
         from anyio import CapacityLimiter, to_thread
@@ -177,10 +179,8 @@ def _work(body: bytes) -> int:
     return 1 + len(body) // 32_768 + min(body.count(b"{"), MAX_ROWS) // 32
 
 
-def answer(model: FittedModel, body: bytes) -> dict[str, Any] | list[dict[str, Any]]:
+def answer(model: models.FittedModel, body: bytes) -> dict[str, Any] | list[dict[str, Any]]:
     """What a model says of the rows of a request; a FairpcError says what is wrong with them."""
-    import polars as pl
-
     if _FLAT.fullmatch(_NO_BRACKETS.sub(b"", _TEXT.sub(b"", body))) is None:
         raise TableError("the request is nested otherwise: send an object, or a list of objects")
     given = parse_json(body, "the request", MAX_BYTES)
@@ -199,7 +199,7 @@ def answer(model: FittedModel, body: bytes) -> dict[str, Any] | list[dict[str, A
     cells = pl.DataFrame(
         {name: pl.Series(name, values, strict=False) for name, values in columns.items()}
     )
-    about = evidence(model, cells)
+    about = tables.evidence(model, cells)
     scores = model.predict_proba(**about)
     decided = model.predict(**about)
     classes = [str(c) for c in coding.labels.classes]

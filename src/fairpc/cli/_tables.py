@@ -14,9 +14,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from shlex import quote
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
+from typing import Any, BinaryIO, Final, TypeVar
 
-from fairpc.cli._options import Engine, Naming, TextFormat, as_number
+import fairpc.cli._options as opt
+import fairpc.cli._polars as pl
+from fairpc import data, models
 from fairpc.cli._screen import Screen
 from fairpc.core import (
     FairpcError,
@@ -27,28 +29,6 @@ from fairpc.core import (
     private_file,
     private_folder,
 )
-from fairpc.data import (
-    TYPE_ROWS,
-    NotUtf8Error,
-    Sentinel,
-    Source,
-    TableFiles,
-    Values,
-    any_seen,
-    exactly,
-    find,
-    format_of,
-    is_part,
-    read_values,
-    source_of,
-    unmarked,
-)
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from fairpc.data import Column
-    from fairpc.models import FittedModel
 
 Frame = TypeVar("Frame", "pl.DataFrame", "pl.LazyFrame")
 
@@ -75,8 +55,8 @@ CLOSE: Final = 0.8
 
 @contextmanager
 def opened(
-    table: str, text: TextFormat, at_fit: Mapping[str, str] = MappingProxyType({})
-) -> Iterator[TableFiles]:
+    table: str, text: opt.TextFormat, at_fit: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[data.TableFiles]:
     """The files of a table: a path, a folder, a pattern, or "-" for what comes on stdin.
 
     What is not said of it is as it was said ``at_fit``; an encoding where it is not UTF-8.
@@ -92,15 +72,15 @@ def opened(
         if encoding is None:
             try:
                 called = None if path == table else source
-                files = find(path, delimiter=delimiter, source=called)
-            except NotUtf8Error:
+                files = data.find(path, delimiter=delimiter, source=called)
+            except data.NotUtf8Error:
                 encoding = at_fit.get("encoding")
                 if encoding is None or not Path(path).is_file():
                     raise
         if encoding is not None:
             copy = _scratch(kept)
             _recode(path, copy, encoding, source)
-            files = find(copy, delimiter=delimiter, source=source)
+            files = data.find(copy, delimiter=delimiter, source=source)
         yield files
 
 
@@ -176,10 +156,12 @@ def about(source: str) -> Iterator[None]:
         raise TableError(f"{source}: {error}") from error
 
 
-def check_output(output: str, *reads: str) -> None:
+def check_output(output: str | None, *reads: str | None) -> None:
     """Refuse a file that cannot be written, or that is part of what the command reads."""
+    if output is None:
+        return
     for given in reads:
-        if is_part(output, given):
+        if given is not None and data.is_part(output, given):
             raise OptionError(
                 f"-o {output} would write into the input ({given}): give -o another file"
             )
@@ -189,7 +171,7 @@ def check_output(output: str, *reads: str) -> None:
 def target_of(output: str, screen: Screen, *reads: str) -> str | BinaryIO:
     """Where a table is written: a file, by its name, or stdout."""
     if output != STDOUT:
-        format_of(output)
+        data.format_of(output)
         check_output(output, *reads)
         return output
     refuse_both(screen)
@@ -202,13 +184,11 @@ def refuse_both(screen: Screen) -> None:
         raise OptionError("-o - and --json both want stdout: give -o a file, or leave out --json")
 
 
-def loaded(path: str, *, then: str = "TABLE") -> FittedModel:
+def loaded(path: str, *, then: str = "TABLE") -> models.FittedModel:
     """The model of a file; where there is none, what is expected there and after it."""
-    from fairpc.models import load
-
     order = f"give MODEL, a file that `fairpc fit` wrote, and then {then}"
     try:
-        return load(path)
+        return models.load(path)
     except FileNotFoundError:
         raise FileFormatError(f"there is no model {path}: {order}") from None
     except FileFormatError as error:
@@ -226,16 +206,14 @@ def loaded(path: str, *, then: str = "TABLE") -> FittedModel:
 
 def is_scorer(path: str) -> bool:
     """Whether a file was written by ``distil``; what else is wrong with it is said by others."""
-    from fairpc.models import SCORER_FORMAT
-
     if not Path(path).is_file():
         return False
     with Path(path).open("rb") as file:
-        return f'"format":"{SCORER_FORMAT}"'.encode() in file.read()
+        return f'"format":"{models.SCORER_FORMAT}"'.encode() in file.read()
 
 
 @contextmanager
-def client_of(engine: Engine) -> Iterator[Any]:
+def client_of(engine: opt.Engine) -> Iterator[Any]:
     """A block with a client of Dask; None where this process does the work."""
     if not engine.clustered:
         yield None
@@ -261,27 +239,25 @@ def column(names: Sequence[str], wanted: str, option: str, source: str) -> str:
         repair = f"its columns are {listed(names, 12)}"
     if len(names) == 1:
         repair += ALONE
-    elif any(as_number(name) is not None for name in names):
+    elif any(opt.as_number(name) is not None for name in names):
         repair += "; the table needs a header line with the names of its columns"
     raise TableError(f"{source} has no column {wanted!r} ({option}): {repair}")
 
 
-def display_names(naming: Naming, files: TableFiles) -> dict[str, dict[str, str]]:
+def display_names(naming: opt.Naming, files: data.TableFiles) -> dict[str, dict[str, str]]:
     """Column of a table -> value -> what it is called."""
     named = naming.names.items()
     return {column(files.names(), name, "--name", files.source): words for name, words in named}
 
 
-def ready(frame: Frame, files: TableFiles) -> Frame:
+def ready(frame: Frame, files: data.TableFiles) -> Frame:
     """The cells as they are coded: text files without the blanks around values."""
-    import polars as pl
-
     if files.format != "text":
         return frame
     return frame.with_columns(pl.col(pl.String).str.strip_chars())
 
 
-def note_absent(model: FittedModel, files: TableFiles, screen: Screen) -> None:
+def note_absent(model: models.FittedModel, files: data.TableFiles, screen: Screen) -> None:
     """Say which features are absent, and so missing in every row; refuse what looks like a slip."""
     absent = absent_features(model, files.names())
     if not absent:
@@ -307,7 +283,7 @@ def note_absent(model: FittedModel, files: TableFiles, screen: Screen) -> None:
 
 
 def unseen_columns(
-    model: FittedModel, files: TableFiles, allowed: Sequence[str] | None, screen: Screen
+    model: models.FittedModel, files: data.TableFiles, allowed: Sequence[str] | None, screen: Screen
 ) -> tuple[str, ...]:
     """Columns of which no value was there at fit, and that may be such; a TableError for others.
 
@@ -320,9 +296,9 @@ def unseen_columns(
     levels = [(c, marks) for c, marks in known if not (c.binned or c.open)]
     with files.reading(), about(files.source):
         rows = ready(files.scan(), files)
-        head = rows.select(exactly({c.name for c, _ in levels})).head(_FIRST).collect()
+        head = rows.select(data.exactly({c.name for c, _ in levels})).head(_FIRST).collect()
         for each, marks in levels:
-            if any_seen(each, _values(each, head[each.name], marks)):
+            if data.any_seen(each, _values(each, head[each.name], marks)):
                 continue
             if (new := _all_new(each, marks, rows)) is None:
                 continue
@@ -338,35 +314,31 @@ def unseen_columns(
     return tuple(found)
 
 
-def _all_new(column: Column, marks: Sequence[Sentinel], rows: pl.LazyFrame) -> str | None:
+def _all_new(column: data.Column, marks: Sequence[data.Sentinel], rows: pl.LazyFrame) -> str | None:
     """How many values a column has, and some, where none was there at fit; a few may be new."""
-    import polars as pl
-
-    counts = rows.group_by(exactly([column.name])).len(N_ROWS).collect(engine="streaming")
+    counts = rows.group_by(data.exactly([column.name])).len(N_ROWS).collect(engine="streaming")
     values = _values(column, counts[column.name], marks)
     given = counts.filter(~pl.Series(values.missing()))
     n = int(given[N_ROWS].sum())
-    if n < TYPE_ROWS or any_seen(column, values):
+    if n < data.TYPE_ROWS or data.any_seen(column, values):
         return None
     return f"{n:,} values ({listed(sorted(given[column.name].to_list()), 3)})"
 
 
-def _values(column: Column, series: pl.Series, marks: Sequence[Sentinel]) -> Values:
+def _values(column: data.Column, series: pl.Series, marks: Sequence[data.Sentinel]) -> data.Values:
     import narwhals as nw
 
     wrapped = nw.from_native(series, series_only=True)
-    return unmarked(column, read_values(series.name, wrapped, marks))
+    return data.unmarked(column, data.read_values(series.name, wrapped, marks))
 
 
-def absent_features(model: FittedModel, names: tuple[str, ...]) -> tuple[str, ...]:
+def absent_features(model: models.FittedModel, names: tuple[str, ...]) -> tuple[str, ...]:
     """Features that are not among some columns, and can be marginalised.
 
     Columns of an array go by position instead; a classifier says itself what it needs.
     """
-    from fairpc.models import LatentDecision
-
     features = model.coding_.features
-    if features.from_array or isinstance(model, LatentDecision):
+    if features.from_array or isinstance(model, models.LatentDecision):
         return ()
     return tuple(name for name in features.names if name not in names)
 
@@ -375,7 +347,9 @@ def listed(names: Sequence[str], most: int = 8) -> str:
     return ", ".join(map(repr, names[:most])) + (", …" if len(names) > most else "")
 
 
-def evidence(model: FittedModel, cells: pl.DataFrame, unseen: Sequence[str] = ()) -> dict[str, Any]:
+def evidence(
+    model: models.FittedModel, cells: pl.DataFrame, unseen: Sequence[str] = ()
+) -> dict[str, Any]:
     """Arguments of a model's methods for the rows of a table: X, and groups where they are apart.
 
     A model that was given its groups apart from X, in Python, finds them by the names of their
@@ -388,22 +362,24 @@ def evidence(model: FittedModel, cells: pl.DataFrame, unseen: Sequence[str] = ()
     return {"X": cells, "sensitive_features": cells[list(names)]}
 
 
-def model_source(model: FittedModel, files: TableFiles, unseen: Sequence[str]) -> Source:
+def model_source(
+    model: models.FittedModel, files: data.TableFiles, unseen: Sequence[str]
+) -> data.Source:
     """A table to be streamed to a model."""
     names = files.names()
-    return source_of(files, lambda frame: _with_empty(model, ready(frame, files), names, unseen))
+    return data.source_of(
+        files, lambda frame: _with_empty(model, ready(frame, files), names, unseen)
+    )
 
 
 def _with_empty(
-    model: FittedModel, frame: Frame, names: tuple[str, ...], unseen: Sequence[str]
+    model: models.FittedModel, frame: Frame, names: tuple[str, ...], unseen: Sequence[str]
 ) -> Frame:
     """A table in which features that are absent, and columns of new values, are empty."""
-    import polars as pl
-
     empty = dict.fromkeys((*absent_features(model, names), *unseen))
     return frame.with_columns(pl.lit(None, pl.String).alias(name) for name in empty)
 
 
-def is_large(files: TableFiles) -> bool:
+def is_large(files: data.TableFiles) -> bool:
     """Whether a table is better streamed."""
     return sum(path.stat().st_size for path in files.paths) > STREAMED_BYTES

@@ -6,17 +6,3 @@ from fairpc.datasets._loans import load_loans
 from fairpc.datasets._record import Dataset, Notes, Provenance, TruthDataset
 from fairpc.datasets._synthetic import SyntheticDataset, make_synthetic
 from fairpc.datasets._uci import load_adult, load_german
-
-__all__ = [
-    "Dataset",
-    "DownloadError",
-    "Notes",
-    "Provenance",
-    "SyntheticDataset",
-    "TruthDataset",
-    "load_adult",
-    "load_compas",
-    "load_german",
-    "load_loans",
-    "make_synthetic",
-]
