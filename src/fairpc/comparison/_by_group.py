@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final
@@ -170,33 +171,21 @@ def by_group(
     persons = check_clusters(clusters, n)
     weights = None if sample_weight is None else check_sample_weight(sample_weight, n)
     cells = _cells(sensitive_features, n)
-    taken = _Rows(dict(metrics), truth, guess, weights, [rows for _, _, rows in cells])
-    found = taken.values(np.arange(n))
-    draws = np.stack([taken.values(rows) for rows in _draws(persons, n, n_draws, random_state)])
-    return _collected(list(metrics), cells, found, draws, persons, level)
 
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    metrics: dict[str, Metric]
-    truth: Array
-    guess: Array
-    weights: Floats | None
-    cells: list[Bools]
-
-    def values(self, rows: Positions) -> Floats:
+    def values(rows: Positions) -> Floats:
         """Each metric of some rows, [cell, metric]."""
-        found = np.full((len(self.cells), len(self.metrics)), math.nan)
-        for c, inside in enumerate(self.cells):
+        found = np.full((len(cells), len(metrics)), math.nan)
+        for c, (_, _, inside) in enumerate(cells):
             at = rows[inside[rows]]
             if len(at):
-                weighing = {} if self.weights is None else {"sample_weight": self.weights[at]}
-                for m, metric in enumerate(self.metrics.values()):
-                    try:
-                        found[c, m] = float(metric(self.truth[at], self.guess[at], **weighing))
-                    except _FAILURES:
-                        continue
+                weighing = {} if weights is None else {"sample_weight": weights[at]}
+                for m, metric in enumerate(metrics.values()):
+                    with suppress(*_FAILURES):
+                        found[c, m] = float(metric(truth[at], guess[at], **weighing))
         return found
+
+    draws = np.stack([values(rows) for rows in _draws(persons, n, n_draws, random_state)])
+    return _collected(list(metrics), cells, values(np.arange(n)), draws, persons, level)
 
 
 def _cells(sensitive_features: Any, n: int) -> list[Cell]:
@@ -242,31 +231,26 @@ def _collected(
 ) -> MetricsByGroup:
     """Values [cell, metric] and draws [draw, cell, metric] as records."""
 
-    def values(c: int) -> dict[str, MetricValue]:
-        return {
-            name: _value(float(found[c, m]), draws[:, c, m], 1 - level)
-            for m, name in enumerate(names)
-        }
+    def values(own: Floats, drawn: Floats, alpha: float) -> dict[str, MetricValue]:
+        pairs = zip(names, own.tolist(), drawn.T, strict=True)
+        return {name: _value(value, each, alpha) for name, value, each in pairs}
 
     def group(c: int) -> GroupMetrics:
         attribute, name, rows = cells[c]
         n = int(rows.sum())
         count = n if persons is None else len(np.unique(persons[rows]))
-        return GroupMetrics(name, attribute, n, count < SMALL, values(c))
+        own = values(found[c], draws[:, c], 1 - level)
+        return GroupMetrics(name, attribute, n, count < SMALL, own)
 
     crossed = [c for c in range(1, len(cells)) if cells[c][0] is None]
     pairs = list(combinations(crossed, 2))
-    apart = found[:, None, :] - found, draws[:, :, None, :] - draws[:, None, :, :]
 
     def between(a: int, b: int, alpha: float) -> dict[str, MetricValue]:
-        return {
-            name: _value(float(apart[0][b, a, m]), apart[1][:, b, a, m], alpha)
-            for m, name in enumerate(names)
-        }
+        return values(found[b] - found[a], draws[:, b] - draws[:, a], alpha)
 
     together = [between(a, b, (1 - level) / len(pairs)) for a, b in pairs]
     return MetricsByGroup(
-        overall=values(0),
+        overall=values(found[0], draws[:, 0], 1 - level),
         groups={cells[c][1]: group(c) for c in crossed},
         marginal=tuple(group(c) for c in range(1, len(cells)) if cells[c][0] is not None),
         differences=tuple(
