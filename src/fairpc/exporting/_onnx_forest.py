@@ -225,13 +225,9 @@ def _places(graph: OnnxGraph, matrix: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class PatternBlock:
-    """Some of the features that each box cuts; each pattern of what is missing has a place.
+    """Some of the features that each box cuts; each pattern of what is missing has a place."""
 
-    Attributes:
-        features: of each box.
-    """
-
-    features: tuple[tuple[int, ...], ...]
+    features: tuple[tuple[int, ...], ...]  #: of each box
 
     @property
     def n_patterns(self) -> int:

@@ -43,31 +43,18 @@ TINIEST: Final = -600.0
 
 @dataclass(frozen=True, eq=False)
 class Input:
-    """One column of a table as its owner has it, and the code of each value.
-
-    Attributes:
-        name: of the column.
-        arity: number of codes.
-        kind: what is given; booleans are text, as names are, or the numbers 0 and 1.
-        texts: code of each text: levels, also of numbers that are written as text; labels of bins.
-        numbers: code of each number, where the levels are numbers.
-        marks: values that mean "missing": text and numbers; of dates text and microseconds.
-        edges: between the bins of numbers, and of dates in microseconds since 1970; None where
-            there are levels.
-        other: code of what is not listed; -1, missing, unless the column is open.
-        written: how numbers are written where they are text such as "1.234,50 €"; None where they
-            are written as programs do.
-    """
+    """One column of a table as its owner has it, and the code of each value."""
 
     name: str
-    arity: int
-    kind: InputKind
-    texts: Mapping[str, int]
-    numbers: Mapping[float, int]
-    marks: tuple[Sentinel, ...]
+    arity: int  #: number of codes
+    kind: InputKind  #: what is given; booleans are text, as names are, or the numbers 0 and 1
+    texts: Mapping[str, int]  #: code of each text: levels, also numbers as text; labels of bins
+    numbers: Mapping[float, int]  #: code of each number, where the levels are numbers
+    marks: tuple[Sentinel, ...]  #: what means "missing": text, numbers; of dates microseconds
+    #: between bins, of dates in microseconds since 1970; None where there are levels
     edges: tuple[float, ...] | None = None
-    other: int = -1
-    written: Writing | None = None
+    other: int = -1  #: code of what is not listed; -1, missing, unless the column is open
+    written: Writing | None = None  #: how numbers are written where they are text: "1.234,50 €"
 
     @classmethod
     def of(cls, column: Column, marks: tuple[Sentinel, ...]) -> Input:
@@ -132,15 +119,10 @@ Node = Leaf | Product | Sum
 
 @dataclass(frozen=True, eq=False)
 class Densities:
-    """The circuits P(x | f, s), in which all that has one feature is a leaf.
+    """The circuits P(x | f, s), in which all that has one feature is a leaf."""
 
-    Attributes:
-        nodes: children first.
-        roots: node of each P(x | f, s), subgroups × classes.
-    """
-
-    nodes: tuple[Node, ...]
-    roots: Ints
+    nodes: tuple[Node, ...]  #: children first
+    roots: Ints  #: node of each P(x | f, s), subgroups × classes
 
     @property
     def n_edges(self) -> int:
@@ -163,31 +145,18 @@ class Densities:
 
 @dataclass(frozen=True, eq=False)
 class ScorerProgram:
-    """P(Df = f | row), as tables.
+    """P(Df = f | row), as tables."""
 
-    Attributes:
-        model: "FairPC", "NLatPC", "LatNB" or "TwoNB".
-        features: the columns that are used, in order.
-        sensitive: the sensitive columns.
-        cells: of each group its code in each sensitive column.
-        classes: of the label, in the order of ``classes_``.
-        positive: number of the positive class.
-        strata: which features make strata; a subgroup is s · (number of strata) + stratum.
-        rates: P(s, f), subgroups × classes.
-        densities: P(x | f, s), as the boxes of a forest or as circuits.
-        names: all columns of the table that was fitted, used or not.
-    """
-
-    model: str
-    features: tuple[Input, ...]
+    model: str  #: "FairPC", "NLatPC", "LatNB" or "TwoNB"
+    features: tuple[Input, ...]  #: the columns that are used, in order
     sensitive: tuple[Input, ...]
-    cells: tuple[tuple[int, ...], ...]
-    classes: tuple[Level, ...]
-    positive: int
-    strata: Strata
-    rates: Floats
-    densities: Forest | Densities
-    names: tuple[str, ...]
+    cells: tuple[tuple[int, ...], ...]  #: of each group its code in each sensitive column
+    classes: tuple[Level, ...]  #: of the label, in the order of ``classes_``
+    positive: int  #: number of the positive class
+    strata: Strata  #: which features make strata; a subgroup is s · (number of strata) + stratum
+    rates: Floats  #: P(s, f), subgroups × classes
+    densities: Forest | Densities  #: P(x | f, s)
+    names: tuple[str, ...]  #: all columns of the table that was fitted, used or not
 
     @classmethod
     def of(cls, model: Any) -> ScorerProgram:

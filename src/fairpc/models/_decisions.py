@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,7 @@ from fairpc.evidence import LabelBounds
 from fairpc.models._batches import in_batches
 from fairpc.models._bias_account import BiasAccount, contradictions, mechanism_ranges, rates_alike
 from fairpc.models._knowledge import Knowledge
-from fairpc.models._model import FairModel, Threshold, equalised, fixed, for_rate, of_point
+from fairpc.models._model import Threshold, equalised, fixed, for_rate, of_point
 from fairpc.models._priors import RECIPE_MECHANISM
 from fairpc.models._review import Reviewable
 from fairpc.models._rows import Rows
@@ -44,6 +44,11 @@ from fairpc.models._settings import stratum_names
 if TYPE_CHECKING:
     from fairpc.evidence import Notion, ThresholdCurve, ThresholdPoint
     from fairpc.models._distilled import Distilled
+    from fairpc.models._distribution import FairDistribution
+    from fairpc.models._scored import ScoredModel
+
+FairModel: TypeAlias = "FairDistribution | ScoredModel"
+"""What was learned: circuits and forest circuits, or a map of scores. Both answer the same."""
 
 YES, NO, OPEN = "yes", "no", "open"
 """Decisions that every possible mechanism agrees about, and those that depend on it."""
@@ -66,15 +71,10 @@ def _over_strata(ranges: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class GivenRows:
-    """Rows that a fitted model is asked about.
+    """Rows that a fitted model is asked about."""
 
-    Attributes:
-        codes: their groups, labels, features, known fair decisions and weights.
-        table: the same rows as they came, with the columns of the fit; None where equal rows are
-            merged.
-    """
-
-    codes: Rows
+    codes: Rows  #: their groups, labels, features, known fair decisions and weights
+    #: the same rows as they came, with the columns of the fit; None where equal rows are merged
     table: Any = None
 
 

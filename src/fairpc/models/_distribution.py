@@ -30,17 +30,15 @@ Outcome = Literal["label", "decision"]
 
 @dataclass(frozen=True, eq=False)
 class FairDistribution:
-    """P(s, f, d, x) as a circuit, a :class:`FairModel` with exact queries by role.
+    """P(s, f, d, x) as a circuit, with exact queries by role.
 
-    Attributes:
-        model: which of the paper's four distributions.
-        layout: which column is what.
-        circuit: the distribution.
+    Rows are asked about by their groups ``s``, -1 where one is not known and None where none is,
+    and the codes of their features ``x``. "The decision" is Df, or D where nothing is latent.
     """
 
-    model: Model
-    layout: Layout
-    circuit: Circuit
+    model: Model  #: which of the paper's four distributions
+    layout: Layout  #: which column is what
+    circuit: Circuit  #: the distribution
 
     @classmethod
     def of_parts(
@@ -70,10 +68,12 @@ class FairDistribution:
 
     @property
     def latent(self) -> bool:
+        """Whether there is a latent fair decision Df; else the decision is D."""
         return self.layout.latent
 
     @property
     def strata(self) -> Strata:
+        """The strata within which the decision is independent of S."""
         return self.layout.strata
 
     @property
@@ -193,7 +193,11 @@ class FairDistribution:
         label_bounds: LabelBounds,
         level: float | None,
     ) -> Floats:
-        """With a level the sampling error of the set is in it, not that of P(D | x, s) itself."""
+        """Least and largest P(Df = positive | x, s) over the identified set, rows × 2.
+
+        ``label_bounds`` are what held-out labels leave possible. With a level their sampling error
+        counts, not that of P(D | x, s) itself.
+        """
 
         def of_group(rows: Ints, own: Codes) -> Floats:
             r, q = (of(own, x[rows])[:, positive] for of in (self.observed, self.decision))

@@ -359,7 +359,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
 
 
 def label_counts(rows: TrainingRows, distribution: FairDistribution) -> tuple[Floats, float]:
-    """Expected weight with Df = f and D = d in group s, [s, f, d]; see ``FairModel.altered``.
+    """Expected weight with Df = f and D = d in group s, [s, f, d]; see ``altered``.
 
     And the mean log P of a row of the table, of those too that were held out to choose a structure.
     """

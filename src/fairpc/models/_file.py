@@ -77,32 +77,20 @@ class FileProvenance:
 
 @dataclass(frozen=True, eq=False)
 class Saved:
-    """What a file holds of every model.
-
-    Attributes:
-        model: name of its class.
-        settings: arguments of its constructor.
-        coding: how its table becomes codes.
-        threshold: above which scores are positive decisions.
-        counts: estimated weight of the training rows with Df = f and D = d in group s, [s, f, d].
-        n_features_in, feature_names_in: columns of the table; no names if it was an array.
-        without_prior: the mechanism without its prior rows, if any, [s, f, d].
-        anchors: training rows whose fair decision was known.
-        table: what the command line was given about the table, which later tables are read by.
-        warnings: what the fit check found.
-    """
+    """What a file holds of every model."""
 
     model: Literal["FairPC", "LatNB", "NLatPC", "TwoNB", "LatentDecision"]
-    settings: dict[str, Any]
-    coding: dict[str, Any]
+    settings: dict[str, Any]  #: arguments of its constructor
+    coding: dict[str, Any]  #: how its table becomes codes
     threshold: Threshold
-    counts: Floats
-    n_features_in: int
-    feature_names_in: tuple[str, ...] | None
+    counts: Floats  #: estimated weight of the training rows with Df = f and D = d, [s, f, d]
+    n_features_in: int  #: columns of the table
+    feature_names_in: tuple[str, ...] | None  #: None if it was an array
     provenance: FileProvenance
-    anchors: int
-    table: dict[str, str]
-    warnings: tuple[str, ...]
+    anchors: int  #: training rows whose fair decision was known
+    table: dict[str, str]  #: what the command line was given, for later tables too
+    warnings: tuple[str, ...]  #: what the fit check found
+    #: the mechanism without its prior rows, if any, [s, f, d]
     without_prior: Floats | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -124,24 +112,15 @@ class Saved:
 
 @dataclass(frozen=True, eq=False)
 class SavedCircuits(Saved):
-    """What a file holds of FairPC, NLatPC, LatNB and TwoNB.
-
-    Attributes:
-        rates: P(S), P(Df) and P(D | Df, S).
-        features: the circuits P(x | f, s), as one circuit whose root sums over them.
-        forest: boxes of a forest in their place.
-        history, converged: of EM.
-        choices: of the automatic selection, if the model is its own.
-        ends: what held-out rows say of P(D | x, s), for bounds.
-    """
+    """What a file holds of FairPC, NLatPC, LatNB and TwoNB."""
 
     rates: TopRates
-    features: dict[str, Any] | None
-    forest: dict[str, Any] | None
-    history: dict[str, Floats]
+    features: dict[str, Any] | None  #: P(x | f, s) as one circuit whose root sums over them
+    forest: dict[str, Any] | None  #: boxes of a forest in their place
+    history: dict[str, Floats]  #: of EM
     converged: bool
-    choices: Choices | None
-    ends: dict[str, Any] | None
+    choices: Choices | None  #: of the automatic selection, if the model is its own
+    ends: dict[str, Any] | None  #: what held-out rows say of P(D | x, s), for bounds
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -172,20 +151,12 @@ class SavedRound:
 
 @dataclass(frozen=True, eq=False)
 class SavedScores(Saved):
-    """What a file holds of a LatentDecision.
+    """What a file holds of a LatentDecision."""
 
-    Attributes:
-        score_map: rates, mechanism and calibrations: what makes scores of D those of Df.
-        group_view: how classifiers see the group of a row.
-        classifiers: of D, per fold one, or one for each group.
-        group_classifiers: of the group, for rows without one.
-        second_round: classifiers of Df, and the shares of all in the score.
-    """
-
-    score_map: dict[str, Any]
+    score_map: dict[str, Any]  #: rates, mechanism and calibrations
     group_view: SavedView
-    classifiers: list[list[Any]]
-    group_classifiers: list[Any]
+    classifiers: list[list[Any]]  #: of D, per fold one, or one for each group
+    group_classifiers: list[Any]  #: of the group, for rows without one
     second_round: SavedRound | None
 
 

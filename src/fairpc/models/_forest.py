@@ -56,21 +56,14 @@ _DRAWS: Final = 3
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Boxes of trees, the density that they restrict, and how often each (f, s) is in each.
+    """Boxes of trees, the density that they restrict, and how often each (f, s) is in each."""
 
-    Attributes:
-        tree: tree of each box.
-        allowed: of each feature, whether a box allows a value; boxes × values.
-        shares: P(c | f, s), groups × classes × clusters.
-        values: of each feature P(x_j = v | c, f, s), groups × classes × clusters × values.
-        leaf_rate: P_k(l | f, s), groups × classes × boxes; sums to 1 over the boxes of a tree.
-    """
-
-    tree: Ints
-    allowed: tuple[Bools, ...]
-    shares: Floats
+    tree: Ints  #: of each box
+    allowed: tuple[Bools, ...]  #: of each feature, whether a box allows a value; boxes × values
+    shares: Floats  #: P(c | f, s), groups × classes × clusters
+    #: of each feature P(x_j = v | c, f, s), groups × classes × clusters × values
     values: tuple[Floats, ...]
-    leaf_rate: Floats
+    leaf_rate: Floats  #: P_k(l | f, s), groups × classes × boxes; the sum over a tree is 1
 
     def __post_init__(self) -> None:
         # Sums go by how arrays lie in memory: a forest that was read has the bits of the saved one.
@@ -331,17 +324,11 @@ class _Boxes:
 
 @dataclass(frozen=True, eq=False)
 class BoxSets:
-    """The different sets of values that boxes allow of one feature: there are far fewer of them.
+    """The different sets of values that boxes allow of one feature: there are far fewer of them."""
 
-    Attributes:
-        allowed: whether a set has a value, sets × values.
-        of_box: number of each box's set.
-        mass: P(x_j in the set | c, f, s), groups × sets × classes × clusters.
-    """
-
-    allowed: Bools
-    of_box: Ints
-    mass: Floats
+    allowed: Bools  #: whether a set has a value, sets × values
+    of_box: Ints  #: number of each box's set
+    mass: Floats  #: P(x_j in the set | c, f, s), groups × sets × classes × clusters
 
     @classmethod
     def of(cls, allowed: Bools, values: Floats) -> Self:

@@ -1,104 +1,17 @@
-"""What every fitted model is, whatever it was made from: rates, a mechanism, decisions of rows.
-
-Three kinds fulfil :class:`FairModel`: circuits and forest circuits (``FairDistribution`` and its
-``ForestDistribution``), and maps of scores (``ScoredModel``). Estimators ask it, and know how rows
-of a table become the features that it takes.
-"""
+"""What all fitted models share: means over groups that are not known, thresholds, contributions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fairpc.core import Bools, Codes, Floats, Ints, LearningError
-from fairpc.models._rows import Rows
-from fairpc.models._strata import Strata
 
 if TYPE_CHECKING:
-    from fairpc.evidence import LabelBounds, ThresholdPoint
-
-
-class FairModel(Protocol):
-    """A fitted model of S, of the decision (Df, or D where nothing is latent), and of D.
-
-    Rows are asked about by their groups ``s``, -1 where one is not known and None where none is,
-    and their features ``x`` as the model takes them: codes, or a table for classifiers.
-    """
-
-    @property
-    def latent(self) -> bool:
-        """Whether there is a latent fair decision Df; else the decision is D."""
-
-    @property
-    def strata(self) -> Strata:
-        """The strata within which the decision is independent of S."""
-
-    @property
-    def group_rate(self) -> Floats:
-        """P(S)."""
-
-    @property
-    def subgroup_rate(self) -> Floats:
-        """P(S = s, A = a), [s, a]."""
-
-    @property
-    def fair_rate(self) -> Floats:
-        """P(decision), [f]."""
-
-    @property
-    def decision_rate(self) -> Floats:
-        """P(decision | S = s), [s, f]."""
-
-    @property
-    def stratum_rate(self) -> Floats:
-        """P(decision | A = a), [a, f]."""
-
-    @property
-    def mechanism(self) -> Floats:
-        """P(D = d | Df = f, S = s), [s, f, d]; the identity where D itself is the decision."""
-
-    @property
-    def subgroup_mechanism(self) -> Floats:
-        """P(D = d | Df = f, S = s, A = a), [s, a, f, d]."""
-
-    @property
-    def fingerprint(self) -> str:
-        """A name for what was learned: equal names, equal content."""
-
-    def parity_gap(self) -> Floats:
-        """Largest difference between groups of P(decision = f | S = s), in any stratum."""
-
-    def decision(self, s: Codes | None, x: Any) -> Floats:
-        """P(decision = f | x, s), rows × classes; a group that is not known is marginalised."""
-
-    def observed(self, s: Codes | None, x: Any) -> Floats:
-        """P(D = d | x, s), rows × classes."""
-
-    def answers(self, s: Codes | None, x: Any) -> tuple[Floats, Floats]:
-        """``decision`` and ``observed`` of the same rows."""
-
-    def posterior(self, s: Codes | None, d: Codes, x: Any) -> Floats:
-        """P(decision = f | x, s, d), rows × classes."""
-
-    def bounds(
-        self,
-        s: Codes | None,
-        x: Any,
-        positive: int,
-        label_bounds: LabelBounds,
-        level: float | None,
-    ) -> Floats:
-        """Least and largest P(Df = positive | x, s) over the identified set, rows × 2.
-
-        ``label_bounds`` are what held-out labels leave possible; with a level their sampling
-        error counts.
-        """
-
-    def altered(self, rows: Rows, x: Any) -> Floats:
-        """Expected weight of the rows with Df = f and D = d in group s, [s, f, d]."""
+    from fairpc.evidence import ThresholdPoint
 
 
 def over_groups(
@@ -144,15 +57,10 @@ class Contribution:
 
 @dataclass(frozen=True)
 class Threshold:
-    """Scores above the threshold are positive decisions.
+    """Scores above the threshold are positive decisions."""
 
-    Attributes:
-        values: one threshold, or one per group.
-        unknown: threshold where the group is not known.
-    """
-
-    values: tuple[float, ...]
-    unknown: float
+    values: tuple[float, ...]  #: one threshold, or one per group
+    unknown: float  #: threshold where the group is not known
 
     def __post_init__(self) -> None:
         for value in (*self.values, self.unknown):

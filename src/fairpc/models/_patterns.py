@@ -277,47 +277,29 @@ def _named(
 
 @dataclass(frozen=True)
 class Question:
-    """What is searched for.
-
-    Attributes:
-        of: the outcome: the label D, or the decision Df.
-        positive: its class whose probability is compared.
-        size: most features of a pattern, besides the group.
-        threshold: patterns have |Δ| above this.
-        min_share: patterns have P(s, y) of at least this.
-        kept: which of them are kept.
-        top: how many at most; None for all.
-        most_work: multiplications that a further feature may take; where it would take more, the
-            search ends with patterns of fewer features. None for any number.
-    """
+    """What is searched for."""
 
     of: Outcome
-    positive: int
-    size: int
-    threshold: float
-    min_share: float
+    positive: int  #: the class whose probability is compared
+    size: int  #: most features of a pattern, besides the group
+    threshold: float  #: patterns have |Δ| above this
+    min_share: float  #: patterns have P(s, y) of at least this
     kept: Kept = "largest"
-    top: int | None = None
+    top: int | None = None  #: how many are kept at most; None for all
+    #: multiplications that a further feature may take; where it would take more, the search ends
+    #: with patterns of fewer features
     most_work: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class PatternArrays:
-    """Patterns as codes, the largest |Δ| first; of equal ones those of larger share.
+    """Patterns as codes, the largest |Δ| first; of equal ones those of larger share."""
 
-    Attributes:
-        group: number of each pattern's group, a row of the ``members`` that were searched.
-        x: codes of the features, -1 where a pattern does not name one.
-        difference: Δ, signed.
-        rate: P(positive | s, y); P(positive | y) is ``rate`` less ``difference``.
-        share: P(s, y).
-    """
-
-    group: Ints
-    x: Codes
-    difference: Floats
-    rate: Floats
-    share: Floats
+    group: Ints  #: number of each pattern's group, a row of the ``members`` that were searched
+    x: Codes  #: of the features, -1 where a pattern does not name one
+    difference: Floats  #: Δ, signed
+    rate: Floats  #: P(positive | s, y); P(positive | y) is ``rate`` less ``difference``
+    share: Floats  #: P(s, y)
 
     def __len__(self) -> int:
         return len(self.group)

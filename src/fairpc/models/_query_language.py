@@ -65,21 +65,13 @@ Spans = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True)
 class Term:
-    """A name, and what is said of it.
+    """A name, and what is said of it."""
 
-    Attributes:
-        name: of a column, or Df, D, S.
-        quoted: the name stood in quotes and is a column's.
-        sign: "=", "!=", "<", "<=", ">", ">="; empty where there is no value.
-        value: as text; None where it is not known, or asked for.
-        also: a second sign and value, where the name stood between two.
-    """
-
-    name: str
-    quoted: bool = False
-    sign: str = ""
-    value: str | None = None
-    also: tuple[str, str] | None = None
+    name: str  #: of a column, or Df, D, S
+    quoted: bool = False  #: the name stood in quotes and is a column's
+    sign: str = ""  #: "=", "!=", "<", "<=", ">", ">="; empty where there is no value
+    value: str | None = None  #: None where it is not known, or asked for
+    also: tuple[str, str] | None = None  #: a second sign and value, of a name between two
 
     @property
     def asked(self) -> str:

@@ -95,28 +95,17 @@ class Reviewed:
 
 @dataclass(frozen=True, eq=False)
 class ReviewRows:
-    """What a review is about: the rows of a table whose recorded label and group are known.
+    """What a review is about: the rows of a table whose recorded label and group are known."""
 
-    Attributes:
-        n_table: rows of the table.
-        at: positions of these rows in it.
-        y: recorded label, 1 = positive.
-        groups: name of each row's group.
-        decisions: to be audited, 1 = positive.
-        posterior: P(Df = 1 | x, s, d) of a model that did not see the truth.
-        columns: features by name, numbers in bins.
-        classes: the negative and the positive one.
-        ranges: by name and group, the values of a rate that recorded labels alone leave possible.
-    """
-
-    n_table: int
-    at: Positions
-    y: Floats
-    groups: Array
-    decisions: Floats
-    posterior: Floats
-    columns: Mapping[str, Array]
-    classes: tuple[Any, Any]
+    n_table: int  #: rows of the table
+    at: Positions  #: of these rows in it
+    y: Floats  #: recorded label, 1 = positive
+    groups: Array  #: name of each row's group
+    decisions: Floats  #: to be audited, 1 = positive
+    posterior: Floats  #: P(Df = 1 | x, s, d) of a model that did not see the truth
+    columns: Mapping[str, Array]  #: features by name, numbers in bins
+    classes: tuple[Any, Any]  #: the negative and the positive one
+    #: by name and group, the values of a rate that recorded labels alone leave possible
     ranges: Mapping[tuple[str, str], Interval] = field(default_factory=dict)
 
     @classmethod

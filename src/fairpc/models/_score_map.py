@@ -42,19 +42,12 @@ EDGE: Final = 0.02
 
 @dataclass(frozen=True, eq=False)
 class StrataMap:
-    """What differs between strata.
+    """What differs between strata."""
 
-    Attributes:
-        share: P(S, A), [s, a].
-        decision_rate: P(Df = 1 | A), [a]; where rates may differ, P(Df = 1 | S, A), [s, a].
-        mechanism: b0 and b1 of each subgroup, [s, a, f].
-        shifts: of the log-odds of q, [s, a].
-    """
-
-    share: Floats
-    decision_rate: Floats
-    mechanism: Floats
-    shifts: Floats
+    share: Floats  #: P(S, A), [s, a]
+    decision_rate: Floats  #: P(Df = 1 | A), [a]; where rates may differ, P(Df = 1 | S, A), [s, a]
+    mechanism: Floats  #: b0 and b1 of each subgroup, [s, a, f]
+    shifts: Floats  #: of the log-odds of q, [s, a]
 
     @property
     def group_decision_rate(self) -> Floats:
@@ -110,30 +103,17 @@ class StrataMap:
 
 @dataclass(frozen=True, eq=False)
 class ScoreMap:
-    """What turns the scores of a classifier into P(Df = 1 | x, s).
+    """What turns the scores of a classifier into P(Df = 1 | x, s)."""
 
-    Attributes:
-        calibrations: per group.
-        group_rate: P(S).
-        decision_rate: P(Df = 1); the mean over groups where their rates may differ.
-        mechanism: b0 and b1 of each group, [s, f]; their mean where strata have their own.
-        shifts: of the log-odds of q, per group; with strata, for rows whose stratum is not known.
-        ends: what held-out rows leave possible.
-        straight: whether D = Df was kept, because the labels do not reject it.
-        strata: what differs between them; None without strata.
-        group_decision_rate: P(Df = 1 | S), [s], without strata and where it may differ between
-            groups; None where it may not.
-    """
-
-    calibrations: tuple[Calibration, ...]
-    group_rate: Floats
-    decision_rate: float
-    mechanism: Floats
-    shifts: Floats
-    ends: LabelBounds
-    straight: bool = False
-    strata: StrataMap | None = None
-    group_decision_rate: Floats | None = None
+    calibrations: tuple[Calibration, ...]  #: per group
+    group_rate: Floats  #: P(S)
+    decision_rate: float  #: P(Df = 1); the mean over groups where their rates may differ
+    mechanism: Floats  #: b0 and b1 of each group, [s, f]; their mean where strata have their own
+    shifts: Floats  #: of the log-odds of q, per group; with strata, where the stratum is not known
+    ends: LabelBounds  #: what held-out rows leave possible
+    straight: bool = False  #: whether D = Df was kept, because the labels do not reject it
+    strata: StrataMap | None = None  #: what differs between them
+    group_decision_rate: Floats | None = None  #: P(Df = 1 | S), [s], if it may differ, unstratified
 
     @property
     def by_stratum(self) -> StrataMap:

@@ -36,17 +36,11 @@ OfScores = Callable[[Floats, Positions, Positions | None], Floats]
 
 @dataclass(frozen=True, eq=False)
 class TableRows:
-    """Features of rows as classifiers take them.
+    """Features of rows as classifiers take them."""
 
-    Attributes:
-        table: the rows as they came, with the columns of the fit.
-        n_rows: how many there are.
-        strata: of the rows, -1 where one is not known; None where the model has none.
-    """
-
-    table: Any
+    table: Any  #: the rows as they came, with the columns of the fit
     n_rows: int
-    strata: Positions | None = None
+    strata: Positions | None = None  #: -1 where one is not known; None where the model has none
 
     def take(self, rows: Ints) -> Any:
         """Some rows of the table."""
@@ -62,27 +56,16 @@ class TableRows:
 
 @dataclass(frozen=True, eq=False)
 class ScoredModel:
-    """A :class:`FairModel` of scores.
+    """What :class:`fairpc.models._distribution.FairDistribution` answers, by scores of rows."""
 
-    Attributes:
-        score_map: what turns scores into Df.
-        classifiers: of D, those of each fold: one, or one per group.
-        second_round: classifiers of Df, where they have a share in the scores.
-        group_classifiers: of S, for rows whose group is not known; may be none.
-        view: how classifiers see the group of a row.
-        columns: names of the columns of the fit, in their order; none for arrays.
-        strata: within which Df is independent of S.
-        positive: code of the positive class.
-    """
-
-    score_map: ScoreMap
-    classifiers: list[tuple[Any, ...]]
-    second_round: SecondRound | None
-    group_classifiers: tuple[Any, ...]
-    view: GroupView
-    columns: Sequence[str]
-    strata: Strata
-    positive: int
+    score_map: ScoreMap  #: what turns scores into Df
+    classifiers: list[tuple[Any, ...]]  #: of D, those of each fold: one, or one per group
+    second_round: SecondRound | None  #: classifiers of Df, where they have a share in the scores
+    group_classifiers: tuple[Any, ...]  #: of S, for rows whose group is not known; may be none
+    view: GroupView  #: how classifiers see the group of a row
+    columns: Sequence[str]  #: names of the columns of the fit, in their order; none for arrays
+    strata: Strata  #: within which Df is independent of S
+    positive: int  #: code of the positive class
 
     latent = True
 
