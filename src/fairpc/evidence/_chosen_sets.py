@@ -27,8 +27,15 @@ from fairpc.core import (
 )
 from fairpc.evidence._differences import RateRanges
 from fairpc.evidence._held_out_bounds import HeldOutBounds, StratumBounds
-from fairpc.evidence._intervals import check_enough_rows, rate_sample, some_of
-from fairpc.evidence._lines import INFORMATIVE, CountedStrata, Region, nothing_possible, region
+from fairpc.evidence._intervals import check_enough_rows, some_of
+from fairpc.evidence._lines import (
+    INFORMATIVE,
+    CountedStrata,
+    Region,
+    cell_counts,
+    cell_rates,
+    nothing_possible,
+)
 from fairpc.evidence._test_records import (
     SMALLEST_P,
     AlteredByFeatures,
@@ -221,7 +228,11 @@ class TopSets:
         bounds = self.uppers(1 - level)
         lower, upper = _lowers_uppers(bounds.min(axis=0), self.wanted)
         ranges = None if self.wanted is None else self.ranges(1 - level)
-        rejected = empty(1 - level)
+        rejected, tolerated = empty(1 - level), None
+        if rejected:  # The least gamma that leaves something.
+            tolerated = math.inf
+            if not empty(1 - level, MOST_GAMMA):
+                tolerated = _bisected(lambda g: not empty(1 - level, g), 1.0, MOST_GAMMA, 1e-3)
         every = [split for seeds in self.splits.values() for split in seeds]
         return AssumptionTest(
             lower=lower,
@@ -237,7 +248,7 @@ class TopSets:
             altered_by_features=tuple(
                 AlteredByFeatures(g, *_lowers_uppers(sets(g), self.wanted)) for g in GAMMAS
             ),
-            tolerated=_least_gamma(lambda g: not empty(1 - level, g)) if rejected else None,
+            tolerated=tolerated,
             classifiers=tuple(sorted(Counter(n for s in every for n in s.learners).items())),
             delta=delta,
             least_difference=None if ranges is None else ranges.least(),
@@ -248,12 +259,19 @@ class TopSets:
         """The bounds from each group alone, and the counts behind them."""
         groups = []
         for (name, seeds), mine in zip(self.splits.items(), bounds, strict=True):
+            per_class = []
+            for c, label in enumerate(self.classes):
+                sets = [(split.classes[c], split.cuts[c]) for split in seeds]
+                tops = [
+                    (t.n_top, math.nan if t.top is None else t.top.mean, cut) for t, cut in sets
+                ]
+                medians = np.median(np.array(tops, np.float64), axis=0).tolist()
+                rate = sets[0][0].whole.mean
+                per_class.append(ClassBound(label, rate, float(mine[c]), *medians))
             whole = seeds[0].classes[0]
-            per_class = tuple(
-                _class_bound(seeds, c, label, mine[c]) for c, label in enumerate(self.classes)
-            )
+            ends = _lowers_uppers(mine, self.wanted)
             size = whole.n, whole.whole.size
-            groups.append(GroupBounds(name, *size, *_lowers_uppers(mine, self.wanted), per_class))
+            groups.append(GroupBounds(name, *size, *ends, tuple(per_class)))
         return tuple(groups)
 
     def p_value_of(self, rate: float) -> float:
@@ -268,11 +286,7 @@ class TopSets:
 
     def undivided(self, level: float) -> Region:
         """The mechanisms that are possible in the table as a whole, all rows one stratum."""
-        counted = self._counted(np.zeros_like(self.groups), 1)
-        each = tuple(
-            line for s in range(1, len(self.names)) if (line := counted.line(s)) is not None
-        )
-        return region(each, counted.limits(1 - level, each))
+        return self._counted(np.zeros_like(self.groups), 1).region(level)
 
     def within(
         self,
@@ -288,14 +302,13 @@ class TopSets:
         positive = self.classes[self._two_classes()]
         names = tuple(self.names[g] for g in self.order.tolist())
         counted = self._counted(where, len(strata))
-        lines = [counted.line(s) for s in range(1, len(names))]
-        each = tuple(line for line in lines if line is not None)
-        if len(each) < len(lines):
+        each = counted.known_lines
+        if len(each) < len(names) - 1:
             raise MetricError(
                 f"a group has no stratum with {INFORMATIVE} rows in common with {names[0]!r}, the "
                 "largest: merge strata or groups"
             )
-        found = region(each, counted.limits(1 - level, each))
+        found = counted.region(level)
         without = self.undivided(level) if undivided is None else undivided
         ranges = found.ranges or [(None, None)] * len(names)
         line_p = [None, *(line.p_value for line in each)]
@@ -340,31 +353,12 @@ class TopSets:
 
     def _counted(self, where: Positions, n_strata: int) -> CountedStrata:
         """Effective rows and rate of D = positive in each group and stratum, and the top sets."""
-        wanted, order, hits = self._two_classes(), self.order.tolist(), self.hits
-        n, rates = np.zeros((2, len(order), n_strata))
-        rates[:] = math.nan
-        for s, a in np.ndindex(n.shape):
-            here = (self.groups == order[s]) & (where == a)
-            if here.any():
-                rest = some_of(self.weights, here), some_of(self.persons, here)
-                found = rate_sample(hits[here], *rest)
-                n[s, a], rates[s, a] = found.size, found.mean
-        tops = tuple(
-            tuple(
-                (split.classes[1 - wanted], split.classes[wanted])
-                for split in self.splits[self.names[g]]
-            )
-            for g in order
-        )
-        return CountedStrata(n, rates, tops)
-
-
-def _class_bound(seeds: list[SplitRates], c: int, label: Any, upper: float) -> ClassBound:
-    splits = [seed.classes[c] for seed in seeds]
-    rates = [math.nan if t.top is None else t.top.mean for t in splits]
-    columns = [t.n_top for t in splits], rates, [seed.cuts[c] for seed in seeds]
-    medians = (float(np.median(column)) for column in columns)
-    return ClassBound(label, splits[0].whole.mean, float(upper), *medians)
+        wanted, shape = self._two_classes(), (len(self.names), n_strata)
+        cells = cell_rates(self.hits, self.groups, where, shape, self.weights, self.persons)
+        n, rates = cell_counts(cells)
+        splits = [self.splits[self.names[g]] for g in self.order.tolist()]
+        tops = [[(s.classes[1 - wanted], s.classes[wanted]) for s in seeds] for seeds in splits]
+        return CountedStrata(n[self.order], rates[self.order], tops)
 
 
 def _lowers_uppers(
@@ -382,11 +376,6 @@ def _smallest_level(empty: Callable[[float], bool]) -> float:
     if not empty(1.0):
         return 1.0
     return SMALLEST_P if empty(SMALLEST_P) else _bisected(empty, SMALLEST_P, 1.0, 1e-4)
-
-
-def _least_gamma(leaves: Callable[[float], bool]) -> float:
-    """The least gamma that leaves something."""
-    return _bisected(leaves, 1.0, MOST_GAMMA, 1e-3) if leaves(MOST_GAMMA) else math.inf
 
 
 def _bisected(holds: Callable[[float], bool], low: float, high: float, step: float) -> float:

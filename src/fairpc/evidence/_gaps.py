@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.core import (
-    Bools,
     Floats,
     MetricError,
     Positions,
@@ -397,54 +396,55 @@ class _Samples:
     counts: Floats | None
     kind: Kind
 
-    def sample(self, g: int) -> Sample:
+    def of(self, g: int) -> tuple[Sample, float]:
+        """A group: its mean with what it is worth, and the mean without pseudo-scores."""
         here = self.ids == g
         make = intervals.rate_sample if self.kind == "rate" else intervals.mean_sample
         rows = (some_of(each, here) for each in (self.weights, self.persons, self.counts))
-        return make(self.values[here], *rows)
-
-    def mean(self, g: int) -> float:
-        here = self.ids == g
         factors = [some[here] for some in (self.weights, self.counts) if some is not None]
         weights = np.prod(factors, axis=0) if factors else None
-        return float(np.average(self.values[here], weights=weights))
+        mean = float(np.average(self.values[here], weights=weights))
+        return make(self.values[here], *rows), mean
 
     def group(self, g: int, name: Any) -> GroupMean:
         here = self.ids == g
         n = int(here.sum() if self.counts is None else self.counts[here].sum())
-        sample, mean = self.sample(g), self.mean(g)
-        size = sample.size if self.kind == "rate" else max(sample.size - 2, 0.0)
-        if self.kind == "mean score" and self.persons is not None:
+        sample, mean = self.of(g)
+        if self.kind == "rate":
+            return GroupMean(
+                name,
+                n,
+                sample.size,
+                mean,
+                sample.size * min(mean, 1 - mean) < _FEW or sample.size < SMALL,
+            )
+        size = max(sample.size - 2, 0.0)
+        if self.persons is not None:
             size = min(size, len(np.unique(self.persons[here])))
-        lopsided = self.kind == "rate" and size * min(mean, 1 - mean) < _FEW
-        return GroupMean(name, n, size, mean, size < SMALL or lopsided)
+        return GroupMean(name, n, size, mean, size < SMALL)
 
     def pair(self, a: int, b: int, names: tuple[Any, ...], tail: float) -> PairGap:
-        first, last = self.sample(a), self.sample(b)
-        factor = self._crossing(a, b, first, last)
-        # Each mean is then known as well as from 1 / factor of its rows.
-        first, last = (
-            replace(s, size=s.size / factor, variance=s.variance * factor) for s in (first, last)
-        )
+        (first, low), (last, high) = self.of(a), self.of(b)
+        if self.persons is not None and first.variance + last.variance > 0:
+            # Persons in both groups, with opposite scores, widen a difference: each mean is then
+            # known as well as from 1 / factor of its rows.
+            w = np.ones(len(self.values)) if self.weights is None else self.weights
+            sums = []
+            for g, mean in ((a, low), (b, high)):
+                here = self.ids == g
+                gap = w[here] * (self.values[here] - mean) / w[here].sum()
+                sums.append(np.bincount(self.persons[here], gap, int(self.persons.max()) + 1))
+            covariance = float(np.dot(sums[0], sums[1]))
+            factor = max(1.0, 1 - 2 * covariance / (first.variance + last.variance))
+            first, last = (
+                replace(s, size=s.size / factor, variance=s.variance * factor)
+                for s in (first, last)
+            )
         rates = self.kind == "rate"
         difference = (intervals.newcombe if rates else intervals.welch)(first, last, tail)
         ratio = (intervals.koopman if rates else intervals.fieller)(first, last, tail)
-        low, high = self.mean(a), self.mean(b)
         share = high / low if low > 0 else (math.inf if high > 0 else math.nan)
         return PairGap(names[a], names[b], high - low, difference, share, ratio)
-
-    def _crossing(self, a: int, b: int, first: Sample, last: Sample) -> float:
-        """How much persons who are in both groups, with opposite scores, widen a difference."""
-        if self.persons is None or first.variance + last.variance == 0:
-            return 1.0
-        w = np.ones(len(self.values)) if self.weights is None else self.weights
-        sums = []
-        for g in (a, b):
-            here = self.ids == g
-            gap = w[here] * (self.values[here] - self.mean(g)) / w[here].sum()
-            sums.append(np.bincount(self.persons[here], gap, int(self.persons.max()) + 1))
-        covariance = float(np.dot(sums[0], sums[1]))
-        return max(1.0, 1 - 2 * covariance / (first.variance + last.variance))
 
 
 def _pair_within(
@@ -467,8 +467,18 @@ def _pair_within(
         )
     lost = np.flatnonzero((n.min(axis=0) < 2) & (n.max(axis=0) > 0)).tolist()
     kept = (both[0] | both[1]) & np.isin(where, shared)
-    level = 1 - 2 * tail / len(shared)
-    inside = (_stratum_gap(rows, kept & (where == k), strata[k], level) for k in shared.tolist())
+    weighing = {"clusters": rows.persons, "sample_weight": rows.weights}
+    inside = []
+    for k in shared.tolist():  # each as if its rows were all
+        here = kept & (where == k)
+        given = {name: some_of(values, here) for name, values in weighing.items()}
+        level = 1 - 2 * tail / len(shared)
+        found = parity(rows.values[here], rows.ids[here], level=level, **given)
+        sizes, means = (tuple(getattr(g, name) for g in found.groups) for name in ("n", "mean"))
+        gap, few = found.pairs[0], min(sizes) < SMALL
+        inside.append(
+            StratumGap(strata[k], sizes, means, gap.difference, gap.difference_interval, few)
+        )
     side, stratum = both[1][kept].astype(np.intp), np.searchsorted(shared, where[kept])
     within, mix = _parts(rows.values[kept], side, stratum, some_of(rows.weights, kept))
     persons = some_of(rows.persons, kept)
@@ -485,29 +495,12 @@ def _pair_within(
     )
 
 
-def _stratum_gap(rows: _Samples, here: Bools, stratum: Any, level: float) -> StratumGap:
-    """The gap of two groups in one stratum, as if its rows were all."""
-    weighing = {
-        "clusters": some_of(rows.persons, here),
-        "sample_weight": some_of(rows.weights, here),
-    }
-    found = parity(rows.values[here], rows.ids[here], level=level, **weighing)
-    first, last = found.groups
-    gap, n = found.pairs[0], (first.n, last.n)
-    means = first.mean, last.mean
-    return StratumGap(stratum, n, means, gap.difference, gap.difference_interval, min(n) < SMALL)
-
-
 def _parts(
     values: Floats, side: Positions, stratum: Positions, weights: Floats | None
 ) -> tuple[tuple[float, Floats], tuple[float, Floats]]:
     """Gap within strata and part of the mix, each with the influence of the rows on it.
 
-    Args:
-        values: scores.
-        side: 0 for rows of the first group, 1 for those of the last.
-        stratum: number of each row's.
-        weights: of the rows.
+    ``side`` is 0 for rows of the first group, 1 for those of the last.
     """
     w = np.ones(len(values)) if weights is None else weights
     k = int(stratum.max()) + 1

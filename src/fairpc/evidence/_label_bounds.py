@@ -29,13 +29,16 @@ from fairpc.evidence._held_out_bounds import (
     anchored_known,
     check_rates,
 )
-from fairpc.evidence._intervals import Interval, Sample, rate_sample, some_of
+from fairpc.evidence._intervals import Interval, some_of
 from fairpc.evidence._lines import (
     INFORMATIVE,
     Box,
+    Cells,
     CountedStrata,
     Line,
     LineLimits,
+    cell_counts,
+    cell_rates,
     looked_at,
     reference_ranges,
     region,
@@ -150,7 +153,7 @@ class SharedBounds(HeldOutBounds):
     """Those where labels are altered alike in all strata of a group."""
 
     #: rate of D = 1 in each subgroup, [s][a]; None where it has no rows
-    cells: tuple[tuple[Sample | None, ...], ...]
+    cells: Cells
     known: tuple[Known, ...]  #: what is known of each group's mechanism beforehand
 
     def __post_init__(self) -> None:
@@ -186,7 +189,7 @@ class SharedBounds(HeldOutBounds):
         Least squares: a group whose labels tell more of Df counts for more. Each stratum has prior
         rows at the rate of the whole table.
         """
-        n, rates = self._counts
+        n, rates = cell_counts(self.cells)
         b0, b1 = mechanism[:, :1], mechanism[:, 1:]
         weight = n * np.square(b1 - b0)
         own = np.where(n > 0, (rates - b0) / (b1 - b0), 0.0)
@@ -267,27 +270,16 @@ class SharedBounds(HeldOutBounds):
         return np.argsort(-n, kind="stable")
 
     @cached_property
-    def _counts(self) -> tuple[Floats, Floats]:
-        """Effective rows and rates [s, a]; no rows, no rate."""
-        n = [[0.0 if c is None else c.size for c in own] for own in self.cells]
-        rates = [[math.nan if c is None else c.mean for c in own] for own in self.cells]
-        return np.array(n), np.array(rates)
-
-    @cached_property
     def _counted(self) -> CountedStrata:
-        n, rates = self._counts
-        tops = tuple((((g := self.groups[s]).negative, g.positive),) for s in self._order.tolist())
-        return CountedStrata(n[self._order], rates[self._order], tops)
-
-    @cached_property
-    def _lines(self) -> tuple[Line | None, ...]:
-        """Of each group but the largest; None where no stratum informs it."""
-        return tuple(self._counted.line(s) for s in range(1, len(self.groups)))
+        n, rates = cell_counts(self.cells)
+        tops = [[(g.negative, g.positive)] for g in self.groups]
+        each = [tops[s] for s in self._order.tolist()]
+        return CountedStrata(n[self._order], rates[self._order], each)
 
     def _limited(self, level: float) -> tuple[tuple[Line, ...], LineLimits, list[int]]:
         """Lines that are informed, their limits, and the places of their groups in the order."""
-        at = [0, *(s for s, line in enumerate(self._lines, start=1) if line is not None)]
-        each = tuple(line for line in self._lines if line is not None)
+        lines, each = self._counted.lines, self._counted.known_lines
+        at = [0, *(s for s, line in enumerate(lines, start=1) if line is not None)]
         whole = self._counted.limits(1 - level, each)
         return each, replace(whole, b0=whole.b0[at], b1=whole.b1[at]), at
 
@@ -308,8 +300,12 @@ class SharedBounds(HeldOutBounds):
     def _estimated(self) -> tuple[Box, ...] | None:
         """The boxes at the best lines; None where a line is not known, or nothing is left."""
         found = [(0.0, 1.0)]
-        for line in self._lines:
-            if line is None or not _is_known(line):
+        for line in self._counted.lines:
+            if line is None:
+                return None
+            # Rates differ so much over strata that the slope of their line is bounded.
+            kept = line.least - line.misfit <= line.limit(1 - LEVEL)
+            if kept[0] or kept[-1]:
                 return None
             best = int(np.argmin(line.least))
             found.append((float(line.intercept[best]), float(line.slope[best])))
@@ -326,11 +322,11 @@ class SharedBounds(HeldOutBounds):
 
         A stratum is a set of rows too, so that its rate is none that b0 may exceed.
         """
-        n, rates = self._counts
+        n, rates = self._counted.n, self._counted.rates
         found = []
-        for s in self._order.tolist():
+        for k, s in enumerate(self._order.tolist()):
             low, high = self.groups[s].scores(None)
-            own, known = rates[s][n[s] >= INFORMATIVE].tolist(), self.known[s]
+            own, known = rates[k][n[k] >= INFORMATIVE].tolist(), self.known[s]
             low, high = min(low, known.b0[1], *own), max(high, known.b1[0], *own)
             found.append((known.b0[0], low, high, known.b1[1]))
         return np.array(found)
@@ -354,12 +350,6 @@ LabelBounds = StratumBounds | SharedBounds | WithinBounds
 def _tested(bounds: SharedBounds, level: float) -> tuple[Box, ...] | None:
     """Of ``tested``, kept: a table in many batches asks for the same boxes again and again."""
     return bounds.tested(level)
-
-
-def _is_known(line: Line) -> bool:
-    """Whether rates differ so much over strata that the slope of their line is bounded."""
-    kept = line.least - line.misfit <= line.limit(1 - LEVEL)
-    return not (kept[0] or kept[-1])
 
 
 def _meeting(range_: Interval) -> Interval:
@@ -426,19 +416,14 @@ def label_bounds(
             samples.append(HeldOutRates(names[g], rates, other))
         return StratumBounds(tuple(samples), known=tuple(Known() for _ in samples))
 
-    def cell(s: int, a: int) -> Sample | None:
-        at = np.flatnonzero((groups == s) & (strata == a))
-        rest = some_of(weights, at), some_of(persons, at)
-        return rate_sample(hits[at], *rest) if len(at) else None
-
     whole = bounds(np.arange(len(labels)))
     if strata is None:
         return whole
     if within:
         inside = [np.flatnonzero(strata == a) for a in range(n_strata)]
         return WithinBounds(whole.groups, tuple(bounds(at) if len(at) else None for at in inside))
-    cells = (tuple(cell(s, a) for a in range(n_strata)) for s in range(len(names)))
-    return SharedBounds(whole.groups, tuple(cells), whole.known)
+    cells = cell_rates(hits, groups, strata, (len(names), n_strata), weights, persons)
+    return SharedBounds(whole.groups, cells, whole.known)
 
 
 def read_bounds(data: Any, n_strata: int | None, *, within: bool) -> LabelBounds:

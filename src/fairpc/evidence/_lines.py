@@ -18,15 +18,15 @@ however little they differ (Guggenberger et al. 2012, Econometrica 80).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
 
 from fairpc.core import Bools, Floats, Positions
-from fairpc.evidence._intervals import Interval
+from fairpc.evidence._intervals import Interval, Sample, rate_sample, some_of
 from fairpc.evidence._top_sets import ClassRates, top_rate
 
 SLOPES: Final = 200
@@ -245,21 +245,60 @@ class LineLimits:
     misfit: Floats  #: of each line, the largest least statistic
 
 
+Cells = tuple[tuple[Sample | None, ...], ...]
+"""Rates by group and stratum; None where there are no rows."""
+
+
+def cell_rates(
+    hits: Floats,
+    groups: Positions,
+    strata: Positions,
+    shape: tuple[int, int],
+    weights: Floats | None,
+    persons: Positions | None,
+) -> Cells:
+    """The rate of hits in each group and stratum."""
+
+    def rate(s: int, a: int) -> Sample | None:
+        here = np.flatnonzero((groups == s) & (strata == a))
+        if not len(here):
+            return None
+        return rate_sample(hits[here], some_of(weights, here), some_of(persons, here))
+
+    return tuple(tuple(rate(s, a) for a in range(shape[1])) for s in range(shape[0]))
+
+
+def cell_counts(cells: Cells) -> tuple[Floats, Floats]:
+    """Effective rows and rates, [s, a]; no rows, no rate."""
+    n = [[0.0 if c is None else c.size for c in own] for own in cells]
+    rates = [[math.nan if c is None else c.mean for c in own] for own in cells]
+    return np.array(n), np.array(rates)
+
+
 @dataclass(frozen=True, eq=False)
 class CountedStrata:
     """What was counted: rates by group and stratum, and top sets of each group by seed."""
 
     n: Floats  #: effective rows [s, a]
     rates: Floats  #: [s, a]
-    tops: tuple[tuple[tuple[ClassRates, ClassRates], ...], ...]  #: [s][seed]: other, positive
+    tops: Sequence[Sequence[tuple[ClassRates, ClassRates]]]  #: [s][seed]: other, positive
 
-    def line(self, s: int) -> Line | None:
-        """Lines of a group against the reference; None where no stratum informs them."""
-        kept = self.informed[s - 1]
-        if not kept.any():
-            return None
-        n, rates = self.n[[0, s]][:, kept], self.rates[[0, s]][:, kept]
-        return lines(rates, rate_variances(rates, n))
+    @cached_property
+    def lines(self) -> tuple[Line | None, ...]:
+        """Of each group but the first, the reference; None where no stratum informs them."""
+        found: list[Line | None] = []
+        for s, kept in enumerate(self.informed, start=1):
+            n, rates = self.n[[0, s]][:, kept], self.rates[[0, s]][:, kept]
+            found.append(lines(rates, rate_variances(rates, n)) if kept.any() else None)
+        return tuple(found)
+
+    @property
+    def known_lines(self) -> tuple[Line, ...]:
+        return tuple(line for line in self.lines if line is not None)
+
+    def region(self, level: float) -> Region:
+        """The confidence set of the mechanism."""
+        return region(self.known_lines, self.limits(1 - level, self.known_lines))
 
     @property
     def informed(self) -> Bools:

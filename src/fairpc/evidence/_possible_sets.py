@@ -17,8 +17,9 @@ from fairpc.core import MetricError
 from fairpc.evidence._decision_rows import DecisionRows, HeldOut
 from fairpc.evidence._error_sets import DecisionCells, GroupSet, StrataSet, coupled
 from fairpc.evidence._held_out_bounds import HeldOutRates, Known, StratumBounds
-from fairpc.evidence._intervals import Interval, quantile, rate_sample, some_of
+from fairpc.evidence._intervals import Interval, quantile
 from fairpc.evidence._label_bounds import SharedBounds
+from fairpc.evidence._lines import cell_rates
 
 _TIED: Final = 0.2
 """Share of the error that is spent on what ties groups to each other, where delta is below 1."""
@@ -112,15 +113,8 @@ class PossibleSets:
         alpha: float,
     ) -> PossibleSets:
         """Strata share a mechanism and fair rates are equal in each: rates lie on lines."""
-        hits = rows.labelled.astype(np.float64)
-
-        def rate(g: int, a: int) -> Any:
-            here = (rows.ids == g) & (rows.where == a)
-            rest = some_of(rows.weights, here), some_of(rows.persons, here)
-            return rate_sample(hits[here], *rest) if here.any() else None
-
-        every = range(len(rows.names))
-        counted = tuple(tuple(rate(g, a) for a in range(len(rows.strata))) for g in every)
+        hits, shape = rows.labelled.astype(np.float64), (len(rows.names), len(rows.strata))
+        counted = cell_rates(hits, rows.ids, rows.where, shape, rows.weights, rows.persons)
         bounds = SharedBounds(tuple(own[0] for own in held), counted, tuple(known))
         # Half of the error is for the mechanisms, half for both ends of a rate.
         z = [quantile(1 - alpha / 4, own.freedom) for own in cells]

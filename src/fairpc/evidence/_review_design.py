@@ -39,9 +39,9 @@ from fairpc.core import (
 )
 from fairpc.evidence._intervals import quantile, some_of, wilson
 from fairpc.evidence._review_rates import (
+    QUANTITIES,
     Quantity,
     Rate,
-    check_quantity,
     expected,
     expected_rows,
     group_rows,
@@ -305,7 +305,10 @@ def _rates(
     n = len(ids)
     labels = None if y is None else binary("y", y, n)
     h = None if decisions is None else binary("decisions", decisions, n)
-    check_quantity(quantity, labels, h)
+    check_choice("quantity", quantity, QUANTITIES, MetricError)
+    for word, name, given in (("mechanism", "y", y), ("errors", "decisions", decisions)):
+        if quantity == word and given is None:
+            raise MetricError(f"quantity is {word!r} and {name} is None: give {name}")
     found = []
     for g, rows in enumerate(group_rows(ids)):
         own = some_of(labels, rows), some_of(h, rows)

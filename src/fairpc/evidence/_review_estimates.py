@@ -14,7 +14,8 @@ Angelopoulos et al. 2023). What is estimated is this table, so the variance is t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Final
@@ -25,7 +26,6 @@ import numpy.typing as npt
 from fairpc.core import (
     Array,
     Bools,
-    Floats,
     MetricError,
     Positions,
     Record,
@@ -39,6 +39,7 @@ from fairpc.evidence._review_rates import (
     FEW,
     Rate,
     Ratio,
+    ReviewedGroup,
     ReviewedTable,
     group_rows,
     rates_of_group,
@@ -239,65 +240,38 @@ def review_estimates(
     cell = 2 * ids + labels.astype(np.intp)
     response = response_of(weight, sent, sent & ~blank, cell)
     own_weight, own_spread = weights_of(chance, sent, batch, response)
-    m = None if posterior is None else _posterior(posterior, n_rows)
-    if m is not None and recalibrate:
-        folds = folds_of_rows(n_rows)
-        m = recalibrated(m, t, labels.astype(np.intp), ids, own_weight, folds)
+    m = None
+    if posterior is not None:
+        m = posterior_of(posterior)
+        if len(m) != n_rows:
+            raise MetricError(f"posterior has {len(m)} rows and truth {n_rows}: give as many")
+        if recalibrate:
+            folds = folds_of_rows(n_rows)
+            m = recalibrated(m, t, labels.astype(np.intp), ids, own_weight, folds)
     rows = ReviewedTable(t, labels, ids, h, m, own_weight, own_spread, check_level(level))
-    asked = {(rate.name, rate.group): (rate, where) for rate, where in _rates(rows)}
-    ratios = {key: ratio_of(rows, *case) for key, case in asked.items()}
     filled = replace(rows, weight=weight, spread=spread)
-    rates = {
-        key: _given(ratio, _worst(filled, *asked[key], blank, ratio))
-        for key, ratio in ratios.items()
-    }
-    tests = _tests(rows, ratios, X)
-    return _record(rates, names, rows.level, (int(sent.sum()), int(blank.sum())), tests)
-
-
-def _record(
-    rates: Mapping[tuple[str, int], ReviewedRate],
-    names: tuple[Any, ...],
-    level: float,
-    counts: tuple[int, int],
-    tests: Mapping[str, Any],
-) -> ReviewEstimates:
-    """The rates by name and group, and their differences."""
-    each = {name: _named(rates, name, names) for name, _ in rates}
-    mechanism = {g: {f: each[f"mechanism_{f}"][g] for f in (0, 1)} for g in names}
+    rates: dict[str, dict[Any, ReviewedRate]] = defaultdict(dict)
+    fair = []
+    for g, where in enumerate(group_rows(ids)):
+        own_h, group = None if h is None else h[where], ReviewedGroup.of(rows, where)
+        for rate in rates_of_group(g, len(where), labels[where], own_h, "all"):
+            found = ratio_of(group, rate, rows.level)
+            if rate.name == "fair_rate":
+                fair.append(found)
+            limits = found.value, found.low, found.high, found.n, found.few
+            worst = _worst(filled, rate, where, blank, found)
+            rates[rate.name][names[g]] = ReviewedRate(*limits, worst, found.reliance)
     return ReviewEstimates(
         names,
-        level,
-        *counts,
-        each["fair_rate"],
-        mechanism,
-        each.get("tpr", {}),
-        each.get("fpr", {}),
-        each.get("accuracy", {}),
-        each.get("precision", {}),
-        {name: _differences(by_group) for name, by_group in each.items()},
-        tests,
+        rows.level,
+        int(sent.sum()),
+        int(blank.sum()),
+        rates["fair_rate"],
+        {g: {f: rates[f"mechanism_{f}"][g] for f in (0, 1)} for g in names},
+        *(dict(rates.get(name, {})) for name in ("tpr", "fpr", "accuracy", "precision")),
+        {name: _differences(by_group) for name, by_group in rates.items()},
+        _tests(rows, fair, X),
     )
-
-
-def _posterior(values: npt.ArrayLike, n_rows: int) -> Floats:
-    m = posterior_of(values)
-    if len(m) != n_rows:
-        raise MetricError(f"posterior has {len(m)} rows and truth {n_rows}: give as many")
-    return m
-
-
-def _rates(rows: ReviewedTable) -> Iterator[tuple[Rate, Positions]]:
-    for g, where in enumerate(group_rows(rows.ids)):
-        h = None if rows.h is None else rows.h[where]
-        for rate in rates_of_group(g, len(where), rows.y[where], h, "all"):
-            yield rate, where
-
-
-def _given(ratio: Ratio, worst: Interval) -> ReviewedRate:
-    """A ratio as users get it."""
-    limits = ratio.value, ratio.low, ratio.high
-    return ReviewedRate(*limits, ratio.n, ratio.few, worst, ratio.reliance)
 
 
 def _worst(
@@ -312,56 +286,41 @@ def _worst(
     for raising in (at_1 < at_0, at_1 > at_0):
         filled = rows.truth.copy()
         filled[where[here]] = raising[here]
-        ends.append(ratio_of(replace(rows, truth=filled), rate, where))
+        group = ReviewedGroup.of(replace(rows, truth=filled), where)
+        ends.append(ratio_of(group, rate, rows.level))
     return min(ends[0].low, ratio.low), max(ends[1].high, ratio.high)
-
-
-def _named(
-    rates: Mapping[tuple[str, int], ReviewedRate], name: str, groups: tuple[Any, ...]
-) -> dict[Any, ReviewedRate]:
-    return {g: rates[name, k] for k, g in enumerate(groups)}
 
 
 def _differences(rates: Mapping[Any, ReviewedRate]) -> tuple[ReviewedDifference, ...]:
     """Every pair of groups, from the two intervals (Newcombe 1998)."""
-    return tuple(_difference(a, b, rates[a], rates[b]) for a, b in combinations(rates, 2))
+    found = []
+    for (first, a), (last, b) in combinations(rates.items(), 2):
+        value = b.value - a.value
+        low, high, worst = -1.0, 1.0, (b.worst[0] - a.worst[1], b.worst[1] - a.worst[0])
+        if not math.isnan(value):
+            low = max(low, value - math.hypot(b.value - b.low, a.high - a.value))
+            high = min(high, value + math.hypot(b.high - b.value, a.value - a.low))
+            if all(rate.worst == (rate.low, rate.high) for rate in (a, b)):
+                worst = low, high
+        found.append(ReviewedDifference(first, last, value, low, high, worst))
+    return tuple(found)
 
 
-def _difference(
-    first: Any, last: Any, rate_1: ReviewedRate, rate_2: ReviewedRate
-) -> ReviewedDifference:
-    value = rate_2.value - rate_1.value
-    worst = rate_2.worst[0] - rate_1.worst[1], rate_2.worst[1] - rate_1.worst[0]
-    if math.isnan(value):
-        return ReviewedDifference(first, last, value, -1.0, 1.0, worst)
-    down = math.hypot(rate_2.value - rate_2.low, rate_1.high - rate_1.value)
-    up = math.hypot(rate_2.high - rate_2.value, rate_1.value - rate_1.low)
-    low, high = max(-1.0, value - down), min(1.0, value + up)
-    if rate_1.worst == (rate_1.low, rate_1.high) and rate_2.worst == (rate_2.low, rate_2.high):
-        worst = low, high
-    return ReviewedDifference(first, last, value, low, high, worst)
-
-
-def _tests(rows: ReviewedTable, ratios: Mapping[tuple[str, int], Ratio], x: Any) -> dict[str, Any]:
+def _tests(rows: ReviewedTable, rates: list[Ratio], x: Any) -> dict[str, Any]:
     """Df ⟂ S, and for every column D ⟂ X_j given Df and S."""
     known = np.flatnonzero(~np.isnan(rows.truth))
-    rates = [ratio for (name, _), ratio in ratios.items() if name == "fair_rate"]
     freedom = min(ratio.freedom for ratio in rates)
     pairs = [ratio.value for ratio in rates], [ratio.variance for ratio in rates]
     tests: dict[str, Any] = {"rates": rates_test(*pairs, freedom, len(known)), "features": {}}
     if x is not None and len(known):
+        expected = rows.m
+        if expected is None:  # what the review says by label and group
+            case = rows.truth, rows.y.astype(np.intp), rows.ids, rows.weight
+            expected = recalibrated(np.full(len(rows.y), 0.5), *case, None)
         own = rows.truth[known], rows.weight[known]
-        reviewed = ReviewedRows(known, *own, rows.y, rows.ids, _expected(rows))
+        reviewed = ReviewedRows(known, *own, rows.y, rows.ids, expected)
         tests["features"] = feature_tests(_columns(x, len(rows.y)), reviewed)
     return tests
-
-
-def _expected(rows: ReviewedTable) -> Floats:
-    """The corrected posterior; where there is none, what the review says by label and group."""
-    if rows.m is not None:
-        return rows.m
-    flat = np.full(len(rows.y), 0.5)
-    return recalibrated(flat, rows.truth, rows.y.astype(np.intp), rows.ids, rows.weight, None)
 
 
 def _columns(x: Any, n_rows: int) -> dict[Any, Array]:

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from dataclasses import dataclass
+from typing import Final, Literal
 
 import numpy as np
 
-from fairpc.core import Bools, Floats, MetricError, Positions, check_choice
+from fairpc.core import Bools, Floats, Positions
 from fairpc.evidence._intervals import Interval, quantile
 
 FEW: Final = 5
@@ -70,14 +70,6 @@ def rates_of_group(
         yield Rate("precision", group, (no, h), (h, h))
 
 
-def check_quantity(quantity: Any, y: Any, decisions: Any) -> None:
-    """Refuse a word that is none, and one without the arrays it is about."""
-    check_choice("quantity", quantity, QUANTITIES, MetricError)
-    for word, name, given in (("mechanism", "y", y), ("errors", "decisions", decisions)):
-        if quantity == word and given is None:
-            raise MetricError(f"quantity is {word!r} and {name} is None: give {name}")
-
-
 def expected(rate: Rate, m: Floats) -> float:
     """What a posterior says of the rate; NaN where it has no rows."""
     top, bottom = rate.u[0] + m * (rate.u[1] - rate.u[0]), expected_rows(rate, m)
@@ -116,13 +108,6 @@ class ReviewedTable:
     weight: Floats
     spread: Floats
     level: float
-    _groups: dict[int, ReviewedGroup] = field(default_factory=dict, init=False)
-
-    def group(self, g: int, where: Positions) -> ReviewedGroup:
-        """The reviewed rows of one group, which has the rows ``where``."""
-        if g not in self._groups:
-            self._groups[g] = ReviewedGroup.of(self, where)
-        return self._groups[g]
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,9 +167,8 @@ class Ratio:
     freedom: float
 
 
-def ratio_of(table: ReviewedTable, rate: Rate, where: Positions) -> Ratio:
+def ratio_of(group: ReviewedGroup, rate: Rate, level: float) -> Ratio:
     """One rate from the reviewed rows of its group."""
-    group = table.group(rate.group, where)
     at = [[part[t][group.rows] for t in (0, 1)] for part in (rate.u, rate.v)]
     u, v = (np.where(group.truth == 1, one, zero) for zero, one in at)
     n, ones = int(v.sum()), int(u.sum())
@@ -208,7 +192,7 @@ def ratio_of(table: ReviewedTable, rate: Rate, where: Positions) -> Ratio:
     carrying = group.weight[v > 0]
     # As far as a rate rests on reviewed rows alone, it rests on those of its denominator.
     size = float(carrying.sum() ** 2 / (carrying @ carrying)) / max(1 - trust, 1e-9)
-    low, high = draw.limits(top, bottom, size, quantile((1 + table.level) / 2))
+    low, high = draw.limits(top, bottom, size, quantile((1 + level) / 2))
     few = min(ones, n - ones) < FEW
     return Ratio(theta, low, high, n, few, trust, *draw.in_population(theta, bottom))
 
