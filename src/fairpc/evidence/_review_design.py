@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Final, Literal
@@ -230,36 +230,25 @@ def expected_widths(
     rates = _rates(ids, y, decisions, quantity)
     share = _shares(given, rates, method, floor, np.ones(len(m), np.bool_))
     chances = cache(lambda n: _capped(share, n))
+
+    def half_width(rate: Rate, rows: Positions, n: int) -> float:
+        p = chances(n)[rows]
+        variance = float((influence_spread(rate, m[rows]) ** 2 * (1 - p) / p).sum())
+        return _half_width(expected(rate, m[rows]), variance, z)
+
     found = []
     for rate, rows in rates:
         value = expected(rate, m[rows])
         if math.isnan(value):  # decisions that are all 0 have no precision
             continue
-        half = partial(_half_with, rate, m[rows], rows, chances, z)
+        half = partial(half_width, rate, rows)
         part, carrying = n / len(m), expected_rows(rate, m[rows])
         alone = _half_width(value, value * (1 - value) * (1 - part) / part / carrying, z)
         curve = tuple((k, half(k)) for k in CURVE if k <= len(m))
         needed = bisect_left(range(len(m)), -aim, lo=1, key=lambda k: -half(k))
-        found.append(
-            ExpectedWidth(
-                rate.name, names[rate.group], value, n, half(n), alone, aim, needed, curve
-            )
-        )
+        about = rate.name, names[rate.group], value, n
+        found.append(ExpectedWidth(*about, half(n), alone, aim, needed, curve))
     return tuple(found)
-
-
-def _half_with(
-    rate: Rate,
-    m: Floats,
-    rows: Positions,
-    chances: Callable[[int], Floats],
-    z: float,
-    n: int,
-) -> float:
-    """Half width of a rate of the group that has these rows, with n reviewed in the table."""
-    p = chances(n)[rows]
-    variance = float((influence_spread(rate, m) ** 2 * (1 - p) / p).sum())
-    return _half_width(expected(rate, m), variance, z)
 
 
 def _half_width(value: float, variance: float, z: float) -> float:

@@ -13,7 +13,7 @@ altered labels lower or raise. Its distribution is that of answers drawn from th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -110,7 +110,7 @@ def _p_value(
     kinds = _Kinds.of(level, reviewed)
     p = kinds.shares(reviewed.truth[None], kinds.rate[None])
     fair = shifted(reviewed.posterior, kinds.own, p[0])
-    score = _Score.of(kinds, reviewed, fair, p[0])
+    score = _score(kinds, reviewed, fair, p[0])
     # Labels of all rows are a draw, too: their rates vary in tables like this one.
     spread = np.sqrt(kinds.rate * (1 - kinds.rate) / (kinds.size.sum(axis=1) + 1))
     rate = np.clip(kinds.rate + rng.standard_normal((len(draws), len(spread))) * spread, *_INSIDE)
@@ -167,44 +167,36 @@ class _Kinds:
         return np.asarray(counts[..., 1] / counts.sum(axis=2))
 
 
-@dataclass(frozen=True, eq=False)
-class _Score:
-    """Weighted differences between answers and a posterior that was shifted to shares ``p``."""
+def _score(
+    kinds: _Kinds, reviewed: ReviewedRows, fair: Floats, p: Floats
+) -> Callable[[Floats, Floats], Floats]:
+    """The statistic of answers and of the shares that follow from them; a line per draw.
 
-    p: Floats  #: share of each kind
-    counted: Floats  #: [reviewed row, kind]: its weight where it is of the kind
-    base: Floats  #: what the shifted posterior expects of reviewed rows, weighted, by kind
-    slope: Floats  #: by how much that goes up with the share of the kind
-    variance: Floats  #: of the weighted answers, by level, group and label
-    rate: Floats  #: of the label, by level
-    ballast: float
+    It adds up weighted differences between answers and a posterior that was shifted to shares
+    ``p``. Groups are pooled: what alters labels is taken to do so in the same direction in all.
+    """
+    given, spread = fair[reviewed.rows], fair * (1 - fair)
+    mean = np.bincount(kinds.own, spread, len(p)) / np.maximum(kinds.size.ravel(), 1)
+    base = given @ kinds.counted
+    # By how much what is expected goes up with the share of the kind.
+    slope = spread[reviewed.rows] @ kinds.counted / np.maximum(mean, 1e-9)
+    shape = -1, kinds.k, 2
+    variance = (spread[reviewed.rows] @ kinds.counted**2).reshape(shape).sum(axis=1)
+    own = variance.sum(axis=1)
+    size = kinds.size.reshape(shape).sum(axis=1)
+    rate = size[:, 1] / size.sum(axis=1)
+    off = rate - own @ rate / max(float(own.sum()), 1e-300)
+    ballast = BALLAST * float((reviewed.weight**2).mean())
 
-    @classmethod
-    def of(cls, kinds: _Kinds, reviewed: ReviewedRows, fair: Floats, p: Floats) -> _Score:
-        own, spread = fair[reviewed.rows], fair * (1 - fair)
-        mean = np.bincount(kinds.own, spread, len(p)) / np.maximum(kinds.size.ravel(), 1)
-        slope = spread[reviewed.rows] @ kinds.counted / np.maximum(mean, 1e-9)
-        shape = -1, kinds.k, 2
-        variance = (spread[reviewed.rows] @ kinds.counted**2).reshape(shape)
-        size = kinds.size.reshape(shape).sum(axis=1)
-        ballast = BALLAST * float((reviewed.weight**2).mean())
-        base = own @ kinds.counted
-        rate = size[:, 1] / size.sum(axis=1)
-        return cls(p, kinds.counted, base, slope, variance, rate, ballast)
-
-    def __call__(self, truth: Floats, p: Floats) -> Floats:
-        """The statistic of answers, whose shares are ``p``; a line per draw.
-
-        Groups are pooled: what alters labels is taken to do so in the same direction in all.
-        """
-        gap = truth @ self.counted - self.base - self.slope * (p - self.p)
-        cells = gap.reshape(-1, *self.variance.shape).sum(axis=2)
-        spread = self.variance.sum(axis=1)
-        levels, own = cells.sum(axis=2), spread.sum(axis=1)
-        off = self.rate - own @ self.rate / max(float(own.sum()), 1e-300)
+    def statistic(truth: Floats, shares: Floats) -> Floats:
+        gap = truth @ kinds.counted - base - slope * (shares - p)
+        cells = gap.reshape(len(gap), *shape).sum(axis=2)
+        levels = cells.sum(axis=2)
         trend = (levels @ off) ** 2 / max(float(own @ off**2), 1e-300)
-        parts = (cells**2 / (spread + self.ballast)).sum(axis=(1, 2)), TREND * len(own) * trend
-        return np.asarray(sum(parts) + (levels**2 / (own + self.ballast)).sum(axis=1))
+        parts = (cells**2 / (variance + ballast)).sum(axis=(1, 2)), TREND * len(own) * trend
+        return np.asarray(sum(parts) + (levels**2 / (own + ballast)).sum(axis=1))
+
+    return statistic
 
 
 def _levels(column: Array, rows: Positions) -> Positions:

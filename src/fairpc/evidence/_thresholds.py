@@ -135,10 +135,9 @@ def equal_rates(
         return None if truth is None else share(decisions == truth, rows)
 
     each = []
-    for g, name in enumerate(names):
-        here = ids == g
+    for name, cut, here in zip(names, cuts, (ids == g for g in range(len(names))), strict=True):
         rates = share(after, here), share(before, here)
-        each.append(GroupThreshold(name, cuts[g], *rates, right(after, here), right(before, here)))
+        each.append(GroupThreshold(name, cut, *rates, right(after, here), right(before, here)))
     every = np.ones(len(values), np.bool_)
     return EqualRates(target, common, tuple(each), right(after, every), right(before, every))
 
@@ -305,18 +304,14 @@ def threshold_curve(
     common = check_threshold(threshold)
     ends = np.array(_mechanism(mechanism, names))[ids]
     fair = (truth - ends[:, 0]) / (ends[:, 1] - ends[:, 0])
-    each = [
-        _Cuts.of(name, values[ids == g], fair[ids == g], weights[ids == g])
-        for g, name in enumerate(names)
-    ]
-    search = _Search(notion, each, float(weights.sum()))
-    one = [
-        _Cuts.of(name, (values[ids == g] >= common) * 1.0, fair[ids == g], weights[ids == g])
-        for g, name in enumerate(names)
-    ]
-    return ThresholdCurve(
-        notion, search.points(n_points), _Search(notion, one, search.total).common(common)
-    )
+
+    def cuts(scores: Floats) -> list[_Cuts]:
+        rows = [(name, ids == g) for g, name in enumerate(names)]
+        return [_Cuts.of(name, scores[at], fair[at], weights[at]) for name, at in rows]
+
+    search = _Search(notion, cuts(values), float(weights.sum()))
+    one = _Search(notion, cuts((values >= common) * 1.0), search.total)
+    return ThresholdCurve(notion, search.points(n_points), one.common(common))
 
 
 @dataclass(frozen=True, eq=False)
