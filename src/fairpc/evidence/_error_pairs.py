@@ -83,15 +83,17 @@ class _Pair:
 
         None where a rate is not defined at some mechanism.
         """
-        turns = [g.possible.corners(*g.pi) for g in (self.first, self.last)]
+        groups = self.first, self.last
+        turns = [g.possible.corners(*g.pi) for g in groups]
         own = [
             _within(g.pi, [*mine, *(t + d for t in others for d in (-self.delta, self.delta))])
-            for g, mine, others in zip((self.first, self.last), turns, reversed(turns), strict=True)
+            for g, mine, others in zip(groups, turns, reversed(turns), strict=True)
         ]
         if self.rate in ("tpr", "fpr") and self.delta > 0:
             still = self._still(own[0], u, v)
-            own = [_within(g.pi, [*x, *more]) for g, x, more in self._each(own, still)]
-        x, y = (self._values(g, pis) for g, pis in zip((self.first, self.last), own, strict=True))
+            each = zip(groups, own, still, strict=True)
+            own = [_within(g.pi, [*x, *more]) for g, x, more in each]
+        x, y = (self._values(g, pis) for g, pis in zip(groups, own, strict=True))
         if np.isnan(x).any() or np.isnan(y).any():
             return None
         near = np.abs(np.subtract.outer(own[0], own[1])) <= self.delta + _SLACK
@@ -100,11 +102,6 @@ class _Pair:
         best = np.where(near[:, None, :, None], u * x[:, :, None, None] + v * y, -math.inf)
         i, a, j, b = np.unravel_index(int(np.argmax(best)), best.shape)
         return float(x[i, a]), float(y[j, b])
-
-    def _each(
-        self, own: list[list[float]], still: tuple[list[float], list[float]]
-    ) -> list[tuple[GroupSet, list[float], list[float]]]:
-        return list(zip((self.first, self.last), own, still, strict=True))
 
     def _values(self, group: GroupSet, pis: Sequence[float]) -> Floats:
         """The rate at both ends of the mechanisms of each P(Df=1), [P(Df=1), end]."""
@@ -209,7 +206,12 @@ def _facing(
         min(first.pi[0], last.pi[0]), max(first.pi[1], last.pi[1]), N_SLABS + 1
     ).tolist()
     parts = list(pairwise(edges))
-    each = [[_ends_in(group, rate, part) for part in parts] for group in (first, last)]
+
+    def ends(group: GroupSet, part: Interval) -> Floats:
+        low, high = max(part[0], group.pi[0]), min(part[1], group.pi[1])
+        return group.ends(rate, (low, high)) if low <= high else np.empty((0, 3))
+
+    each = [[ends(group, part) for part in parts] for group in (first, last)]
     found = []
     for (i, x), (j, y) in product(enumerate(each[0]), enumerate(each[1])):
         apart = max(parts[i][0] - parts[j][1], parts[j][0] - parts[i][1], 0.0)
@@ -217,8 +219,3 @@ def _facing(
         if near and len(x) and len(y):
             found.append((x, y))
     return found
-
-
-def _ends_in(group: GroupSet, rate: Rate, part: Interval) -> Floats:
-    low, high = max(part[0], group.pi[0]), min(part[1], group.pi[1])
-    return group.ends(rate, (low, high)) if low <= high else np.empty((0, 3))

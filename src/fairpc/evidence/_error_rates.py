@@ -127,7 +127,11 @@ def error_rates(
     about |= {"given": given, "mechanism": mechanism}
     rows = DecisionRows.of(decisions, y, sensitive_features, **about)
     known = _knowledge(knowledge, rows.names)
-    assumed = _Assumed(_check_delta(delta, rows), known, level, simultaneous)
+    if not 0 <= one_number("delta", delta) <= 1:
+        raise MetricError(f"delta is {delta}: give a difference of fair rates from 0 to 1")
+    if len(rows.strata) > 1 and not rows.within and 0 < delta < 1:
+        raise MetricError(NO_DELTA)
+    assumed = _Assumed(float(delta), known, level, simultaneous)
     n_seeds = (_SEEDS if X is None else 1) if n_seeds is None else n_seeds
     rows.refuse_copies()
     bins = _bins(rows, scores, whole_number("n_bins", n_bins, 1, _MOST_BINS))
@@ -158,9 +162,8 @@ def _found(
     n_ranges = len(RATES) * (len(rows.names) + 2 * len(pairs)) + len(bins)
     each = level_of_each(level, n_ranges) if assumed.simultaneous else level
     sets = PossibleSets.of(rows, held, assumed.known, delta, 1 - each)
-    groups = {name: _group(rows, sets, g) for g, name in enumerate(rows.names)}
-    each_pair = [(tuple(groups.values())[a], tuple(groups.values())[b], (a, b)) for a, b in pairs]
-    differences = [_pair(sets, *pair, ratio=False) for pair in each_pair]
+    groups = [_group(rows, sets, g) for g in range(len(rows.names))]
+    differences = [_pair(sets, groups, at, ratio=False) for at in pairs]
     if len(pairs) <= _MOST_PAIRS and not sets.rejected:
         fair = _posterior(rows, sets, predicted)
         differences = [
@@ -173,9 +176,9 @@ def _found(
             found = _found(rows.of_part(here), [own], assumed, [], predicted[here])
             inside.append(StratumErrorRates(name, found))
     return ErrorRates(
-        groups=groups,
+        groups=dict(zip(rows.names, groups, strict=True)),
         differences=tuple(differences),
-        ratios=tuple(_pair(sets, *pair, ratio=True) for pair in each_pair),
+        ratios=tuple(_pair(sets, groups, at, ratio=True) for at in pairs),
         calibration=tuple(_score_bin(rows, sets, *one) for one in bins),
         level=level,
         simultaneous=assumed.simultaneous,
@@ -184,14 +187,6 @@ def _found(
         positive=rows.positive,
         strata=tuple(inside),
     )
-
-
-def _check_delta(delta: float, rows: DecisionRows) -> float:
-    if not 0 <= one_number("delta", delta) <= 1:
-        raise MetricError(f"delta is {delta}: give a difference of fair rates from 0 to 1")
-    if len(rows.strata) > 1 and not rows.within and 0 < delta < 1:
-        raise MetricError(NO_DELTA)
-    return float(delta)
 
 
 def _knowledge(given: Any, names: tuple[Any, ...]) -> list[Known]:
@@ -264,14 +259,10 @@ def _group(rows: DecisionRows, sets: PossibleSets, g: int) -> GroupErrorRates:
 
 
 def _pair(
-    sets: PossibleSets,
-    first: GroupErrorRates,
-    last: GroupErrorRates,
-    at: tuple[int, int],
-    *,
-    ratio: bool,
+    sets: PossibleSets, groups: list[GroupErrorRates], at: tuple[int, int], *, ratio: bool
 ) -> PairErrorRates:
-    """Two groups, and the places of their sets."""
+    """Two groups, by their places."""
+    first, last = (groups[g] for g in at)
     ranges: dict[str, Any] = {}
     for rate in RATES:
         x, y = getattr(first, rate), getattr(last, rate)

@@ -234,19 +234,13 @@ class StrataSet:
             best = np.take_along_axis(
                 g, np.argmax(g @ p[here] + self.z * spread, axis=1)[:, None, None], axis=1
             )[:, 0]
-            # No fair decisions whatever give more than these do.
-            most = _most(rate, sign, t)
+            # No fair decisions whatever give more of sign (u − t v) than these do.
+            none_of = {"tpr": 1 - _H, "fpr": 1 - _H, "precision": _H}.get(rate, np.ones(4))
+            all_of = np.ones(4) if rate in ("accuracy", "selection") else _H
+            most = np.outer(1 - t, all_of) if sign > 0 else np.outer(t, none_of)
             chosen.append(np.where((best @ p[here] > most @ p[here])[:, None], most, best))
         g = np.concatenate(chosen, axis=1)
         return np.asarray(g @ p + self.z * np.sqrt(np.maximum(((g @ s) * g).sum(axis=1), 0.0)))
-
-
-def _most(rate: Rate, sign: int, t: Floats) -> Floats:
-    """The largest sign (u − t v) of a row in each cell over all fair decisions, [t, cell]."""
-    whole = np.ones(4)
-    if sign > 0:
-        return np.outer(1 - t, whole if rate in ("accuracy", "selection") else _H)
-    return np.outer(t, {"tpr": 1 - _H, "fpr": 1 - _H, "precision": _H}.get(rate, whole))
 
 
 def _cut(

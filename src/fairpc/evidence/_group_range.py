@@ -125,9 +125,7 @@ class GroupRange:
 def rates_within(own: Sequence[Interval], delta: float = 0.0) -> tuple[Interval, ...]:
     """The P(Df=1 | s) of each group where no two may differ by more than δ; none where impossible.
 
-    Args:
-        own: what each group leaves by itself.
-        delta: δ.
+    ``own`` is what each leaves by itself.
     """
     least, most = max(low for low, _ in own), min(high for _, high in own)
     if least - delta > most + SLACK:
@@ -180,7 +178,10 @@ def fair_rate_point(
     used = [g for g, few in zip(groups, small, strict=True) if not few]
     ends = max(pi[0], *(g.lower for g in used)), min(pi[1], *(g.upper for g in used))
     recorded = min(g.rate for g in used), max(g.rate for g in used)
-    rate, rule = _chosen(ends, recorded)
+    start, stop = sorted(ends)
+    low, high = max(start, recorded[0]), min(stop, recorded[1])
+    rule: Rule = "between" if ends[0] > ends[1] else "middle" if low <= high else "end"
+    rate = (low + high) / 2 if low <= high else start if start > recorded[1] else stop
     rate = min(max(rate, pi[0]), pi[1])  # what is known holds, also where labels contradict it
     rates = np.full(len(groups), rate)
     if rule == "between":
@@ -196,13 +197,3 @@ def fair_rate_point(
         p * (1 - b1) + (1 - p) * b0 for (_, p), (b0, b1) in zip(each, mechanism, strict=True)
     )
     return FairRatePoint(rate, tuple(rates.tolist()), mechanism, tuple(altered), rule, tuple(small))
-
-
-def _chosen(possible: Interval, recorded: Interval) -> tuple[float, Rule]:
-    """The rate by the rule, and which part of it decided."""
-    empty = possible[0] > possible[1]
-    start, stop = sorted(possible)
-    low, high = max(start, recorded[0]), min(stop, recorded[1])
-    if low <= high:
-        return (low + high) / 2, "between" if empty else "middle"
-    return (start if start > recorded[1] else stop), "between" if empty else "end"

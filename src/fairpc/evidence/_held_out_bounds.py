@@ -10,7 +10,7 @@ level of confidence, or at the estimates themselves.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -114,22 +114,6 @@ class Known:
         narrowed = min(scores[0], self.b0[1]), max(scores[1], self.b1[0])
         return GroupRange.of(own.group, own.positive.n, rate, narrowed, self.b0[0], self.b1[1])
 
-    def anchored(self, hits: Sequence[float], totals: Sequence[float], tail: float) -> Known:
-        """The same, cut by rows whose fair decision is known: of each f, those with D = 1."""
-        b0, b1 = (
-            _narrowed(box, hits[f], totals[f], tail) for f, box in enumerate((self.b0, self.b1))
-        )
-        return Known(b0, b1)
-
-
-def _narrowed(box: Interval, hits: float, n: float, tail: float) -> Interval:
-    """The range of P(D = 1 | Df = f, s), cut by rows of which Df = f is known."""
-    if n <= 0:
-        return box
-    low, high = clopper_pearson(hits, n, tail)
-    low = max(box[0], low)
-    return low, max(min(box[1], high), low)
-
 
 @dataclass(frozen=True)
 class HeldOutBounds(Record):
@@ -175,9 +159,17 @@ class HeldOutBounds(Record):
         return (1 - level) / (2 * len(self.groups))
 
 
-def anchored_known(known: tuple[Known, ...], hits: Floats, totals: Floats, tail: float) -> Any:
-    each = zip(known, hits.sum(axis=1).tolist(), totals.sum(axis=1).tolist(), strict=True)
-    return tuple(own.anchored(successes, n, tail) for own, successes, n in each)
+def anchored_known(
+    known: tuple[Known, ...], hits: Floats, totals: Floats, tail: float
+) -> tuple[Known, ...]:
+    """What is known, cut by rows whose fair decision f is: [s, a, f], those with D = 1 and all."""
+    found = [[own.b0, own.b1] for own in known]
+    counts = np.stack([hits.sum(axis=1), totals.sum(axis=1)])
+    for s, f in zip(*np.nonzero(counts[1] > 0), strict=True):
+        low, high = clopper_pearson(*counts[:, s, f].tolist(), tail)
+        low = max(found[s][f][0], low)
+        found[s][f] = low, max(min(found[s][f][1], high), low)
+    return tuple(Known(*boxes) for boxes in found)
 
 
 @dataclass(frozen=True)
@@ -312,7 +304,13 @@ class StratumBounds(HeldOutBounds):
         rates = rates_within(own, self.delta) or ((middle, middle),) * len(own)
         for g, (range_, possible) in enumerate(zip(self.ranges(), rates, strict=True)):
             here = np.flatnonzero(groups == g)
-            found[:, here] = _extremes(range_, low[here], high[here], possible)
+            start, stop = max(possible[0], range_.lower), min(possible[1], range_.upper)
+            if start > stop:
+                start = stop = min(max((start + stop) / 2, possible[0]), possible[1])
+            at = range_.corners(start, stop)
+            least = np.min([q for pi in at for q in range_.score_ends(low[here], pi)], axis=0)
+            most = np.max([q for pi in at for q in range_.score_ends(high[here], pi)], axis=0)
+            found[:, here] = np.clip([least, most], 0.0, 1.0)
         return found[0], found[1]
 
     def _each(self) -> Iterator[tuple[HeldOutRates, Known]]:
@@ -331,19 +329,3 @@ class StratumBounds(HeldOutBounds):
             uppers = [(here[t, 1] + self.delta, far[t, 1] + self.delta) for t in others]
             low, high = self.pi
             yield g.limits(known, tail), [*lowers, (low, low)], [*uppers, (high, high)]
-
-
-def _extremes(
-    own: GroupRange, low: Floats, high: Floats, possible: Interval
-) -> tuple[Floats, Floats]:
-    """Least and largest q of rows of one group over everything that it leaves."""
-    least, most = np.ones(len(low)), np.zeros(len(low))
-    start, stop = max(possible[0], own.lower), min(possible[1], own.upper)
-    if start > stop:
-        start = stop = min(max((start + stop) / 2, possible[0]), possible[1])
-    for pi in own.corners(start, stop):
-        for q in own.score_ends(low, pi):
-            np.minimum(least, q, out=least)
-        for q in own.score_ends(high, pi):
-            np.maximum(most, q, out=most)
-    return np.clip(least, 0.0, 1.0), np.clip(most, 0.0, 1.0)

@@ -7,7 +7,7 @@ rates are equal in each, lines over strata narrow the boxes (:class:`SharedBound
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from fairpc.core import MetricError
 from fairpc.evidence._decision_rows import DecisionRows, HeldOut
 from fairpc.evidence._error_sets import DecisionCells, GroupSet, StrataSet, coupled
 from fairpc.evidence._held_out_bounds import HeldOutRates, Known, StratumBounds
-from fairpc.evidence._intervals import Interval, quantile
+from fairpc.evidence._intervals import quantile
 from fairpc.evidence._label_bounds import SharedBounds
 from fairpc.evidence._lines import cell_rates
 
@@ -99,7 +99,11 @@ class PossibleSets:
         own_delta = max(delta, least)
         free = list(zip(estimated, limited, strict=True))
         estimated, _ = coupled(estimated, ranges, own_delta)
-        possible = _possible(held, known, tied) if delta < 1 else ranges
+        possible = ranges
+        if delta < 1:  # Confidence limits, at their medians over splits.
+            seeds = (StratumBounds(own, known=tuple(known)) for own in zip(*held, strict=True))
+            ends = np.median([own.possible(tied) for own in seeds], axis=0)
+            possible = [(low, high) for low, high in ends.tolist()]
         limited, left = coupled(limited, possible, delta)
         return cls(estimated, limited, not left, free, delta, own_delta)
 
@@ -133,14 +137,10 @@ class PossibleSets:
         return cls(estimated, limited, False)
 
 
-def _median(values: Iterator[float] | Sequence[float]) -> float:
-    return float(np.median(list(values)))
-
-
 def _estimated(cells: DecisionCells, held: list[HeldOutRates], known: Known) -> GroupSet:
     """A group at the estimates; what is known counts for more than an end."""
     rho = cells.labelled
-    m, top = (_median(h.scores(None)[end] for h in held) for end in (0, 1))
+    m, top = np.median([h.scores(None) for h in held], axis=0).tolist()
     b0 = known.b0[0], max(known.b0[0], min(m, rho, known.b0[1]))
     b1 = min(known.b1[1], max(top, rho, known.b1[0])), known.b1[1]
     return GroupSet(cells, b0, b1, (rho, rho))
@@ -154,16 +154,9 @@ def _limited(
 ) -> GroupSet:
     """A group at limits; ``tails`` are those of the rates, of m and M, and of ρ."""
     tail, end_tail, tied = tails
-    m, top = (_median(h.scores(end_tail)[end] for h in held) for end in (0, 1))
+    m, top = np.median([h.scores(end_tail) for h in held], axis=0).tolist()
     z = quantile(1 - tail, cells.freedom)
     b0 = known.b0[0], min(m, known.b0[1])
     b1 = max(top, known.b1[0]), known.b1[1]
     rho = held[0].rate_limits(tied) if tied else (0.0, 1.0)
     return GroupSet(cells.smoothed(z), b0, b1, rho, z=z)
-
-
-def _possible(held: HeldOut, known: list[Known], tail: float) -> list[Interval]:
-    """Confidence limits of the P(Df=1) that each group leaves possible: medians over splits."""
-    seeds = zip(*held, strict=True)
-    each = [StratumBounds(own, known=tuple(known)).possible(tail) for own in seeds]
-    return [(low, high) for low, high in np.median(each, axis=0).tolist()]
