@@ -51,9 +51,7 @@ from fairpc.evidence._test_records import (
     StratumTest,
     TestsByStratum,
 )
-from fairpc.evidence._top_sets import (
-    Watch,
-)
+from fairpc.evidence._top_sets import Watch
 
 MOST_SEEDS: Final = 10_000
 

@@ -121,7 +121,14 @@ def compare_strata(
     n_seeds = whole_number("n_seeds", n_seeds, 1, MOST_SEEDS)
     table = check_table("X", X).astype(object)
     names = list(getattr(X, "columns", range(table.shape[1])))
-    wanted = names if columns is None else _wanted(columns, names)
+    wanted = names
+    if columns is not None:
+        try:
+            wanted = [names[one_of("a column", name, names)] for name in columns]
+        except TypeError as error:
+            raise MetricError(f"columns is not a list: give some of {names[:5]}") from error
+        if not wanted:
+            raise MetricError(f"columns is empty: give some of {names[:5]}")
     weighing: dict[str, Any] = {"clusters": clusters, "sample_weight": sample_weight}
     asked: dict[str, Any] = {"positive": positive, "classifier": classifier}
     asked |= {"seeds": range(n_seeds), "for_strata": True}
@@ -137,12 +144,9 @@ def compared(
     bins: int = BINS,
     watch: Callable[[Any], None] | None = None,
 ) -> StrataComparison:
-    """Columns taken as strata, one by one, on splits that were made before.
+    """Columns taken as strata, one by one, on splits of the same rows that were made before.
 
-    Args:
-        fit: the splits, of the same rows.
-        columns: the values of each, by name.
-        watch: called with the name of each column when it has been tried.
+    ``watch`` is called with the name of each column when it has been tried.
     """
     undivided = fit.undivided(level)
 
@@ -195,16 +199,6 @@ def _binned(numbers: Floats, bins: int) -> Array:
         names += [f"from {cuts[-1]:g}"] if len(cuts) else []
         named[~alone] = np.array(names, object)[np.searchsorted(cuts, rest, side="right")]
     return named
-
-
-def _wanted(columns: Iterable[Any], names: list[Any]) -> list[Any]:
-    try:
-        found = [names[one_of("a column", name, names)] for name in columns]
-    except TypeError as error:
-        raise MetricError(f"columns is not a list: give some of {names[:5]}") from error
-    if not found:
-        raise MetricError(f"columns is empty: give some of {names[:5]}")
-    return found
 
 
 def _candidate(

@@ -43,7 +43,7 @@ from fairpc.evidence._intervals import (
     some_of,
 )
 from fairpc.evidence._strata import Mechanism, check_mechanism, check_strata
-from fairpc.evidence._top_sets import OUTER, held_out_rates
+from fairpc.evidence._top_sets import OUTER
 from fairpc.learners import deal, design
 
 COPIES: Final = 0.99
@@ -181,16 +181,19 @@ class DecisionRows:
         if label_scores is None:
             features = design(x)  # type: ignore[arg-type]
             self._check_length("X", features)
-            labels = self.labelled.astype(np.intp)
+            labels, held = self.labelled.astype(np.intp), []
             scores = held_out_scores(features, labels, self.ids, self.weights, self.persons)
-            return [
-                self.of_part(here)._of_features(features[here], classifier, n_seeds)
-                for here in self.parts
-            ], scores
+            for part in self.parts:
+                # By classifiers that did not see the rows that are counted.
+                given = features[part], labels[part], self.ids[part]
+                about: Any = {"clusters": some_of(self.persons, part), "classifier": classifier}
+                about |= {"sample_weight": some_of(self.weights, part), "seeds": range(n_seeds)}
+                held.append(self._of_tops(TopSets.of(*given, **about), 1))
+            return held, scores
         scores = check_scores(label_scores, "label_scores")
         self._check_length("label_scores", scores)
         if isinstance(x, TopSets):
-            return [self._of_tops(x)], scores
+            return [self._of_tops(x, x.classes.index(self.positive))], scores
         return [self.of_part(here)._of_scores(scores[here], n_seeds) for here in self.parts], scores
 
     def _check_length(self, name: str, values: Floats) -> None:
@@ -205,31 +208,12 @@ class DecisionRows:
         for g, name in enumerate(self.names):
             here, weights, who = self.of_group(g)
             hits, own = self.labelled[here].astype(np.float64), scores[here]
-            each = []
-            for seed in range(n_seeds):
-                rng = np.random.default_rng(seed)
-                folds = deal(self.labelled[here].astype(np.intp), who, OUTER, rng)
-                rest = folds, weights, who
-                rates = held_out_rates(hits, own, *rest), held_out_rates(1 - hits, -own, *rest)
-                each.append(HeldOutRates(name, *rates))
-            found.append(each)
+            seeds = map(np.random.default_rng, range(n_seeds))
+            dealt = (deal(hits.astype(np.intp), who, OUTER, rng) for rng in seeds)
+            found.append([HeldOutRates.of(name, hits, own, k, weights, who) for k in dealt])
         return found
 
-    def _of_features(self, x: Floats, classifier: Any, n_seeds: int) -> HeldOut:
-        """From features, by classifiers that did not see the rows that are counted."""
-        tops = TopSets.of(
-            x,
-            self.labelled.astype(np.intp),
-            self.ids,
-            classifier=classifier,
-            seeds=range(n_seeds),
-            clusters=self.persons,
-            sample_weight=self.weights,
-        )
-        return self._of_tops(tops, 1)
-
-    def _of_tops(self, tops: TopSets, wanted: int | None = None) -> HeldOut:
-        yes = tops.classes.index(self.positive) if wanted is None else wanted
+    def _of_tops(self, tops: TopSets, yes: int) -> HeldOut:
         return [
             [HeldOutRates(name, s.classes[yes], s.classes[1 - yes]) for s in splits]
             for name, splits in zip(self.names, tops.splits.values(), strict=True)

@@ -26,7 +26,7 @@ from fairpc.evidence._group_range import (
 )
 from fairpc.evidence._intervals import Interval, Sample, clopper_pearson
 from fairpc.evidence._joint_limits import GroupLimits, Moved
-from fairpc.evidence._top_sets import ClassRates, joint_bound, top_rate
+from fairpc.evidence._top_sets import ClassRates, held_out_rates, joint_bound, top_rate
 
 ANYTHING: Final[Interval] = (0.0, 1.0)
 LEVEL: Final = 0.95
@@ -45,6 +45,21 @@ class HeldOutRates:
         for rates in (self.positive, self.negative):
             check_rates(rates.whole, rates.top)
             _check_shares(rates.correlation)
+
+    @classmethod
+    def of(
+        cls,
+        group: Any,
+        hits: Floats,
+        scores: Floats,
+        folds: Positions,
+        weights: Floats | None,
+        persons: Positions | None,
+    ) -> HeldOutRates:
+        """From scores that are cross-fitted over folds; hits are 1.0 where D is."""
+        rest = folds, weights, persons
+        rates = held_out_rates(hits, scores, *rest), held_out_rates(1 - hits, -scores, *rest)
+        return cls(group, *rates)
 
     @property
     def rate(self) -> float:

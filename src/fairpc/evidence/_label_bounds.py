@@ -45,7 +45,6 @@ from fairpc.evidence._lines import (
     scores_within,
 )
 from fairpc.evidence._strata import level_of_each
-from fairpc.evidence._top_sets import held_out_rates
 
 
 @dataclass(frozen=True)
@@ -81,10 +80,6 @@ class WithinBounds(HeldOutBounds):
         """Of each stratum, so that all hold together at the level."""
         return level_of_each(level, len(self.strata))
 
-    def _rate_sets(self, level: float) -> list[Interval]:
-        each = self.level_each(level)
-        return [ANYTHING if own is None else own.rate_set(each) for own in self.strata]
-
     def rejected(self, level: float = LEVEL) -> list[int]:
         """Strata in which no P(Df) fits every group."""
         each = self.level_each(level)
@@ -108,7 +103,8 @@ class WithinBounds(HeldOutBounds):
 
     def rate_set(self, level: float, share: Floats | None = None) -> Interval:
         """Rejected where some stratum leaves nothing."""
-        sets = self._rate_sets(level)
+        each = self.level_each(level)
+        sets = [ANYTHING if own is None else own.rate_set(each) for own in self.strata]
         if share is None or any(low > high for low, high in sets):
             return 1.0, 0.0
         low, high = (share.sum(axis=0) @ np.array(sets)).tolist()
@@ -310,26 +306,24 @@ class SharedBounds(HeldOutBounds):
             best = int(np.argmin(line.least))
             found.append((float(line.intercept[best]), float(line.slope[best])))
         lines = np.array(found)
-        b00, b10 = map(_meeting, reference_ranges(lines, self._limits_in_order()))
+        # Per group the least b0, m, M and the largest b1, at the estimates; the largest first. A
+        # stratum is a set of rows too, so that its rate is none that b0 may exceed.
+        n, rates, limits = self._counted.n, self._counted.rates, []
+        for k, s in enumerate(self._order.tolist()):
+            low, high = self.groups[s].scores(None)
+            own, known = rates[k][n[k] >= INFORMATIVE].tolist(), self.known[s]
+            low, high = min(low, known.b0[1], *own), max(high, known.b1[0], *own)
+            limits.append((known.b0[0], low, high, known.b1[1]))
+        # Where chance leaves no range, what lies between its ends is nearest to both.
+        b00, b10 = (
+            ends if ends[0] <= ends[1] else (sum(ends) / 2,) * 2
+            for ends in reference_ranges(lines, np.array(limits))
+        )
         if b00[1] >= b10[0]:
             return None
         bounds = np.clip(lines[:, :1] + lines[:, 1:] * np.array([*b00, *b10]), 0.0, 1.0)
         back = bounds[np.argsort(self._order)].tolist()
         return tuple(((a, b), (c, d)) for a, b, c, d in back)
-
-    def _limits_in_order(self) -> Floats:
-        """Per group the least b0, m, M and the largest b1, at the estimates; the largest first.
-
-        A stratum is a set of rows too, so that its rate is none that b0 may exceed.
-        """
-        n, rates = self._counted.n, self._counted.rates
-        found = []
-        for k, s in enumerate(self._order.tolist()):
-            low, high = self.groups[s].scores(None)
-            own, known = rates[k][n[k] >= INFORMATIVE].tolist(), self.known[s]
-            low, high = min(low, known.b0[1], *own), max(high, known.b1[0], *own)
-            found.append((known.b0[0], low, high, known.b1[1]))
-        return np.array(found)
 
     def _cut(self, boxes: list[Box]) -> tuple[Box, ...] | None:
         """Boxes within what is known; None where it leaves nothing."""
@@ -350,12 +344,6 @@ LabelBounds = StratumBounds | SharedBounds | WithinBounds
 def _tested(bounds: SharedBounds, level: float) -> tuple[Box, ...] | None:
     """Of ``tested``, kept: a table in many batches asks for the same boxes again and again."""
     return bounds.tested(level)
-
-
-def _meeting(range_: Interval) -> Interval:
-    """A range; where chance leaves none, what lies between its ends is nearest to both."""
-    low, high = range_
-    return range_ if low <= high else ((low + high) / 2,) * 2
 
 
 def _on_line(
@@ -389,19 +377,11 @@ def label_bounds(
     n_strata: int = 1,
     within: bool = False,
 ) -> LabelBounds:
-    """The bounds of every group, from cross-fitted P(D = 1 | x, s).
+    """The bounds of every group, from cross-fitted P(D = 1 | x, s): each row's ``scores`` are by a
+    classifier that had not seen its fold.
 
-    Args:
-        labels: 1 for the positive class, 0 for the other.
-        scores: of each row, by a classifier that had not seen its fold.
-        groups: number of each row's group.
-        folds: of each row.
-        names: of the groups.
-        weights: how many people each row stands for; None where all count alike.
-        persons: who each row is about, where persons repeat.
-        strata: number of each row's stratum; None without strata.
-        n_strata: how many there are.
-        within: whether each has a mechanism of its own.
+    Labels are 1 for the positive class, groups and strata are numbers; ``within`` says whether each
+    stratum has a mechanism of its own.
     """
     hits = (labels == 1).astype(np.float64)
 
@@ -410,10 +390,8 @@ def label_bounds(
         for g in np.unique(groups[here]).tolist():
             at = here[groups[here] == g]
             who = None if persons is None else np.unique(persons[at], return_inverse=True)[1]
-            rest = folds[at], some_of(weights, at), who
-            rates = held_out_rates(hits[at], scores[at], *rest)
-            other = held_out_rates(1 - hits[at], -scores[at], *rest)
-            samples.append(HeldOutRates(names[g], rates, other))
+            given = hits[at], scores[at], folds[at], some_of(weights, at), who
+            samples.append(HeldOutRates.of(names[g], *given))
         return StratumBounds(tuple(samples), known=tuple(Known() for _ in samples))
 
     whole = bounds(np.arange(len(labels)))
@@ -430,14 +408,9 @@ def read_bounds(data: Any, n_strata: int | None, *, within: bool) -> LabelBounds
     """The bounds of ``to_dict`` of a model with so many strata, None for one without."""
     if n_strata is None:
         return record(StratumBounds, data, _WHERE)
-    found: WithinBounds | SharedBounds
-    if within:
-        found = record(WithinBounds, data, _WHERE)
-        n = len(found.strata)
-    else:
-        found = record(SharedBounds, data, _WHERE)
-        n = len(found.cells[0])
-    if n != n_strata:
+    kind: type[WithinBounds] | type[SharedBounds] = WithinBounds if within else SharedBounds
+    found = record(kind, data, _WHERE)
+    if len(found.strata if isinstance(found, WithinBounds) else found.cells[0]) != n_strata:
         raise FileFormatError("the held-out rates are not of the strata: they were altered")
     return found
 

@@ -206,12 +206,8 @@ def least_variance(
 ) -> tuple[tuple[float, float], float]:
     """Numerator and denominator of a ratio, and their λ.
 
-    Args:
-        parts: u and v of reviewed rows.
-        hats: what the posterior expects of them.
-        totals: sums of these over all rows of the group.
-        weight: of reviewed rows.
-        spread: what a squared residual of each adds to the variance.
+    ``parts`` are u and v of reviewed rows, ``hats`` what the posterior expects of them, ``totals``
+    sums of that over all rows of the group, ``spread`` what squared residuals add to the variance.
     """
     alone = difference_totals(parts, hats, totals, weight, 0.0)
     trust, (top, bottom) = 0.0, alone

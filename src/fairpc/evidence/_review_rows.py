@@ -119,7 +119,14 @@ def weights_of(
     Both are 0 where a row was not drawn. ``response`` is the chance of an answer: rows that were
     answered stand for those of their cell that were not.
     """
-    number = _batches(batch, drawn)
+    number = np.zeros(len(drawn), np.intp)  # of the batch, from 0; of no matter where not drawn
+    if batch is not None:
+        found = as_numbers(check_array("batch", batch))
+        if found is None or found.shape != drawn.shape:
+            raise MetricError(f"batch has shape {np.shape(batch)}: give a number per row")
+        unknown = drawn & ~np.isfinite(found)
+        refuse_rows("batch", found, unknown, "number the batches from the first")
+        number[drawn] = np.unique(found[drawn], return_inverse=True)[1]
     sizes = np.bincount(number[drawn])
     share = sizes / max(sizes.sum(), 1)
     later = 1 - np.cumsum(share)
@@ -129,19 +136,6 @@ def weights_of(
     weight[drawn] = (own / p + later[number[drawn]]) / r
     spread[drawn] = own**2 * (1 - p * r) / (p * r) ** 2
     return weight, spread
-
-
-def _batches(batch: npt.ArrayLike | None, drawn: Bools) -> Positions:
-    """Batches in order, as numbers from 0; those of rows not drawn do not matter."""
-    number = np.zeros(len(drawn), np.intp)
-    if batch is None:
-        return number
-    found = as_numbers(check_array("batch", batch))
-    if found is None or found.shape != drawn.shape:
-        raise MetricError(f"batch has shape {np.shape(batch)}: give a number per row")
-    refuse_rows("batch", found, drawn & ~np.isfinite(found), "number the batches from the first")
-    number[drawn] = np.unique(found[drawn], return_inverse=True)[1]
-    return number
 
 
 def recalibrate_posterior(

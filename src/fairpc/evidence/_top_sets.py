@@ -9,7 +9,7 @@ Top sets are chosen on other rows than those they are counted on.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -129,7 +129,11 @@ def cross_fitted(
     inside = np.zeros((len(group.labels), group.n_classes), np.bool_)
     cuts, names = [], []
     n_counted = int((folds == 0).sum()) if single_split else len(folds)
-    for some in _in_turn(1 if single_split else OUTER, len(group.distinct)):
+    n_parts = 1 if single_split else OUTER
+    # All training parts are learned from together, but of long tables.
+    together = min(max(TOGETHER // len(group.distinct), 1), n_parts)
+    for start in range(0, n_parts, together):
+        some = range(start, min(start + together, n_parts))
         trains = [np.flatnonzero(folds != k) for k in some]
         parts = [_inner_folds(group, train, rng) for train in trains]
         learned = chosen(options, group.distinct, parts, rng)
@@ -143,13 +147,6 @@ def cross_fitted(
     pairs = zip(hits, inside.T, strict=True)
     classes = tuple(class_rates(hit, top, group.weights, group.persons) for hit, top in pairs)
     return SplitRates(classes, tuple(np.median(cuts, axis=0).tolist()), tuple(names))
-
-
-def _in_turn(n_parts: int, n_rows: int) -> Iterator[range]:
-    """Training parts that are learned from together: all, but of long tables."""
-    size = min(max(TOGETHER // n_rows, 1), n_parts)
-    for start in range(0, n_parts, size):
-        yield range(start, min(start + size, n_parts))
 
 
 def _inner_folds(group: GroupRows, train: Positions, rng: np.random.Generator) -> list[Floats]:
@@ -178,10 +175,8 @@ def _cut_offs(
 def best_cut(scores: Floats, hits: Floats, totals: Floats, min_size: float) -> float:
     """The cut-off whose set {score ≥ cut} has the largest Wilson lower bound of its hit rate.
 
-    Args:
-        scores: per distinct row.
-        hits, totals: rows of the class, and all rows, at that score.
-        min_size: of the set; the whole table is taken where it is smaller.
+    Of each distinct row ``hits`` are of the class, of ``totals``. The whole table is taken where it
+    is smaller than ``min_size``.
     """
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
@@ -244,13 +239,7 @@ def held_out_rates(
     """A class among all rows of a group and in its top set, whose cut each fold gets from others.
 
     Scores of the other folds were learned with this one too. A cut-off is one number, so that it
-    hardly tells what its labels are.
-
-    Args:
-        hits: 1.0 where a row is of the class.
-        scores: cross-fitted; rows of the class tend to have large ones.
-        folds: of the cross-fit.
-        weights, persons: as for ``class_rates``.
+    hardly tells what its labels are. ``hits`` are 1.0 where a row is of the class.
     """
     each = np.ones(len(hits)) if weights is None else weights
     # In independent rows: weights that differ are worth fewer.
