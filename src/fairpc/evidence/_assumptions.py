@@ -38,7 +38,7 @@ from fairpc.core import (
     check_table,
     whole_number,
 )
-from fairpc.evidence._chosen_sets import TopSets, check_method
+from fairpc.evidence._chosen_sets import TopSets
 from fairpc.evidence._differences import NO_DELTA, check_difference
 from fairpc.evidence._gaps import SMALL
 from fairpc.evidence._intervals import some_of
@@ -173,7 +173,6 @@ def test_assumptions(
         return _test_by_stratum(X, y, sensitive_features, given, (level, delta), asked, **weighing)
     if delta > 0:
         raise MetricError(NO_DELTA)
-    check_method(method, alike=method == "cross-fit")
     table, columns = (check_table(*one).astype(object) for one in (("X", X), ("given", given)))
     strata, where = check_strata(given, len(table))
     # Strata are features too.
@@ -205,7 +204,18 @@ def _test_by_stratum(
     weights = check_positive_weight(sample_weight, len(table))
     cells = np.zeros((len(strata), len(names), len(classes)), np.int64)
     np.add.at(cells, (where, ids, labels), 1)
-    kept, left_out = apart(strata, where, lambda a: _unfit(cells[a], names, classes))
+
+    def unfit(a: int) -> str:
+        rows = cells[a].sum(axis=1)
+        g = int(np.argmin(rows))
+        if rows[g] < SMALL:
+            return f"group {names[g]!r} has {rows[g]} of the {SMALL} that a test needs"
+        if not cells[a].all():
+            g, c = divmod(int(np.argmin(cells[a])), len(classes))
+            return f"class {classes[c]!r} does not occur in group {names[g]!r}"
+        return ""
+
+    kept, left_out = apart(strata, where, unfit)
     level, delta = at
     own = level_of_each(level, len(kept))
     y_all, s_all = (check_array(*pair) for pair in (("y", y), ("s", sensitive_features)))
@@ -223,18 +233,6 @@ def _test_by_stratum(
         strata=tuple(tests),
         left_out=left_out,
     )
-
-
-def _unfit(cells: npt.NDArray[np.int64], names: tuple[Any, ...], classes: tuple[Any, ...]) -> str:
-    """Why a stratum cannot be tested, of its rows by group and class; empty if it can."""
-    rows = cells.sum(axis=1)
-    g = int(np.argmin(rows))
-    if rows[g] < SMALL:
-        return f"group {names[g]!r} has {rows[g]} of the {SMALL} that a test needs"
-    if not cells.all():
-        g, c = divmod(int(np.argmin(cells)), len(classes))
-        return f"class {classes[c]!r} does not occur in group {names[g]!r}"
-    return ""
 
 
 def _seeds(n_seeds: int, seeds: Iterable[int] | None, method: Method) -> list[int]:

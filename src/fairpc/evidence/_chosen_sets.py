@@ -94,7 +94,7 @@ class TopSets:
         progress: Watch | None = None,
         for_strata: bool = False,
     ) -> TopSets:
-        features = design(x)
+        features, single = design(x), method == "single-split"
         n = len(features)
         classes, labels = check_classes("y", y, n)
         if len(classes) < 2:
@@ -114,7 +114,11 @@ class TopSets:
             )
         weights = check_positive_weight(sample_weight, n)
         wanted = _positive_code(classes, positive)
-        check_method(method, alike=weights is None and persons is None)
+        if single and (for_strata or weights is not None or persons is not None):
+            raise MetricError(
+                "method is 'single-split' with clusters or weights: it is exact for independent "
+                "rows that count alike; use 'cross-fit', or keep one row per person"
+            )
         options = learners(classifier, weights is not None, len(classes))
         groups = {}
         for g, name in enumerate(names):
@@ -123,7 +127,6 @@ class TopSets:
             rows, index = distinct(features[here])
             own = Features(rows), index, labels[here], len(classes)
             groups[name] = GroupRows(*own, some_of(weights, here), who)
-        single = method == "single-split"
         splits = all_splits(groups, options, seeds, single_split=single, watch=progress)
         return cls(classes, wanted, names, ids, labels, weights, persons, method, splits)
 
@@ -385,14 +388,6 @@ def _bisected(holds: Callable[[float], bool], low: float, high: float, step: flo
         middle = (low + high) / 2
         low, high = (low, middle) if holds(math.exp(middle)) else (middle, high)
     return math.exp(high)
-
-
-def check_method(method: Method, *, alike: bool) -> None:
-    if method == "single-split" and not alike:
-        raise MetricError(
-            "method is 'single-split' with clusters or weights: it is exact for independent rows "
-            "that count alike; use 'cross-fit', or keep one row per person"
-        )
 
 
 def _positive_code(classes: tuple[Any, ...], positive: Any) -> int | None:

@@ -120,16 +120,15 @@ def label_fit(model: Floats, plain: Floats, rates: Floats, rows: LabelledRows) -
     at = np.arange(len(rows.labels)), rows.labels
     one, two, none = (np.log(np.clip(p[at], _LEAST, 1.0)) for p in (model, plain, rates))
     w = np.ones(len(one)) if rows.weights is None else rows.weights
-    model_mean, plain_mean, rate_mean = (float(np.average(v, weights=w)) for v in (one, two, none))
-    gain, shortfall = _in_errors(two - none, w), _in_errors((two + none) / 2 - one, w)
-    return LabelFit(model_mean, plain_mean, rate_mean, gain, shortfall)
 
+    def in_errors(values: Floats) -> float:
+        """A mean as a multiple of its standard error."""
+        mean = float(np.average(values, weights=w))
+        variance, _ = clustered_variance(values, mean, w, None)
+        return mean / math.sqrt(variance) if variance > 0 else 0.0
 
-def _in_errors(values: Floats, weights: Floats) -> float:
-    """A mean as a multiple of its standard error."""
-    mean = float(np.average(values, weights=weights))
-    variance, _ = clustered_variance(values, mean, weights, None)
-    return mean / math.sqrt(variance) if variance > 0 else 0.0
+    means = (float(np.average(values, weights=w)) for values in (one, two, none))
+    return LabelFit(*means, in_errors(two - none), in_errors((two + none) / 2 - one))
 
 
 @dataclass(frozen=True, eq=False)

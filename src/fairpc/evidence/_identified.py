@@ -399,26 +399,23 @@ class _Scored:
 
     def ranges(self, bounds: Any) -> tuple[GroupRange, ...]:
         """Each group by its scores, or by the ends that are known of it."""
-        return tuple(
-            _score_range(name, self.values[self.ids == g], self.each[self.ids == g], bounds)
-            for g, name in enumerate(self.names)
-        )
-
-
-def _score_range(name: Any, scores: Floats, counts: Floats, bounds: Any) -> GroupRange:
-    low, high = float(scores.min()), float(scores.max())
-    # The mean of equal scores may miss them by rounding.
-    rate = min(max(float(np.average(scores, weights=counts)), low), high)
-    if bounds is not None:
-        if not isinstance(bounds, Mapping) or name not in bounds:
-            raise MetricError(f"ends has no group {name!r}: give a pair for every group")
-        low, high = two_numbers(f"ends of group {name!r}", bounds[name])
-        if not 0 <= low <= high <= 1:
-            raise MetricError(
-                f"ends of group {name!r} are {low:.4f} and {high:.4f}: give the lower one first, "
-                "both within 0 to 1"
-            )
-    return GroupRange.of(name, int(counts.sum()), rate, (low, high))
+        found = []
+        for g, name in enumerate(self.names):
+            scores, counts = self.values[self.ids == g], self.each[self.ids == g]
+            low, high = float(scores.min()), float(scores.max())
+            # The mean of equal scores may miss them by rounding.
+            rate = min(max(float(np.average(scores, weights=counts)), low), high)
+            if bounds is not None:
+                if not isinstance(bounds, Mapping) or name not in bounds:
+                    raise MetricError(f"ends has no group {name!r}: give a pair for every group")
+                low, high = two_numbers(f"ends of group {name!r}", bounds[name])
+                if not 0 <= low <= high <= 1:
+                    raise MetricError(
+                        f"ends of group {name!r} are {low:.4f} and {high:.4f}: give the lower one "
+                        "first, both within 0 to 1"
+                    )
+            found.append(GroupRange.of(name, int(counts.sum()), rate, (low, high)))
+        return tuple(found)
 
 
 def _identified(
@@ -491,7 +488,15 @@ def _identified_within(
     total = np.bincount(cell, rows.each * rows.values, cell_count).reshape(shape)
     rates = np.where(n > 0, total / np.maximum(n, 1e-300), math.nan)
     lines = np.array([_line(s, rates, n.astype(np.float64), names) for s in range(len(names))])
-    boxes = _mapped(lines, ranges) if test is None else _tested(test, names)
+    boxes: list[Box | None] = [None] * len(names)
+    if test is not None:
+        boxes = _tested(test, names)
+    else:  # what all groups leave to the reference, mapped onto each
+        limits = np.array([(0.0, r.low, r.high, 1.0) for r in ranges])
+        b00, b10 = reference_ranges(lines, limits)
+        if b00[0] <= b00[1] < b10[0] <= b10[1]:
+            ends = lines[:, :1] + lines[:, 1:] * np.array([*b00, *b10])
+            boxes = [((a, b), (c, d)) for a, b, c, d in ends.tolist()]
     # Per stratum the rate of the reference, from all groups, weighted by their rows.
     weight = n * np.square(lines[:, 1:])
     moved = (rates - lines[:, :1]) / lines[:, 1:]
@@ -538,18 +543,6 @@ def _line(s: int, rates: Floats, n: Floats, names: tuple[Any, ...]) -> tuple[flo
             "differ: their line is not known; leave given out, or choose other strata"
         )
     return best_line(own, n[[0, s]][:, both])
-
-
-def _mapped(lines: Floats, ranges: tuple[GroupRange, ...]) -> list[Box | None]:
-    """The box of each group, from what all groups leave to the reference."""
-    limits = np.array([(0.0, r.low, r.high, 1.0) for r in ranges])
-    b00, b10 = reference_ranges(lines, limits)
-    if b00[0] > b00[1] or b10[0] > b10[1] or b00[1] >= b10[0]:
-        return [None] * len(lines)
-    return [
-        ((a + b * b00[0], a + b * b00[1]), (a + b * b10[0], a + b * b10[1]))
-        for a, b in lines.tolist()
-    ]
 
 
 def _tested(test: StrataTest, names: tuple[Any, ...]) -> list[Box | None]:

@@ -443,9 +443,7 @@ def _described(
 def reference_ranges(lines: Floats, limits: Floats) -> Box:
     """b00 and b10 that all groups leave to the reference, of exact lines; low > high is empty.
 
-    Args:
-        lines: α and β of each group.
-        limits: the least b0, m, M and the largest b1 of each group.
+    ``lines`` are α and β of each group, ``limits`` its least b0, m, M and its largest b1.
     """
     moved = (limits - lines[:, :1]) / lines[:, 1:]
     return (

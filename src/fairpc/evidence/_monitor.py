@@ -239,12 +239,25 @@ class ParityMonitor:
             groups = [tuple(g) if isinstance(g, list) else g for g in state["groups"]]
             monitor = cls(**{name: state[name] for name in _SETTINGS} | {"groups": groups})
             for name, saved in zip(groups, state["streams"], strict=True):
-                monitor._streams[name] = _restored(saved, monitor.method)
+                stream = _Stream(int(saved["n"]), float(saved["total"]), float(saved["squares"]))
+                if not 0 <= stream.squares <= stream.total + 1e-6 <= stream.n + 2e-6:
+                    raise ValueError("sums that no scores from 0 to 1 have")
+                for k in ("up", "down") if monitor.method == "betting" else ():
+                    wealth = np.array(saved[k], np.float64)
+                    if wealth.shape != GRID.shape or not np.isfinite(wealth).all():
+                        raise ValueError("wealth that is not finite, or on another grid")
+                    setattr(stream, k, wealth)
+                monitor._streams[name] = stream
             at = state["alarmed_at"]
             monitor._alarmed_at = None if at is None else int(at)
             n_pairs = math.comb(len(groups), 2)
-            # States of fairpc 0.1 have no looks.
-            monitor._looks = [_look(saved, n_pairs) for saved in state.get("looks", ())]
+            for saved in state.get("looks", ()):  # States of fairpc 0.1 have none.
+                gaps = tuple(math.nan if d is None else float(d) for d in saved["differences"])
+                ends = tuple((float(low), float(high)) for low, high in saved["intervals"])
+                inside = all(-1 <= low <= high <= 1 for low, high in ends)
+                if not len(gaps) == len(ends) == n_pairs or not inside:
+                    raise ValueError("a look that is not of these groups")
+                monitor._looks.append(Look(int(saved["n"]), gaps, ends))
         except (KeyError, TypeError, ValueError) as error:
             raise FileFormatError(f"the state of a ParityMonitor is damaged ({error})") from error
         return monitor
@@ -292,47 +305,21 @@ class ParityMonitor:
         if self.method == "betting":
             low, high = difference_region((a.up, a.down), (b.up, b.down), alpha)
         else:
-            half = self._mixture(a, b, alpha)
+            # The product of both groups' mixture martingales, seen along last − first. Each is
+            # exp(S²/(2(V+ρ))) √(ρ/(V+ρ)) with S the centred sum and V its variance; the product
+            # stays under 1/α at the true means, and bounds them by an ellipse.
+            log_term = budget = math.log(1 / alpha)
+            spread = 0.0
+            prior = self.tuned_for / 4 / (2 * log_term + math.log1p(2 * log_term))
+            for stream in (a, b):
+                total = stream.n * stream.variance() + prior
+                budget += 0.5 * math.log(total / prior)
+                spread += total / stream.n**2
+            half = math.sqrt(2 * budget * spread)
             low, high = b.mean - a.mean - half, b.mean - a.mean + half
         interval = max(low, -1.0), min(high, 1.0)
         alarm = interval[0] > self.tolerance or interval[1] < -self.tolerance
         return MonitorGap(first, last, a.n, b.n, b.mean - a.mean, interval, alarm)
-
-    def _mixture(self, first: _Stream, last: _Stream, alpha: float) -> float:
-        """Half-width: the product of both groups' mixture martingales, seen along last − first.
-
-        Each is exp(S²/(2(V+ρ))) √(ρ/(V+ρ)) with S the centred sum and V its variance; the
-        product stays under 1/α at the true means, and bounds them by an ellipse.
-        """
-        log_term = budget = math.log(1 / alpha)
-        spread = 0.0
-        prior = self.tuned_for / 4 / (2 * log_term + math.log1p(2 * log_term))
-        for stream in (first, last):
-            total = stream.n * stream.variance() + prior
-            budget += 0.5 * math.log(total / prior)
-            spread += total / stream.n**2
-        return math.sqrt(2 * budget * spread)
-
-
-def _restored(saved: Mapping[str, Any], method: MonitorMethod) -> _Stream:
-    stream = _Stream(int(saved["n"]), float(saved["total"]), float(saved["squares"]))
-    if not 0 <= stream.squares <= stream.total + 1e-6 or stream.total > stream.n + 1e-6:
-        raise ValueError("sums that no scores from 0 to 1 have")
-    if method == "betting":
-        stream.up, stream.down = (np.array(saved[k], np.float64) for k in ("up", "down"))
-        for wealth in (stream.up, stream.down):
-            if wealth.shape != GRID.shape or not np.isfinite(wealth).all():
-                raise ValueError("wealth that is not finite, or on another grid")
-    return stream
-
-
-def _look(saved: Mapping[str, Any], n_pairs: int) -> Look:
-    differences = tuple(math.nan if d is None else float(d) for d in saved["differences"])
-    intervals = tuple((float(low), float(high)) for low, high in saved["intervals"])
-    inside = all(-1 <= low <= high <= 1 for low, high in intervals)
-    if len(differences) != n_pairs or len(intervals) != n_pairs or not inside:
-        raise ValueError("a look that is not of these groups")
-    return Look(int(saved["n"]), differences, intervals)
 
 
 def _rows(n: int) -> str:
