@@ -15,7 +15,7 @@ import oracle
 from evidence.arrays import drawn, published, revealing
 from fairpc.errors import MetricError
 from fairpc.evidence import test_assumptions
-from fairpc.evidence._differences import RateRanges
+from fairpc.evidence._group_range import RateRanges
 from strategies import examples
 
 

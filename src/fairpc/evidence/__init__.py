@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     )
     from fairpc.evidence._chosen_sets import MIN_ROWS, TopSets
     from fairpc.evidence._decision_rows import COPIES
-    from fairpc.evidence._differences import NO_DELTA, LeastDifference
     from fairpc.evidence._drift import (
         DRIFT_FOLDS,
         DriftBounds,
@@ -52,8 +51,10 @@ if TYPE_CHECKING:
         parity_curve,
     )
     from fairpc.evidence._group_range import (
+        NO_DELTA,
         FairRatePoint,
         GroupRange,
+        LeastDifference,
         MechanismRange,
         fair_rate_point,
     )

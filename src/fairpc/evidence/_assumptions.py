@@ -4,7 +4,7 @@ The assumptions: Df is independent of S; D is independent of X given Df and S;
 in every group D = c is at least as frequent under Df = c as under any other Df.
 Together they bound P(Df = c) from above, group by group, by the rate of c over
 its rate in any set of rows. Of two classes, the assumptions are rejected together where groups
-then need fair rates that differ, see ``fairpc.evidence._differences``; of more, where the bounds
+then need fair rates that differ, see ``fairpc.evidence._group_range``; of more, where the bounds
 of all classes sum to less than one, so that no P(Df) is left.
 
 Within strata of attributes A the first is weaker: Df is independent of S *given* A, P(Df = 1 | a) =
@@ -39,8 +39,8 @@ from fairpc.core import (
     whole_number,
 )
 from fairpc.evidence._chosen_sets import TopSets
-from fairpc.evidence._differences import NO_DELTA, check_difference
 from fairpc.evidence._gaps import SMALL
+from fairpc.evidence._group_range import NO_DELTA, check_difference
 from fairpc.evidence._intervals import some_of
 from fairpc.evidence._strata import Mechanism, apart, check_mechanism, check_strata, level_of_each
 from fairpc.evidence._test_records import (

@@ -25,7 +25,7 @@ from fairpc.core import (
     check_positive_weight,
     one_of,
 )
-from fairpc.evidence._differences import RateRanges
+from fairpc.evidence._group_range import RateRanges
 from fairpc.evidence._held_out_bounds import HeldOutBounds, StratumBounds
 from fairpc.evidence._intervals import check_enough_rows, some_of
 from fairpc.evidence._lines import (

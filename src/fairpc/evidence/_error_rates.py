@@ -37,7 +37,6 @@ from fairpc.core import (
 )
 from fairpc.evidence._chosen_sets import TopSets
 from fairpc.evidence._decision_rows import DecisionRows, HeldOut
-from fairpc.evidence._differences import NO_DELTA
 from fairpc.evidence._error_pairs import (
     gap_limits,
     gap_range,
@@ -57,6 +56,7 @@ from fairpc.evidence._error_records import (
 )
 from fairpc.evidence._error_sets import RATES, DecisionCells, GroupSet, Rate
 from fairpc.evidence._gaps import SMALL
+from fairpc.evidence._group_range import NO_DELTA
 from fairpc.evidence._held_out_bounds import Known
 from fairpc.evidence._intervals import Interval, some_of
 from fairpc.evidence._possible_sets import PossibleSets

@@ -17,10 +17,11 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.core import Floats, MetricError, Positions, Record
-from fairpc.evidence._differences import RateRanges, check_difference
 from fairpc.evidence._group_range import (
     FairRatePoint,
     GroupRange,
+    RateRanges,
+    check_difference,
     fair_rate_point,
     rates_within,
 )

@@ -43,8 +43,14 @@ from fairpc.core import (
     two_numbers,
     whole_number,
 )
-from fairpc.evidence._differences import NO_DELTA, check_difference
-from fairpc.evidence._group_range import SLACK, GroupRange, MechanismRange, rates_within
+from fairpc.evidence._group_range import (
+    NO_DELTA,
+    SLACK,
+    GroupRange,
+    MechanismRange,
+    check_difference,
+    rates_within,
+)
 from fairpc.evidence._intervals import Interval, check_enough_rows, some_of
 from fairpc.evidence._lines import Box, best_line, reference_ranges, scores_within
 from fairpc.evidence._strata import (

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.core import FileFormatError, Floats, MetricError, Positions, record
-from fairpc.evidence._differences import NO_DELTA, check_difference
+from fairpc.evidence._group_range import NO_DELTA, check_difference
 from fairpc.evidence._held_out_bounds import (
     ANYTHING,
     LEVEL,

@@ -240,7 +240,8 @@ class ParityMonitor:
             monitor = cls(**{name: state[name] for name in _SETTINGS} | {"groups": groups})
             for name, saved in zip(groups, state["streams"], strict=True):
                 stream = _Stream(int(saved["n"]), float(saved["total"]), float(saved["squares"]))
-                if not 0 <= stream.squares <= stream.total + 1e-6 <= stream.n + 2e-6:
+                bounded = stream.total <= stream.n + 1e-6
+                if not 0 <= stream.squares <= stream.total + 1e-6 or not bounded:
                     raise ValueError("sums that no scores from 0 to 1 have")
                 for k in ("up", "down") if monitor.method == "betting" else ():
                     wealth = np.array(saved[k], np.float64)

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from fairpc.core import MetricError, Record
-from fairpc.evidence._differences import LeastDifference
+from fairpc.evidence._group_range import LeastDifference
 from fairpc.evidence._intervals import Interval
 from fairpc.evidence._lines import Region
 from fairpc.evidence._strata import ARGUED, LeftOut, left_out_words
