@@ -185,10 +185,10 @@ class DecisionRows:
             scores = held_out_scores(features, labels, self.ids, self.weights, self.persons)
             for part in self.parts:
                 # By classifiers that did not see the rows that are counted.
-                given = features[part], labels[part], self.ids[part]
+                rows = features[part], labels[part], self.ids[part]
                 about: Any = {"clusters": some_of(self.persons, part), "classifier": classifier}
                 about |= {"sample_weight": some_of(self.weights, part), "seeds": range(n_seeds)}
-                held.append(self._of_tops(TopSets.of(*given, **about), 1))
+                held.append(self._of_tops(TopSets.of(*rows, **about), 1))
             return held, scores
         scores = check_scores(label_scores, "label_scores")
         self._check_length("label_scores", scores)

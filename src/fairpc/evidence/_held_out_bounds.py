@@ -182,7 +182,7 @@ def anchored_known(
     found = [[own.b0, own.b1] for own in known]
     counts = np.stack([hits.sum(axis=1), totals.sum(axis=1)])
     for s, f in zip(*np.nonzero(counts[1] > 0), strict=True):
-        low, high = clopper_pearson(*counts[:, s, f].tolist(), tail)
+        low, high = clopper_pearson(float(counts[0, s, f]), float(counts[1, s, f]), tail)
         low = max(found[s][f][0], low)
         found[s][f] = low, max(min(found[s][f][1], high), low)
     return tuple(Known(*boxes) for boxes in found)

@@ -268,7 +268,10 @@ def review_estimates(
         int(blank.sum()),
         rates["fair_rate"],
         {g: {f: rates[f"mechanism_{f}"][g] for f in (0, 1)} for g in names},
-        *(dict(rates.get(name, {})) for name in ("tpr", "fpr", "accuracy", "precision")),
+        rates.get("tpr", {}),
+        rates.get("fpr", {}),
+        rates.get("accuracy", {}),
+        rates.get("precision", {}),
         {name: _differences(by_group) for name, by_group in rates.items()},
         _tests(rows, fair, X),
     )

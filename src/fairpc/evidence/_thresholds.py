@@ -310,7 +310,7 @@ def threshold_curve(
         return [_Cuts.of(name, scores[at], fair[at], weights[at]) for name, at in rows]
 
     search = _Search(notion, cuts(values), float(weights.sum()))
-    one = _Search(notion, cuts((values >= common) * 1.0), search.total)
+    one = _Search(notion, cuts((values >= common).astype(np.float64)), search.total)
     return ThresholdCurve(notion, search.points(n_points), one.common(common))
 
 
