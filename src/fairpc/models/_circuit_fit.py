@@ -66,24 +66,15 @@ Triple = Sequence[Any]
 
 @dataclass(frozen=True, eq=False)
 class CircuitFit:
-    """One fit: what was asked for, the table, and who watches.
+    """One fit: what was asked for, the table, and who watches."""
 
-    Attributes:
-        settings: of the estimator.
-        table: the training rows.
-        reader: reads them into memory or onto the disk.
-        say: shows what is being done.
-        observer: of the updates of EM.
-        validation_data, eval_set: as given to ``fit``.
-    """
-
-    settings: CircuitSettings
-    table: GivenTable
-    reader: RowReader
-    say: Say
-    observer: Observer = UNOBSERVED
-    validation_data: Triple | None = None
-    eval_set: Mapping[str, Triple] = field(default_factory=dict)
+    settings: CircuitSettings  #: of the estimator
+    table: GivenTable  #: the training rows
+    reader: RowReader  #: reads them into memory or onto the disk
+    say: Say  #: shows what is being done
+    observer: Observer = UNOBSERVED  #: of the updates of EM
+    validation_data: Triple | None = None  #: as given to ``fit``
+    eval_set: Mapping[str, Triple] = field(default_factory=dict)  #: as given to ``fit``
 
     def training(self) -> Training:
         """The coding of the table and its rows, equal ones merged; fine where a forest may be."""

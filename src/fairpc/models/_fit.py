@@ -77,16 +77,12 @@ VALIDATION: Final = "validation_log_likelihood"
 
 @dataclass(frozen=True)
 class Structure:
-    """How P(x | f, s) is learned.
+    """How P(x | f, s) is learned."""
 
-    Attributes:
-        method: "strudel", as in the paper; "chow-liu", one tree for all cells.
-        max_splits, patience: bounds of the search.
-    """
-
+    #: "strudel", as in the paper; "chow-liu", one tree for all cells
     method: ModelMethod = "strudel"
-    max_splits: int = 1000
-    patience: int = 100
+    max_splits: int = 1000  #: bound of the search
+    patience: int = 100  #: bound of the search
 
     def __post_init__(self) -> None:
         check_choice("structure", self.method, MODEL_METHODS)
@@ -99,32 +95,24 @@ class Structure:
 
 @dataclass(frozen=True)
 class Options:
-    """How a model is fitted.
+    """How a model is fitted."""
 
-    Attributes:
-        structure: how P(x | f, s) is learned; naive Bayes models ignore it.
-        init: "prior", Df near D; "random", every parameter drawn.
-        smoothing: Laplace smoothing α of every block.
-        mechanism_prior: pseudo-rows per (f, s) with P(D = f) = .9, instead of α.
-        max_iter, tol, min_iter: updates of EM, and when it may stop before.
-        equal_mass: whether each E-step makes the mass of Df equal in the rows of all groups;
-            not in the paper, and the objective may then fall.
-        random_state: seed of a random start, and of structure where features are missing.
-        limits: prior knowledge about P(Df) and the mechanism, kept at every iteration.
-        min_cell: people that a leaf of a forest circuit stands for, if any.
-    """
-
+    #: how P(x | f, s) is learned; naive Bayes models ignore it
     structure: Structure = field(default_factory=Structure)
-    init: str = "prior"
-    smoothing: float = SMOOTHING
-    mechanism_prior: float = MECHANISM
-    max_iter: int = 500
-    tol: float = 1e-6
-    min_iter: int = 20
+    init: str = "prior"  #: "prior", Df near D; "random", every parameter drawn
+    smoothing: float = SMOOTHING  #: Laplace smoothing α of every block
+    mechanism_prior: float = MECHANISM  #: pseudo-rows per (f, s) with P(D = f) = .9, instead of α
+    max_iter: int = 500  #: updates of EM
+    tol: float = 1e-6  #: gain of an update at which it may stop before
+    min_iter: int = 20  #: updates before which it does not stop
+    #: whether each E-step makes the mass of Df equal in the rows of all groups; not in the paper,
+    #: and the objective may then fall
     equal_mass: bool = False
+    #: seed of a random start, and of structure where features are missing
     random_state: int | np.random.Generator | None = None
+    #: prior knowledge about P(Df) and the mechanism, kept at every iteration
     limits: Limits | None = None
-    min_cell: int = 1
+    min_cell: int = 1  #: people that a leaf of a forest circuit stands for, if any
 
     def __post_init__(self) -> None:
         if self.init not in ("prior", "random"):
@@ -187,17 +175,12 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Where one start ended.
+    """Where one start ended."""
 
-    Attributes:
-        objective: what EM reached.
-        mechanism: P(D = d | Df = f, S = s), [s, f, d], after one permutation of Df for all groups.
-        switched: groups in which Df still has another order than D.
-    """
-
-    objective: float
+    objective: float  #: what EM reached
+    #: P(D = d | Df = f, S = s), [s, f, d], after one permutation of Df for all groups
     mechanism: Floats
-    switched: tuple[int, ...]
+    switched: tuple[int, ...]  #: groups in which Df still has another order than D
 
 
 @dataclass(frozen=True, eq=False)

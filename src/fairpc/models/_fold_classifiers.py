@@ -55,21 +55,13 @@ SECOND: Final[tuple[Literal["hgb", "logistic"], ...]] = ("hgb", "logistic")
 
 @dataclass(frozen=True, eq=False)
 class GroupView:
-    """How classifiers see the group of a row.
+    """How classifiers see the group of a row."""
 
-    Attributes:
-        names: columns of the group.
-        levels: of each group, its value in each of these columns.
-        inside: whether they are columns of X; else they are added to it.
-        library: of the frames at fit; "" for arrays.
-        written: how columns of numbers are written that are text, which our classifiers are given
-            as numbers.
-    """
-
-    names: tuple[str, ...]
-    levels: tuple[tuple[Any, ...], ...]
-    inside: bool
-    library: str
+    names: tuple[str, ...]  #: columns of the group
+    levels: tuple[tuple[Any, ...], ...]  #: of each group, its value in each of these columns
+    inside: bool  #: whether they are columns of X; else they are added to it
+    library: str  #: of the frames at fit; "" for arrays
+    #: how columns of numbers are written that are text, which our classifiers are given as numbers
     written: Encoding | None = None
 
     @classmethod
@@ -308,16 +300,11 @@ class EncodedRows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FoldTable:
-    """The rows of a fit as classifiers take them, with their groups.
+    """The rows of a fit as classifiers take them, with their groups."""
 
-    Attributes:
-        whole: the table.
-        rows: its rows.
-        encoded: the table as classifiers of ours take it; None for others.
-    """
-
-    whole: Any
-    rows: Rows
+    whole: Any  #: the table
+    rows: Rows  #: its rows
+    #: the table as classifiers of ours take it; None for others
     encoded: EncodedTable | None = None
 
     def part(self, here: Ints) -> Any:
@@ -329,27 +316,17 @@ class FoldTable:
 
 @dataclass(frozen=True, eq=False)
 class FoldClassifiers:
-    """How classifiers are fitted to the rows of a table.
+    """How classifiers are fitted to the rows of a table."""
 
-    Attributes:
-        view: the group as a column of the tables that classifiers get.
-        n_folds: of the cross-fit.
-        per_group: one classifier per group in place of one that sees S.
-        missing_values: values that mean "missing", for our own classifier.
-        identifiers: columns that tell rows apart, which our own classifier leaves out, and why.
-        min_cell: people that a level of our own classifier stands for, at least.
-        n_jobs: folds fitted at once, as in scikit-learn.
-        rng: of folds, and of our own classifier.
-    """
-
-    view: GroupView
-    n_folds: int
-    per_group: bool
-    missing_values: tuple[Any, ...]
+    view: GroupView  #: the group as a column of the tables that classifiers get
+    n_folds: int  #: of the cross-fit
+    per_group: bool  #: one classifier per group in place of one that sees S
+    missing_values: tuple[Any, ...]  #: values that mean "missing", for our own classifier
+    #: columns that tell rows apart, which our own classifier leaves out, and why
     identifiers: Mapping[str, str]
-    min_cell: int
-    n_jobs: int | None
-    rng: np.random.Generator
+    min_cell: int  #: people that a level of our own classifier stands for, at least
+    n_jobs: int | None  #: folds fitted at once, as in scikit-learn
+    rng: np.random.Generator  #: of folds, and of our own classifier
 
     def folds(self, rows: Rows, persons: Positions | None, coding: TableCoding) -> Positions:
         """A fold per row: whichever is left out, each classifier has rows of both classes."""
@@ -483,15 +460,10 @@ class FoldClassifiers:
 
 @dataclass(frozen=True, eq=False)
 class SecondRound:
-    """What was learned once the mechanism was known, and how much of the score it makes.
+    """What was learned once the mechanism was known, and how much of the score it makes."""
 
-    Attributes:
-        estimators: per fold the classifiers of Df.
-        shares: of the classifier of D in the score, and of each of these.
-    """
-
-    estimators: list[tuple[Any, ...]]
-    shares: Floats
+    estimators: list[tuple[Any, ...]]  #: per fold the classifiers of Df
+    shares: Floats  #: of the classifier of D in the score, and of each of these
 
     @classmethod
     def learned(

@@ -93,28 +93,19 @@ FLIPPED_ROWS: Final = 2000
 
 @dataclass(frozen=True, eq=False)
 class ForestStart:
-    """What a forest is grown from: rows, and what learners say of the labels that they held out.
+    """What a forest is grown from: rows, and what learners say of the labels that they held out."""
 
-    Attributes:
-        rows: the table.
-        learning: its folds.
-        growing: what trees are grown on.
-        by_learner, scores: of learners that know nothing of the mechanism, and of all together.
-        rates: P(Df) and mechanism between the groups' recorded rates (:func:`rates_between`); None
-            where there is no such rule, and ``mechanism_prior`` decides: if it was asked to, with
-            more than two classes, and where strata share a mechanism.
-        bounds: what the labels leave possible; None with more than two classes.
-        rng: of what is drawn from here on.
-    """
-
-    rows: Rows
-    learning: ScoreLearning
-    growing: Growing
-    by_learner: LearnerScores
-    scores: Scores
+    rows: Rows  #: the table
+    learning: ScoreLearning  #: its folds
+    growing: Growing  #: what trees are grown on
+    by_learner: LearnerScores  #: of learners that know nothing of the mechanism
+    scores: Scores  #: of all of them together
+    #: P(Df) and mechanism between the groups' recorded rates (:func:`rates_between`); None where
+    #: there is no such rule, and ``mechanism_prior`` decides: if it was asked to, with more than
+    #: two classes, and where strata share a mechanism
     rates: TopRates | None
-    bounds: LabelBounds | None
-    rng: np.random.Generator
+    bounds: LabelBounds | None  #: what the labels leave possible; None with more than two classes
+    rng: np.random.Generator  #: of what is drawn from here on
 
     @classmethod
     def of(
@@ -316,18 +307,15 @@ class Tilted:
     A product of features stays one when each factor is multiplied by exp(g_j(x_j)). So a mixture of
     products, tilted for each class, is a density of X under which the log odds of complete rows are
     the sums of ``additive_scores``, exactly, and what is missing can be marginalised.
-
-    Attributes:
-        odds: of each feature the log odds of Df that its values add, groups × values × classes.
-        shares: P(c | f, s), groups × classes × clusters.
-        values: of each feature P(x_j = v | c, f, s), groups × classes × clusters × values.
-        log_mass: log of the factor by which tilts, before they are scaled to sum to 1, change the
-            mass of the group's density; groups × classes.
     """
 
+    #: of each feature the log odds of Df that its values add, groups × values × classes
     odds: tuple[Floats, ...]
-    shares: Floats
+    shares: Floats  #: P(c | f, s), groups × classes × clusters
+    #: of each feature P(x_j = v | c, f, s), groups × classes × clusters × values
     values: tuple[Floats, ...]
+    #: log of the factor by which tilts, before they are scaled to sum to 1, change the mass of the
+    #: group's density; groups × classes
     log_mass: Floats
 
     @classmethod

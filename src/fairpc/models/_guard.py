@@ -81,18 +81,12 @@ STRATA_ADVICE: Final = (
 
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """What held-out labels say of a fit.
+    """What held-out labels say of a fit."""
 
-    Attributes:
-        sentences: one for each check that failed.
-        label_bounds: what held-out labels leave possible; None where there are too few rows or too
-            many classes.
-        contradictions: a sentence where they leave nothing.
-    """
-
-    sentences: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()  #: one for each check that failed
+    #: what held-out labels leave possible; None where there are too few rows or too many classes
     label_bounds: LabelBounds | None = None
-    contradictions: tuple[str, ...] = ()
+    contradictions: tuple[str, ...] = ()  #: a sentence where they leave nothing
 
 
 def check_fit(
@@ -130,29 +124,19 @@ def _refitted(
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What the rows say about a model: the numbers of the three checks.
+    """What the rows say about a model: the numbers of the three checks."""
 
-    Attributes:
-        coding: names of groups and classes.
-        decision: P(Df | S = s) as learned, [s, f]; without strata the same in all groups.
-        mechanism: P(D = d | Df = f, S = s) as learned, [s, f, d].
-        labels: how well unseen labels are predicted; None where the refit excludes some rows.
-        bounds: what the rows leave of P(Df) and of the mechanism.
-        rates: P(D | S) of the rows.
-        forest: whether the model is a forest, which does not drift.
-        ends: of P(D = positive | x, s) in each group; None for more than two classes.
-        strata: within which Df is independent of S.
-    """
-
-    coding: TableCoding
-    decision: Floats
-    mechanism: Floats
+    coding: TableCoding  #: names of groups and classes
+    decision: Floats  #: P(Df | S = s) as learned, [s, f]; without strata the same in all groups
+    mechanism: Floats  #: P(D = d | Df = f, S = s) as learned, [s, f, d]
+    #: how well unseen labels are predicted; None where the refit excludes some rows
     labels: LabelFit | None
-    bounds: DriftBounds
-    rates: GroupRates
-    forest: bool = False
+    bounds: DriftBounds  #: what the rows leave of P(Df) and of the mechanism
+    rates: GroupRates  #: P(D | S) of the rows
+    forest: bool = False  #: whether the model is a forest, which does not drift
+    #: what held-out labels leave possible; None for more than two classes
     label_bounds: LabelBounds | None = None
-    strata: Strata = UNDIVIDED
+    strata: Strata = UNDIVIDED  #: within which Df is independent of S
 
     def sentences(self) -> Iterator[str]:
         """One for each check that failed, with its numbers and what to do."""

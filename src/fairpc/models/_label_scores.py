@@ -54,36 +54,25 @@ Decided = Callable[[Ints, Codes], Floats]
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What was learned of D: P(D | x, s) by the learners of every fold.
+    """What was learned of D: P(D | x, s) by the learners of every fold."""
 
-    Attributes:
-        given: P(D = d | x, s) of each row by the learners of a fold that it is in, folds × rows ×
-            classes; zeros where it is not in the fold.
-        drawn: P(D = d | x, S = s) of rows on which trees are grown, folds × rows × groups ×
-            classes; with strata P(D = d | x, S = s, A = a), of subgroups.
-        held: weight of each row in each fold, rows × folds.
-        columns: the features that make no strata which each fold learned from; all, but of a wide
-            table.
-    """
-
+    #: P(D = d | x, s) of each row by the learners of a fold that it is in, folds × rows × classes;
+    #: zeros where it is not in the fold
     given: Floats
+    #: P(D = d | x, S = s) of rows on which trees are grown, folds × rows × groups × classes; with
+    #: strata P(D = d | x, S = s, A = a), of subgroups
     drawn: Floats
-    held: Floats
+    held: Floats  #: weight of each row in each fold, rows × folds
+    #: the features that make no strata which each fold learned from; all, but of a wide table
     columns: tuple[Ints, ...] = ()
 
 
 class LearnerScores(NamedTuple):
-    """P(D | x, s) by each learner of each fold, whose shares are not known yet.
+    """P(D | x, s) by each learner of each fold, whose shares are not known yet."""
 
-    Attributes:
-        given: of the rows of the fold, folds × learners × rows × classes.
-        drawn: of the drawn rows, folds × learners × rows × subgroups × classes.
-        n_rounds: of boosting, by fold.
-    """
-
-    given: Floats
-    drawn: Floats
-    n_rounds: tuple[int, ...]
+    given: Floats  #: of the rows of the fold, folds × learners × rows × classes
+    drawn: Floats  #: of the drawn rows, folds × learners × rows × subgroups × classes
+    n_rounds: tuple[int, ...]  #: of boosting, by fold
 
 
 def label_scores(
@@ -99,22 +88,14 @@ def label_scores(
 
 @dataclass(frozen=True, eq=False)
 class ScoreLearning:
-    """Rows dealt into folds, and all that is drawn before the folds are learned side by side.
+    """Rows dealt into folds, and all that is drawn before the folds are learned side by side."""
 
-    Attributes:
-        rows: the table.
-        numbers: of each feature, whether its values have an order.
-        drawn: further rows that are scored, of the features that make no strata.
-        held: weight of each row in each fold, rows × folds.
-        kept: the features that each fold learns from.
-        draws: of each fold the rows that are learned from, and the seed of boosting.
-    """
-
-    rows: Rows
-    numbers: Bools
-    drawn: Codes
-    held: Floats
-    kept: tuple[Ints, ...]
+    rows: Rows  #: the table
+    numbers: Bools  #: of each feature, whether its values have an order
+    drawn: Codes  #: further rows that are scored, of the features that make no strata
+    held: Floats  #: weight of each row in each fold, rows × folds
+    kept: tuple[Ints, ...]  #: the features that each fold learns from
+    #: of each fold the rows that are learned from, and the seed of boosting
     draws: tuple[tuple[Ints, int], ...]
 
     @classmethod
@@ -294,17 +275,12 @@ def _rate_order(rows: Rows, weights: Floats, j: int) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class LearnerRows:
-    """Rows as learners take them: those of the table, then the drawn ones in each stratum.
+    """Rows as learners take them: those of the table, then the drawn ones in each stratum."""
 
-    Attributes:
-        rows: of the table, with the columns that are learned from.
-        x: codes of all.
-        named: whether the values of a column have no order: one that is found with the labels to be
-            learned shows more of them than new rows have.
-    """
-
-    rows: Rows
-    x: Codes
+    rows: Rows  #: of the table, with the columns that are learned from
+    x: Codes  #: codes of all
+    #: whether the values of a column have no order: one that is found with the labels to be learned
+    #: shows more of them than new rows have
     named: Bools
 
     @classmethod

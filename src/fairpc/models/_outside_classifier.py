@@ -287,15 +287,10 @@ def _additive_of(answers: ClassifierResponse, sizes: Sequence[int]) -> Additive 
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """A function of some variables: the sum of the values of the boxes that hold a row.
+    """A function of some variables: the sum of the values of the boxes that hold a row."""
 
-    Attributes:
-        allowed: per variable whether a box allows a value; boxes × values.
-        value: what each box adds; with several columns, as many functions.
-    """
-
-    allowed: tuple[Bools, ...]
-    value: Floats
+    allowed: tuple[Bools, ...]  #: per variable whether a box allows a value; boxes × values
+    value: Floats  #: what each box adds; with several columns, as many functions
 
     def __call__(self, codes: Ints) -> Floats:
         """The function at rows of codes of its variables."""

@@ -23,23 +23,14 @@ from fairpc.models._top_em import Limits, TopRates
 
 @dataclass(frozen=True, eq=False)
 class ReviewedRates:
-    """What a fit takes from a review, by group: fair rates, the mechanism, and its limits.
+    """What a fit takes from a review, by group: fair rates, the mechanism, and its limits."""
 
-    Attributes:
-        groups: names.
-        rate: P(Df = 1 | S), [s]; equal unless the review contradicts it.
-        mechanism: P(D = 1 | Df = f, S), [s, f].
-        limits: 95 % intervals of it, [s, f, end], which hold without the posterior's help.
-        delta: by how much the rates differ; 0 where they are tied.
-        warnings: what the review contradicts, a sentence each.
-    """
-
-    groups: tuple[str, ...]
-    rate: Floats
-    mechanism: Floats
-    limits: Floats
-    delta: float
-    warnings: tuple[str, ...]
+    groups: tuple[str, ...]  #: names
+    rate: Floats  #: P(Df = 1 | S), [s]; equal unless the review contradicts it
+    mechanism: Floats  #: P(D = 1 | Df = f, S), [s, f]
+    limits: Floats  #: 95 % intervals of it, [s, f, end], which hold without the posterior's help
+    delta: float  #: by how much the rates differ; 0 where they are tied
+    warnings: tuple[str, ...]  #: what the review contradicts, a sentence each
 
     @classmethod
     def of(cls, table: ReviewRows, reviewed: Reviewed, groups: tuple[str, ...]) -> ReviewedRates:

@@ -46,28 +46,21 @@ NOBODY: Final = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Weighted rows (s, d, x), and the fair decision of those for which it is known.
+    """Weighted rows (s, d, x), and the fair decision of those for which it is known."""
 
-    Attributes:
-        s, d: group and recorded label of each row.
-        x: features, one column each.
-        n_groups, n_classes, arities: number of values of S, of D, and of each feature.
-        names: name of each feature.
-        f: fair decision of each row, -1 where it is hidden; None where it is hidden in all.
-        copies: how many rows of the table each row is; None where whole weights say it.
-        strata: which features make the strata within which Df is independent of S.
-    """
-
-    s: Codes
-    d: Codes
-    x: Codes
+    s: Codes  #: group of each row
+    d: Codes  #: recorded label of each row
+    x: Codes  #: features, one column each
     weights: Floats
-    n_groups: int
-    n_classes: int
-    arities: Ints
-    names: tuple[str, ...]
+    n_groups: int  #: number of values of S
+    n_classes: int  #: number of values of D
+    arities: Ints  #: number of values of each feature
+    names: tuple[str, ...]  #: name of each feature
+    #: fair decision of each row, -1 where it is hidden; None where it is hidden in all
     f: Codes | None = None
+    #: how many rows of the table each row is; None where whole weights say it
     copies: Floats | None = None
+    #: which features make the strata within which Df is independent of S
     strata: Strata = UNDIVIDED
 
     @classmethod

@@ -53,24 +53,17 @@ ERRORS: Final = 2.0
 
 @dataclass(frozen=True, eq=False)
 class ScoredRows:
-    """Rows whose group and label are known, with cross-fitted scores.
+    """Rows whose group and label are known, with cross-fitted scores."""
 
-    Attributes:
-        rows: groups, labels, weights and known fair decisions; of the features only those that
-            make strata are looked at.
-        scores: P(D = positive | x, s) by a classifier that had not seen the row's fold.
-        folds: of the cross-fit.
-        positive: code of the positive class.
-        persons: who each row is about, where persons repeat.
-        second: the same scores, where classifiers of Df at the mechanism have a share in them; the
-            mechanism itself, P(Df) and what is possible are found from the first.
-    """
-
+    #: groups, labels, weights and known fair decisions; of the features only those that make strata
+    #: are looked at
     rows: Rows
-    scores: Floats
-    folds: Positions
-    positive: int
-    persons: Positions | None = None
+    scores: Floats  #: P(D = positive | x, s) by a classifier that had not seen the row's fold
+    folds: Positions  #: of the cross-fit
+    positive: int  #: code of the positive class
+    persons: Positions | None = None  #: who each row is about, where persons repeat
+    #: the same scores, where classifiers of Df at the mechanism have a share in them; the mechanism
+    #: itself, P(Df) and what is possible are found from the first
     second: Floats | None = None
 
     @property

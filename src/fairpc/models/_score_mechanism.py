@@ -292,24 +292,16 @@ class _Stretching:
 
     Classes come first where rows are many: sums over two numbers in a row take NumPy ten times as
     long as sums of two columns.
-
-    Attributes:
-        g, here: the subgroup and its rows.
-        logs: log P(f) of the rows before, classes × rows.
-        said: P(f) of the drawn rows before, rows × classes.
-        of_label: P(d | f) of the label of each row, classes × rows.
-        weights: of the rows.
-        rate, mechanism: P(f) and P(d | f) of the subgroup.
     """
 
-    g: int
-    here: Ints
-    logs: Floats
-    said: Floats
-    of_label: Floats
-    weights: Floats
-    rate: Floats
-    mechanism: Floats
+    g: int  #: number of the subgroup
+    here: Ints  #: its rows
+    logs: Floats  #: log P(f) of the rows before, classes × rows
+    said: Floats  #: P(f) of the drawn rows before, rows × classes
+    of_label: Floats  #: P(d | f) of the label of each row, classes × rows
+    weights: Floats  #: of the rows
+    rate: Floats  #: P(f) of the subgroup
+    mechanism: Floats  #: P(d | f) of the subgroup
 
     def stretched(self, power: float) -> tuple[Floats, Floats]:
         """P(f) of the rows, classes × rows, and the factors of the odds that keep their mean."""

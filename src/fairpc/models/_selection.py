@@ -74,19 +74,12 @@ LEAST_WEIGHT: Final = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """One stage of automatic selection.
+    """One stage of automatic selection."""
 
-    Attributes:
-        name: what was done.
-        fitted: the model it led to, with the choices made so far.
-        score: mean log-likelihood of the validation rows; nan where these were fitted to.
-        last: whether this is what the selection ends with.
-    """
-
-    name: str
-    fitted: Fitted
-    score: float
-    last: bool = False
+    name: str  #: what was done
+    fitted: Fitted  #: the model it led to, with the choices made so far
+    score: float  #: mean log-likelihood of the validation rows; nan where these were fitted to
+    last: bool = False  #: whether this is what the selection ends with
 
 
 def fit_auto(

@@ -31,19 +31,12 @@ MAX_STRATA: Final = 256
 
 @dataclass(frozen=True)
 class Strata:
-    """Which columns of X make the strata.
+    """Which columns of X make the strata."""
 
-    Attributes:
-        columns: numbers of the columns.
-        sizes: number of values of each.
-        within: whether each stratum has a mechanism of its own.
-        delta: by how much P(Df = f | s, a) of two groups may differ.
-    """
-
-    columns: tuple[int, ...] = ()
-    sizes: tuple[int, ...] = ()
-    within: bool = False
-    delta: float = 0.0
+    columns: tuple[int, ...] = ()  #: numbers of the columns
+    sizes: tuple[int, ...] = ()  #: number of values of each
+    within: bool = False  #: whether each stratum has a mechanism of its own
+    delta: float = 0.0  #: by how much P(Df = f | s, a) of two groups may differ
 
     def __post_init__(self) -> None:
         if self.n > MAX_STRATA:

@@ -246,19 +246,13 @@ def _shown(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class FittedColumns:
-    """What a fitted model reads of a table.
+    """What a fitted model reads of a table."""
 
-    Attributes:
-        coding: of the model.
-        columns: to be read.
-        groups: columns of groups that were given apart at fit, and are found by their names.
-        label, weight, clusters, fair_labels: among them, if there are any.
-    """
-
-    coding: TableCoding
-    columns: tuple[str, ...]
+    coding: TableCoding  #: of the model
+    columns: tuple[str, ...]  #: to be read
+    #: columns of groups that were given apart at fit, and are found by their names
     groups: tuple[str, ...]
-    label: str | None = None
+    label: str | None = None  #: among the columns, if it is there, as are the next three
     weight: str | None = None
     clusters: str | None = None
     fair_labels: str | None = None

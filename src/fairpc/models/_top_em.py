@@ -469,26 +469,18 @@ class BalancedPlan:
     Df, in a copy of the graph where these are not shared. They are found from P(f, row | s) of
     every row, which the shifts do not change. The shifts of one call are where the next one
     starts.
-
-    Attributes:
-        graph, plan: of the model itself.
-        apart: the same rows in the copy of the graph.
-        source: for each parameter of the copy, the one that it is a copy of.
-        decision, shared: parameters of P(f) in the copy and in the model, [s, f].
-        places: every row once for each subgroup that it may be from.
-        placed: plan of the rows of the places; ``at`` gives the distinct row of each.
-        odds: by which P(f) was last multiplied, [s, f]; 1 before the first call.
     """
 
-    graph: Graph
-    plan: RowPlan
-    apart: RowPlan
-    source: Ints
-    decision: Ints
-    shared: Ints
-    places: Places
-    placed: RowPlan
+    graph: Graph  #: of the model itself
+    plan: RowPlan  #: of the rows in it
+    apart: RowPlan  #: the same rows in the copy of the graph
+    source: Ints  #: for each parameter of the copy, the one that it is a copy of
+    decision: Ints  #: parameters of P(f) in the copy, [s, f]
+    shared: Ints  #: parameters of P(f) in the model, [s, f]
+    places: Places  #: every row once for each subgroup that it may be from
+    placed: RowPlan  #: plan of the rows of the places; ``at`` gives the distinct row of each
     at: Int32s
+    #: by which P(f) was last multiplied, [s, f]; 1 before the first call
     odds: Floats = field(repr=False)
 
     @classmethod
