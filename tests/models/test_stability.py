@@ -15,7 +15,7 @@ from fairpc.data import Table
 from fairpc.datasets import make_synthetic
 from fairpc.errors import FairpcError
 from fairpc.metrics import stratified_folds
-from fairpc.models._refit_draws import Estimates, aligned_to
+from fairpc.models._refits import Estimates, aligned_to
 from models.refits_tables import drawn, mixed, naive
 
 

@@ -7,7 +7,7 @@ from fairpc.core import on_first_use
 if TYPE_CHECKING:
     from fairpc.models._batches import check_not_dask
     from fairpc.models._bias_account import OVERLAP, BiasAccount, apart
-    from fairpc.models._bootstrap import MechanismIntervals, bootstrap_mechanism
+    from fairpc.models._bootstrap import Draws, MechanismIntervals, bootstrap_mechanism
     from fairpc.models._circuit_queries import FittedQueries
     from fairpc.models._classifiers import TableClassifier
     from fairpc.models._decisions import FittedDecisions, GivenRows
@@ -44,8 +44,7 @@ if TYPE_CHECKING:
         trade_off,
     )
     from fairpc.models._query_language import PART, UNKNOWN, Answer, Query, Vocabulary, parse
-    from fairpc.models._refit_draws import Draws, Progress, Report, progress
-    from fairpc.models._refits import Subject
+    from fairpc.models._refits import Progress, Report, Subject, progress
     from fairpc.models._review import Reviewed, ReviewRows
     from fairpc.models._robustness import (
         Refit,

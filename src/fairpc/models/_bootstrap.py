@@ -49,8 +49,17 @@ from fairpc.evidence import (
     test_assumptions,
 )
 from fairpc.models._latent_decision import LatentDecision
-from fairpc.models._refit_draws import Draws, Estimates, Replicated, Report, aligned_to, progress
-from fairpc.models._refits import Subject
+from fairpc.models._refits import (
+    Estimates,
+    RefitPlan,
+    Report,
+    Subject,
+    aligned_to,
+    check_count,
+    progress,
+    steps_of,
+)
+from fairpc.models._rows import effective_size
 
 RATE_WIDENING: Final = 1.25
 """Errors of P(Df) with a structure learned from the same rows over those with a given one."""
@@ -58,6 +67,8 @@ Tested = AssumptionTest | StrataTest | TestsByStratum
 """A test of the assumptions, of a model with strata within these."""
 ADDED: Final = 2.0
 """Rows of either kind that Agresti and Coull add to a share, so that 0 of n is not certain."""
+BLOCK: Final = 32
+"""Replicates that are fitted together: bounds memory, and each gets its turn at Ctrl-C."""
 MOVED: Final = 0.005
 """A difference to the model's own mechanism that is worth a sentence."""
 
@@ -184,7 +195,8 @@ def bootstrap_mechanism(
         verbose: a progress bar on the terminal.
         callback: called with a :class:`Progress` after each update of EM.
     """
-    if isinstance(model, LatentDecision) or _is_forest(model):
+    forest = getattr(getattr(model, "distribution_", None), "is_forest", False)
+    if forest or isinstance(model, LatentDecision):
         raise LearningError(
             "the mechanism of a forest circuit or a LatentDecision is a point of a set, chosen by "
             "a rule, and intervals of draws around it do not cover the truth: use "
@@ -201,21 +213,72 @@ def bootstrap_mechanism(
     n_replicates = 0 if refused else draws.n_replicates
     with progress(verbose, callback) as report:
         rng = np.random.default_rng(random_state)
-        drawn = subject.replicated(draws, n_replicates, rng, report)
+        drawn = _replicated(subject, draws, n_replicates, rng, report)
     return _intervals(subject, draws, drawn, test, refused)
 
 
-def _is_forest(model: Any) -> bool:
-    fitted = getattr(model, "distribution_", None)
-    return fitted is not None and fitted.is_forest
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """How rows are drawn, and what is made of each draw."""
+
+    n_replicates: int  #: see ``bootstrap_mechanism``, as for the next two
+    n_steps: int
+    level: Any
+    persons: Positions | None = None  #: who each row is about, where persons are drawn
+
+    def __post_init__(self) -> None:
+        check_count("n_replicates", self.n_replicates, 2, "a spread needs two")
+        check_count("n_steps", self.n_steps, 1, "500 are enough for most tables")
+        if not (isinstance(self.level, int | float | np.number) and 0 < self.level < 1):
+            raise LearningError(
+                f"level is {self.level!r}: give a number between 0 and 1, such as .95"
+            )
+
+    def weights(self, given: Floats, rng: np.random.Generator) -> Floats:
+        """Weights of the rows after as many draws with replacement as there are rows or persons."""
+        n = len(given) if self.persons is None else int(self.persons.max()) + 1
+        times = np.bincount(rng.integers(n, size=n), minlength=n)
+        drawn: Floats = given * (times if self.persons is None else times[self.persons])
+        return drawn
+
+    def n_effective(self, given: Floats) -> float:
+        """Rows or persons of equal weight that say as much (Kish)."""
+        ids = np.arange(len(given)) if self.persons is None else self.persons
+        weights = np.asarray(np.bincount(ids, given), np.float64)
+        return effective_size(weights, np.ones(len(weights)))
+
+
+def _replicated(
+    subject: Subject, draws: Draws, n_replicates: int, rng: np.random.Generator, report: Report
+) -> tuple[Estimates, Estimates]:
+    """The model after more EM on its own rows, and the same from there on each draw of them."""
+    plan, n_steps = RefitPlan.of(subject).without_mechanism_prior(), draws.n_steps
+    model, start = subject.distribution, subject.distribution.circuit.parameters[None]
+    total = (n_replicates + 1) * n_steps
+    steps = steps_of(report, "the model on its own rows", total)
+    own = plan.run(start, n_steps, steps).parameters
+    found = [own[:0]]
+    for first in range(0, n_replicates, BLOCK):
+        size = min(BLOCK, n_replicates - first)
+        drawn = [draws.weights(subject.rows.weights, rng) for _ in range(size)]
+        merged = [np.bincount(plan.row_of, weights, len(plan.weights)) for weights in drawn]
+        before, starts = (first + 1) * n_steps, np.repeat(own, size, axis=0)
+        steps = steps_of(report, "bootstrap replicates", total, before=before, each=size)
+        again = plan.run(starts, n_steps, steps, weights=np.array(merged, np.float64))
+        found.append(again.parameters)
+    return Estimates.of(model, own), Estimates.of(model, np.concatenate(found))
 
 
 def _intervals(
-    subject: Subject, draws: Draws, drawn: Replicated, test: Tested | None, refused: str | None
+    subject: Subject,
+    draws: Draws,
+    drawn: tuple[Estimates, Estimates],
+    test: Tested | None,
+    refused: str | None,
 ) -> MechanismIntervals:
-    centre = drawn.centre
+    centre, replicates = drawn
     mechanism, rate = centre.mechanism[0], centre.fair_rate[0]
-    aligned = aligned_to(centre, drawn.draws, named=subject.named)
+    aligned = aligned_to(centre, replicates, named=subject.named)
     sd, rate_sd = _spread(aligned.mechanism), _spread(aligned.fair_rate)
     mechanism_limits, rate_limits = _intervals_of(subject, draws, centre, sd, rate_sd)
     return MechanismIntervals(
@@ -233,7 +296,7 @@ def _intervals(
         switched=int(aligned.switched.any(axis=1).sum()),
         level=draws.level,
         n_steps=draws.n_steps,
-        moved=float(np.abs(mechanism - subject.mechanism).max()),
+        moved=float(np.abs(mechanism - subject.distribution.mechanism).max()),
         assumptions=test,
         identified=_identified(subject, test),
         refused=refused,
@@ -287,20 +350,17 @@ def _intervals_of(
     of_rate = normal_intervals(rate, RATE_WIDENING * rate_sd, draws.level)
     if limits is None:
         return own, of_rate
-    box = _implied(limits.mechanism_lower, limits.mechanism_upper)
-    rate_box = _implied(limits.rate_lower, limits.rate_upper)
-    return _clipped(own, box), _clipped(of_rate, rate_box)
+    return (
+        _within(own, limits.mechanism_lower, limits.mechanism_upper),
+        _within(of_rate, limits.rate_lower, limits.rate_upper),
+    )
 
 
-def _implied(lower: Floats, upper: Floats) -> LowHigh:
-    """Limits of shares that sum to 1: each is also what the others leave it."""
-    least = 1 - (upper.sum(axis=-1, keepdims=True) - upper)
-    most = 1 - (lower.sum(axis=-1, keepdims=True) - lower)
-    return np.maximum(lower, least), np.minimum(upper, most)
-
-
-def _clipped(ends: LowHigh, box: LowHigh) -> LowHigh:
-    return np.clip(ends[0], *box), np.clip(ends[1], *box)
+def _within(ends: LowHigh, lower: Floats, upper: Floats) -> LowHigh:
+    """Ends within limits of shares that sum to 1: each is also what the others leave it."""
+    least = np.maximum(lower, 1 - (upper.sum(axis=-1, keepdims=True) - upper))
+    most = np.minimum(upper, 1 - (lower.sum(axis=-1, keepdims=True) - lower))
+    return np.clip(ends[0], least, most), np.clip(ends[1], least, most)
 
 
 def _tested(
@@ -347,15 +407,14 @@ def _identified(subject: Subject, test: Tested | None) -> IdentifiedSet | None:
     if len(subject.classes) != 2 or rows.strata:
         return None
     known = np.flatnonzero(rows.s >= 0)
-    scores = subject.observed()[known]
+    scores = subject.distribution.observed(rows.s, rows.x)[known, subject.positive]
     groups = np.array(subject.groups)[rows.s[known]]
     ends = None
     if isinstance(test, AssumptionTest) and test.positive is not None:
-        ends = {str(name): pair for name, pair in test.ends().items()}
-        if set(groups) - set(ends):
-            ends = None  # A group was too small to be tested.
-        else:
-            ends = {g: _around_mean(ends[g], float(scores[groups == g].mean())) for g in ends}
+        tested = {str(name): pair for name, pair in test.ends().items()}
+        if set(groups) <= set(tested):  # none was too small to be tested
+            means = {g: float(scores[groups == g].mean()) for g in tested}
+            ends = {g: _around_mean(pair, means[g]) for g, pair in tested.items()}
     return identified_set(scores, groups, ends=ends)
 
 

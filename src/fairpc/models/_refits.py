@@ -1,39 +1,119 @@
-"""What all refits share: the fitted model and its rows, and EM of many parameter sets in one plan.
+"""What all refits share: progress, the model and its rows, one plan for many parameter sets.
 
-The structure is kept.
+The structure is kept. Estimates of several parameter sets are put side by side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment
 from sklearn.utils.validation import check_is_fitted
 
-from fairpc.circuit import Bounds, FlowPlan, SetsStep, em_of_sets, prepare
-from fairpc.core import Floats, Int32s, LearningError, Positions, counted
+from fairpc.circuit import FlowPlan, SetsStep, em_of_sets, prepare
+from fairpc.core import (
+    Bools,
+    Floats,
+    Int32s,
+    Ints,
+    LearningError,
+    Positions,
+    counted,
+    showing_progress,
+    terminal,
+)
 from fairpc.data import Table
 from fairpc.learners import one_thread
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._estimators import CircuitClassifier
 from fairpc.models._priors import parameter_prior
-from fairpc.models._refit_draws import (
-    Draws,
-    Estimates,
-    Replicated,
-    Report,
-    steps_of,
-)
 from fairpc.models._rows import Rows
 from fairpc.models._score_mechanism import BinsFitted, binned_model
 from fairpc.models._tables import rows_in_order
 from fairpc.models._top_em import BalancedPlan, Limits, parameter_bounds
 
-BLOCK: Final = 32
-"""Replicates that are fitted together: bounds memory, and each gets its turn at Ctrl-C."""
+STAGE: Final = "stage"
+"""A unit of work that people wait for, whose number stands behind its words."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How much is done.
+
+    Attributes:
+        what: what is being done, in words.
+        done, total: steps; a total of 0 is not known.
+        unit: what one of them is called, where ``what`` says what the next one does.
+    """
+
+    what: str
+    done: int
+    total: int
+    unit: str = ""
+
+    @property
+    def line(self) -> str:
+        """All of it in words."""
+        if not self.total:
+            return f"{self.done:,} {self.what} so far"
+        if self.unit == STAGE:
+            return f"{self.what} {self.done + 1}/{self.total}"
+        if self.unit:
+            return f"{self.unit} {self.done + 1:,} of {self.total:,}, {self.what}"
+        return f"{self.what}, {self.done:,} of {self.total:,}"
+
+
+Report = Callable[[Progress], object]
+
+
+@contextmanager
+def progress(verbose: bool, callback: Report | None) -> Iterator[Report]:
+    """A function to call with what is done: the user's callback and, if ``verbose``, a bar.
+
+    Where there is no terminal to draw it on, a line now and then says the same.
+    """
+    console = terminal() if verbose else None
+    if console is None:
+        with showing_progress("fairpc", shown=verbose) as say:
+
+            def report(now: Progress) -> None:
+                say(now.line)
+                if callback is not None:
+                    callback(now)
+
+            yield report
+        return
+    from rich.progress import Progress as Bar
+
+    with Bar(console=console, transient=True) as bar:
+        task = bar.add_task("Starting", total=None)
+
+        def show(now: Progress) -> None:
+            words = now.line if now.unit == STAGE else now.what
+            bar.update(task, description=words, completed=now.done, total=now.total or None)
+            if callback is not None:
+                callback(now)
+
+        yield show
+
+
+def steps_of(
+    report: Report, what: str, total: int, *, before: int = 0, each: int = 1
+) -> Callable[[int], object]:
+    """A function to call with the number of each update of EM, which reports what is done."""
+    return lambda step: report(Progress(what, before + step * each, total))
+
+
+def check_count(name: str, value: Any, least: int, why: str) -> int:
+    """A whole number that is large enough."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise LearningError(f"{name} is {value!r}: give a whole number from {least} on; {why}")
+    return int(value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,13 +154,6 @@ class Subject:
                 "the groups of the rows are not known: give sensitive_features, or X with the "
                 "sensitive columns"
             )
-        return cls.of_codes(model, rows, clusters)
-
-    @classmethod
-    def of_codes(
-        cls, model: CircuitClassifier, rows: Rows, clusters: npt.ArrayLike | None = None
-    ) -> Subject:
-        """Of rows that are encoded as the model encodes them."""
         if model.n_anchors_ and rows.f is None:
             raise LearningError(
                 f"the model was fitted with {counted(model.n_anchors_, 'fair label')} and none are "
@@ -113,48 +186,9 @@ class Subject:
         return self.model.distribution_ if self.bins is None else self.bins.distribution
 
     @property
-    def mechanism(self) -> Floats:
-        """P(D = d | Df = f, S = s), [s, f, d], before anything is fitted again."""
-        return self.distribution.mechanism
-
-    @property
-    def fair_rate(self) -> Floats:
-        """P(Df = f), before anything is fitted again."""
-        return self.distribution.fair_rate
-
-    def observed(self) -> Floats:
-        """P(D = positive | x, s) of each row."""
-        return self.distribution.observed(self.rows.s, self.rows.x)[:, self.positive]
-
-    @property
     def named(self) -> bool:
         """Whether prior knowledge says which value of Df is which: then none may be renamed."""
         return self.limits is not None or self.rows.f is not None
-
-    def with_parameters(self, theta: Floats) -> FairDistribution:
-        """The model's distribution with other parameters."""
-        own = self.distribution
-        return FairDistribution(own.model, own.layout, own.circuit.with_parameters(theta))
-
-    def replicated(
-        self, draws: Draws, n_replicates: int, rng: np.random.Generator, report: Report
-    ) -> Replicated:
-        """The model after more EM on its own rows, and the same from there on each draw of them."""
-        plan, n_steps = RefitPlan.of(self).without_mechanism_prior(), draws.n_steps
-        model, start = self.distribution, self.distribution.circuit.parameters[None]
-        total = (n_replicates + 1) * n_steps
-        steps = steps_of(report, "the model on its own rows", total)
-        own = plan.run(start, n_steps, steps).parameters
-        found = [own[:0]]
-        for first in range(0, n_replicates, BLOCK):
-            size = min(BLOCK, n_replicates - first)
-            drawn = [draws.weights(self.rows.weights, rng) for _ in range(size)]
-            merged = [np.bincount(plan.row_of, weights, len(plan.weights)) for weights in drawn]
-            before, starts = (first + 1) * n_steps, np.repeat(own, size, axis=0)
-            steps = steps_of(report, "bootstrap replicates", total, before=before, each=size)
-            again = plan.run(starts, n_steps, steps, weights=np.array(merged, np.float64))
-            found.append(again.parameters)
-        return Replicated(Estimates.of(model, own), Estimates.of(model, np.concatenate(found)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,10 +233,6 @@ class RefitPlan:
         prior[subject.distribution.top.mechanism] = smoothing / len(subject.classes)
         return replace(self, prior=prior)
 
-    def bounds(self, limits: Limits | None) -> Bounds | None:
-        layout = self.subject.distribution.layout
-        return parameter_bounds(limits, self.plan.graph, layout)
-
     def run(
         self,
         starts: Floats,
@@ -210,14 +240,13 @@ class RefitPlan:
         on_step: Callable[[int], object],
         *,
         weights: Floats | None = None,
-        bounds: Bounds | None = None,
     ) -> SetsStep:
-        """EM of all parameter sets together, ``n_steps`` updates each.
+        """EM of all parameter sets together, ``n_steps`` updates each, within what is known.
 
-        By default with the weights of the rows, within the bounds of the model's own knowledge.
+        By default with the weights of the rows.
         """
-        used = self.weights if weights is None else weights
-        within = self.bounds(self.subject.limits) if bounds is None else bounds
+        used, own = self.weights if weights is None else weights, self.subject
+        within = parameter_bounds(own.limits, self.plan.graph, own.distribution.layout)
         # An update has a few products of some ten thousand numbers, where threads of linear algebra
         # wait for each other a thousand times as long as they work; the kernels have their own.
         with one_thread("blas"):
@@ -239,3 +268,77 @@ def _persons(clusters: npt.ArrayLike | None, rows: Rows) -> Positions | None:
     if ids.max() < 1:
         raise LearningError("clusters has 1 person: refits draw or hold out persons and need two")
     return np.asarray(ids, np.intp)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """P(S), P(Df) and P(D | Df, S) of several parameter sets: [b, s], [b, f], [b, s, f, d]."""
+
+    group_rate: Floats
+    fair_rate: Floats
+    mechanism: Floats
+
+    @classmethod
+    def of(cls, model: FairDistribution, parameters: Floats) -> Estimates:
+        """Of parameter sets of a model; within strata the groups' own rates and mechanisms."""
+        top, strata, sets = model.top, model.layout.strata, np.atleast_2d(parameters)
+        if not (strata or strata.delta):
+            return cls(sets[:, top.group], sets[:, top.decision[0]], sets[:, top.mechanism])
+        shape = len(sets), model.layout.n_groups, strata.n
+        share = sets[:, top.group].reshape(shape)
+        decided = sets[:, top.decision].reshape(*shape, -1) * share[..., None]
+        mechanism = sets[:, top.mechanism]
+        if strata.within:
+            k = decided.shape[-1]
+            weight = decided / decided.sum(axis=2, keepdims=True)
+            mechanism = np.einsum("bsaf,bsafd->bsfd", weight, mechanism.reshape(*shape, k, k))
+        return cls(share.sum(axis=2), decided.sum(axis=(1, 2)), mechanism)
+
+    @classmethod
+    def of_model(cls, model: FairDistribution) -> Estimates:
+        """Of a model as it is."""
+        return cls(model.group_rate[None], model.fair_rate[None], model.mechanism[None])
+
+
+@dataclass(frozen=True, eq=False)
+class Aligned:
+    """Estimates after one permutation of Df for all groups, next to a reference."""
+
+    fair_rate: Floats  #: [b, f]
+    mechanism: Floats  #: [b, s, f, d]
+    permuted: Bools  #: which sets were renamed
+    switched: Bools  #: [b, s], where the values of Df inside one group are still in another order
+
+
+def aligned_to(reference: Estimates, estimates: Estimates, *, named: bool) -> Aligned:
+    """Each set with the values of Df in the order of the reference; kept where they are named.
+
+    The order is that in which the mechanisms are nearest. A permutation of Df in all
+    groups at once is another name for the same model. One inside a group is
+    another model: it is reported, not repaired.
+    """
+    there, share = reference.mechanism[0], reference.group_rate[0]
+    rates, mechanisms = estimates.fair_rate.copy(), estimates.mechanism.copy()
+    same = np.arange(rates.shape[1])
+    permuted = np.zeros(len(rates), np.bool_)
+    switched = np.zeros((len(rates), len(share)), np.bool_)
+    for b in range(len(rates)):
+        order = same if named else _order(there, mechanisms[b], share)
+        rates[b], mechanisms[b] = rates[b, order], mechanisms[b][:, order]
+        permuted[b] = (order != same).any()
+        for s, alone in enumerate(np.eye(len(share))):
+            switched[b, s] = (_order(there, mechanisms[b], alone) != same).any()
+    return Aligned(rates, mechanisms, permuted, switched)
+
+
+def _order(there: Floats, mechanism: Floats, share: Floats) -> Ints:
+    """For each value of Df in one mechanism [s, f, d] the value of the other that is nearest."""
+    apart = np.abs(there[:, :, None, :] - mechanism[:, None, :, :]).sum(axis=3)
+    return np.asarray(linear_sum_assignment(np.tensordot(share, apart, axes=1))[1], np.int64)
+
+
+def mean_log_likelihood(distribution: FairDistribution, rows: Rows) -> float:
+    """Mean log-likelihood of what is observed of the rows: groups, labels, features."""
+    used = rows.weights > 0
+    logs = distribution.log_likelihood(rows.s, rows.d, rows.x)
+    return float(np.dot(rows.weights[used], logs[used]) / rows.weights[used].sum())

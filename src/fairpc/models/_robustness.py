@@ -12,17 +12,18 @@ import numpy.typing as npt
 from fairpc.core import Floats, LearningError, Record
 from fairpc.learners import Fold, one_thread, stratified_folds
 from fairpc.models._latent_decision import LatentDecision
-from fairpc.models._refit_draws import (
+from fairpc.models._refits import (
     Estimates,
     Progress,
+    RefitPlan,
     Report,
+    Subject,
     aligned_to,
     check_count,
     mean_log_likelihood,
     progress,
     steps_of,
 )
-from fairpc.models._refits import RefitPlan, Subject
 
 _SPLIT: Final = 5
 """Folds of which one is held out where no fold is fitted by itself."""
@@ -212,7 +213,7 @@ def _starts(
     points = [circuit.parameters] + [circuit.graph.random(rng) for _ in range(n_starts)]
     step = bench.run(np.stack(points), n_steps, on_step)
     total = float(bench.weights.sum())
-    ended = map(subject.with_parameters, step.parameters)
+    ended = map(subject.distribution.with_parameters, step.parameters)
     tested = [mean_log_likelihood(distribution, held_out) for distribution in ended]
     fitness = zip(step.objective / total, step.log_likelihood / total, tested, strict=True)
     return _refits(subject, Estimates.of(subject.distribution, step.parameters), fitness)
