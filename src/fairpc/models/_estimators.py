@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
+from sklearn.utils.validation import validate_data
 
 from fairpc.circuit import EMStep
 from fairpc.core import (
@@ -55,7 +56,6 @@ from fairpc.models._tables import (
     check_fit_input,
     listed,
     memory_bytes,
-    note_columns,
 )
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEst
             self.threshold_ = threshold
             small = small_strata(training.rows, self._strata(training.coding), training.coding)
             if table.source.in_memory:
-                note_columns(self, X)
+                validate_data(self, X, skip_check_array=True)  # notes its columns
         for sentence in self.warnings_:
             drifted = sentence in checked.sentences
             warn_caller(sentence, DriftWarning if drifted else ContradictionWarning)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpc.core import (
     Codes,
@@ -92,7 +92,6 @@ from fairpc.models._tables import (
     GivenTable,
     check_fit_input,
     listed,
-    note_columns,
     rows_in_order,
     warn_of_leaks,
 )
@@ -267,7 +266,7 @@ class LatentDecision(  # type: ignore[misc]
             groups = cross.of_groups(self.sensitive_estimator, table, rows)
         fair = ScoredModel(score_map, estimators, second, groups, view, (), strata, positive)
         self._store(coding, fair, scored, held)
-        note_columns(self, X)
+        validate_data(self, X, skip_check_array=True)  # notes its columns
         self.threshold_ = threshold
         self.data_fingerprint_ = rows_fingerprint(all_rows)
         for sentence in self.warnings_:

@@ -373,30 +373,6 @@ ROWS: Final = "rows-"
 """Begins the name of rows that does not depend on their order; older files have another."""
 
 
-class TrainingRows(Protocol):
-    """Rows that a model is fitted to: in memory, on disk, or on the workers of a cluster."""
-
-    def map(self, work: Callable[[Rows], T]) -> Iterator[T]:
-        """What ``work`` makes of the rows, of one part after the other."""
-        ...
-
-    def with_strata(self, strata: Strata) -> TrainingRows:
-        """The same rows with these strata."""
-        ...
-
-    def hiding(self, few: Ints) -> TrainingRows:
-        """The same rows; of those in these subgroups the stratum is not known."""
-        ...
-
-    def sample(self, n: int, rng: np.random.Generator) -> Rows:
-        """The rows to learn structure from: about ``n``, or all where they are in memory."""
-        ...
-
-    def plan(self, circuit: Circuit, layout: Layout) -> FlowPlan:
-        """The plan of all rows for the circuit of a model."""
-        ...
-
-
 @runtime_checkable
 class PlannedParts(RowParts, Protocol):
     """Parts that make a plan of their own, where they are."""
@@ -467,6 +443,10 @@ class PartedRows:
             strata=self.strata,
             few=self.few,
         )
+
+
+TrainingRows = Rows | PartedRows
+"""Rows that a model is fitted to: in memory, on disk, or on the workers of a cluster."""
 
 
 def rows_fingerprint(rows: TrainingRows) -> str:

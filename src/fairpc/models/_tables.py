@@ -13,7 +13,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import DataConversionWarning
-from sklearn.utils.validation import validate_data
 
 from fairpc.core import LearningError, TableError, private_folder, warn_caller
 from fairpc.data import (
@@ -84,64 +83,48 @@ class GivenTable:
 
         Rows that are ``coded`` by a coding that is known may lack their groups.
         """
-        sentinels = tuple(missing_values)
         named = () if sensitive is None else listed(sensitive)
+        groups: tuple[str, ...] = ()
+        by_place = groups_by_place = False
         if is_source(X) or is_dask(X):
             check_not_apart(sensitive_features=sensitive_features)
-            if is_dask(X):
-                from fairpc.cluster import frame_table
-
-                source: Source = (stack or ExitStack()).enter_context(frame_table(X))
-            else:
-                source = open_source(X)
+            source = _opened(X, stack)
             check_columns(source, label=y, weight=sample_weight, fair_labels=fair_labels)
-            apart = (y, sample_weight, fair_labels)
-            given = named, (), sentinels, numeric, coded
-            return cls._of(source, apart, *given, decimal=decimal)
-        frame = read_frame(X)
-        more: dict[str, Any] = {}
-        weight = fair = None
-        if sample_weight is not None:
-            weight = apart_name("sample_weight", "weight")
-            more[weight] = check_weights(sample_weight, frame.n_rows)
-        label = _joined(more, X, frame, y, "label", "y")[0]
-        groups: tuple[str, ...] = ()
-        by_place = False
-        if named:
-            check_not_both(sensitive_features)
-        elif sensitive_features is not None:
-            given = sensitive_features
-            groups = _joined(more, X, frame, given, "sensitive feature", "sensitive")
-            by_place = read_columns(given, "sensitive").from_array
-        if fair_labels is not None:
-            fair = _joined(more, X, frame, fair_labels, "fair label", "fair_labels")[0]
-        source = FrameSource.of(frame.with_columns(more))
-        places: dict[str, Any] = {"positional": frame.from_array, "groups_positional": by_place}
-        apart = (label, weight, fair)
-        places["decimal"] = decimal
-        return cls._of(source, apart, named, groups, sentinels, numeric, coded, **places)
-
-    @classmethod
-    def _of(
-        cls,
-        source: Source,
-        apart: tuple[Any, Any, Any],
-        sensitive: tuple[str | int, ...],
-        groups: tuple[str, ...],
-        missing_values: tuple[Any, ...],
-        numeric: Iterable[str | int],
-        coded: bool,
-        **how: Any,
-    ) -> GivenTable:
-        label, weight, fair = apart
-        names = tuple(name for name in source.names if name not in (*apart, *groups))
+            label, weight, fair = y, sample_weight, fair_labels
+        else:
+            frame, more = read_frame(X), dict[str, Any]()
+            weight = fair = None
+            if sample_weight is not None:
+                weight = apart_name("sample_weight", "weight")
+                more[weight] = check_weights(sample_weight, frame.n_rows)
+            label = _joined(more, X, frame, y, "label", "y")[0]
+            by_place = frame.from_array
+            if named:
+                check_not_both(sensitive_features)
+            elif (given := sensitive_features) is not None:
+                groups = _joined(more, X, frame, given, "sensitive feature", "sensitive")
+                groups_by_place = read_columns(given, "sensitive").from_array
+            if fair_labels is not None:
+                fair = _joined(more, X, frame, fair_labels, "fair label", "fair_labels")[0]
+            source = FrameSource.of(frame.with_columns(more))
+        names = tuple(n for n in source.names if n not in (label, weight, fair, *groups))
         if coded:
-            sensitive = tuple(n for n in sensitive if n in names or not isinstance(n, str))
-        chosen = groups or (() if coded and not sensitive else _chosen(names, sensitive))
+            named = tuple(n for n in named if n in names or not isinstance(n, str))
+        chosen = groups or (() if coded and not named else _chosen(names, named))
         features = tuple(name for name in names if name not in chosen)
-        named = resolve(names, tuple(numeric), "numeric")
-        roles = Roles(label, chosen, features, weight, fair, missing_values, named, names, **how)
-        return cls(source, roles)
+        how = tuple(missing_values), resolve(names, tuple(numeric), "numeric"), names, decimal
+        places = by_place, groups_by_place
+        return cls(source, Roles(label, chosen, features, weight, fair, *how, *places))
+
+
+def _opened(X: Any, stack: ExitStack | None) -> Source:
+    """A table that is read in batches; of a Dask frame until the stack ends."""
+    if not is_dask(X):
+        return open_source(X)
+    from fairpc.cluster import frame_table
+
+    source: Source = (stack or ExitStack()).enter_context(frame_table(X))
+    return source
 
 
 def check_fit_input(estimator: Any, X: Any, y: Any) -> None:
@@ -157,11 +140,6 @@ def check_fit_input(estimator: Any, X: Any, y: Any) -> None:
     if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1 and isinstance(y, np.ndarray):
         message = "A column-vector y was passed when a 1d array was expected: it is read as one"
         warn_caller(message, DataConversionWarning)
-
-
-def note_columns(estimator: Any, X: Any) -> None:
-    """Set what scikit-learn keeps of a table that was fitted: how many columns, and their names."""
-    validate_data(estimator, X, skip_check_array=True)
 
 
 def warn_of_leaks(table: GivenTable, rows: Rows, coding: TableCoding) -> None:
@@ -382,9 +360,8 @@ def rows_in_order(
 
 def whole_weights(source: Source, roles: Roles) -> bool:
     """Whether the weights of a table count rows."""
-    if roles.weight is None:
-        return True
-    return source.total((roles.weight,), partial(_are_whole, roles.weight), all) is not False
+    used = roles.weight
+    return not used or source.total((used,), partial(_are_whole, used), all) is not False
 
 
 def _are_whole(name: str, frame: Frame) -> bool:
