@@ -11,7 +11,6 @@ from fairpc.models import Rows
 from fairpc.models._components import (
     SINGLE,
     TREES,
-    Counted,
     DistinctRows,
     cell_posterior,
     learn_clusters,
@@ -34,7 +33,7 @@ from strategies import examples
 def test_parameters_forget_the_completions_they_came_from() -> None:
     cells = label_cells(random_rows(6, 300, 2, 2, 0.3))
     learned = learn_component(SINGLE, cells, None, Structure(), 5.0, np.random.default_rng(0))
-    refined = Counted.of(learned, cells, 5.0).shrunk(5.0)
+    refined = learned.with_counts(learned.counts(cells, 5.0), 5.0)
     for i, table in enumerate(cells):
         prior = 5.0 * learned.base.circuits[i].parameters
         before, after = (
@@ -48,15 +47,13 @@ def test_counts_serve_every_strength() -> None:
     """On complete rows the parameters from counts are those of a search with that strength."""
     cells = label_cells(biased_rows(0, 200))
     rng = np.random.default_rng(0)
-    counted = Counted.of(learn_component(SINGLE, cells, None, Structure(), 1.0, rng), cells, 1.0)
+    learned = learn_component(SINGLE, cells, None, Structure(), 1.0, rng)
+    counts = learned.counts(cells, 1.0)
     for strength in (0.5, 5.0, 20.0):
         again = learn_component(SINGLE, cells, None, Structure(), strength, rng)
-        for ours, theirs in zip(counted.shrunk(strength).circuits, again.circuits, strict=True):
-            np.testing.assert_allclose(ours.parameters, theirs.parameters, atol=1e-12)
-        for ours, theirs in zip(
-            counted.component.shrunk(strength).circuits, again.circuits, strict=True
-        ):
-            np.testing.assert_allclose(ours.parameters, theirs.parameters, atol=1e-12)
+        for found in (learned.with_counts(counts, strength), learned.shrunk(strength)):
+            for ours, theirs in zip(found.circuits, again.circuits, strict=True):
+                np.testing.assert_allclose(ours.parameters, theirs.parameters, atol=1e-12)
 
 
 def test_without_rows_a_tree_is_the_product_of_the_marginals() -> None:

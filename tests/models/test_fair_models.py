@@ -277,11 +277,7 @@ def test_a_feature_may_be_called_like_a_role() -> None:
     assert m.circuit.names[:3] == tuple(f"{r}*" if r in names else r for r in ("S", "Df", "D"))
 
 
-def test_bad_rows_are_named() -> None:
-    with pytest.raises(LearningError, match="column 'S' has 1 distinct value"):
-        Rows.of([0, 0], [0, 1], [[0], [1]])
-    with pytest.raises(LearningError, match="2 groups, 2 labels and 3 rows"):
-        Rows.of([0, 1], [0, 1], [[0], [1], [0]])
+def test_bad_options_are_named() -> None:
     with pytest.raises(LearningError, match="structure is 'naive'"):
         Structure("naive")  # type: ignore[arg-type]
     with pytest.raises(LearningError, match="init is 'warm'"):

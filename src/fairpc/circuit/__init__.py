@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fairpc.circuit._em import (
         AnyStep,
         EMStep,
+        Reached,
         SetsStep,
         Stopping,
         em,

@@ -24,7 +24,7 @@ from fairpc.evidence import (
     StratumBounds,
     WithinBounds,
 )
-from fairpc.models._settings import NAMED, stratum_names
+from fairpc.models._settings import named_strata
 from fairpc.models._strata import Strata
 
 ZERO: Final = "0.0%"
@@ -228,49 +228,43 @@ def anchor_contradiction(counts: Floats, coding: TableCoding, strata: Strata) ->
 
 def contradictions(bounds: LabelBounds, coding: TableCoding, strata: Strata) -> list[str]:
     """A sentence where held-out labels leave nothing possible."""
-    tail = "or what was stated as known is wrong."
-    if isinstance(bounds, SharedBounds):
-        if not bounds.rejected(LEVEL):
-            return []
-        return [
-            f"The labels contradict the assumptions ({LEVEL:.0%} confidence): within "
-            f"{strata.n} strata, no mechanism that is the same in all of them fits the labels of "
-            "every group; the fair decision cannot be independent of the group within them, or "
-            "labels are altered differently in some, or depend on features otherwise than through "
-            f"the fair decision, {tail}"
-        ]
-    if isinstance(bounds, WithinBounds):
-        empty = bounds.rejected(LEVEL)
-        if not empty:
-            return []
-        names, near = stratum_names(strata, coding), ""
-        if strata.delta:
-            near = f" up to {100 * strata.delta:.3g} points"
-        shown = "; ".join(names[a] for a in empty[:NAMED]) + ("; …" if len(empty) > NAMED else "")
-        return [
-            f"The labels contradict the assumptions ({LEVEL:.0%} confidence): in "
-            f"{counted(len(empty), 'stratum', 'strata')} ({shown}) no rate of the fair decision "
-            f"{coding.labels.positive_class} fits every group{near}; it cannot be independent of "
-            f"the group there, or the label depends on features otherwise than through it, {tail}"
-        ]
     if not bounds.rejected(LEVEL):
         return []
-    least = bounds.differences(LEVEL).least()
-    clash = "what was stated as known leaves no fair rate that the labels allow"
-    if least.limit > bounds.delta:
-        allowed = "with the same rate in every group"
-        if bounds.delta > 0:
-            allowed = f"with rates that differ by {100 * bounds.delta:.3g} points at most"
-        clash = (
-            f"the fair rates of {coding.labels.positive_class} must differ by at least "
-            f"{100 * least.limit:.1f} points, with {least.above} above {least.below}; {allowed} "
-            "these labels cannot be explained"
+    name = coding.labels.positive_class
+    tail = "or what was stated as known is wrong."
+    if isinstance(bounds, SharedBounds):
+        found = (
+            f"within {strata.n} strata, no mechanism that is the same in all of them fits the "
+            "labels of every group; the fair decision cannot be independent of the group within "
+            "them, or labels are altered differently in some, or depend on features otherwise than "
+            f"through the fair decision, {tail}"
         )
-    return [
-        f"The labels contradict the assumptions ({LEVEL:.0%} confidence): {clash}. Either that is "
-        "so, or the label depends on features otherwise than through the fair decision, "
-        f"{tail} The labels alone cannot say which."
-    ]
+    elif isinstance(bounds, WithinBounds):
+        rejected = bounds.rejected(LEVEL)
+        shown = named_strata(rejected, strata, coding)
+        near = f" up to {100 * strata.delta:.3g} points" if strata.delta else ""
+        found = (
+            f"in {counted(len(rejected), 'stratum', 'strata')} ({shown}) no rate of the fair "
+            f"decision {name} fits every group{near}; it cannot be independent of the group there, "
+            f"or the label depends on features otherwise than through it, {tail}"
+        )
+    else:
+        least = bounds.differences(LEVEL).least()
+        clash = "what was stated as known leaves no fair rate that the labels allow"
+        if least.limit > bounds.delta:
+            allowed = "with the same rate in every group"
+            if bounds.delta > 0:
+                allowed = f"with rates that differ by {100 * bounds.delta:.3g} points at most"
+            clash = (
+                f"the fair rates of {name} must differ by at least {100 * least.limit:.1f} points, "
+                f"with {least.above} above {least.below}; {allowed} these labels cannot be "
+                "explained"
+            )
+        found = (
+            f"{clash}. Either that is so, or the label depends on features otherwise than through "
+            f"the fair decision, {tail} The labels alone cannot say which."
+        )
+    return [f"The labels contradict the assumptions ({LEVEL:.0%} confidence): {found}"]
 
 
 def rates_alike(bounds: LabelBounds, level: float = LEVEL) -> bool:

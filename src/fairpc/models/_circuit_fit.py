@@ -48,7 +48,7 @@ from fairpc.models._top_em import Limits
 from fairpc.structure import HELD_OUT, MODEL_METHODS, ModelMethod
 
 if TYPE_CHECKING:
-    from fairpc.models._estimators import CircuitSettings
+    from fairpc.models._estimators import CircuitClassifier
 
 LEARNED: Final = ("FairPC", "NLatPC")
 """Models whose P(x | f, s) are learned circuits."""
@@ -68,7 +68,7 @@ Triple = Sequence[Any]
 class CircuitFit:
     """One fit: what was asked for, the table, and who watches."""
 
-    settings: CircuitSettings  #: of the estimator
+    settings: CircuitClassifier  #: of the estimator
     table: GivenTable  #: the training rows
     reader: RowReader  #: reads them into memory or onto the disk
     say: Say  #: shows what is being done
@@ -254,7 +254,7 @@ class CircuitFit:
 
 
 def fit_circuits(
-    own: CircuitSettings,
+    own: CircuitClassifier,
     rows: Rows,
     coding: TableCoding,
     limits: Limits | None,
@@ -307,7 +307,7 @@ def fit_circuits(
 
 
 def forest_start(
-    own: CircuitSettings, rows: Rows, coding: TableCoding, limits: Limits | None
+    own: CircuitClassifier, rows: Rows, coding: TableCoding, limits: Limits | None
 ) -> ForestStart:
     """What a forest of rows of codes starts from, or why there is none."""
     if own._model != "FairPC" or own.init != "prior" or (own.n_components or 1) != 1:
@@ -325,7 +325,7 @@ def forest_start(
     )
 
 
-def _kept(own: CircuitSettings, rows: Rows) -> FairDistribution:
+def _kept(own: CircuitClassifier, rows: Rows) -> FairDistribution:
     """The model that EM starts from, its structure kept."""
     layout = Layout.of(own._model, rows)
     kept: Any = own.structure

@@ -17,7 +17,7 @@ every strength.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -25,7 +25,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from fairpc.circuit import Circuit, CircuitBuilder, em, maximize, prepare
+from fairpc.circuit import Circuit, CircuitBuilder, Reached, em, maximize, prepare
 from fairpc.core import Codes, Floats
 from fairpc.data import Table, distinct_rows
 from fairpc.models._distribution import FairDistribution
@@ -110,6 +110,23 @@ class Component:
         """The same structures with the parameters that shrinking goes towards."""
         return self.shrunk(1.0, share=0.0)
 
+    def counts(self, cells: Sequence[Table], strength: float) -> tuple[Floats, ...]:
+        """Expected counts of the parameters in the rows of each cell.
+
+        A search sees one completion of each row. That is good enough to find a structure;
+        parameters should come from all completions, by a few updates of EM.
+        """
+        circuits = zip(self.circuits, self.base.circuits, cells, strict=True)
+        return tuple(_counts(c, t, strength * b.parameters) for c, b, t in circuits)
+
+    def with_counts(self, counts: Sequence[Floats], strength: float) -> Component:
+        """The component with parameters from these counts, shrunk with some strength."""
+        refined = tuple(
+            c.with_parameters(maximize(c.graph, n, strength * b.parameters, b.parameters))
+            for c, n, b in zip(self.circuits, counts, self.base.circuits, strict=True)
+        )
+        return replace(self, refined=refined)
+
 
 @dataclass(frozen=True, eq=False)
 class DistinctRows:
@@ -179,33 +196,6 @@ def learn_component(
     for _ in search:  # not run(): an interrupt ends the whole selection, not this search alone
         pass
     return Component(kind, search.best())
-
-
-@dataclass(frozen=True, eq=False)
-class Counted:
-    """A component, and the expected counts of its parameters in the rows of each cell."""
-
-    component: Component
-    counts: tuple[Floats, ...]
-
-    @classmethod
-    def of(cls, component: Component, cells: Sequence[Table], strength: float) -> Counted:
-        """The counts in these cells, missing values marginalised by a few updates of EM.
-
-        A search sees one completion of each row. That is good enough to find a structure;
-        parameters should come from all completions.
-        """
-        circuits = zip(component.circuits, component.base.circuits, cells, strict=True)
-        return cls(component, tuple(_counts(c, t, strength * b.parameters) for c, b, t in circuits))
-
-    def shrunk(self, strength: float) -> Component:
-        """The component with parameters from these counts, shrunk with some strength."""
-        circuits, base = self.component.circuits, self.component.base.circuits
-        refined = [
-            c.with_parameters(maximize(c.graph, n, strength * b.parameters, b.parameters))
-            for c, n, b in zip(circuits, self.counts, base, strict=True)
-        ]
-        return replace(self.component, refined=tuple(refined))
 
 
 def _counts(circuit: Circuit, table: Table, prior: Floats) -> Floats:
@@ -378,10 +368,6 @@ def fit_top(
 
     Likelihoods of the history are per unit of weight, as of every fit.
     """
-    layout, limits = Layout.of("FairPC", part.rows), options.limits
-    prior = top_prior(layout, options, start)
-    if limits is not None and (layout.strata or not layout.tied):
-        limits = limits.spread(layout)
     watched = {}
     for name, rows in evaluation.items():
         some = DistinctRows.of(rows)
@@ -389,8 +375,7 @@ def fit_top(
     densities = mixed(log_densities(components, part), weights)
     places = part.places
     history = History(places.total_weight, lambda step: step.rates.mechanism, watched)
-    steps = top_em(places, densities, start, prior, limits, options.equal_mass)
-    for reached in options.stopping.until(steps, places.total_weight):
+    for reached in _top_steps(Layout.of("FairPC", part.rows), places, densities, start, options):
         history.add(reached.step)
     fitted = assemble(part.rows, components, weights, reached.step.rates)
     return Fitted(fitted, history.arrays(), reached.converged)
@@ -412,16 +397,24 @@ def without_prior(distribution: FairDistribution, rows: Rows, options: Options) 
         codes[:, DF] = f
         joint = distribution.circuit.log_marginal(codes)
         densities[:, f] = np.subtract(joint, above[:, f], out=joint, where=np.isfinite(above[:, f]))
-    limits, free = options.limits, replace(options, mechanism_prior=0.0)
-    if limits is not None and (layout.strata or not layout.tied):
-        limits = limits.spread(layout)
-    prior = top_prior(layout, free, rates)
-    steps = top_em(places, densities, rates, prior, limits, options.equal_mass)
-    *_, last = options.stopping.until(steps, places.total_weight)
+    free = replace(options, mechanism_prior=0.0)
+    *_, last = _top_steps(layout, places, densities, rates, free)
     top, theta = Top.of(distribution.circuit.graph, layout), distribution.circuit.parameters.copy()
     theta[top.group], theta[top.mechanism] = last.step.rates.group_rate, last.step.rates.mechanism
     theta[top.decision] = last.step.rates.by_subgroup(layout)
     return distribution.with_parameters(theta).mechanism
+
+
+def _top_steps(
+    layout: Layout, places: Places, densities: Floats, start: TopRates, options: Options
+) -> Iterator[Reached[TopStep]]:
+    """EM over the upper layers until it stops."""
+    limits = options.limits
+    if limits is not None and (layout.strata or not layout.tied):
+        limits = limits.spread(layout)
+    prior = top_prior(layout, options, start)
+    steps = top_em(places, densities, start, prior, limits, options.equal_mass)
+    return options.stopping.until(steps, places.total_weight)
 
 
 def _mean(part: DistinctRows, densities: Floats, step: TopStep) -> float:

@@ -75,11 +75,12 @@ FINER: Final = 5.0
 the share under which levels are merged is smaller."""
 
 
-class CircuitSettings(Settings):
-    """Settings of FairPC, NLatPC, LatNB and TwoNB, and what follows from them."""
+class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of FairPC, NLatPC, LatNB and TwoNB: their settings, and what follows from them."""
 
     _model: Model
     _held: ReviewedRates | None = None  #: what a review says, during a fit that is held to it
+    _say: Say = staticmethod(lambda text: None)  #: shows what a fit is doing
 
     def _is_auto(self) -> bool:
         """Whether the model is selected automatically."""
@@ -162,12 +163,6 @@ class CircuitSettings(Settings):
             max_levels=FINE_LEVELS,
             apart=(strata, options) if strata else None,
         )
-
-
-class CircuitClassifier(CircuitSettings, FittedQueries, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of FairPC, NLatPC, LatNB and TwoNB."""
-
-    _say: Say = staticmethod(lambda text: None)  #: shows what a fit is doing
 
     def fit(
         self,

@@ -7,7 +7,7 @@ fold have not seen its rows.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
@@ -34,6 +34,7 @@ from fairpc.data import (
     Frame,
     TableCoding,
     decoded_levels,
+    identifiers,
     numbers_of,
     read_frame,
     read_values,
@@ -45,6 +46,7 @@ from fairpc.models._label_scores import FLOOR, SHARE_TOLERANCE
 from fairpc.models._rows import Rows
 from fairpc.models._score_map import ScoreMap
 from fairpc.models._score_map_fit import ScoredRows
+from fairpc.models._settings import ScoreSettings
 from fairpc.structure import component_weights
 
 APART: Final = "sensitive_feature"
@@ -204,9 +206,7 @@ def scores_by(classifiers: tuple[Any, ...], table: Any, s: Codes) -> Floats:
     for g, classifier in enumerate(classifiers):
         here = np.flatnonzero(s == g)
         if len(here):
-            encoded = isinstance(table, EncodedRows)
-            some = EncodedRows(table[0], table[1][here]) if encoded else take_rows(table, here)
-            found[here] = positive_scores(classifier, some)
+            found[here] = positive_scores(classifier, part_of(table, here))
     return found
 
 
@@ -280,8 +280,15 @@ def weight_name(classifier: Any) -> str:
     return "sample_weight" if has_fit_parameter(classifier, "sample_weight") else ""
 
 
+def part_of(table: Any, here: Ints) -> Any:
+    """Some rows of a table, as it came or encoded."""
+    if isinstance(table, EncodedRows):
+        return EncodedRows(table.table, table.rows[here])
+    return take_rows(table, here)
+
+
 class EncodedRows(NamedTuple):
-    """Some rows of a table that is encoded already."""
+    """Some rows of a table that is encoded already, for classifiers of ours."""
 
     table: EncodedTable
     rows: Ints
@@ -299,50 +306,30 @@ class EncodedRows(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class FoldTable:
-    """The rows of a fit as classifiers take them, with their groups."""
-
-    whole: Any  #: the table
-    rows: Rows  #: its rows
-    #: the table as classifiers of ours take it; None for others
-    encoded: EncodedTable | None = None
-
-    def part(self, here: Ints) -> Any:
-        """Some of the rows."""
-        if self.encoded is not None:
-            return EncodedRows(self.encoded, here)
-        return take_rows(self.whole, here)
-
-
-@dataclass(frozen=True, eq=False)
 class FoldClassifiers:
     """How classifiers are fitted to the rows of a table."""
 
+    own: ScoreSettings  #: what is asked for
     view: GroupView  #: the group as a column of the tables that classifiers get
-    n_folds: int  #: of the cross-fit
-    per_group: bool  #: one classifier per group in place of one that sees S
-    missing_values: tuple[Any, ...]  #: values that mean "missing", for our own classifier
-    #: columns that tell rows apart, which our own classifier leaves out, and why
-    identifiers: Mapping[str, str]
-    min_cell: int  #: people that a level of our own classifier stands for, at least
-    n_jobs: int | None  #: folds fitted at once, as in scikit-learn
+    coding: TableCoding
     rng: np.random.Generator  #: of folds, and of our own classifier
 
-    def folds(self, rows: Rows, persons: Positions | None, coding: TableCoding) -> Positions:
+    def folds(self, rows: Rows, persons: Positions | None) -> Positions:
         """A fold per row: whichever is left out, each classifier has rows of both classes."""
-        folds = deal(rows.s.astype(np.intp) * 2 + rows.d, persons, self.n_folds, self.rng)
+        n_folds, per_group, coding = int(self.own.cv), self.own.per_group, self.coding
+        folds = deal(rows.s.astype(np.intp) * 2 + rows.d, persons, n_folds, self.rng)
         found = len(np.unique(folds))
-        if found < self.n_folds:
+        if found < n_folds:
             what = "rows" if persons is None else "persons"
             raise LearningError(
-                f"cv is {self.n_folds} and there are {found} {what}: give at most as many"
+                f"cv is {n_folds} and there are {found} {what}: give at most as many"
             )
-        taught = rows.s if self.per_group else np.zeros_like(rows.s)
-        for g, c in np.ndindex(rows.n_groups if self.per_group else 1, 2):
+        taught = rows.s if per_group else np.zeros_like(rows.s)
+        for g, c in np.ndindex(rows.n_groups if per_group else 1, 2):
             own = folds[(taught == g) & (rows.d == c)]
             if len(np.unique(own)) < 2:
-                group = f"group {coding.group_names[g]!r}" if self.per_group else "the table"
-                advice = "per_group=False" if self.per_group else "rows of two classes"
+                group = f"group {coding.group_names[g]!r}" if per_group else "the table"
+                advice = "per_group=False" if per_group else "rows of two classes"
                 label = f"{counted(len(own), 'row')} with label {coding.labels.classes[c]!r}"
                 raise LearningError(
                     f"{group} has {label}: a classifier must see both labels whichever fold is "
@@ -350,44 +337,39 @@ class FoldClassifiers:
                 )
         return folds
 
-    def table(self, given: Any, table: Any, rows: Rows) -> FoldTable:
-        """The rows of a fit, for the classifier of labels that was given."""
-        whole = self.view.table(table, rows.s)
-        return FoldTable(whole, rows, self.encoded(given, whole, rows.weights))
-
-    def encoded(self, given: Any, table: Any, weights: Floats) -> EncodedTable | None:
-        """A table as ours take it, read once; None for a classifier that reads its rows by itself.
+    def table(self, given: Any, table: Any, weights: Floats) -> Any:
+        """A table encoded as ours take it, read once; as it came for other classifiers.
 
         Ours is given what distinguishes rows of the whole table: a fold may look otherwise.
         """
         if isinstance(given, TableClassifier):
             missing, ours = given.missing_values, given.kind != "forest"
         else:
-            missing, ours = self.missing_values, given is None
+            missing, ours = tuple(self.own.missing_values), given is None
         if not ours:
-            return None
-        given = sentinels(missing), self.identifiers, self.min_cell
-        return EncodedTable(read_frame(table), weights, *given)
+            return table
+        known = sentinels(missing), identifiers(self.coding.features), int(self.own.min_cell)
+        encoded = EncodedTable(read_frame(table), weights, *known)
+        return EncodedRows(encoded, np.arange(len(weights)))
 
     def of_labels(
-        self, given: Any, table: FoldTable, folds: Positions, positive: int, weighted: bool
+        self, table: Any, rows: Rows, folds: Positions, weighted: bool
     ) -> list[tuple[Any, ...]]:
         """Per fold a classifier of the other folds, or one for each group."""
-        rows = table.rows
-        labels = (rows.d == positive).astype(np.int64)
-        parts = [folds != k for k in range(self.n_folds)]
-        if self.per_group:
+        labels = (rows.d == self.coding.labels.positive).astype(np.int64)
+        parts = [folds != k for k in range(int(self.own.cv))]
+        if self.own.per_group:
             parts = [part & (rows.s == g) for part in parts for g in range(rows.n_groups)]
         seeds = self.rng.integers(1 << 31, size=len(parts))
         weights = rows.weights if weighted else None
         return self._by_fold(
-            self._fit(given, int(seed), table.whole, table.encoded, at, labels, weights)
+            self._fit(self.own.estimator, int(seed), table, at, labels, weights)
             for seed, at in zip(seeds, map(np.flatnonzero, parts), strict=True)
         )
 
     def of_decisions(
         self,
-        table: FoldTable,
+        table: EncodedRows,
         scored: ScoredRows,
         score_map: ScoreMap,
         of_labels: list[tuple[Any, ...]],
@@ -400,61 +382,54 @@ class FoldClassifiers:
         altered_by = scored.groups * b.shape[1] + scored.strata
         mechanisms = np.stack([1 - b, b], axis=-1).reshape(-1, 2, 2)
         every = AlteredLabels.of(scored.labels, rows.weights, altered_by, mechanisms)
-        parts = [np.flatnonzero(scored.folds != k) for k in range(self.n_folds)]
-        seeds = self.rng.integers(1 << 31, size=self.n_folds)
+        parts = [np.flatnonzero(scored.folds != k) for k in range(len(of_labels))]
+        seeds = self.rng.integers(1 << 31, size=len(parts))
         n_rounds = [len(classifier.learned_.nodes.sizes) for (classifier,) in of_labels]
         behind = delayed(TableClassifier.behind)
 
         def task(kind: Literal["hgb", "logistic"], k: int) -> Any:
-            encoding, matrix, edges = table.part(parts[k]).learned_from(kind)
+            encoding, matrix, edges = part_of(table, parts[k]).learned_from(kind)
             given = encoding, matrix, every.take(parts[k]), edges, int(seeds[k]), n_rounds[k]
             return behind(kind, *given)
 
-        return self._by_fold(task(kind, k) for k in range(self.n_folds) for kind in SECOND)
+        return self._by_fold(task(kind, k) for k in range(len(parts)) for kind in SECOND)
 
-    def of_groups(self, given: Any, table: Any, rows: Rows) -> tuple[Any, ...]:
+    def of_groups(self, table: Any, rows: Rows) -> tuple[Any, ...]:
         """Classifiers of S from X: of each group against the others, one where there are two."""
-        without = self.view.features(table)
-        encoded, every = self.encoded(given, without, rows.weights), np.arange(rows.n_rows)
+        given, every = self.own.sensitive_estimator, np.arange(rows.n_rows)
+        without = self.table(given, self.view.features(table), rows.weights)
         seeds = self.rng.integers(1 << 31, size=rows.n_groups)
         wanted = range(rows.n_groups) if rows.n_groups > 2 else range(1, 2)
         fits = (
-            self._fit(
-                given, int(seeds[g]), without, encoded, every, (rows.s == g).astype(np.int64), None
-            )
+            self._fit(given, int(seeds[g]), without, every, (rows.s == g).astype(np.int64), None)
             for g in wanted
         )
-        return tuple(Parallel(n_jobs=self.n_jobs)(fits))
+        return tuple(Parallel(n_jobs=self.own.n_jobs)(fits))
 
     def _fit(
-        self,
-        given: Any,
-        seed: int,
-        table: Any,
-        encoded: EncodedTable | None,
-        at: Ints,
-        labels: Ints,
-        weights: Floats | None,
+        self, given: Any, seed: int, table: Any, at: Ints, labels: Ints, weights: Floats | None
     ) -> Any:
         """The fit of a copy of what was given, or of ours, to some rows, to be done."""
         model = given
         if given is None:
-            model = TableClassifier(missing_values=self.missing_values, random_state=seed)
+            missing = tuple(self.own.missing_values)
+            model = TableClassifier(missing_values=missing, random_state=seed)
         weights = None if weights is None else weights[at]
-        if encoded is not None:
+        some = part_of(table, at)
+        if isinstance(some, EncodedRows):
             own = np.ones(len(at)) if weights is None else weights
-            encoding, matrix, edges = EncodedRows(encoded, at).learned_from(model.kind)
+            encoding, matrix, edges = some.learned_from(model.kind)
             known = encoding, matrix, labels[at], own, edges
             return delayed(clone(model).fit_encoded)(*known)
         more: dict[str, Any] = {}
         if isinstance(model, TableClassifier):
-            more = {"identifiers": self.identifiers, "min_cell": self.min_cell}
-        some = take_rows(table, at)
+            more["identifiers"] = identifiers(self.coding.features)
+            more["min_cell"] = int(self.own.min_cell)
         return delayed(fitted_classifier)(clone(model), some, labels[at], weights, **more)
 
     def _by_fold(self, fits: Iterable[Any]) -> list[tuple[Any, ...]]:
-        fitted = Parallel(n_jobs=self.n_jobs)(fits)
-        each = len(fitted) // self.n_folds
+        fitted, n_folds = Parallel(n_jobs=self.own.n_jobs)(fits), int(self.own.cv)
+        each = len(fitted) // n_folds
         return [tuple(fitted[k : k + each]) for k in range(0, len(fitted), each)]
 
 
@@ -469,7 +444,7 @@ class SecondRound:
     def learned(
         cls,
         cross: FoldClassifiers,
-        table: FoldTable,
+        table: EncodedRows,
         scored: ScoredRows,
         score_map: ScoreMap,
         of_labels: list[tuple[Any, ...]],
@@ -491,7 +466,7 @@ class SecondRound:
         """
         return self._together(_each(first, self.estimators[k], table, b))
 
-    def held_out(self, scored: ScoredRows, table: FoldTable, score_map: ScoreMap) -> ScoredRows:
+    def held_out(self, scored: ScoredRows, table: Any, score_map: ScoreMap) -> ScoredRows:
         """The rows with scores by the classifiers that had not seen them."""
         said = _held_out(self.estimators, scored, table, score_map)
         return replace(scored, second=self._together(said))
@@ -514,23 +489,23 @@ def _each(first: Floats, of_df: tuple[Any, ...], table: Any, b: Floats) -> Float
 
 
 def _held_out(
-    estimators: list[tuple[Any, ...]], scored: ScoredRows, table: FoldTable, score_map: ScoreMap
+    estimators: list[tuple[Any, ...]], scored: ScoredRows, table: Any, score_map: ScoreMap
 ) -> Floats:
     """The same of all rows, by the classifiers that had not seen them."""
     b = score_map.mechanism_of(scored.groups, scored.strata)
     said = np.empty((1 + len(SECOND), len(b)))
     for k, of_df in enumerate(estimators):
         here = np.flatnonzero(scored.folds == k)
-        said[:, here] = _each(scored.scores[here], of_df, table.part(here), b[here])
+        said[:, here] = _each(scored.scores[here], of_df, part_of(table, here), b[here])
     return said
 
 
 def held_out_scores(
-    table: FoldTable, folds: Positions, estimators: list[tuple[Any, ...]]
+    table: Any, s: Codes, folds: Positions, estimators: list[tuple[Any, ...]]
 ) -> Floats:
     """P(D = positive | x, s) of each row, by the classifier that had not seen it."""
-    scores = np.empty(table.rows.n_rows)
+    scores = np.empty(len(s))
     for k, classifiers in enumerate(estimators):
         here = np.flatnonzero(folds == k)
-        scores[here] = scores_by(classifiers, table.part(here), table.rows.s[here])
+        scores[here] = scores_by(classifiers, part_of(table, here), s[here])
     return scores

@@ -27,15 +27,14 @@ from fairpc.evidence import (
     dealt,
     drift_bounds,
     group_rates,
-    label_bounds,
     label_fit,
-    some_of,
 )
 from fairpc.learners import design, indicators, kish
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fit import Options, fit_parameters
 from fairpc.models._forest_fit import ForestStart, fit_forest
 from fairpc.models._rows import Rows, TrainingRows, hold_out, joined, some_rows
+from fairpc.models._score_map_fit import ScoredRows, bounds_of_labels
 from fairpc.models._strata import UNDIVIDED, Strata
 
 MAX_ROWS: Final = 20_000
@@ -281,18 +280,16 @@ def _label_bounds(
     """Of rows one by one; ``rows`` are the distinct ones that they are of."""
     if known.n_classes > 2:
         return None
-    positive, strata = coding.labels.positive, rows.strata
     # What is missing in a row says nothing of its stratum.
-    where = np.asarray(strata.codes(rows.x), np.intp)[known.index]
+    where = rows.strata.codes(rows.x)[known.index]
     at = np.flatnonzero(where >= 0)
     if len(np.unique(known.groups[at])) < known.n_groups:
         return None
-    labels = np.asarray(known.labels == positive, np.intp)[at]
-    own = scores[at, positive], known.groups[at], known.folds[at]
-    given = labels, *own, coding.group_names, some_of(known.weights, at)
-    inside = where[at] if strata else None
-    found = label_bounds(*given, strata=inside, n_strata=strata.n, within=strata.within)
-    return found.with_delta(strata.delta) if strata.delta else found
+    weights = np.ones(len(at)) if known.weights is None else known.weights[at]
+    one_by_one = rows.take(known.index[at]).with_weights(weights)
+    positive = coding.labels.positive
+    own = scores[at, positive], known.folds[at], positive
+    return bounds_of_labels(ScoredRows(one_by_one, *own), coding.group_names)
 
 
 def _label_fit(

@@ -101,18 +101,17 @@ class Knowledge:
 
     def _rates(self, classes: Sequence[Any], positive: int) -> Iterable[tuple[int, Rate]]:
         """What is said of the rate of each fair decision."""
-        rate = self.fair_rate
+        rate: Any = self.fair_rate
         if rate is None:
             return []
         if _is_pairs(rate):
-            pairs = cast("Iterable[tuple[Any, Rate]]", rate)
-            return [(_class(c, classes), r) for c, r in pairs]
+            return [(_class(c, classes), r) for c, r in rate]
         if len(classes) != 2:
             raise LearningError(
                 f"fair_rate is one rate and the label has {len(classes)} classes: give a mapping "
                 "from classes to rates"
             )
-        low, high = _low_high(cast("Rate", rate))
+        low, high = _low_high(rate)
         return [(positive, (low, high)), (1 - positive, (1 - high, 1 - low))]
 
     def to_dict(self) -> dict[str, Any]:
@@ -128,12 +127,9 @@ class Knowledge:
         return cls(**{name: _tuples(value) for name, value in data.items()})
 
     def __str__(self) -> str:
-        parts = []
-        if _is_pairs(self.fair_rate):
-            pairs = cast("Iterable[tuple[Any, Rate]]", self.fair_rate)
-            parts += [f"P(Df = {c}) {_words(r)}" for c, r in pairs]
-        elif self.fair_rate is not None:
-            parts.append(f"P(Df = positive) {_words(cast('Rate', self.fair_rate))}")
+        rate: Any = self.fair_rate
+        pairs = rate if _is_pairs(rate) else [] if rate is None else [("positive", rate)]
+        parts = [f"P(Df = {c}) {_words(r)}" for c, r in pairs]
         for group, side in cast("Iterable[tuple[Any, str]]", self.one_sided or ()):
             parts.append(f"labels of group {group} were only ever {side}")
         for (group, f, d), r in cast("Iterable[tuple[Entry, Rate]]", self.mechanism_bounds or ()):

@@ -53,7 +53,6 @@ from fairpc.models._classifiers import TableClassifier
 from fairpc.models._decisions import FittedDecisions, GivenRows
 from fairpc.models._fold_classifiers import (
     FoldClassifiers,
-    FoldTable,
     GroupView,
     SecondRound,
     check_classifier,
@@ -231,14 +230,13 @@ class LatentDecision(  # type: ignore[misc]
         _warn_left_out(all_rows, rows.n_rows)
         warn_of_leaks(given_table, rows, coding)
         _warn_small(coding, small_strata(rows, strata, coding))
-        cross = self._cross_fit(view, coding, rng)
-        folds, positive = cross.folds(rows, who, coding), coding.labels.positive
+        cross = FoldClassifiers(self, view, coding, rng)
+        folds, positive = cross.folds(rows, who), coding.labels.positive
         self._say("fitting classifiers of the recorded label")
-        weighted = sample_weight is not None
-        whole = cross.table(self.estimator, table, rows)
-        estimators = cross.of_labels(self.estimator, whole, folds, positive, weighted)
+        whole = cross.table(self.estimator, view.table(table, rows.s), rows.weights)
+        estimators = cross.of_labels(whole, rows, folds, sample_weight is not None)
         _warn_of_identifiers(coding.features, estimators[0][0])
-        scores = held_out_scores(whole, folds, estimators)
+        scores = held_out_scores(whole, rows.s, folds, estimators)
         scored = ScoredRows(rows, scores, folds, positive, who)
         score_map = fit_score_map(
             scored,
@@ -263,7 +261,7 @@ class LatentDecision(  # type: ignore[misc]
         groups: tuple[Any, ...] = ()
         if self.sensitive_estimator is not False:
             self._say("fitting a classifier of the group")
-            groups = cross.of_groups(self.sensitive_estimator, table, rows)
+            groups = cross.of_groups(table, rows)
         fair = ScoredModel(score_map, estimators, second, groups, view, (), strata, positive)
         self._store(coding, fair, scored, held)
         validate_data(self, X, skip_check_array=True)  # notes its columns
@@ -282,20 +280,6 @@ class LatentDecision(  # type: ignore[misc]
         for name, classifier in given.items():
             if classifier is not None:
                 check_classifier(name, classifier)
-
-    def _cross_fit(
-        self, view: GroupView, coding: TableCoding, rng: np.random.Generator
-    ) -> FoldClassifiers:
-        return FoldClassifiers(
-            view,
-            int(self.cv),
-            bool(self.per_group),
-            tuple(self.missing_values),
-            identifiers(coding.features),
-            int(self.min_cell),
-            self.n_jobs,
-            rng,
-        )
 
     def _fit_coding(self, table: GivenTable) -> TableCoding:
         """How groups and labels become codes; features too, for what is said of the table."""
@@ -373,8 +357,8 @@ class LatentDecision(  # type: ignore[misc]
                 "these are not the rows of the fit in their order: only of those it is known which "
                 "classifier has not seen them; give X, y and groups as they were given to fit"
             )
-        whole = FoldTable(self.group_view_.table(table, rows.s), rows)
-        scores = held_out_scores(whole, self.folds_, self.estimators_)
+        whole = self.group_view_.table(table, rows.s)
+        scores = held_out_scores(whole, rows.s, self.folds_, self.estimators_)
         scored = ScoredRows(rows, scores, self.folds_, coding.labels.positive, who)
         if self.second_round_ is None:
             return scored

@@ -77,12 +77,9 @@ class ReviewedRates:
 
     def exact(self, positive: int) -> Limits:
         """Limits that hold EM at the point."""
-        order = [0, 1] if positive else [1, 0]
-        rate = np.column_stack([1 - self.rate, self.rate])[:, order]
-        mechanism = np.stack([1 - self.mechanism, self.mechanism], axis=2)
         share = np.full(len(self.rate), 1 / len(self.rate))
-        rates = rate if self.delta else rate[0]
-        return Limits.exactly(TopRates(share, rates, mechanism[:, order][:, :, order]))
+        rate = self.rate if self.delta else self.rate[0]
+        return Limits.exactly(TopRates.of_two(share, rate, self.mechanism, positive))
 
 
 def knowledge_after(

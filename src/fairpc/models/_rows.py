@@ -109,20 +109,13 @@ class Rows:
     ) -> Rows:
         """Checked rows; numbers of values default to one more than the largest code."""
         features = np.asarray(x)
-        if features.ndim != 2 or not features.shape[1]:
-            raise LearningError(f"features have shape {features.shape}: give rows × columns")
         sizes = _sizes(features) if arities is None else np.asarray(arities, np.int64)
         labels = tuple(names or (f"X{j + 1}" for j in range(len(sizes))))
-        groups, n_groups = _column(s, "S", n_groups)
-        classes, n_classes = _column(d, "D", n_classes)
-        if not len(groups) == len(classes) == len(features):
-            raise LearningError(
-                f"{len(groups)} groups, {len(classes)} labels and {len(features)} rows of "
-                "features: give one each per row"
-            )
-        columns = groups, classes, check_codes(features, sizes, labels)
-        own_weights = check_weights(weights, len(features))
-        result = cls(*columns, own_weights, n_groups, n_classes, sizes, labels, strata=strata)
+        n_groups, n_classes = n_groups or int(np.max(s)) + 1, n_classes or int(np.max(d)) + 1
+        codes = np.column_stack([s, d, features])
+        codes = check_codes(codes, [n_groups, n_classes, *sizes], ("S", "D", *labels))
+        columns = codes[:, 0], codes[:, 1], codes[:, 2:], check_weights(weights, len(codes))
+        result = cls(*columns, n_groups, n_classes, sizes, labels, strata=strata)
         return result.with_fair_decisions(f)
 
     @property
@@ -147,13 +140,7 @@ class Rows:
         """The same rows with these fair decisions known; None hides them all."""
         if f is None:
             return replace(self, f=None)
-        column = np.asarray(f).reshape(-1, 1)
-        if len(column) != self.n_rows:
-            raise LearningError(
-                f"{len(column)} fair decisions and {self.n_rows} rows: give one each per row, -1 "
-                "where it is hidden"
-            )
-        codes = check_codes(column, [self.n_classes], ("Df",))[:, 0]
+        codes = check_codes(np.reshape(f, (-1, 1)), [self.n_classes], ("Df",))[:, 0]
         return replace(self, f=codes if (codes >= 0).any() else None)
 
     def with_strata(self, strata: Strata) -> Rows:
@@ -272,20 +259,6 @@ class Rows:
 def _sizes(codes: Array) -> Ints:
     highest = np.asarray(codes.max(axis=0, initial=-1), np.int64)
     return np.maximum(highest + 1, 1)
-
-
-def _column(values: npt.ArrayLike, name: str, size: int | None) -> tuple[Codes, int]:
-    """A column of codes that must have two values at least, and how many it has."""
-    column = np.asarray(values).reshape(-1, 1)
-    if size is None:
-        size = int(_sizes(column)[0])
-    codes = check_codes(column, [size], (name,))[:, 0]
-    seen = np.unique(codes[codes >= 0])
-    if len(seen) < 2:
-        raise LearningError(
-            f"column {name!r} has {len(seen)} distinct value in the rows: it needs at least two"
-        )
-    return codes, size
 
 
 _MANY: Final = 1e8

@@ -128,10 +128,7 @@ class ScoreMap:
 
     def rates(self, positive: int) -> TopRates:
         """P(S), P(Df) and P(D | Df, S) by the codes of the classes."""
-        rate = np.array([1 - self.decision_rate, self.decision_rate])
-        mechanism = np.stack([1 - self.mechanism, self.mechanism], axis=2)
-        order = [0, 1] if positive else [1, 0]
-        return TopRates(self.group_rate, rate[order], mechanism[:, order][:, :, order])
+        return TopRates.of_two(self.group_rate, self.decision_rate, self.mechanism, positive)
 
     def observed(self, scores: Floats, groups: Positions) -> Floats:
         """r = P(D = 1 | x, s): the scores of one classifier or of several, [classifier, row]."""

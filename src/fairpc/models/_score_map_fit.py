@@ -112,8 +112,12 @@ def fit_score_map(
             f"delta is over 0 with select={select!r}: rates that may differ have the point between "
             "the recorded rates; take select='between', or leave delta out"
         )
-    _refuse_constant(scored, names)
-    bounds = _with_known(_label_bounds(scored, names), scored, limits)
+    if all(is_constant(scored, g) for g in range(len(names))):
+        raise LearningError(
+            f"the classifier gives all rows of a group one score, such as {scored.scores[0]:.4f}: "
+            "nothing tells decisions apart; give features that do, or another classifier"
+        )
+    bounds = _with_known(bounds_of_labels(scored, names), scored, limits)
     weights = scored.rows.weights
     rates = np.bincount(scored.groups, weights, len(names)) / weights.sum()
     each, mechanism, straight = _point(scored, bounds, limits, select)
@@ -127,8 +131,7 @@ def fit_score_map(
         pi = float(rates @ by_group)
     else:
         pi, mechanism = float(each[0]), mechanism[:, 0]
-    for rate in (pi,) if by_group is None else by_group.tolist():
-        _refuse_alike(rate)
+    _refuse_alike(np.atleast_1d(pi if by_group is None else by_group))
     shifts = np.zeros(len(names))
     found = ScoreMap((), rates, pi, mechanism, shifts, bounds, straight, own, by_group)
     return calibrated(found, scored, calibration)
@@ -184,7 +187,8 @@ def held_to(
     return calibrated(score_map, scored, calibration), scored
 
 
-def _label_bounds(scored: ScoredRows, names: tuple[str, ...]) -> LabelBounds:
+def bounds_of_labels(scored: ScoredRows, names: tuple[str, ...]) -> LabelBounds:
+    """What held-out scores of labels leave possible."""
     weights = scored.rows.weights
     alike = None if np.ptp(weights) == 0 else weights
     given = scored.labels, scored.scores, scored.groups, scored.folds, names, alike, scored.persons
@@ -194,11 +198,11 @@ def _label_bounds(scored: ScoredRows, names: tuple[str, ...]) -> LabelBounds:
     return found.with_delta(own.delta) if own.delta else found
 
 
-def _refuse_alike(pi: float) -> None:
-    if not FEWEST < pi < 1 - FEWEST:
+def _refuse_alike(pi: Floats) -> None:
+    for rate in pi[~((pi > FEWEST) & (pi < 1 - FEWEST))].tolist():
         raise LearningError(
-            f"P(Df = positive) is estimated at {pi:.4f}: nearly all fair decisions are alike, and "
-            "nothing is left to tell apart; state a fair_rate as knowledge, or give other rows"
+            f"P(Df = positive) is estimated at {rate:.4f}: nearly all fair decisions are alike, "
+            "and nothing is left to tell apart; state a fair_rate as knowledge, or give other rows"
         )
 
 
@@ -224,14 +228,6 @@ def is_constant(scored: ScoredRows, group: int) -> bool:
     return all(np.ptp(scores[folds == k]) < LEAST for k in np.unique(folds))
 
 
-def _refuse_constant(scored: ScoredRows, names: tuple[str, ...]) -> None:
-    if all(is_constant(scored, g) for g in range(len(names))):
-        raise LearningError(
-            f"the classifier gives all rows of a group one score, such as {scored.scores[0]:.4f}: "
-            "nothing tells decisions apart; give features that do, or another classifier"
-        )
-
-
 def _point(
     scored: ScoredRows, bounds: LabelBounds, limits: Limits | None, select: Select
 ) -> tuple[Floats, Floats, bool]:
@@ -246,11 +242,13 @@ def _point(
     if not (isinstance(bounds, SharedBounds) or by_prior(scored, bounds, select)):
         pi, mechanism, straight = between_recorded(bounds, n_strata)
         return (pi if scored.rows.strata.delta else pi[0]), mechanism, straight
-    rates, straight = _of_bins(scored, limits)
+    options = Options(mechanism_prior=RECIPE_MECHANISM, limits=limits)
+    fitted = fit_mechanism(_bins(scored), options)
+    rates = fitted.distribution.top_rates
     f = [1 - scored.positive, scored.positive]
     pi = np.atleast_2d(rates.decision_rate)[:, f[1]]
     mechanism = rates.mechanism[:, f, f[1]].reshape(n, -1, 2)
-    if straight:
+    if fitted.straight:
         return pi, mechanism, True
     return (*_kept_inside(pi, mechanism, bounds), False)
 
@@ -283,23 +281,20 @@ def rates_between(
     share = weights / weights.sum()
     if limits is not None and limits.leave_one:
         rates = TopRates(share, limits.rate_lower, limits.mechanism_lower)
-        return rates, _label_bounds(scored, names)
-    bounds = _with_known(_label_bounds(scored, names), scored, limits)
+        return rates, bounds_of_labels(scored, names)
+    bounds = _with_known(bounds_of_labels(scored, names), scored, limits)
     if isinstance(bounds, SharedBounds):
         return None, None
     if rows.f is not None and not rows.strata.delta:
         return None, bounds
     pi, mechanism, _ = between_recorded(bounds, rows.strata.n)
-    own = _apart(mechanism)
     each = pi.ravel() if rows.strata.delta else pi[0]
     if rows.strata:
         each = np.clip(each, FEWEST, 1 - FEWEST)
     else:
-        for rate in each.tolist():
-            _refuse_alike(rate)
-    decision, found = _by_class(each, own.reshape(-1, 2), positive)
-    decision = decision if rows.strata or rows.strata.delta else decision[0]
-    return TopRates(share, decision, found), bounds
+        _refuse_alike(each)
+    rate = each if rows.strata or rows.strata.delta else each[0]
+    return TopRates.of_two(share, rate, _apart(mechanism).reshape(-1, 2), positive), bounds
 
 
 def limits_between(bounds: LabelBounds | None, rate: float, positive: int) -> Limits | None:
@@ -316,15 +311,8 @@ def limits_between(bounds: LabelBounds | None, rate: float, positive: int) -> Li
     if point.rule != "middle" or min(recorded) <= rate <= max(recorded):
         return None
     pi, mechanism, _ = between_recorded(bounds, 1)
-    decision, found = _by_class(pi[0], mechanism[:, 0], positive)
-    return Limits.exactly(TopRates(np.ones(len(found)) / len(found), decision[0], found))
-
-
-def _by_class(pi: Floats, mechanism: Floats, positive: int) -> tuple[Floats, Floats]:
-    """P(Df) and the mechanism by the codes of the classes, from P(Df = 1) and P(D = 1 | Df)."""
-    order = [0, 1] if positive else [1, 0]
-    found = np.stack([1 - mechanism, mechanism], axis=2)
-    return np.column_stack([1 - pi, pi])[:, order], found[:, order][:, :, order]
+    share = np.ones(len(mechanism)) / len(mechanism)
+    return Limits.exactly(TopRates.of_two(share, pi[0, 0], mechanism[:, 0], positive))
 
 
 def between_recorded(
@@ -353,13 +341,6 @@ def between_recorded(
 def _unknown(n_groups: int, n_strata: int) -> tuple[Floats, Floats]:
     """What is taken for a subgroup without rows, of which nothing is known."""
     return np.full(n_strata, 0.5), np.tile([0.0, 1.0], (n_groups, n_strata, 1))
-
-
-def _of_bins(scored: ScoredRows, limits: Limits | None) -> tuple[TopRates, bool]:
-    """P(Df) and the mechanism of the bins of the score, and whether D = Df was kept."""
-    options = Options(mechanism_prior=RECIPE_MECHANISM, limits=limits)
-    fitted = fit_mechanism(_bins(scored), options)
-    return fitted.distribution.top_rates, fitted.straight
 
 
 def scores_without_prior(scored: ScoredRows, limits: Limits | None) -> Floats:

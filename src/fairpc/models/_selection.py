@@ -31,7 +31,6 @@ from fairpc.models._components import (
     SINGLE,
     TREES,
     Component,
-    Counted,
     DistinctRows,
     assemble,
     cell_posterior,
@@ -285,11 +284,11 @@ class _Selection:
             learn_component(MIXED[k % len(MIXED)], cells, held_out, *self.given, bootstrap=True)
             for k in range(self.n_components or len(MIXED))
         ]
-        counted = [Counted.of(c, cells, self.strength) for c in learned]
+        counts = [c.counts(cells, self.strength) for c in learned]
         rates = single.distribution.top_rates
         found = {}
         for strength in strengths(self.options.smoothing):
-            components = [c.shrunk(strength) for c in counted]
+            components = [c.with_counts(n, strength) for c, n in zip(learned, counts, strict=True)]
             found[strength] = components, *validation_weights(components, self.held_out, rates)
         strength = max(found, key=lambda k: found[k][2])
         self._note(mixture_strength=strength)
@@ -325,8 +324,8 @@ class _Selection:
             kept = [k for k in kept if k not in small]
         cells = _cells(chosen.distribution, part)
         strength = self.choices.mixture_strength
-        counted = [Counted.of(chosen.components[k], cells, strength) for k in kept]
-        components = [each.shrunk(strength) for each in counted]
+        components = [chosen.components[k] for k in kept]
+        components = [c.with_counts(c.counts(cells, strength), strength) for c in components]
         weights = chosen.weights[kept] / chosen.weights[kept].sum()
         return self._weighted(components, weights, chosen.distribution.top_rates, part)
 

@@ -250,6 +250,12 @@ def stratum_names(strata: Strata, coding: TableCoding) -> tuple[str, ...]:
     )
 
 
+def named_strata(some: Sequence[int], strata: Strata, coding: TableCoding) -> str:
+    """The first of some strata by their names."""
+    names = stratum_names(strata, coding)
+    return "; ".join(names[a] for a in some[:NAMED]) + ("; …" if len(some) > NAMED else "")
+
+
 def subgroup_rows(rows: TrainingRows, strata: Strata) -> Floats:
     """How many rows of the table each subgroup has, [s, a]."""
 
@@ -297,8 +303,7 @@ def small_strata(rows: TrainingRows, strata: Strata, coding: TableCoding) -> str
     small = np.flatnonzero(n < SMALL)
     if not len(small):
         return ""
-    names = stratum_names(strata, coding)
-    shown = "; ".join(names[a] for a in small[:NAMED]) + ("; …" if len(small) > NAMED else "")
+    shown = named_strata(small.tolist(), strata, coding)
     return (
         f"{counted(len(small), 'stratum has', 'strata have')} under {SMALL} rows of some group "
         f"({shown}): what is learned there leans on the other strata; merge values, or give fewer "

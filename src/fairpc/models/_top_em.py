@@ -305,6 +305,14 @@ class TopRates:
     decision_rate: Floats
     mechanism: Floats
 
+    @classmethod
+    def of_two(cls, share: Floats, rate: Any, mechanism: Floats, positive: int) -> TopRates:
+        """Of two classes, from P(Df = 1) and P(D = 1 | Df = f), 1 being the positive one."""
+        order = [0, 1] if positive else [1, 0]
+        labels = np.stack([1 - mechanism, mechanism], axis=2)
+        decided = np.stack([1 - rate, rate], axis=-1)
+        return cls(share, decided[..., order], labels[:, order][:, :, order])
+
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, for a file."""
         return {f.name: getattr(self, f.name).tolist() for f in fields(self)}
