@@ -157,7 +157,7 @@ def fit_method(method: str, fold: FoldRows, seed: int, missing: float | None = N
     start = _start(method, fold, rng)
     options = PROTOCOL if start.layout.latent else _CLOSED_FORM
     watched = {"test": fold.test} if method == "FairPC" else {}
-    return fit_parameters(start, fold.train, watched, options)
+    return fit_parameters(start, fold.train, options, Observer(watched=watched))
 
 
 def distribution(name: str, missing: float | None = None) -> Method:
@@ -202,7 +202,7 @@ def fit_with_holes(method: str, fold: FoldRows, seed: int, share: float) -> Fitt
     rng = np.random.default_rng(seed)
     if method == FAIRPC_EQUAL:
         holed = with_holes(fold.train, share, rng, everywhere=True)
-        return fit_parameters(_start(method, fold, rng), holed, {}, PROTOCOL)
+        return fit_parameters(_start(method, fold, rng), holed, PROTOCOL)
     if method != "FairPC":
         raise LearningError(f"{method} is not run on rows with holes: choose FairPC")
     model = _start(method, fold, rng)
@@ -211,7 +211,7 @@ def fit_with_holes(method: str, fold: FoldRows, seed: int, share: float) -> Fitt
         start[some] = model.circuit.parameters[some]
     holed, held_out = (with_holes(rows, share, rng) for rows in (fold.train, fold.valid))
     best = _Best(model.with_parameters(start), held_out)
-    fitted = fit_parameters(best.model, holed, {}, _HOLES, Observer(best))
+    fitted = fit_parameters(best.model, holed, _HOLES, Observer(best))
     return replace(fitted, distribution=best.model)
 
 

@@ -17,7 +17,7 @@ from fairpc.errors import LearningError
 from fairpc.models import FairDistribution, Rows
 from fairpc.models._distribution import aligned
 from fairpc.models._fair_layers import Layout, Model, Top, build
-from fairpc.models._fit import Options, Structure, fit, initial_model, learn_structure
+from fairpc.models._fit import Observer, Options, Structure, fit, initial_model, learn_structure
 from fairpc.models._priors import agreeing_mechanism
 from fairpc.models._top_em import BalancedPlan
 from models.tables import random_rows, rows_of_any_kind
@@ -201,7 +201,7 @@ def test_random_starts_are_reproducible() -> None:
 
 def test_history_has_one_entry_per_iteration() -> None:
     rows = random_rows(9, 300, 2, 3, 0.1)
-    fitted = fit("FairPC", rows, evaluation={"same": rows}, options=SHORT)
+    fitted = fit("FairPC", rows, observer=Observer(watched={"same": rows}), options=SHORT)
     lengths = {name: len(values) for name, values in fitted.history.items()}
     names = {"objective", "log_likelihood", "validation_log_likelihood", "same", "mechanism"}
     assert set(lengths) == names

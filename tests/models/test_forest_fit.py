@@ -16,6 +16,7 @@ from fairpc.models import ForestDistribution, Rows
 from fairpc.models import _forest_fit as forest_fit
 from fairpc.models import _label_scores as label_scores
 from fairpc.models import _score_mechanism as score_mechanism
+from fairpc.models._fit import Observer
 from fairpc.models._forest_fit import ForestStart, fit_forest
 from fairpc.models._label_scores import dealt
 from fairpc.models._score_map_fit import LEAST_ALTERED
@@ -453,7 +454,7 @@ def test_a_group_whose_labels_are_all_alike() -> None:
 def test_evaluation_rows_are_scored_at_the_end() -> None:
     rows, _ = logistic(16, 300)
     test = logistic(17, 100)[0]
-    done = fit_forest(ForestStart.of(rows), OPTIONS, {"test": test})
+    done = fit_forest(ForestStart.of(rows), OPTIONS, Observer(watched={"test": test}))
     logs = done.distribution.log_likelihood(test.s, test.d, test.x)
     assert done.history["test"][-1] == pytest.approx(logs.mean())
     assert len(done.history["test"]) == len(done.history["objective"])

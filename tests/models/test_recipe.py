@@ -92,7 +92,7 @@ def test_evaluation_rows_are_scored_and_change_nothing() -> None:
         fitted = fit_auto(
             rows,
             validation=validation,
-            evaluation={"test": test},
+            observer=Observer(watched={"test": test}),
             options=SHORT,
             n_components=n_components,
         )

@@ -47,14 +47,14 @@ def test_em_over_parts_takes_the_steps_of_em_over_rows(tmp_path: Path) -> None:
     sample = on_disk.sample(800, np.random.default_rng(0))
     options = Options(max_iter=25, tol=0.0, mechanism_prior=10.0)
     start = fit("LatNB", sample, options=options)
-    ours = fit_parameters(start.distribution, on_disk, {}, options)
-    theirs = fit_parameters(start.distribution, rows, {}, options)
+    ours = fit_parameters(start.distribution, on_disk, options)
+    theirs = fit_parameters(start.distribution, rows, options)
     assert np.allclose(
         ours.distribution.circuit.parameters, theirs.distribution.circuit.parameters, rtol=1e-10
     )
     assert np.allclose(ours.history["objective"], theirs.history["objective"], rtol=1e-12)
     with pytest.raises(LearningError, match="equal_mass needs all rows in memory"):
-        fit_parameters(start.distribution, on_disk, {}, Options(equal_mass=True))
+        fit_parameters(start.distribution, on_disk, Options(equal_mass=True))
     counts, mean = label_counts(on_disk, ours.distribution)
     assert mean == pytest.approx(ours.history["log_likelihood"][-1])
     assert counts.sum() == pytest.approx(rows.weights.sum())

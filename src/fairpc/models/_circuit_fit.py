@@ -27,11 +27,10 @@ from fairpc.models._distribution import FairDistribution, top_rates
 from fairpc.models._fair_layers import LATENT, Layout, feature_circuits
 from fairpc.models._fit import (
     UNOBSERVED,
-    VALIDATION,
     Fitted,
     Observer,
+    fit,
     fit_parameters,
-    fit_starts,
 )
 from fairpc.models._forest_fit import ForestStart, fit_forest
 from fairpc.models._guard import Checked, check_fit
@@ -211,7 +210,8 @@ class CircuitFit:
         as large as it needs.
         """
         own, rows, coding = self.settings, training.rows, training.coding
-        evaluation = {name: self._beside(coding, some) for name, some in self.eval_set.items()}
+        watched = {name: self._beside(coding, some) for name, some in self.eval_set.items()}
+        observer = replace(self.observer, watched=watched)
         forest = training.forest or own.structure == FOREST
         self.say("growing a forest circuit" if forest else "learning the structure")
         start = self._forest_start(training, limits) if forest else None
@@ -221,7 +221,7 @@ class CircuitFit:
             # No error: scikit-learn's checks take a column of X for the label.
             warn_caller(same, SameAsLabelWarning)
         if start:
-            return fit_forest(start, own._em_options(limits), evaluation, self.observer)
+            return fit_forest(start, own._em_options(limits), observer)
         given, whole = self.validation_data, sample is rows
         found = fit_circuits(
             own,
@@ -229,14 +229,13 @@ class CircuitFit:
             coding,
             limits,
             validation=None if given is None else self._beside(coding, given),
-            evaluation=evaluation if whole else {},
-            observer=self.observer,
+            observer=observer if whole else self.observer,
         )
         if whole:
             return found
         # All parameters are learned from all rows, those of a mixture's components too.
         options, choices = own._em_options(limits), found.choices
-        fitted = fit_parameters(found.distribution, rows, {}, options, self.observer)
+        fitted = fit_parameters(found.distribution, rows, options, self.observer)
         return replace(fitted, choices=choices and replace(choices, refitted=True))
 
     def _beside(self, coding: TableCoding, data: Triple) -> Rows:
@@ -260,16 +259,13 @@ def fit_circuits(
     limits: Limits | None,
     *,
     validation: Rows | None = None,
-    evaluation: Mapping[str, Rows] | None = None,
     observer: Observer = UNOBSERVED,
 ) -> Fitted:
     """Fit a model of circuits to rows of codes."""
     structure: Any = own.structure
-    watched = dict(evaluation or {})
     if isinstance(structure, FittedQueries | Circuit):
-        watched |= {} if validation is None else {VALIDATION: validation}
-        options = own._em_options(limits)
-        return fit_parameters(_kept(own, rows), rows, watched, options, observer)
+        options, beside = own._em_options(limits), observer.beside(validation)
+        return fit_parameters(_kept(own, rows), rows, options, beside)
     check_choice("structure", structure, ("auto", FOREST, *MODEL_METHODS))
     if own.hold_mechanism and own._model in LATENT:
         options = own._em_options(limits, np.random.default_rng(DRAWS))
@@ -278,7 +274,6 @@ def fit_circuits(
         return fit_auto(
             rows,
             validation=validation,
-            evaluation=watched,
             options=own._em_options(limits),
             n_components=own.n_components,
             validation_fraction=own.validation_fraction,
@@ -295,11 +290,10 @@ def fit_circuits(
     elif validation is None and method in HELD_OUT:
         rows, validation = hold_out(rows, own.validation_fraction, own._rng())
     options = own._em_options(limits)
-    return fit_starts(
+    return fit(
         own._model,
         rows,
         validation=validation,
-        evaluation=watched,
         options=replace(options, structure=replace(options.structure, method=method)),
         n_init=own.n_init,
         observer=observer,

@@ -136,10 +136,18 @@ class Options:
 
 @dataclass(frozen=True)
 class Observer:
-    """Who follows EM: a function that is called with each step, and a checkpoint that keeps it."""
+    """Who follows EM."""
 
-    callback: Callable[[EMStep], object] = lambda step: None
-    checkpoint: Checkpoint | None = None
+    callback: Callable[[EMStep], object] = lambda step: None  #: is called with each step
+    checkpoint: Checkpoint | None = None  #: keeps each step
+    #: rows by name whose mean log-likelihood is kept per iteration
+    watched: Mapping[str, Rows] = field(default_factory=dict)
+
+    def beside(self, validation: Rows | None) -> Observer:
+        """The same with validation rows among those that are watched, if there are any."""
+        if validation is None:
+            return self
+        return replace(self, watched={**self.watched, VALIDATION: validation})
 
 
 UNOBSERVED: Final = Observer()
@@ -204,35 +212,50 @@ def fit(
     rows: Rows,
     *,
     validation: Rows | None = None,
-    evaluation: Mapping[str, Rows] | None = None,
     options: Options | None = None,
+    n_init: int = 1,
     observer: Observer = UNOBSERVED,
 ) -> Fitted:
     """Fit one of the paper's four models.
 
-    ``evaluation`` names rows whose mean log-likelihood is kept per iteration,
-    beside that of the validation rows. All likelihoods are per unit of weight.
-    Models without a latent fair decision have closed-form parameters on complete
-    rows; EM then changes nothing after one update.
+    All likelihoods are per unit of weight. Models without a latent fair decision have closed-form
+    parameters on complete rows; EM then changes nothing after one update.
+
+    Of ``n_init`` starts it is the fit with the best objective among those with fewest switched
+    groups. A start that swaps Df in one group is often as likely as one that does not, and means
+    something else: likelihood cannot choose between them.
     """
+    if n_init < 1:
+        raise LearningError(f"n_init is {n_init}: give a number of starts from 1 on")
     chosen = options or Options()
-    rng = np.random.default_rng(chosen.random_state)
-    cells = None
-    if model in ("FairPC", "NLatPC"):
-        cells = learn_structure(rows, validation, chosen.structure, chosen.smoothing, rng)
-    start = initial_model(model, rows, cells, chosen.smoothing)
-    if chosen.init == "random":
-        start = start.with_parameters(start.circuit.graph.random(rng))
-    watched = dict(evaluation or {})
-    if validation is not None:
-        watched[VALIDATION] = validation
-    return fit_parameters(start, rows, watched, chosen, observer)
+    if n_init > 1 and chosen.init != "random":
+        raise LearningError("several starts from the prior are one and the same: set init='random'")
+    rng, limits = np.random.default_rng(chosen.random_state), chosen.limits
+    fits, starts = [], []
+    for _ in range(n_init):
+        cells = None
+        if model in ("FairPC", "NLatPC"):
+            cells = learn_structure(rows, validation, chosen.structure, chosen.smoothing, rng)
+        start = initial_model(model, rows, cells, chosen.smoothing)
+        if chosen.init == "random":
+            start = start.with_parameters(start.circuit.graph.random(rng))
+        fitted = fit_parameters(start, rows, chosen, observer.beside(validation))
+        distribution = fitted.distribution
+        # Df is named by the classes that it agrees with, unless prior knowledge names it.
+        named = aligned(distribution)
+        rates = named.top_rates.decision_rate, named.top_rates.mechanism
+        if rows.f is None and (limits is None or limits.spread(named.layout).allow(*rates)):
+            distribution = named
+        fits.append(replace(fitted, distribution=distribution))
+        end = float(fitted.history["objective"][-1])
+        starts.append(Start(end, distribution.mechanism, switched_groups(distribution)))
+    best = min(range(n_init), key=lambda i: (len(starts[i].switched), -starts[i].objective))
+    return replace(fits[best], starts=tuple(starts))
 
 
 def fit_parameters(
     start: FairDistribution,
     rows: TrainingRows,
-    evaluation: Mapping[str, Rows],
     options: Options,
     observer: Observer = UNOBSERVED,
     *,
@@ -266,7 +289,7 @@ def fit_parameters(
                 "equal_mass needs all rows in memory: give more with max_memory, or leave it out"
             )
         balanced = BalancedPlan.of(plan, layout)
-    watched = {name: some.plan(circuit, layout) for name, some in evaluation.items()}
+    watched = {name: some.plan(circuit, layout) for name, some in observer.watched.items()}
     return _run_em(start, balanced, watched, options, prior, bounds, observer, keep_interrupted)
 
 
@@ -441,44 +464,3 @@ def _naive(
         weights = smoothed(np.asarray(counts, np.float64), max(smoothing, LEAST))
         leaves.append(b.categorical(column, weights.tolist(), tie=("naive", key, j)))
     return b.product(*leaves)
-
-
-def fit_starts(
-    model: Model,
-    rows: Rows,
-    *,
-    validation: Rows | None = None,
-    evaluation: Mapping[str, Rows] | None = None,
-    options: Options | None = None,
-    n_init: int = 1,
-    observer: Observer = UNOBSERVED,
-) -> Fitted:
-    """The fit of ``n_init`` starts with the best objective among those with fewest switched groups.
-
-    A start that swaps Df in one group is often as likely as one that does not,
-    and means something else: likelihood cannot choose between them.
-    """
-    if n_init < 1:
-        raise LearningError(f"n_init is {n_init}: give a number of starts from 1 on")
-    chosen = options or Options()
-    if n_init > 1 and chosen.init != "random":
-        raise LearningError("several starts from the prior are one and the same: set init='random'")
-    rng = np.random.default_rng(chosen.random_state)
-    again = partial(fit, validation=validation, evaluation=evaluation, observer=observer)
-    fits, starts = [], []
-    for _ in range(n_init):
-        fitted = again(model, rows, options=replace(chosen, random_state=rng))
-        distribution = fitted.distribution
-        # Df is named by the classes that it agrees with, unless prior knowledge names it.
-        named, limits = aligned(distribution), chosen.limits
-        rates = named.top_rates
-        allowed = limits is None or limits.spread(named.layout).allow(
-            rates.decision_rate, rates.mechanism
-        )
-        if rows.f is None and allowed:
-            distribution = named
-        fits.append(replace(fitted, distribution=distribution))
-        end = float(fitted.history["objective"][-1])
-        starts.append(Start(end, distribution.mechanism, switched_groups(distribution)))
-    best = min(range(n_init), key=lambda i: (len(starts[i].switched), -starts[i].objective))
-    return replace(fits[best], starts=tuple(starts))

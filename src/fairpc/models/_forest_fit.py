@@ -15,8 +15,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -134,7 +134,6 @@ class ForestStart:
 def fit_forest(
     start: ForestStart,
     options: Options,
-    evaluation: Mapping[str, Rows] | None = None,
     observer: Observer = UNOBSERVED,
 ) -> Fitted:
     """FairPC with a forest in place of each P(x | f, s).
@@ -149,7 +148,7 @@ def fit_forest(
     rows, scores, rng = start.rows, start.scores, start.rng
     own = rows.by_subgroup()
     bins = score_bins(rows, scores)
-    fitted = fit_mechanism(bins, options, observer, start.rates)
+    fitted = fit_mechanism(bins, options, replace(observer, watched={}), start.rates)
     rates, bare = fitted.distribution.top_rates, None
     if start.rates is None and options.mechanism_prior:
         bare = mechanism_without_prior(bins, options)
@@ -165,7 +164,7 @@ def fit_forest(
         forest = _grown(own, start.growing, scores, each, rng, options.min_cell)
     distribution = ForestDistribution(Layout.of("FairPC", rows), forest, rates)
     history = dict(fitted.history)
-    for name, some in (evaluation or {}).items():
+    for name, some in observer.watched.items():
         last = np.full(len(history["objective"]), np.nan)
         logs = distribution.log_likelihood(some.s, some.d, some.x)
         last[-1] = float(np.average(logs, weights=some.weights))

@@ -118,7 +118,7 @@ def _refitted(
         start = ForestStart.of(some, coding.features.ordered, options.limits)
         return fit_forest(start, options).distribution
     few = replace(options, max_iter=min(options.max_iter, UPDATES))
-    return fit_parameters(fitted, rows, {}, few, keep_interrupted=False).distribution
+    return fit_parameters(fitted, rows, few, keep_interrupted=False).distribution
 
 
 @dataclass(frozen=True, eq=False)

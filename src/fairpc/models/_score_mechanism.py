@@ -185,7 +185,7 @@ def _fit_bins(
     prior = parameter_prior(start.circuit, start.layout, start.top, settled)
     if prior_rows > 0:
         prior[start.top.mechanism] = prior_rows * agreeing_mechanism(start.layout, agreement)
-    fitted = fit_parameters(start, rows, {}, settled, observer, prior=prior)
+    fitted = fit_parameters(start, rows, settled, observer, prior=prior)
     return BinsFitted(**vars(fitted), prior=prior)
 
 

@@ -16,7 +16,7 @@ unless the fit check finds that Df drifted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -85,7 +85,6 @@ def fit_auto(
     rows: Rows,
     *,
     validation: Rows | None = None,
-    evaluation: Mapping[str, Rows] | None = None,
     options: Options = AUTO,
     n_components: int | None = None,
     validation_fraction: float = 0.1,
@@ -113,14 +112,14 @@ def fit_auto(
         rows: training rows.
         validation: rows that decide; without, a part of the training rows is held out,
             the same part of each (d, s).
-        evaluation: rows whose mean log-likelihood is kept per iteration of the last EM.
         options: as for :func:`fairpc.models._fit.fit`; ``structure`` bounds Strudel's search,
             ``smoothing`` is the least strength by which parameters are shrunk (0: not at all).
         n_components: circuits inside each P(x | f, s); None lets the validation rows choose.
         validation_fraction: part of the rows held out where ``validation`` is None.
         refit: whether the last step is made.
         callback: called with each :class:`Stage`.
-        observer: follows EM over all parameters, in stages 1, 2 and 5.
+        observer: follows EM over all parameters, in stages 1, 2 and 5; what it watches is kept
+            per iteration of the last EM.
     """
     if n_components is not None and n_components < 1:
         raise LearningError(f"n_components is {n_components}: give a number from 1 on, or None")
@@ -132,9 +131,7 @@ def fit_auto(
             "training and validation rows differ in groups, classes or features: encode them alike"
         )
     train, held_out = DistinctRows.of(rows), DistinctRows.of(validation)
-    selection = _Selection(
-        train, held_out, evaluation or {}, options, n_components, refit, rng, observer
-    )
+    selection = _Selection(train, held_out, options, n_components, refit, rng, observer)
     return _last_stage(iter(selection), callback or (lambda stage: None))
 
 
@@ -180,7 +177,6 @@ class _Selection:
 
     train: DistinctRows
     held_out: DistinctRows
-    evaluation: Mapping[str, Rows]
     options: Options
     n_components: int | None
     refit: bool
@@ -268,7 +264,7 @@ class _Selection:
         if self.options.equal_mass:
             max_iter = EQUAL_MASS_ITERATIONS
         options = replace(self.options, max_iter=min(self.options.max_iter, max_iter))
-        given = start, part.rows, self.evaluation, options, self.observer
+        given = start, part.rows, options, self.observer
         fitted = fit_parameters(*given, keep_interrupted=False, prior=prior)
         layout, shares = start.layout, np.ones(1)
         if layout.component is not None:
@@ -299,7 +295,7 @@ class _Selection:
         self, components: Sequence[Component], weights: Floats, rates: TopRates, part: DistinctRows
     ) -> _Model:
         """The upper layers of a mixture by EM."""
-        fitted = fit_top(components, weights, part, rates, self.evaluation, self.options)
+        fitted = fit_top(components, weights, part, rates, self.observer.watched, self.options)
         return self._model(fitted, components, weights)
 
     def _clusters(self, n_clusters: int) -> _Model:
@@ -467,7 +463,7 @@ def _trees(rows: Rows, options: Options, rng: np.random.Generator) -> FairDistri
     component = learn_component(TREES, label_cells(rows), None, options.structure, strength, rng)
     start = initial_model("FairPC", rows, component.learned, options.smoothing)
     short = replace(options, max_iter=min(options.max_iter, START_STEPS))
-    return fit_parameters(start, rows, {}, short, keep_interrupted=False).distribution
+    return fit_parameters(start, rows, short, keep_interrupted=False).distribution
 
 
 def _round(rows: Rows, options: Options, rng: np.random.Generator) -> FairDistribution:
