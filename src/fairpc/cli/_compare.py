@@ -18,16 +18,7 @@ from fairpc.core import FairpcError, counted
 if TYPE_CHECKING:
     from fairpc.comparison import Comparison
 
-CIRCUITS: Final = ("FairPC", "NLatPC", "LatNB", "TwoNB")
-DEFAULT: Final = (
-    "FairPC",
-    "TwoNB",
-    "LR",
-    "FairLR",
-    "Reweight",
-    "Boosting",
-    "ReweighedBoosting",
-)
+DEFAULT: Final = ("FairPC", "TwoNB", "LR", "FairLR", "Reweight", "Boosting", "ReweighedBoosting")
 _FAIR: Final = {
     "accuracy": "accuracy",
     "tpr_gap": "gap of true positive rates",
@@ -113,15 +104,11 @@ def compare(
     if screen.json:
         print_json(scores.to_dict() | {"table": rows.source, "output": output})
     elif screen.prints_text:
-        _show(scores, rows.source, output)
-
-
-def _show(scores: Comparison, source: str, output: str | None) -> None:
-    size = f"{counted(scores.n_rows, 'row')}, {counted(scores.n_folds, 'fold')}"
-    say(f"{source}: {size}", "bold")
-    show(scores)
-    if output is not None:
-        say(f"The numbers are in {output}.")
+        size = f"{counted(scores.n_rows, 'row')}, {counted(scores.n_folds, 'fold')}"
+        say(f"{rows.source}: {size}", "bold")
+        show(scores)
+        if output is not None:
+            say(f"The numbers are in {output}.")
 
 
 def _estimators(
@@ -131,28 +118,33 @@ def _estimators(
     from fairpc.comparison import every_baseline
 
     baselines = every_baseline(learner.random_state)
-    known = (*CIRCUITS, FROM_SCORES, *baselines)
+    plain = replace(learner, structure="auto")
+    learners = {
+        "FairPC": learner,
+        "NLatPC": learner,
+        "LatNB": plain,
+        "TwoNB": plain,
+        FROM_SCORES: opt.ModelOptions(random_state=learner.random_state),
+    }
     made: dict[str, Any] = {}
     for name in dict.fromkeys(methods):
-        if name in ("Reduction", "ThresholdOptimizer") and name not in known:
-            raise FairpcError(f"{name} needs fairlearn: pip install 'fairpc[baselines]'")
-        if name not in known:
-            raise FairpcError(f"there is no method {name!r}: choose among {', '.join(known)}")
-        if name in ("FairPC", "NLatPC"):
-            made[name] = estimator(replace(learner, model=name), roles)
-        elif name in CIRCUITS:
-            made[name] = estimator(replace(learner, model=name, structure="auto"), roles)
-        elif name == FROM_SCORES:
-            made[name] = estimator(
-                opt.ModelOptions(model=opt.LATENT, random_state=learner.random_state), roles
-            )
-        else:
+        if name in learners:
+            model = opt.LATENT if name == FROM_SCORES else name
+            made[name] = estimator(replace(learners[name], model=model), roles)
+        elif name in baselines:
             made[name] = baselines[name].set_params(sensitive=roles.sensitive)
+        elif name in ("Reduction", "ThresholdOptimizer"):
+            raise FairpcError(f"{name} needs fairlearn: pip install 'fairpc[baselines]'")
+        else:
+            known = ", ".join((*learners, *baselines))
+            raise FairpcError(f"there is no method {name!r}: choose among {known}")
     return made
 
 
 def show(comparison: Comparison) -> None:
-    """Print the means over the folds, with their standard deviations."""
+    """Print the means over the folds, and ranges against the latent fair decision."""
+    from fairpc.comparison import AGAINST_FAIR
+
     say(f"Positive class: {comparison.positive}\n")
     lines = [[row["method"], *(_cell(row, name) for name in _SHOWN)] for row in comparison.means()]
     grid(("method", *_SHOWN.values()), lines)
@@ -162,7 +154,16 @@ def show(comparison: Comparison) -> None:
         "Gaps are the largest differences between groups, of mean scores and of the share of "
         f"positive decisions{spread}."
     )
-    _show_fair(comparison)
+    if comparison.fair:
+        say("\nAgainst the fair decision, in percent and points", "bold")
+        ranges = [
+            [name, *(_span(getattr(found, key)) for key in _FAIR)]
+            for name, found in comparison.fair.items()
+        ]
+        grid(("method", *_FAIR.values()), ranges)
+        say(AGAINST_FAIR)
+    for name, reason in comparison.no_fair.items():
+        say(f"{name} has no ranges against the fair decision: {reason}.")
     if comparison.filled:
         say(
             f"For {', '.join(comparison.filled)} missing cells were filled: text with a level of "
@@ -175,25 +176,8 @@ def show(comparison: Comparison) -> None:
         say(f"{name} could not be run: {reason}")
 
 
-def _show_fair(comparison: Comparison) -> None:
-    """Print the ranges against the latent fair decision, and which methods have none."""
-    from fairpc.comparison import AGAINST_FAIR
-
-    if comparison.fair:
-        say("\nAgainst the fair decision, in percent and points", "bold")
-        lines = [
-            [name, *(_span(getattr(found, key)) for key in _FAIR)]
-            for name, found in comparison.fair.items()
-        ]
-        grid(("method", *_FAIR.values()), lines)
-        say(AGAINST_FAIR)
-    for name, reason in comparison.no_fair.items():
-        say(f"{name} has no ranges against the fair decision: {reason}.")
-
-
 def _span(ends: tuple[float, float]) -> str:
-    low, high = (f"{100 * end:.1f}" for end in ends)
-    return f"{low} to {high}"
+    return f"{100 * ends[0]:.1f} to {100 * ends[1]:.1f}"
 
 
 def _cell(row: dict[str, Any], name: str) -> str:

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import zip_longest
 from shlex import quote
 from typing import Annotated, Any, Final, Literal
 
@@ -14,7 +16,7 @@ import fairpc.cli._polars as pl
 import fairpc.cli._tables as tables
 from fairpc import data, models
 from fairpc.cli._screen import Screen, print_json, say
-from fairpc.core import TableError, counted
+from fairpc.core import Floats, TableError, counted
 
 PREFIX: Final = "p_df_"
 
@@ -102,17 +104,19 @@ def score_table(
                 f"{files.source} has no column {lacking[0]!r}, which the scorer needs: give it"
             )
         cells = tables.ready(files.read(), files)
-        frames = [cells.with_columns(_columns(scorer, cells, added, digits))]
-        data.write_table(frames, frames[0].schema, target, delimiter=files.delimiter)
+        decide = partial(scorer.predict, cells)
+        scored = cells.with_columns(appended(added, scorer.predict_proba(cells), decide, digits))
+        data.write_table([scored], scored.schema, target, delimiter=files.delimiter)
     screen.note(f"{counted(cells.height, 'row')} written with {', '.join(added)}")
     return {"model_file": path, "table": files.source, "rows": cells.height, "added": list(added)}
 
 
-def _columns(
-    scorer: models.Distilled, cells: pl.DataFrame, added: dict[str, Any], digits: int | None
+def appended(
+    added: dict[str, Any], scores: Floats, predict: Callable[[], Any], digits: int | None
 ) -> Iterator[pl.Series]:
-    scores = scorer.predict_proba(cells)
-    for name, score in zip(added, scores.T, strict=False):
-        yield pl.Series(name, score if digits is None else score.round(digits))
-    if len(added) > scores.shape[1]:
-        yield pl.Series(list(added)[-1], [str(d) for d in scorer.predict(cells)], dtype=pl.String)
+    """The columns that are added to some rows: their scores, and last what is decided, if asked."""
+    for (name, kind), own in zip_longest(added.items(), scores.T):
+        if kind == pl.String:
+            yield pl.Series(name, [str(d) for d in predict()], dtype=pl.String)
+        else:
+            yield pl.Series(name, own if digits is None else own.round(digits))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from shlex import quote
 from time import perf_counter
 from typing import Annotated, Any, Final
@@ -19,16 +20,15 @@ import fairpc.cli._options as opt
 import fairpc.cli._polars as pl
 import fairpc.cli._tables as tables
 from fairpc import data, models
-from fairpc.cli._distil import score_table
+from fairpc.cli._distil import PREFIX, appended, score_table
 from fairpc.cli._screen import Screen, grid, print_json, say
-from fairpc.core import Floats, NotAnsweredError, OptionError, TableError, counted
+from fairpc.core import NotAnsweredError, OptionError, TableError, counted
 
 DIGITS: Final = 6
 """Of scores in files."""
 BATCH: Final = 50_000
 """Rows in memory at a time; a few batches are on their way at once."""
 
-PREFIX: Final = "p_df_"
 BOUNDS: Final = (f"{PREFIX}lower", f"{PREFIX}upper")
 DECISION: Final = "decision"
 LISTED_BINS: Final = 6
@@ -191,7 +191,7 @@ def _new_columns(
 
 @dataclass(eq=False)
 class Scored:
-    """A table with its scores."""
+    """A table with its scores, and counts of the rows that went by."""
 
     model: models.FittedModel
     files: data.TableFiles
@@ -201,7 +201,7 @@ class Scored:
     decision: str | None  #: what the column of the decision is called, if there is one
     unseen: tuple[str, ...]  #: columns that count as missing
     digits: int | None  #: of scores; None: all
-    rows: int = 0  #: that went by
+    rows: int = 0
     total: float = 0.0  #: sum of their scores of the positive class
     unbounded: int = 0  #: rows whose bounds are NaN, because the data contradict the assumptions
 
@@ -226,19 +226,12 @@ class Scored:
         given = tables.evidence(self.model, cells, self.unseen)
         scores = self.model.predict_proba(**given)
         self.total += float(scores[:, self.model.coding_.labels.positive].sum())
-        for name, score in zip(self.added, scores.T, strict=False):
-            yield pl.Series(name, self._rounded(score))
         if self.bounds:
             found = self.model.predict_bounds(**given, level=self.level)
             self.unbounded += int(np.isnan(found[:, 0]).sum())
-            for name, bound in zip(BOUNDS, found.T, strict=True):
-                yield pl.Series(name, self._rounded(bound))
-        if self.decision is not None:
-            decisions = [str(d) for d in self.model.predict(**given)]
-            yield pl.Series(self.decision, decisions, dtype=pl.String)
-
-    def _rounded(self, scores: Floats) -> Floats:
-        return scores if self.digits is None else scores.round(self.digits)
+            scores = np.hstack([scores, found])
+        predict = partial(self.model.predict, **given)
+        yield from appended(self.added, scores, predict, self.digits)
 
 
 def query(

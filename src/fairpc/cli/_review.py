@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from math import isnan
 from shlex import quote
@@ -134,13 +134,6 @@ class ReviewedColumns:
             own["drop"] = [*decided.drop, *filter(None, apart)]
         return cls(label, **own)
 
-    def made(self, names: Sequence[str], source: str) -> tuple[str, ...]:
-        """The columns of decisions and of their scores, which no reviewer should see."""
-        asked = (("--decision", self.decision), ("--score", self.score))
-        return tuple(
-            tables.column(names, name, flag, source) for flag, name in asked if name is not None
-        )
-
 
 def review(
     paths: Annotated[
@@ -180,10 +173,7 @@ def review(
     facts, drawn = None, dict[str, Any]()
     with tables.opened(paths[-1], text, {} if model is None else model.table_options_) as files:
         with tables.about(files.source):
-            if model is None:
-                subject = _without_model(files, columns, drawing.seed, screen)
-            else:
-                subject = _with_model(model, files, columns, allow_unseen, screen)
+            subject = _subject(model, files, columns, allow_unseen, drawing.seed, screen)
         known = None
         if answered:
             known = read_reviews(answered, subject.cells, files.source, subject.about, screen)
@@ -216,56 +206,56 @@ def _check_paths(paths: Sequence[str], columns: ReviewedColumns) -> None:
         )
 
 
-def _with_model(
-    model: models.FittedModel,
+def _subject(
+    model: models.FittedModel | None,
     files: data.TableFiles,
     columns: ReviewedColumns,
     allow_unseen: list[str] | None,
+    seed: int,
     screen: Screen,
 ) -> ReviewSubject:
-    """A table as a model reads it."""
-    tables.note_absent(model, files, screen)
-    unseen = tables.unseen_columns(model, files, allow_unseen, screen)
-    cells, coding = tables.ready(files.read(), files), model.coding_
-    label = tables.column(
-        cells.columns, columns.label or coding.labels.name, "--label", files.source
-    )
-    h = _decided(cells, columns, files.source, classes_of(coding))
-    given = tables.evidence(model, cells.drop(data.exactly([label])), unseen)
-    rows = models.ReviewRows.of(model, y=cells[label], decisions=h, **given)
-    hidden = label, *coding.groups.column_names, *columns.made(cells.columns, files.source)
-    return ReviewSubject(files.source, cells, label, hidden, rows)
+    """A table as a model reads it; without one, with a quick model of it, if one fits."""
+    unseen: tuple[str, ...] = ()
+    if model is not None:
+        tables.note_absent(model, files, screen)
+        unseen = tables.unseen_columns(model, files, allow_unseen, screen)
+    cells, source, why = tables.ready(files.read(), files), files.source, ""
+    asked = {"decision": columns.decision, "score": columns.score}
+    made = {
+        role: tables.column(cells.columns, name, f"--{role}", source)
+        for role, name in asked.items()
+        if name is not None
+    }
 
+    def decided(classes: tuple[str, str]) -> Floats | None:
+        """The decisions as 0 and 1; none where the model decides."""
+        return decisions_of(cells, made["decision"], classes) if "decision" in made else None
 
-def _without_model(
-    files: data.TableFiles, columns: ReviewedColumns, seed: int, screen: Screen
-) -> ReviewSubject:
-    """A table with a quick model of it; rows are drawn evenly where none fits."""
-    cells = tables.ready(files.read(), files)
-    made = columns.made(cells.columns, files.source)
-    roles = opt.ColumnOptions([columns.label or ""], columns.sensitive, columns.positive)
-    roles = replace(roles, drop=[*made, *columns.drop])
-    rows = labelled(files, roles)
-    how = {**rows.roles.settings, "random_state": seed}
-    found, why = auditing.rows_without_model(under_types(rows), rows.y, **how)
-    negative, positive = map(str, found.classes)
-    h = _decided(cells, columns, files.source, (negative, positive))
-    if h is not None:
-        found = replace(found, decisions=h[found.at])
+    if model is None:
+        roles = opt.ColumnOptions(
+            [columns.label or ""],
+            columns.sensitive,
+            columns.positive,
+            drop=[*made.values(), *columns.drop],
+        )
+        table = labelled(files, roles)
+        label, groups = table.roles.label, table.roles.sensitive
+        how = {**table.roles.settings, "random_state": seed}
+        rows, why = auditing.rows_without_model(under_types(table), table.y, **how)
+        negative, positive = map(str, rows.classes)
+        if (h := decided((negative, positive))) is not None:
+            rows = replace(rows, decisions=h[rows.at])
+    else:
+        coding, groups = model.coding_, list(model.coding_.groups.column_names)
+        label = columns.label or coding.labels.name
+        label = tables.column(cells.columns, label, "--label", source)
+        h = decided(classes_of(coding))
+        given = tables.evidence(model, cells.drop(data.exactly([label])), unseen)
+        rows = models.ReviewRows.of(model, y=cells[label], decisions=h, **given)
     if why:
         screen.note(f"no model of the label fits ({why}): rows are drawn evenly")
-    hidden = rows.roles.label, *rows.roles.sensitive, *made
-    return ReviewSubject(files.source, cells, rows.roles.label, hidden, found, bool(why))
-
-
-def _decided(
-    cells: pl.DataFrame, columns: ReviewedColumns, source: str, classes: tuple[str, str]
-) -> Floats | None:
-    """The decisions as 0 and 1; none where the model decides."""
-    if columns.decision is None:
-        return None
-    name = tables.column(cells.columns, columns.decision, "--decision", source)
-    return decisions_of(cells, name, classes)
+    hidden = label, *groups, *made.values()
+    return ReviewSubject(source, cells, label, hidden, rows, bool(why))
 
 
 def classes_of(coding: data.TableCoding) -> tuple[str, str]:
@@ -402,38 +392,38 @@ def show_review(facts: auditing.ReviewFacts) -> None:
         say(f"- {sentence}")
     say()
     head = ["rate", "group", "by the review", "reviewed rows alone", "without reviews", "recorded"]
-    if facts.n_blank:
-        head.append("worst case")
-    grid(head, _rate_lines(facts))
-    if facts.gaps:
-        grid(("difference, points", "groups", "by the review", "alone"), _gap_lines(facts))
-
-
-def _rate_lines(facts: auditing.ReviewFacts) -> Iterator[tuple[str, ...]]:
-    for rate in facts.rates:
-        line = (
+    lines = [
+        (
             rate.what,
             rate.group,
             _interval(rate.value, rate.interval) + (" few" if rate.few else ""),
             _interval(rate.alone, rate.alone_interval),
-            "–" if rate.without is None else f"{rate.without[0]:.1%} to {rate.without[1]:.1%}",
+            "–" if rate.without is None else "{:.1%} to {:.1%}".format(*rate.without),
             "–" if rate.recorded is None else f"{rate.recorded:.1%}",
+            *(["{:.1%} to {:.1%}".format(*rate.worst)] if facts.n_blank else []),
         )
-        low, high = rate.worst
-        yield (*line, f"{low:.1%} to {high:.1%}") if facts.n_blank else line
+        for rate in facts.rates
+    ]
+    grid([*head, "worst case"] if facts.n_blank else head, lines)
+    if facts.gaps:
+        gaps = [
+            (
+                gap.what,
+                f"{gap.last} − {gap.first}",
+                _interval(gap.value, gap.interval, _points),
+                _interval(gap.alone, gap.alone_interval, _points),
+            )
+            for gap in facts.gaps
+        ]
+        grid(("difference, points", "groups", "by the review", "alone"), gaps)
 
 
-def _gap_lines(facts: auditing.ReviewFacts) -> Iterator[tuple[str, ...]]:
-    for gap in facts.gaps:
-        both = _points(gap.value, gap.interval), _points(gap.alone, gap.alone_interval)
-        yield gap.what, f"{gap.last} − {gap.first}", *both
+def _interval(
+    value: float, limits: tuple[float, float], written: Callable[[float], str] = "{:.1%}".format
+) -> str:
+    low, high = map(written, limits)
+    return f"{'–' if isnan(value) else written(value)} ({low} to {high})"
 
 
-def _interval(value: float, limits: tuple[float, float]) -> str:
-    said = "–" if isnan(value) else f"{value:.1%}"
-    return f"{said} ({limits[0]:.1%} to {limits[1]:.1%})"
-
-
-def _points(value: float, limits: tuple[float, float]) -> str:
-    said = "–" if isnan(value) else f"{100 * value:+z.1f}"
-    return f"{said} ({100 * limits[0]:+z.1f} to {100 * limits[1]:+z.1f})"
+def _points(value: float) -> str:
+    return f"{100 * value:+z.1f}"

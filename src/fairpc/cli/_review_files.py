@@ -123,23 +123,17 @@ def write_review(cells: pl.DataFrame, drawn: DrawnRows, hidden: Sequence[str], o
     write_atomically(design_of(output), drawn.to_json())
     try:
         if Path(output).suffix.lower() == WORKBOOK:
-            write_atomically(output, _workbook(frame))
+            frame.write_excel(held := BytesIO())
+            write_atomically(output, held.getvalue())
         else:
             data.write_table([frame], dict(frame.schema), output)
-    except BaseException:
+    except BaseException as error:
         Path(design_of(output)).unlink(missing_ok=True)
-        raise
-
-
-def _workbook(frame: pl.DataFrame) -> bytes:
-    held = BytesIO()
-    try:
-        frame.write_excel(held)
-    except ImportError:
+        if not isinstance(error, ImportError):
+            raise
         raise MissingExtraError(
             "an Excel workbook needs xlsxwriter: pip install 'fairpc[excel]', or write .csv"
         ) from None
-    return held.getvalue()
 
 
 def decisions_of(cells: pl.DataFrame, name: str, classes: tuple[str, str]) -> Floats:

@@ -9,7 +9,7 @@ import codecs
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from difflib import get_close_matches
 from pathlib import Path
 from shlex import quote
@@ -212,16 +212,13 @@ def is_scorer(path: str) -> bool:
         return f'"format":"{models.SCORER_FORMAT}"'.encode() in file.read()
 
 
-@contextmanager
-def client_of(engine: opt.Engine) -> Iterator[Any]:
+def client_of(engine: opt.Engine) -> AbstractContextManager[Any]:
     """A block with a client of Dask; None where this process does the work."""
     if not engine.clustered:
-        yield None
-        return
+        return nullcontext()
     from fairpc.cluster import connected
 
-    with connected(engine.scheduler) as client:
-        yield client
+    return connected(engine.scheduler)
 
 
 def column(names: Sequence[str], wanted: str, option: str, source: str) -> str:
