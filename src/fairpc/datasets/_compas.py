@@ -88,7 +88,7 @@ def load_compas(
         scores = _paper_rows(read_scores())
         frame = binarise(scores)
         persons = scores["Person_ID"].cast(pl.Int64)
-    return record.published("compas", version, frame, as_frame, persons)
+    return record.published(Dataset, "compas", version, frame, as_frame, persons)
 
 
 def read_scores() -> pl.DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Final, Literal, get_args
 
 import numpy as np
@@ -10,7 +9,7 @@ import polars as pl
 
 from fairpc.core import check_choice
 from fairpc.datasets import _record as record
-from fairpc.datasets._record import FrameKind, Notes, Provenance, TruthDataset
+from fairpc.datasets._record import FrameKind, TruthDataset
 
 LoansVersion = Literal["applications", "truth"]
 
@@ -23,28 +22,6 @@ REFUSED_MEN: Final = 0.05
 GRANTED: Final = 0.02
 """The rule: of the deserving these shares are refused, of the others this share is granted a loan,
 whatever else the application says."""
-
-_PROVENANCE: Final = Provenance(
-    source="drawn by fairpc.datasets.load_loans",
-    url="",
-    licence="none needed: random numbers",
-    attribution="a planted bias for examples; no application is a person's",
-)
-_COLUMNS: Final = {
-    "sex": "the sensitive attribute: F or M",
-    "age": "years",
-    "income": "a year, in thousands",
-    "amount": "asked for, in thousands",
-    "years_employed": "in the present job",
-    "late_payments": "in the last two years",
-    "owns_home": "whether the applicant owns a home",
-    "purpose": "what the loan is for",
-    "approved": "the recorded label: yes or no",
-    "deserving": "the truth: whether the loan should have been approved",
-}
-_TRAPS: Final = (
-    "Who deserves a loan is in .df and in the version 'truth': judge with it, never learn from it.",
-)
 
 
 def load_loans(
@@ -62,25 +39,9 @@ def load_loans(
     """
     check_choice("version", version, get_args(LoansVersion))
     frame = _drawn(np.random.default_rng(SEED))
-    truth = frame["deserving"]
     shown = frame if version == "truth" else frame.drop("deserving")
-    features = [name for name in _COLUMNS if name not in ("sex", "approved", "deserving")]
-    return TruthDataset(
-        "loans",
-        version,
-        **record.cut(shown, as_frame, "approved", "sex", features),
-        positive="yes",
-        persons=None,
-        provenance=_PROVENANCE,
-        notes=Notes(
-            f"{N_APPLICATIONS:,} loan applications made by a rule. The same share of women and men "
-            "deserves a loan; three in ten deserving women and one in twenty deserving men are "
-            "refused, and one in fifty of the others is granted a loan.",
-            MappingProxyType({name: _COLUMNS[name] for name in shown.columns}),
-            _TRAPS,
-        ),
-        df=record.as_kind(truth, as_frame),
-    )
+    truth = record.as_kind(frame["deserving"], as_frame)
+    return record.published(TruthDataset, "loans", version, shown, as_frame, df=truth)
 
 
 def _drawn(rng: np.random.Generator) -> pl.DataFrame:

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from importlib.util import find_spec
 from types import MappingProxyType
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, TypeVar, get_args
 
 import polars as pl
 
 from fairpc.core import FileFormatError, MissingExtraError, check_choice
 
 FrameKind = Literal["polars", "pandas"]
+Made = TypeVar("Made", bound="Dataset")
 _FOLDER: Final = files("fairpc.datasets")
 
 BUNDLED: Final = {
@@ -140,24 +141,30 @@ class TruthDataset(Dataset):
 
 
 def published(
-    name: str, version: str, frame: pl.DataFrame, kind: FrameKind, persons: pl.Series | None = None
-) -> Dataset:
+    kind: type[Made],
+    name: str,
+    version: str,
+    frame: pl.DataFrame,
+    as_frame: FrameKind,
+    persons: pl.Series | None = None,
+    **more: Any,
+) -> Made:
     """A version of a data set, cut as its notes say; they may describe more columns."""
     known = read_notes(name)
-    part = known[version]
+    part = known.get(version) or known["every version"]
     source = known["provenance"][part["provenance"]]
     checksums = BUNDLED | DOWNLOADED
+    read = tuple((file, checksums[file]) for file in source.get("files", ()))
     columns = MappingProxyType({c: part["columns"][c] for c in frame.columns})
-    return Dataset(
+    return kind(
         name,
         version,
-        **cut(frame, kind, part["label"], part["sensitive"], part.get("features", ())),
+        **cut(frame, as_frame, part["label"], part["sensitive"], part.get("features", ())),
         positive=part["positive"],
-        persons=None if persons is None else as_kind(persons, kind),
-        provenance=Provenance(
-            **source | {"files": tuple((file, checksums[file]) for file in source["files"])}
-        ),
+        persons=None if persons is None else as_kind(persons, as_frame),
+        provenance=Provenance(**source | {"files": read}),
         notes=Notes(part["description"], columns, tuple(part["traps"])),
+        **more,
     )
 
 

@@ -57,7 +57,7 @@ def load_adult(
             [_read_adult(name) for part, name in parts.items() if subset in ("all", part)]
         )
         frame = frame.with_columns(pl.col(pl.String).replace("?", None))
-    return record.published("adult", version, frame, as_frame)
+    return record.published(Dataset, "adult", version, frame, as_frame)
 
 
 def _bundled(name: str, columns: Sequence[str], **options: Any) -> pl.DataFrame:
@@ -124,7 +124,7 @@ def load_german(version: GermanVersion = "raw", *, as_frame: FrameKind = "polars
     """
     check_choice("version", version, get_args(GermanVersion))
     frame = binarise_german(_read_german()) if version == "paper" else _in_words(_read_german())
-    return record.published("german", version, frame, as_frame)
+    return record.published(Dataset, "german", version, frame, as_frame)
 
 
 def _read_german() -> pl.DataFrame:
