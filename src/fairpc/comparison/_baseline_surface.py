@@ -13,15 +13,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from fairpc import data
 from fairpc.core import Array, Floats, Ints, LearningError, missing, warn_caller
-from fairpc.data import (
-    Frame,
-    check_not_both,
-    check_rows,
-    read_columns,
-    read_frame,
-    read_values,
-)
 from fairpc.learners import indicators
 
 MOST_LEVELS: Final = 128
@@ -66,13 +59,18 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
         """Learn from rows, labels and groups."""
         features, groups = _split(X, self.sensitive, sensitive_features)
-        check_rows(X, read_frame(X), y, "label")
+        data.check_rows(X, data.read_frame(X), y, "label")
         if not groups and self._groups_required:
             raise LearningError(
                 f"{type(self).__name__} needs groups: give sensitive_features, or name columns of "
                 "X in sensitive"
             )
-        self.groups_ = _learn_groups(groups) if groups else ()
+        self.groups_ = tuple(sorted(set(_crossed(groups)))) if groups else ()
+        if len(self.groups_) == 1:
+            raise LearningError(
+                f"the sensitive features have 1 group ({self.groups_[0]!r}): at least two groups "
+                "are needed in the training rows"
+            )
         self.classes_, codes = np.unique(_labels(y), return_inverse=True)
         n = len(self.classes_)
         if n < 2:
@@ -123,10 +121,25 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _numbers(self, features: Columns, groups: Columns) -> tuple[Floats, Ints]:
         """Features, with indicators of the groups after them where they are used; group codes."""
-        matrix = _encoded(self._features, features)
+        names = [feature.name for feature in self._features]
+        odd = [*(n for n in names if n not in features), *(n for n in features if n not in names)]
+        if odd:
+            raise LearningError(
+                f"X has {len(features)} columns and had {len(names)} in fit (see column "
+                f"{odd[0]!r}): give the same columns"
+            )
+        matrix = np.hstack([feature.encode(features[feature.name]) for feature in self._features])
         if not groups:
             return matrix, np.zeros(len(matrix), np.int64)
-        codes = _group_codes(self.groups_, groups)
+        number = {group: i for i, group in enumerate(self.groups_)}
+        found = _crossed(groups)
+        unseen = next((g for g in found if g not in number), None)
+        if unseen is not None:
+            raise LearningError(
+                f"group {unseen!r} was not in the training rows: the groups are "
+                f"{', '.join(map(repr, self.groups_))}"
+            )
+        codes = np.array([number[g] for g in found], np.int64)
         if self.use_sensitive:
             matrix = np.hstack([matrix, indicators(codes, np.arange(1, len(self.groups_)))])
         return matrix, codes
@@ -134,23 +147,23 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 def _split(X: Any, sensitive: Sensitive, sensitive_features: Any) -> tuple[Columns, Columns]:
     """Features and sensitive columns, from one table or from two."""
-    frame = read_frame(X)
+    frame = data.read_frame(X)
     features, groups = _columns(frame, "X"), {}
     if sensitive is not None:
-        check_not_both(sensitive_features)
+        data.check_not_both(sensitive_features)
         for name in map(str, [sensitive] if isinstance(sensitive, str | int) else sensitive):
             if name not in features:
                 raise LearningError(f"X has no column {name!r}: name columns of X in sensitive")
             groups[name] = features.pop(name)
     elif sensitive_features is not None:
-        check_rows(X, frame, sensitive_features, "sensitive feature")
-        groups = _columns(read_columns(sensitive_features, "s"), "sensitive_features")
+        data.check_rows(X, frame, sensitive_features, "sensitive feature")
+        groups = _columns(data.read_columns(sensitive_features, "s"), "sensitive_features")
     if not features:
         raise LearningError("X has no columns besides the sensitive ones: give features")
     return features, groups
 
 
-def _columns(frame: Frame, what: str) -> Columns:
+def _columns(frame: data.Frame, what: str) -> Columns:
     """Columns by name, those of an array by number ("0", "1", …): text, or numbers; no holes."""
     names = tuple(map(str, range(len(frame.names)))) if frame.from_array else frame.names
     return {
@@ -160,7 +173,7 @@ def _columns(frame: Frame, what: str) -> Columns:
 
 
 def _numbers_or_text(name: str, column: Any, what: str) -> Array:
-    values = read_values(name, column)
+    values = data.read_values(name, column)
     hidden = values.missing()
     if hidden.any():
         raise LearningError(
@@ -174,8 +187,8 @@ def _numbers_or_text(name: str, column: Any, what: str) -> Array:
             f"column {name!r} of {what} holds dates or times: turn it into numbers first"
         )
     text = values.type == "text"
-    data: Array = values.data.to_numpy() if text else values.data
-    return data.astype(np.str_ if text or values.declared else np.float64)
+    cells: Array = values.data.to_numpy() if text else values.data
+    return cells.astype(np.str_ if text or values.declared else np.float64)
 
 
 @dataclass(frozen=True)
@@ -220,42 +233,6 @@ class Feature:
                 UserWarning,
             )
         return indicators(values, np.array(self.shown))
-
-
-def _encoded(features: Sequence[Feature], columns: Columns) -> Floats:
-    """Columns of X as a matrix, by what was learned of each from the training rows."""
-    names = [feature.name for feature in features]
-    odd = [*(n for n in names if n not in columns), *(n for n in columns if n not in names)]
-    if odd:
-        raise LearningError(
-            f"X has {len(columns)} columns and had {len(names)} in fit (see column {odd[0]!r}): "
-            "give the same columns"
-        )
-    return np.hstack([feature.encode(columns[feature.name]) for feature in features])
-
-
-def _learn_groups(columns: Columns) -> tuple[Any, ...]:
-    """Levels of the sensitive attribute, or of several crossed, in sorted order."""
-    groups = tuple(sorted(set(_crossed(columns))))
-    if len(groups) < 2:
-        raise LearningError(
-            f"the sensitive features have 1 group ({groups[0]!r}): at least two groups are "
-            "needed in the training rows"
-        )
-    return groups
-
-
-def _group_codes(groups: Sequence[Any], columns: Columns) -> Ints:
-    """Number of each row's group."""
-    number = {group: i for i, group in enumerate(groups)}
-    found = _crossed(columns)
-    unseen = next((g for g in found if g not in number), None)
-    if unseen is not None:
-        raise LearningError(
-            f"group {unseen!r} was not in the training rows: the groups are "
-            f"{', '.join(repr(g) for g in groups)}"
-        )
-    return np.array([number[g] for g in found], np.int64)
 
 
 def _crossed(columns: Columns) -> list[Any]:

@@ -7,7 +7,6 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from threading import Lock
 from typing import Any, Final
@@ -20,13 +19,7 @@ from fairpc.comparison import _metrics as metrics
 from fairpc.comparison._baselines import Boosting, every_baseline
 from fairpc.comparison._compared import Comparison, FairRanges, FoldScore
 from fairpc.comparison._runner import Decided, MethodTable, in_threads, run_jobs, run_method
-from fairpc.core import (
-    Array,
-    ComparisonError,
-    FairpcError,
-    Ints,
-    MetricError,
-)
+from fairpc.core import Array, ComparisonError, FairpcError, Ints, MetricError, warn_caller
 from fairpc.evidence import ErrorRates, error_rates
 from fairpc.learners import Fold, stratified_folds
 from fairpc.models import FairPC, LatNB, NLatPC, Progress, Report, TwoNB
@@ -92,7 +85,8 @@ def compare(
     methods = {} if decisions and models == {} else _named_methods(models, random_state)
     table = MethodTable.of(X, y, sensitive_features, list(methods.values()), positive)
     folds = _folds(cv, table, groups, random_state)
-    table.warn_of_leaks()
+    for leak in table.leaks:
+        warn_caller(leak)
     made = {str(name): _decided(table, name, own) for name, own in (decisions or {}).items()}
     if both := set(made) & set(methods):
         raise ComparisonError(f"{both.pop()!r} names a method and decisions: rename one of them")
@@ -120,9 +114,15 @@ def _run(
         report(job)
         return work(job)
 
-    if client is None:
-        return run_jobs(reported, jobs, spread=in_threads(_n_threads(n_jobs)))
-    return run_jobs(work, jobs, spread=partial(_on_cluster, client), done=report)
+    def on_cluster(work: Any, left: Sequence[Job]) -> Iterable[tuple[int, Any]]:
+        return enumerate(spread(client, _Work.__call__, work, left))
+
+    if client is not None:
+        return run_jobs(work, jobs, spread=on_cluster, done=report)
+    if n_jobs == 0:
+        raise ComparisonError("n_jobs is 0: give a number of threads, or -1 for all cores")
+    n_threads = 1 if n_jobs is None else n_jobs if n_jobs > 0 else os.cpu_count() or 1
+    return run_jobs(reported, jobs, spread=in_threads(n_threads))
 
 
 def _decided(table: MethodTable, name: Any, given: npt.ArrayLike) -> Array:
@@ -178,16 +178,6 @@ def _named_methods(
     if not named:
         raise ComparisonError("no models were given: give at least one, or None for the defaults")
     return named
-
-
-def _n_threads(n_jobs: int | None) -> int:
-    if n_jobs == 0:
-        raise ComparisonError("n_jobs is 0: give a number of threads, or -1 for all cores")
-    return 1 if n_jobs is None else n_jobs if n_jobs > 0 else os.cpu_count() or 1
-
-
-def _on_cluster(client: Any, work: Any, jobs: Sequence[Job]) -> Iterable[tuple[int, Any]]:
-    return enumerate(spread(client, _Work.__call__, work, jobs))
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
+from fairpc import data
 from fairpc.comparison._baseline_surface import Baseline
 from fairpc.core import (
     Array,
@@ -32,20 +33,6 @@ from fairpc.core import (
     LeakWarning,
     SameAsLabelWarning,
     interruptible_waits,
-    warn_caller,
-)
-from fairpc.data import (
-    Frame,
-    TableCoding,
-    check_apart,
-    exactly,
-    fit_coding,
-    fit_groups,
-    fit_labels,
-    identifiers,
-    read_frame,
-    read_values,
-    take_rows,
 )
 from fairpc.learners import few_threads
 from fairpc.models import CircuitClassifier, GivenTable
@@ -161,7 +148,8 @@ class MethodTable:
     y: Any  #: the labels as given
     typed: pl.DataFrame  #: the features as numbers and text, for methods that take no missing cells
     identifiers: tuple[str, ...]  #: features that are not among them, because fits drop them
-    leaks: tuple[Warning | str, ...]  #: what is to be said of features that give the label away
+    #: what is to be said of features that give the label away: with them, every method looks good
+    leaks: tuple[Warning | str, ...]
     s: Codes  #: of the groups, -1 where missing
     d: Codes  #: of the labels, -1 where missing
     classes: tuple[str, ...]  #: of the label, as text
@@ -171,7 +159,7 @@ class MethodTable:
     def of(
         cls, X: Any, y: Any, sensitive_features: Any, estimators: Sequence[Any], positive: Any
     ) -> MethodTable:
-        frame = read_frame(X)
+        frame = data.read_frame(X)
         named = next((_sensitive(e) for e in estimators if _sensitive(e)), None)
         wanted = (positive, *(getattr(e, "positive", None) for e in estimators))
         positive = next((p for p in wanted if p is not None), None)
@@ -190,18 +178,18 @@ class MethodTable:
             features, sensitive = (
                 _only(X, frame, names) for names in (given.roles.features, given.roles.sensitive)
             )
-        labels = fit_labels(y, positive=positive, missing_values=sentinels)
-        groups = fit_groups(sensitive, missing_values=sentinels)
+        labels = data.fit_labels(y, positive=positive, missing_values=sentinels)
+        groups = data.fit_groups(sensitive, missing_values=sentinels)
         s, d = groups.transform(sensitive), labels.transform(y)
-        check_apart(groups, labels, s, d)
-        typed = typed_columns(read_frame(features), sentinels, decimal)
+        data.check_apart(groups, labels, s, d)
+        typed = typed_columns(data.read_frame(features), sentinels, decimal)
         coding, leaks = _coded(given)
         # A fitted model has decided, perhaps on more rows than there are here.
         coding = next((e.coding_ for e in estimators if hasattr(e, "coding_")), coding)
-        unused = {} if coding is None else identifiers(coding.features)
+        unused = {} if coding is None else data.identifiers(coding.features)
         ids = tuple(name for name in typed.columns if name in unused)
         classes = tuple(str(c) for c in labels.classes)
-        tables = X, features, sensitive, y, typed.drop(exactly(ids)), ids, leaks
+        tables = X, features, sensitive, y, typed.drop(data.exactly(ids)), ids, leaks
         return cls(*tables, s, d, classes, labels.positive)
 
     @property
@@ -212,11 +200,6 @@ class MethodTable:
     def known(self) -> Bools:
         """Rows whose label and group are known."""
         return (self.d >= 0) & (self.s >= 0)
-
-    def warn_of_leaks(self) -> None:
-        """Say which columns give the label away: with them, every method looks good."""
-        for leak in self.leaks:
-            warn_caller(leak)
 
     @property
     def labels(self) -> Array:
@@ -240,7 +223,8 @@ class MethodTable:
         decisions = np.array([str(c) for c in self.call(model, "predict", train, test)])
         likelihood = None
         if hasattr(model, "score_samples"):
-            likelihood = self.call(model, "score_samples", train, test, take_rows(self.y, test))
+            y = data.take_rows(self.y, test)
+            likelihood = self.call(model, "score_samples", train, test, y)
         known = scores[:, classes.index(wanted)] if wanted in classes else None
         return Decided(known, decisions, likelihood)
 
@@ -262,7 +246,7 @@ class MethodTable:
             train = train[self.known[train]]
             if _sensitive(model):
                 model.set_params(sensitive=None)
-        y = take_rows(self.y, train)
+        y = data.take_rows(self.y, train)
         X, given = self._inputs(model, train, train)
         model.fit(X, y, **_accepted(model.fit, given))
         return model
@@ -276,20 +260,20 @@ class MethodTable:
     def _inputs(self, model: Any, train: Ints, rows: Ints) -> tuple[Any, dict[str, Any]]:
         """X and keyword arguments of some rows, as the method takes them."""
         if _sensitive(model):
-            return take_rows(self.whole, rows), {}
-        groups = {"sensitive_features": take_rows(self.sensitive, rows)}
+            return data.take_rows(self.whole, rows), {}
+        groups = {"sensitive_features": data.take_rows(self.sensitive, rows)}
         if isinstance(model, Baseline):
             return _filled(self.typed, train, rows), groups
-        return take_rows(self.features, rows), groups
+        return data.take_rows(self.features, rows), groups
 
 
 def typed_columns(
-    frame: Frame, missing_values: Iterable[Any] = (), decimal: str | None = None
+    frame: data.Frame, missing_values: Iterable[Any] = (), decimal: str | None = None
 ) -> pl.DataFrame:
     """Columns as numbers or text, null = missing: what ordinary classifiers can be given."""
     columns = {}
     for name, column in zip(frame.names, frame.columns, strict=True):
-        values = read_values(name, column, missing_values, parse=True, decimal=decimal)
+        values = data.read_values(name, column, missing_values, parse=True, decimal=decimal)
         if values.type == "text":
             columns[name] = values.data.cast(pl.String)
         else:
@@ -298,12 +282,12 @@ def typed_columns(
     return pl.DataFrame(columns)
 
 
-def _coded(table: GivenTable) -> tuple[TableCoding | None, tuple[Warning | str, ...]]:
+def _coded(table: GivenTable) -> tuple[data.TableCoding | None, tuple[Warning | str, ...]]:
     """The table as a fit would code it, None where it cannot; and the leaks that it warns of."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
-            coding, _ = fit_coding(table.source, table.roles)
+            coding, _ = data.fit_coding(table.source, table.roles)
         except FairpcError:
             return None, ()  # methods that cannot take the table say why
     kinds = LeakWarning | SameAsLabelWarning
@@ -338,7 +322,7 @@ def _accepted(call: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]
     return {name: value for name, value in given.items() if name in parameters}
 
 
-def _only(X: Any, frame: Frame, names: Sequence[str]) -> Any:
+def _only(X: Any, frame: data.Frame, names: Sequence[str]) -> Any:
     """Some columns of a frame or array, in its own library."""
     native = nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(native, nw.DataFrame):
