@@ -28,10 +28,7 @@ STOPPED: Final = (INTERRUPTED, 143, 129)
 
 # polars reads ahead, several groups of rows per core: of a file with groups of a million rows
 # that is more memory than all the rest. It looks at this when it first opens a file.
-POLARS: Final = {
-    "POLARS_ROW_GROUP_PREFETCH_SIZE": "1",
-    "POLARS_RECORD_BATCH_PREFETCH_SIZE": "1",
-}
+POLARS: Final = {"POLARS_ROW_GROUP_PREFETCH_SIZE": "1", "POLARS_RECORD_BATCH_PREFETCH_SIZE": "1"}
 
 COMMANDS: Final = {
     "demo": "_bundled.demo",

@@ -17,13 +17,7 @@ from fairpc.cli._labelled import labelled
 from fairpc.cli._review import ReviewedColumns, classes_of, next_batch
 from fairpc.cli._review_files import IN_PARTS, read_reviews
 from fairpc.cli._screen import Screen, Tone, complain, headline, print_json, say
-from fairpc.core import (
-    AuditError,
-    FairpcError,
-    Floats,
-    OptionError,
-    TableError,
-)
+from fairpc.core import AuditError, FairpcError, Floats, OptionError, TableError
 
 Facts = dict[str, Any]
 
@@ -50,8 +44,7 @@ def audit(
         str, opt.argument("[MODEL]", "A file that fit wrote; left out with --decision.")
     ],
     table: Annotated[
-        str | None,
-        opt.argument("TABLE", "As for fit: a file, a folder, a sheet, or - for stdin."),
+        str | None, opt.argument("TABLE", "As for fit: a file, a folder, a sheet, or - for stdin.")
     ] = None,
     output: Annotated[str | None, opt.output("The report, one HTML file.")] = None,
     *,
@@ -62,8 +55,7 @@ def audit(
         opt.option("COL", "The label column; with a model, if it has another name than at fit."),
     ] = None,
     level: Annotated[
-        float,
-        opt.option("SHARE", "Confidence of intervals and ranges.", min=0.5, max=0.9999),
+        float, opt.option("SHARE", "Confidence of intervals and ranges.", min=0.5, max=0.9999)
     ] = LEVEL,
     trade_off: Annotated[
         bool,

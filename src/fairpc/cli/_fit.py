@@ -45,8 +45,7 @@ def fit(
     engine: opt.Engine,
     held_to: opt.ReviewedFiles = None,
     verbose: Annotated[
-        bool,
-        opt.option(None, "Also print how each column was read.", "--verbose", "-v"),
+        bool, opt.option(None, "Also print how each column was read.", "--verbose", "-v")
     ] = False,
     *,
     screen: Screen,

@@ -149,8 +149,7 @@ class ColumnOptions:
         list[str], option("COL", "Column of the recorded decision.", "--label", show_default=False)
     ]
     sensitive: Annotated[
-        list[str],
-        option("COL", "Sensitive attribute; several are crossed.", show_default=False),
+        list[str], option("COL", "Sensitive attribute; several are crossed.", show_default=False)
     ]
     positive: Positive = None
     numeric: Annotated[list[str], option("COL", "A column that holds numbers.")] = field(
@@ -329,8 +328,7 @@ class DecisionOptions:
 
     PANEL: ClassVar = "Decisions of any model: TABLE alone, without MODEL"
     decision: Annotated[
-        str | None,
-        option("COL", "Decisions, of whatever made them; not trained on these rows."),
+        str | None, option("COL", "Decisions, of whatever made them; not trained on these rows.")
     ] = None
     score: Annotated[str | None, option("COL", "The scores, 0 to 1, that they came from.")] = None
     sensitive: Annotated[

@@ -44,8 +44,7 @@ def predict(
         str, opt.output("The table with the scores: .csv, .tsv, .parquet, .feather; - for stdout.")
     ],
     bounds: Annotated[
-        bool,
-        opt.option(None, "Append p_df_lower and p_df_upper, which labels leave.", "--bounds"),
+        bool, opt.option(None, "Append p_df_lower and p_df_upper, which labels leave.", "--bounds")
     ] = False,
     level: Annotated[
         float | None,
@@ -66,8 +65,7 @@ def predict(
         opt.option(None, "Write ' before text that a spreadsheet would compute.", "--safe-csv"),
     ] = False,
     all_digits: Annotated[
-        bool,
-        opt.option(None, f"Write scores with all digits, not {DIGITS}.", "--all-digits"),
+        bool, opt.option(None, f"Write scores with all digits, not {DIGITS}.", "--all-digits")
     ] = False,
     allow_unseen: opt.AllowUnseen = None,
     *,
@@ -237,8 +235,7 @@ class Scored:
 def query(
     model_file: opt.ModelFile,
     question: Annotated[
-        str,
-        opt.argument("QUERY", "'Df=good | age=37, sex=?': what you ask, a bar, what you know."),
+        str, opt.argument("QUERY", "'Df=good | age=37, sex=?': what you ask, a bar, what you know.")
     ],
     screen: Screen,
 ) -> None:

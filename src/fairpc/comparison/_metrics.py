@@ -249,10 +249,7 @@ class TestResult:
 
 
 def wilcoxon(
-    log_likelihood_a: ArrayLike,
-    log_likelihood_b: ArrayLike,
-    *,
-    clusters: ArrayLike | None = None,
+    log_likelihood_a: ArrayLike, log_likelihood_b: ArrayLike, *, clusters: ArrayLike | None = None
 ) -> TestResult:
     """Wilcoxon signed-rank test on likelihoods of the same rows under two models.
 
