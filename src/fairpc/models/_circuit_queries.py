@@ -28,8 +28,8 @@ from fairpc.models._patterns import (
     TOP,
     Kept,
     Patterns,
+    Question,
     find_patterns,
-    question,
 )
 from fairpc.models._query_language import Vocabulary, both
 
@@ -287,8 +287,13 @@ class FittedQueries(FittedDecisions):
             positive: class whose probability is compared; the model's by default.
         """
         distribution, coding = self._distribution(), self._coding()
-        options = {"size": size, "threshold": threshold, "min_share": min_share, "top": top}
-        asked = question(coding, of=of, positive=positive, kept=keep, **options)
+        classes, code = coding.labels.classes, coding.labels.positive
+        if positive is not None:
+            if positive not in classes:
+                names = ", ".join(map(str, classes))
+                raise LearningError(f"positive is {positive!r}: give a class of the label, {names}")
+            code = classes.index(positive)
+        asked = Question(of, code, size, threshold, min_share, keep, top)
         return find_patterns(distribution, coding, asked)
 
     @property

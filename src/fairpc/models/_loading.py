@@ -90,8 +90,7 @@ def _model_of(content: dict[str, Any], repair: str) -> FittedModel:
     kind: type[SavedScores | SavedCircuits] = SavedCircuits
     if content.get("model") == LATENT_DECISION:
         kind = SavedScores
-    saved = record(kind, content, "the file", exact=True, repair=repair)
-    saved = _with_delta(saved)
+    saved = _with_delta(record(kind, content, "the file", exact=True, repair=repair))
     coding = TableCoding.from_dict(saved.coding)
     made = _scored(saved, coding) if isinstance(saved, SavedScores) else _circuits(saved, coding)
     _restore(made, saved, coding)
@@ -111,11 +110,11 @@ def _with_delta(saved: SavedScores | SavedCircuits) -> SavedScores | SavedCircui
 
 def _same_rates(bounds: Any) -> Any:
     """Bounds of such a file; of strata that have mechanisms of their own, each has them."""
-    if not isinstance(bounds, dict):
+    if not isinstance(bounds, dict) or "cells" in bounds:
         return bounds
     if isinstance(bounds.get("strata"), list):
         return bounds | {"strata": [_same_rates(own) for own in bounds["strata"]]}
-    return {"delta": 0.0} | bounds if "pi" in bounds else bounds
+    return {"delta": 0.0} | bounds
 
 
 def _restore(model: FittedModel, saved: Saved, coding: TableCoding) -> None:
@@ -362,10 +361,8 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     usual = settings_of(LatentDecision() if latent else MODELS[content["model"]]())
     content["settings"] = settings = usual | {"min_cell": 1} | given
     if latent:
-        scores = content["score_map"] | {"ends": _equal_rates(content["score_map"]["ends"])}
-        return {"second_round": None, **content, "score_map": scores}
+        return {"second_round": None, **content}
     content = {"choices": None, "forest": None, "ends": None, "features": None, **content}
-    content["ends"] = _equal_rates(content["ends"])
     read = TableCoding.from_dict(coding)
     columns = read.features.columns
     if "numbers" not in given and any(column.binned for column in columns):
@@ -387,15 +384,6 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     if _size(again) != _size(whole):
         raise LearningError(f"its circuit is not that of a {content['model']}")
     return content | {"rates": rates.to_dict(), "features": to_dict(features)}
-
-
-def _equal_rates(ends: Any) -> Any:
-    """Held-out rates of groups whose fair rates may not differ, which 0.2.0 did not write."""
-    if ends is None or "cells" in ends:
-        return ends
-    if "strata" in ends:
-        return ends | {"strata": [_equal_rates(own) for own in ends["strata"]]}
-    return ends | {"delta": 0.0}
 
 
 def _size(circuit: Circuit) -> tuple[Any, ...]:

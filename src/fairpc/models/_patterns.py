@@ -25,12 +25,12 @@ b' and falls in b, so a' = 0, b' stays and b is what keeps P(s, z) at m; then a 
 
 from __future__ import annotations
 
-from collections import Counter
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -190,37 +190,6 @@ def _words(part: Mapping[str, str]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in part.items())
 
 
-def question(
-    coding: TableCoding,
-    *,
-    of: Any,
-    positive: Any,
-    size: Any,
-    threshold: Any,
-    min_share: Any,
-    kept: Any,
-    top: Any,
-) -> Question:
-    """Checked options of a search; a LearningError names the first that is wrong."""
-    check_choice("of", of, ("label", "decision"))
-    check_choice("keep", kept, ("largest", "pareto"))
-    classes = coding.labels.classes
-    if positive is not None and positive not in classes:
-        names = ", ".join(str(c) for c in classes)
-        raise LearningError(f"positive is {positive!r}: give a class of the label, {names}")
-    if not (is_whole(size) and size >= 0):
-        raise LearningError(f"size is {size!r}: give how many features a pattern may name, from 0")
-    if top is not None and not (is_whole(top) and top >= 1):
-        raise LearningError(f"top is {top!r}: give a whole number from 1 on, or None for all")
-    for name, value in (("threshold", threshold), ("min_share", min_share)):
-        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        if not (number and 0 <= value < 1):
-            raise LearningError(f"{name} is {value!r}: give a number from 0 to below 1")
-    wanted = coding.labels.positive if positive is None else classes.index(positive)
-    size = min(int(size), len(coding.features.names))
-    return Question(of, wanted, size, float(threshold), float(min_share), kept, top)
-
-
 def find_patterns(distribution: FairDistribution, coding: TableCoding, asked: Question) -> Patterns:
     """The patterns of a distribution in names."""
     groups, members = named_groups(coding.groups)
@@ -230,8 +199,8 @@ def find_patterns(distribution: FairDistribution, coding: TableCoding, asked: Qu
         of=asked.of,
         outcome="Df" if latent else "D",
         positive=str(coding.labels.classes[asked.positive]),
-        threshold=asked.threshold,
-        min_share=asked.min_share,
+        threshold=float(asked.threshold),
+        min_share=float(asked.min_share),
         kept=asked.kept,
         patterns=tuple(_named(patterns, i, groups, coding) for i in range(len(patterns))),
         n_candidates=counts.n_evaluated + counts.n_rare + counts.n_bounded,
@@ -277,7 +246,7 @@ def _named(
 
 @dataclass(frozen=True)
 class Question:
-    """What is searched for."""
+    """What is searched for; a LearningError names the first option that is wrong."""
 
     of: Outcome
     positive: int  #: the class whose probability is compared
@@ -289,6 +258,21 @@ class Question:
     #: multiplications that a further feature may take; where it would take more, the search ends
     #: with patterns of fewer features
     most_work: float | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("of", self.of, ("label", "decision"))
+        check_choice("keep", self.kept, ("largest", "pareto"))
+        size, top = self.size, self.top
+        if not (is_whole(size) and size >= 0):
+            rule = "give how many features a pattern may name, from 0"
+            raise LearningError(f"size is {size!r}: {rule}")
+        if top is not None and not (is_whole(top) and top >= 1):
+            raise LearningError(f"top is {top!r}: give a whole number from 1 on, or None for all")
+        for name in ("threshold", "min_share"):
+            value = getattr(self, name)
+            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+            if not (number and 0 <= value < 1):
+                raise LearningError(f"{name} is {value!r}: give a number from 0 to below 1")
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,21 +330,33 @@ def search(
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+    arities = distribution.layout.arities
+    question = replace(question, size=min(int(question.size), len(arities)))
     finder = _Finder(distribution, members, question)
     first = finder.nothing_known()
-    patterns, level, counts, size = first.patterns, first.open, first.counts, 0
-    while size < question.size and finder.affordable(level):
+    patterns, level, size = first.patterns, first.open, 0
+    evaluated, found, settled = first.evaluated, first.found, [first.settled]
+    most = math.inf if question.most_work is None else question.most_work
+    while size < question.size and len(level) * distribution.extension_work <= most:
         size += 1
         opened = [level[:0]]
+        settled.append(np.zeros_like(first.settled))
         blocks = list(finder.blocks(level, size))
         # Blocks have the cores: threads of linear algebra below them would wait for each other.
         with threadpool_limits(1, user_api="blas"):
             for step in map_in_order(finder.extended, blocks):
                 patterns = finder.kept(patterns.joined(step.patterns))
                 opened.append(step.open)
-                counts += step.counts
+                evaluated, found = evaluated + step.evaluated, found + step.found
+                settled[size] += step.settled
         level = np.concatenate(opened)
-    return patterns.taken(slice(question.top)), finder.account(counts, size)
+    later = assignments(arities, size)
+    ruled_out = np.zeros(2, object)  # whole numbers of any size
+    for k, n in enumerate(settled):
+        ruled_out += len(members) * n @ np.array([sum(ways[: size - k]) for ways in later], object)
+    bounded, rare = ruled_out.tolist()
+    counts = Counts(size, evaluated, rare, bounded, found)
+    return patterns.taken(slice(question.top)), counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -380,25 +376,17 @@ class _Candidates:
         return x
 
 
-_EVALUATED: Final = "candidates that were evaluated"
-_FOUND: Final = "patterns among them"
-
-
-class _Settled(NamedTuple):
-    """A kind of assignments that are not extended."""
-
-    size: int  #: features that are named
-    last: int  #: the last of them; -1 where none is
-    rare: bool  #: whether every group is too rare in them
-
-
 @dataclass(frozen=True, eq=False)
 class _Judged:
     """What was found of some candidates."""
 
     patterns: PatternArrays
     open: Codes  #: assignments whose extensions may be patterns
-    counts: Counter[_Settled | str]  #: candidates, patterns, assignments that are not extended
+    evaluated: int  #: candidates
+    found: int  #: patterns among them
+    #: assignments that are not extended, by whether all groups are too rare in them, and by the
+    #: number of their last feature, from 1; 0 where none is named
+    settled: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -462,35 +450,20 @@ class _Finder:
         at = np.nonzero(is_found & frequent)
         x = candidates.codes(*at[:2])
         found = PatternArrays(at[2], x, difference[at], rate[at], either[at])
-        counts = Counter[_Settled | str]({_EVALUATED: frequent.size, _FOUND: len(found)})
+        counts = frequent.size, len(found)
+        settled = np.zeros((2, len(self.arities) + 1), np.int64)
         if candidates.size == asked.size:
-            return _Judged(self.kept(found), x[:0], counts)
+            return _Judged(self.kept(found), x[:0], *counts, settled)
         inside = positive, either - positive
         outside = all_positive - positive, all_either - all_positive - inside[1]
         bound = _bound(*inside, *outside, least=asked.min_share)
         is_open = (frequent & (bound * (1 + ROUNDING) > asked.threshold)).any(axis=2)
         opened = candidates.codes(*np.nonzero(is_open))
         is_rare = ~frequent.any(axis=2)
-        for rare in (True, False):
-            closed = (~is_open & (is_rare == rare)).sum(axis=0).tolist()
-            for j, n in zip(candidates.feature.tolist(), closed, strict=True):
-                counts[_Settled(candidates.size, j, rare)] += n
-        return _Judged(self.kept(found), opened, counts)
-
-    def affordable(self, level: Codes) -> bool:
-        """Whether assignments may be extended."""
-        most = self.question.most_work
-        return most is None or len(level) * self.distribution.extension_work <= most
-
-    def account(self, counts: Counter[_Settled | str], size: int) -> Counts:
-        """The account of all candidates of up to ``size`` features."""
-        ruled_out = {True: 0, False: 0}
-        later = assignments(self.arities.tolist(), size)
-        for kind, n in counts.items():
-            if isinstance(kind, _Settled):
-                longer = later[kind.last + 1][: max(size - kind.size, 0)]
-                ruled_out[kind.rare] += len(self.members) * n * sum(longer)
-        return Counts(size, counts[_EVALUATED], ruled_out[True], ruled_out[False], counts[_FOUND])
+        for rare in (0, 1):
+            n = (~is_open & (is_rare == rare)).sum(axis=0)
+            np.add.at(settled[rare], candidates.feature + 1, n)
+        return _Judged(self.kept(found), opened, *counts, settled)
 
     def kept(self, patterns: PatternArrays) -> PatternArrays:
         """Those that the question asks for, in order."""
