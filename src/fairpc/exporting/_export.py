@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -189,13 +190,16 @@ def python_text(scorer: ScorerProgram, module: str) -> str:
 
     code = files("fairpc.exporting").joinpath("_standalone.py").read_text("utf-8")
     names = [given.name for given in scorer.inputs]
-    tables = (repr(_json({name: table})) for name, table in tables_of(scorer).items())
+    as_json = partial(json.dumps, separators=(",", ":"), allow_nan=False, default=_as_json)
+    tables = (repr(as_json({name: table})) for name, table in tables_of(scorer).items())
+    example = repr(names[0])
+    # A name may hold quotation marks and backslashes, which end or spoil a docstring.
+    sound = example.isprintable() and not set(example) & {*'"\\{}'}
     head = _HEAD.format(
         model=scorer.model,
         version=__version__,
         module=module if module.isidentifier() else "scorer",
-        # A name may hold quotation marks and backslashes, which end or spoil a docstring.
-        example=_docstring_safe(repr(names[0])),
+        example=example if sound else '"age"',
     )
     tail = _TAIL.format(
         classes=repr(list(scorer.classes)),
@@ -203,10 +207,6 @@ def python_text(scorer: ScorerProgram, module: str) -> str:
         tables="\n".join(f"        {table}," for table in tables),
     )
     return head + code[code.index("\nfrom __future__") :] + "\n" + tail
-
-
-def _docstring_safe(text: str) -> str:
-    return text if text.isprintable() and not set(text) & {'"', "\\", "{", "}"} else '"age"'
 
 
 def tables_of(scorer: ScorerProgram) -> dict[str, Any]:
@@ -236,10 +236,6 @@ def tables_of(scorer: ScorerProgram) -> dict[str, Any]:
         "rest": scorer.rest,
         "densities": densities,
     }
-
-
-def _json(table: Any) -> str:
-    return json.dumps(table, separators=(",", ":"), allow_nan=False, default=_as_json)
 
 
 def _as_json(value: Any) -> Any:

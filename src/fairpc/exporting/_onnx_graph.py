@@ -225,8 +225,7 @@ class _Levels:
         self.graph, self.nodes, self.logs = graph, densities.nodes, logs
         self.level: list[int] = []
         for node in self.nodes:
-            children = () if isinstance(node, Leaf) else node.children
-            self.level.append(1 + max((self.level[c] for c in children), default=-1))
+            self.level.append(1 + max((self.level[c] for c in node.children), default=-1))
         self.place = [0] * len(self.nodes)
         self.values: list[str] = []
         by_level: dict[int, list[int]] = defaultdict(list)
@@ -243,10 +242,10 @@ class _Levels:
             for k, n in enumerate(nodes):
                 self.place[n] = first + k
             first += len(nodes)
-        names = [name for _, name in parts]
-        self.values.append(
-            names[0] if len(names) == 1 else self.graph.add("Concat", *names, axis=0)
-        )
+        self.values.append(self._joined([name for _, name in parts]))
+
+    def _joined(self, parts: list[str]) -> str:
+        return parts[0] if len(parts) == 1 else self.graph.add("Concat", *parts, axis=0)
 
     def _leaves(
         self, nodes: list[int], codes: Sequence[str], of_rows: str
@@ -296,9 +295,7 @@ class _Levels:
 
     def _children(self, n: int) -> list[int]:
         """Children in the order of their levels."""
-        node = self.nodes[n]
-        children = () if isinstance(node, Leaf) else node.children
-        return sorted(children, key=lambda c: (self.level[c], c))
+        return sorted(self.nodes[n].children, key=lambda c: (self.level[c], c))
 
     def _levels_below(self, n: int) -> tuple[int, ...]:
         return tuple(self.level[c] for c in self._children(n))
@@ -363,5 +360,5 @@ class _Levels:
             by_level[self.level[n]].append(n)
         parts = [self._in_level(some) for some in by_level.values()]
         order = [n for some in by_level.values() for n in some]
-        whole = parts[0] if len(parts) == 1 else self.graph.add("Concat", *parts, axis=0)
-        return self.graph.gather(whole, self.graph.whole([order.index(n) for n in nodes]))
+        places = self.graph.whole([order.index(n) for n in nodes])
+        return self.graph.gather(self._joined(parts), places)

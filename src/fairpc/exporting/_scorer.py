@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
@@ -97,6 +97,7 @@ class Leaf:
 
     feature: int
     table: Floats
+    children: ClassVar[tuple[int, ...]] = ()
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class Densities:
 
     @property
     def n_edges(self) -> int:
-        return sum(len(n.children) for n in self.nodes if not isinstance(n, Leaf))
+        return sum(len(n.children) for n in self.nodes)
 
     @property
     def least(self) -> float:
@@ -169,6 +170,7 @@ class ScorerProgram:
             )
         distribution, coding = model._distribution(), model.coding_
         features, groups = coding.features, coding.groups
+        joint = distribution.subgroup_rate[:, :, None] * distribution.subgroup_decision_rate
         found = cls(
             type(model).__name__,
             tuple(Input.of(column, features.missing_values) for column in features.columns),
@@ -177,7 +179,7 @@ class ScorerProgram:
             coding.labels.classes,
             coding.labels.positive,
             distribution.layout.strata,
-            _rates(distribution),
+            joint.reshape(-1, joint.shape[2]),
             distribution.forest
             if isinstance(distribution, ForestDistribution)
             else _densities(distribution),
@@ -220,12 +222,6 @@ class ScorerProgram:
         return place
 
 
-def _rates(distribution: FairDistribution) -> Floats:
-    joint = distribution.subgroup_rate[:, :, None] * distribution.subgroup_decision_rate
-    rates: Floats = joint.reshape(-1, joint.shape[2])
-    return rates
-
-
 def _densities(distribution: FairDistribution) -> Densities:
     """The circuits below the cells (f, s); what has no feature is marginalised, that is 1."""
     circuit, layout = distribution.circuit, distribution.layout
@@ -251,12 +247,11 @@ def _densities(distribution: FairDistribution) -> Densities:
             building.join(n, children, None if graph.kind[n] == PRODUCT else circuit.weights(n))
             continue
         else:
-            tables = np.stack([building.tables[c] for c in children])
+            tables = np.stack([building.leaves[c].table for c in children])
             column = scope.bit_length() - 1
             product = graph.kind[n] == PRODUCT
             table = tables.prod(axis=0) if product else circuit.weights(n) @ tables
-        building.tables[n] = table
-        building.feature[n] = feature_of[column]
+        building.leaves[n] = Leaf(feature_of[column], table)
     roots = [[building.place(cell) for cell in group] for group in cells.tolist()]
     return Densities(tuple(building.nodes), np.array(roots, np.int64))
 
@@ -266,17 +261,15 @@ class _Building:
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
-        self.tables: dict[int, Floats] = {}
-        self.feature: dict[int, int] = {}
+        self.leaves: dict[int, Leaf] = {}
         self._place: dict[int, int] = {}
         self._equal: dict[Any, int] = {}
 
     def join(self, n: int, children: list[int], weights: Floats | None) -> None:
         """Add a product, or a sum; a node of one child is that child."""
         if weights is None:
-            places = [self.place(c) for c in children]
-            alone = len(children) == 1
-            self._place[n] = places[0] if alone else self._add(Product(tuple(places)))
+            places = tuple(map(self.place, children))
+            self._place[n] = places[0] if len(places) == 1 else self._add(Product(places))
             return
         merged: dict[int, float] = {}
         for child, weight in zip(children, weights.tolist(), strict=True):
@@ -288,15 +281,11 @@ class _Building:
     def place(self, n: int) -> int:
         """Where a node is; leaves are added when they are asked for."""
         if n not in self._place:
-            if n in self.tables:
-                leaf = Leaf(self.feature[n], self.tables[n])
-                self._place[n] = self._add(leaf, (leaf.feature, leaf.table.tobytes()))
-            else:
-                self._place[n] = self._add(Product(()))
+            self._place[n] = self._add(self.leaves.get(n, Product(())))
         return self._place[n]
 
-    def _add(self, node: Node, key: Any = None) -> int:
-        key = node if key is None else key
+    def _add(self, node: Node) -> int:
+        key = (node.feature, node.table.tobytes()) if isinstance(node, Leaf) else node
         if key not in self._equal:
             self._equal[key] = len(self.nodes)
             self.nodes.append(node)

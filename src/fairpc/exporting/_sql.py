@@ -256,10 +256,9 @@ class _CircuitStages:
     def _parents(self) -> Sequence[int]:
         uses = np.zeros(len(self.densities.nodes), np.int64)
         for node in self.densities.nodes:
-            if not isinstance(node, Leaf):
-                np.add.at(uses, list(node.children), 1)
+            np.add.at(uses, list(node.children), 1)
         np.add.at(uses, self.densities.roots.ravel(), 2)
-        return [int(n) for n in uses]
+        return uses.tolist()
 
     def _write(self, uses: Sequence[int]) -> None:
         for n, node in enumerate(self.densities.nodes):

@@ -7,6 +7,7 @@ kept only as far as the features tell it: the price is measured on rows that wer
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -42,6 +43,8 @@ from fairpc.models._fold_classifiers import (
 
 SCORER_FORMAT: Final = "fairpc scorer"
 _VERSION: Final = 1
+_KEPT: Final = ("gap", "difference", "positive", "threshold", "price")
+"""What a file holds of a scorer beside its classifier."""
 _HELD_OUT: Final = 0.3
 """Share of the rows on which the price is measured."""
 
@@ -140,9 +143,8 @@ class Distilled:
                 f"the estimator is a {type(self.estimator).__name__}, which a file of data alone "
                 "cannot hold: keep it with skops.io.dump, or distil without an estimator"
             )
-        own = (self.estimator.to_dict(), self.positive, self.threshold, self.gap, self.difference)
-        content = {"format": SCORER_FORMAT, "version": _VERSION}
-        content |= serialise(_SavedScorer(*own, self.price))
+        own = {name: getattr(self, name) for name in _KEPT} | {"classifier": self.estimator}
+        content = {"format": SCORER_FORMAT, "version": _VERSION, **serialise(own)}
         content["checksum"] = checksum(content)
         write_atomically(path, json_text(content) + b"\n")
 
@@ -164,8 +166,7 @@ class Distilled:
             same = False
         if not (known and same):
             raise FileFormatError(f"{path} contradicts itself, and {ALTERED}")
-        rest = saved.gap, saved.difference, saved.positive, saved.threshold, saved.price
-        return cls(classifier, *rest)
+        return cls(classifier, **{name: getattr(saved, name) for name in _KEPT})
 
     def __str__(self) -> str:
         price = "" if self.price is None else f" {' '.join(self.price.sentences)}"
@@ -186,27 +187,20 @@ class ImitatedRows:
         """Of decisions of some rows."""
         with_group, groups = self.decided[held], self.groups[held]
         hidden = None if self.hidden is None else self.hidden[held]
-        soft = None if self.posterior is None else self.posterior[held]
+        soft: Any = None if self.posterior is None else self.posterior[held]
 
         def gap(own: Array) -> float:
             rates = [float(own[groups == g].mean()) for g in np.unique(groups)]
             return max(rates) - min(rates)
 
-        def right(own: Array, fair: Floats) -> float:
-            return float(np.where(own, fair, 1 - fair).mean())
+        def right(own: Array) -> float:
+            return float(np.where(own, soft, 1 - soft).mean())
 
-        return DistilPrice(
-            n_rows=len(held),
-            agreement=float(np.mean(with_group == decided)),
-            gaps=(gap(with_group), None if hidden is None else gap(hidden), gap(decided)),
-            accuracies=None
-            if soft is None
-            else (
-                right(with_group, soft),
-                None if hidden is None else right(hidden, soft),
-                right(decided, soft),
-            ),
-        )
+        def each(of: Callable[[Array], float]) -> tuple[float, float | None, float]:
+            return of(with_group), None if hidden is None else of(hidden), of(decided)
+
+        agreement = float(np.mean(with_group == decided))
+        return DistilPrice(len(held), agreement, each(gap), None if soft is None else each(right))
 
 
 def group_is_input(coding: TableCoding) -> str:

@@ -94,7 +94,7 @@ class FairDistribution:
     @property
     def subgroup_decision_rate(self) -> Floats:
         """P(decision | S = s, A = a), [s, a, f]: equal in all groups where the decision is tied."""
-        rates = self.circuit.parameters[self.top.decision]
+        rates = self.top_rates.by_subgroup(self.layout)
         return rates.reshape(self.layout.n_groups, self.layout.strata.n, -1)
 
     @property

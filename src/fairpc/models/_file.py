@@ -146,7 +146,7 @@ class SavedRound:
     """Classifiers of Df per fold, and the shares of all in the score."""
 
     shares: tuple[float, ...]
-    classifiers: list[list[Any]]
+    classifiers: list[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,22 +219,13 @@ def _scores(model: LatentDecision) -> dict[str, Any]:
     _refuse_others("estimator", [model.estimator, *learned])
     _refuse_others("sensitive_estimator", [model.sensitive_estimator, *model.group_estimators_])
     second, view = model.second_round_, model.group_view_
-    folds = [] if second is None else second.estimators
+    levels = tuple(tuple(map(_level, level)) for level in view.levels)
     return {
         "score_map": model.score_map_.to_dict(),
-        "group_view": {
-            "names": view.names,
-            "levels": [[_level(value) for value in level] for level in view.levels],
-            "inside": view.inside,
-            "library": view.library,
-        },
-        "classifiers": [[c.to_dict() for c in fold] for fold in model.estimators_],
-        "group_classifiers": [c.to_dict() for c in model.group_estimators_],
-        "second_round": second
-        and {
-            "shares": second.shares,
-            "classifiers": [[c.to_dict() for c in fold] for fold in folds],
-        },
+        "group_view": SavedView(view.names, levels, view.inside, view.library),
+        "classifiers": model.estimators_,
+        "group_classifiers": model.group_estimators_,
+        "second_round": second and SavedRound(tuple(second.shares), second.estimators),
     }
 
 

@@ -69,11 +69,6 @@ class ForestDistribution(FairDistribution):
     def top_rates(self) -> TopRates:
         return self.rates
 
-    @property
-    def subgroup_decision_rate(self) -> Floats:
-        layout = self.layout
-        return self.rates.by_subgroup(layout).reshape(layout.n_groups, layout.strata.n, -1)
-
     def log_likelihood(self, s: npt.ArrayLike | None, d: npt.ArrayLike | None, x: Codes) -> Floats:
         joint = self._log_joint(s, x)
         label = self._log_label(d, len(x))

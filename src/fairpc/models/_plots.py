@@ -68,7 +68,7 @@ class ModelPlots:
             )
         groups, classes = self._names
         rows = list(product(range(len(groups)), range(len(classes))))
-        ax = ax or _new_axes(1, 7, 0.8 + 0.55 * len(rows))[0]
+        ax = _titled(ax, "Recorded label by fair decision and group", 7, 0.8 + 0.55 * len(rows))
         # A gap between groups, so that bars of one group stand together.
         places = np.array([-(i + 0.6 * s) for i, (s, _) in enumerate(rows)])
         left = np.zeros(len(rows))
@@ -84,7 +84,6 @@ class ModelPlots:
             left += width
         ax.set_yticks(places, [f"S = {groups[s]}, Df = {classes[f]}" for s, f in rows])
         ax.set(xlim=(0, 1), xlabel="P(D | Df, S)")
-        _title(ax, "Recorded label by fair decision and group")
         # The legend starts half an inch under the axes, as a share of their height.
         below = -0.5 / max(ax.get_window_extent().height / ax.figure.dpi, 0.5)
         ax.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, below), frameon=False)
@@ -106,14 +105,14 @@ class ModelPlots:
         for i, name in enumerate(named):
             _line(axes[0], history[name], i, name.replace("_", " "))
         axes[0].set_ylabel("nats")
-        _title(axes[0], "Likelihood")
+        _titled(axes[0], "Likelihood")
         if latent:
             groups, classes = self._names
             for i, (s, f) in enumerate(product(range(len(groups)), range(len(classes)))):
                 label = f"S = {groups[s]}, Df = D = {classes[f]}"
                 _line(axes[1], history["mechanism"][:, s, f, f], i, label)
             axes[1].set(ylim=(-0.03, 1.03), ylabel="P(D = Df | Df, S)")
-            _title(axes[1], "Mechanism")
+            _titled(axes[1], "Mechanism")
         for axis in axes:
             axis.set_xlabel("iteration of EM")
             axis.locator_params(axis="x", integer=True)
@@ -172,10 +171,10 @@ def trade_off(
     ``methods`` are as :meth:`fairpc.comparison.Comparison.means` gives them; ``marked`` is drawn
     larger.
     """
-    ax = ax or _new_axes(1, 7, 4.8)[0]
     shown = [m for m in methods if m["discrimination"] is not None]
     if not shown:
         raise PlotError("no method has a discrimination: rows of two groups are needed")
+    ax = _titled(ax, "Trade-off on held-out rows", 7, 4.8)
     for i, method in enumerate(shown):
         name, x, y = (method[key] for key in ("method", "discrimination", "accuracy"))
         bars: Style = {"ecolor": "#9aa5b1", "elinewidth": 1, "zorder": 3}
@@ -185,7 +184,6 @@ def trade_off(
     _without_guessing(ax, shown)
     ax.set_xlabel("discrimination: largest difference of mean scores between groups")
     ax.set_ylabel("accuracy, against the recorded label")
-    _title(ax, "Trade-off on held-out rows")
     ax.grid(color="#e3e7eb", linewidth=0.6)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     if caption:
@@ -217,7 +215,7 @@ def joint_set(test: StrataTest, ax: Axes | None = None) -> Axes:
         test: of ``test_assumptions(…, given=…)``.
         ax: where to draw.
     """
-    ax = ax or _new_axes(1, 6.4, 4.8)[0]
+    ax = _titled(ax, f"Possible mechanisms, {test.level:.0%} confidence", 6.4, 4.8)
     reference = test.groups[0].group
     areas = {"plain": test.plain_area, "within": test.area}
     names = {"plain": "without strata", "within": f"within {len(test.strata)} strata"}
@@ -230,7 +228,6 @@ def joint_set(test: StrataTest, ax: Axes | None = None) -> Axes:
         ax.fill(*corners.T, label=label, alpha=0.75, linewidth=1, **look)
     ax.set_xlabel(f"P(D = {test.positive} | Df = other, S = {reference})")
     ax.set_ylabel(f"P(D = {test.positive} | Df = {test.positive}, S = {reference})")
-    _title(ax, f"Possible mechanisms, {test.level:.0%} confidence")
     ax.grid(color="#e3e7eb", linewidth=0.6)
     ax.margins(0.08)
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, frameon=False)
@@ -257,7 +254,7 @@ def draw(record: object, ax: Axes | None = None) -> Axes:
 @draw.register(Parity)
 def _parity(record: Parity, ax: Axes | None = None) -> Axes:
     pairs = sorted(record.pairs, key=lambda p: -abs(p.difference))[:ROWS]
-    ax = ax or _new_axes(1, 7, 1.2 + 0.5 * len(pairs))[0]
+    ax = _titled(ax, "Gaps between groups", 7, 1.2 + 0.5 * len(pairs))
     for i, pair in enumerate(pairs):
         (low, high), at = pair.difference_interval, pair.difference
         spread: Any = [[max(at - low, 0.0)], [max(high - at, 0.0)]]
@@ -266,19 +263,17 @@ def _parity(record: Parity, ax: Axes | None = None) -> Axes:
     ax.axvline(0, color=EDGE, linewidth=0.8, linestyle="--")
     what = "mean score" if record.kind == "mean score" else "share of positive decisions"
     ax.set_xlabel(f"difference of {what}, {record.level:.0%} intervals together")
-    _title(ax, "Gaps between groups")
     ax.margins(y=0.3)
     return ax
 
 
 @draw.register(ParityCurve)
 def _parity_curve(record: ParityCurve, ax: Axes | None = None) -> Axes:
-    ax = ax or _new_axes(1, 6.4, 4.4)[0]
+    ax = _titled(ax, "Selection over thresholds", 6.4, 4.4)
     for g, group in enumerate(record[0].groups):
         rates = [one.groups[g].mean for one in record]
         ax.plot(record.thresholds, rates, label=str(group.group), **_look(g))
     ax.set(xlabel="threshold", ylabel="share of the group that is selected", ylim=(-0.03, 1.03))
-    _title(ax, "Selection over thresholds")
     ax.legend(frameon=False)
     return ax
 
@@ -288,7 +283,7 @@ def _monitor(record: ParityMonitor, ax: Axes | None = None) -> Axes:
     """The pairs that are farthest apart, with intervals that hold at all times together."""
     if not record.looks:
         raise PlotError("the monitor has seen no rows: call update first")
-    ax = ax or _new_axes(1, 7, 4.2)[0]
+    ax = _titled(ax, f"Gaps while rows come in, {record.level:.0%}", 7, 4.2)
     gaps, looks = record.gaps(), record.looks
     apart = sorted(range(len(gaps)), key=lambda k: -np.nan_to_num(abs(gaps[k].difference)))
     n = [look.n for look in looks]
@@ -303,14 +298,13 @@ def _monitor(record: ParityMonitor, ax: Axes | None = None) -> Axes:
     if record.alarmed_at is not None:
         ax.axvline(record.alarmed_at, color=EDGE, label=f"alarm at {record.alarmed_at:,} rows")
     ax.set(xlabel="rows seen", ylabel="difference of mean scores")
-    _title(ax, f"Gaps while rows come in, {record.level:.0%}")
     ax.legend(frameon=False)
     return ax
 
 
 @draw.register(EqualRates)
 def _equal_rates(record: EqualRates, ax: Axes | None = None) -> Axes:
-    ax = ax or _new_axes(1, 6.4, 4.0)[0]
+    ax = _titled(ax, "Selection rates", 6.4, 4.0)
     places = np.arange(len(record.groups))
     both = {"one threshold": "rate_before", "a threshold per group": "rate"}
     for i, (name, field) in enumerate(both.items()):
@@ -319,7 +313,6 @@ def _equal_rates(record: EqualRates, ax: Axes | None = None) -> Axes:
     ax.axhline(record.rate, color=EDGE, linewidth=0.8, linestyle="--")
     ax.set_xticks(places, [str(group.group) for group in record.groups])
     ax.set_ylabel("share of the group that is selected")
-    _title(ax, "Selection rates")
     ax.legend(frameon=False)
     return ax
 
@@ -331,7 +324,7 @@ def _possible(record: AssumptionTest | IdentifiedSet, ax: Axes | None = None) ->
         raise PlotError("the label has more than two classes: there is one set for each")
     bars: list[tuple[str, Any, Any]] = [(str(g.group), g.lower, g.upper) for g in record.groups]
     bars.append(("all groups", record.lower, record.upper))
-    ax = ax or _new_axes(1, 7, 1.2 + 0.45 * len(bars))[0]
+    ax = _titled(ax, "Rates of fair decisions that are possible", 7, 1.2 + 0.45 * len(bars))
     for i, (_, low, high) in enumerate(bars):
         if low <= high:
             ax.barh(-i, high - low, left=low, height=0.5, **_filled(i))
@@ -339,7 +332,6 @@ def _possible(record: AssumptionTest | IdentifiedSet, ax: Axes | None = None) ->
             ax.text(0.5, -i, "nothing is possible", **_ON_BARS)
     ax.set_yticks([-i for i in range(len(bars))], [name for name, _, _ in bars])
     ax.set(xlim=(0, 1), xlabel="P(Df = positive)")
-    _title(ax, "Rates of fair decisions that are possible")
     return ax
 
 
@@ -351,8 +343,11 @@ def _line(ax: Axes, values: Floats, i: int, label: str) -> None:
     ax.plot(np.arange(len(values)), values, label=label, **look)
 
 
-def _title(ax: Axes, text: str) -> None:
-    ax.set_title(text, loc="left", fontsize=11)
+def _titled(ax: Axes | None, title: str, width: float = 0, height: float = 0) -> Axes:
+    """Axes with a title: those that are given, or new ones of this size."""
+    ax = ax or _new_axes(1, width, height)[0]
+    ax.set_title(title, loc="left", fontsize=11)
+    return ax
 
 
 def _filled(i: int) -> Style:

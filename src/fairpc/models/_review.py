@@ -31,6 +31,7 @@ from fairpc.core import (
 from fairpc.data import Column, TableCoding, take_rows
 from fairpc.evidence import LEVEL, Interval, LabelBounds
 from fairpc.models._rows import Rows
+from fairpc.models._score_map import posterior_of
 from fairpc.models._tables import rows_in_order
 
 if TYPE_CHECKING:
@@ -84,9 +85,7 @@ class Reviewed:
 
     def taken(self, rows: Positions) -> Reviewed:
         """The same of some rows."""
-        return Reviewed(
-            self.truth[rows], self.drawn[rows], self.probability[rows], self.batch[rows]
-        )
+        return Reviewed(*(of[rows] for of in vars(self).values()))
 
     @property
     def n_batches(self) -> int:
@@ -322,12 +321,9 @@ def _without_review(bounds: LabelBounds, groups: Sequence[str]) -> dict[tuple[st
 
 def posterior_at(mechanism: Floats, observed: Floats, y: Floats, groups: Positions) -> Floats:
     """P(Df = 1 | x, s, d) where P(D = 1 | x, s) and the mechanism are known."""
-    b0, b1 = mechanism[groups].T
-    q = np.clip((observed - b0) / (b1 - b0), EDGE, 1 - EDGE)
-    one = np.where(y == 1, b1, 1 - b1) * q
-    zero = np.where(y == 1, b0, 1 - b0) * (1 - q)
-    total = one + zero
-    return np.asarray(np.divide(one, total, out=q.copy(), where=total > 0), np.float64)
+    own = mechanism[groups]
+    b0, b1 = own.T
+    return posterior_of(np.clip((observed - b0) / (b1 - b0), EDGE, 1 - EDGE), y, own)
 
 
 def _levels(column: Column, codes: Array) -> Array:

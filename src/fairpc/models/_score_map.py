@@ -207,11 +207,7 @@ class ScoreMap:
         strata: Positions | None = None,
     ) -> Floats:
         """P(Df = 1 | x, s, d) ∝ q P(d | Df = 1, s); q where the label is not known (-1)."""
-        b0, b1 = self._lines(groups, strata)[0].T
-        one = np.where(labels == 1, b1, 1 - b1) * q
-        zero = np.where(labels == 1, b0, 1 - b0) * (1 - q)
-        total = one + zero
-        known = np.divide(one, total, out=np.array(q), where=total > 0)
+        known = posterior_of(q, labels, self._lines(groups, strata)[0])
         return np.where(labels >= 0, known, q)
 
     def altered(
@@ -271,6 +267,15 @@ class ScoreMap:
             and replace(self, strata=None).by_stratum.is_sound(n, 1, 0.0 if own else strata.delta)
             and (own is None or own.is_sound(n, strata.n, strata.delta))
         )
+
+
+def posterior_of(q: Floats, labels: Any, mechanism: Floats) -> Floats:
+    """P(Df = 1 | x, s, d) of rows, where q is P(Df = 1 | x, s) and b0, b1 are those of each row."""
+    b0, b1 = mechanism.T
+    one = np.where(labels == 1, b1, 1 - b1) * q
+    zero = np.where(labels == 1, b0, 1 - b0) * (1 - q)
+    total = one + zero
+    return np.asarray(np.divide(one, total, out=np.array(q), where=total > 0), np.float64)
 
 
 def _half_width(
