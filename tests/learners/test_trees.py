@@ -33,7 +33,8 @@ def test_a_tree_is_that_of_trying_every_division(
     allowed = chance < 0.5
     allowed[np.arange(5), chance.argmin(axis=1)] = True
     rows = np.flatnonzero(rng.random(n) < 0.7)
-    grower = Grower.of(Cells.of(codes.T, arities, named), rows, 5, limits)
+    cells = Cells.of(codes.T, arities, named)
+    grower = Grower.of(cells, rows, 5, limits)
     odds = np.ones(n)
     tree = grower.grow(slope, bend, chance, odds)
     step = np.log(odds)
@@ -42,7 +43,7 @@ def test_a_tree_is_that_of_trying_every_division(
     np.testing.assert_allclose(step[rows], expected, atol=1e-12)
     assert not np.delete(step, rows).any()
     odds = np.zeros(n)
-    stacked([tree]).add_to(odds, grower.cells.x, grower.cells.start)
+    stacked([tree]).add_to(odds, cells.x, cells.start)
     np.testing.assert_allclose(odds[rows], expected, atol=1e-12)
 
 

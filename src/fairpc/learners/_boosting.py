@@ -10,6 +10,7 @@ labels that a known mechanism has altered (see ``_linear``).
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -155,49 +156,55 @@ def places(codes: npt.NDArray[Any], start: Ints) -> Places:
     return np.ascontiguousarray(own + start[:-1, None], np.uint32)
 
 
+def _wide(*shape: int) -> Floats:
+    """Rows of four numbers; none lies in two lines of the processor's memory."""
+    size = 4 * math.prod(shape)
+    room = np.empty(size + 7)
+    return room[-room.ctypes.data // 8 % 8 :][:size].reshape(*shape, 4)
+
+
 @dataclass(frozen=True, eq=False)
 class Grower:
-    """What all trees of a fit have in common, and arrays that each of them works in.
+    """What all trees of a fit have in common.
 
     Attributes:
-        cells: all rows.
+        shape: leaves of a tree, and columns.
+        n_places: of all columns.
         rows: those that trees are grown on.
-        limits: of a tree.
-        work: arrays that the kernel works in.
+        given: what the kernel takes first: cells, and these rows.
+        work: what it takes after what a tree has of its own: limits, and arrays that it works in.
     """
 
-    cells: Cells
+    shape: tuple[int, int]
+    n_places: int
     rows: Slots
-    limits: TreeLimits
+    given: tuple[Any, ...]
     work: tuple[Any, ...]
 
     @classmethod
     def of(cls, cells: Cells, rows: Ints, n_leaves: int, limits: TreeLimits) -> Grower:
-        n_places = int(cells.start[-1])
+        n_places, own = int(cells.start[-1]), rows.astype(np.uint32)
         work = (
             *np.empty((2, len(rows)), np.uint32),
-            np.empty((len(cells.head) - 1, 3)),
-            np.empty((n_leaves, n_places + 1, 3)),
+            _wide(len(cells.head) - 1),
+            _wide(n_leaves, n_places + 1),
             np.empty((n_leaves, n_places), np.bool_),
             np.empty(n_places, np.uint32),
-            np.empty(n_places),
+            np.empty(2 * n_places, np.int64),
+            np.empty((4, 2 * n_places)),
             np.empty((n_leaves, 3), np.int64),
             np.empty(n_leaves),
         )
         # Limits of one type, so that one kernel is compiled for all.
-        return cls(cells, rows.astype(np.uint32), TreeLimits(*map(float, limits)), work)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Leaves of a tree, and columns."""
-        return len(self.work[-1]), len(self.cells.named)
+        limited = tuple(map(float, limits)), work
+        return cls((n_leaves, len(cells.named)), n_places, own, (tuple(cells), own), limited)
 
     def room(self, n_trees: int) -> Divisions:
         """Where so many trees are written."""
-        n, n_places = self.shape[0], int(self.cells.start[-1])
+        n = self.shape[0]
         return Divisions(
             np.full((n_trees, n - 1, 2), -1, np.int64),
-            np.zeros((n_trees, n - 1, n_places), np.bool_),
+            np.zeros((n_trees, n - 1, self.n_places), np.bool_),
             np.zeros((n_trees, n)),
         )
 
@@ -220,9 +227,8 @@ class Grower:
         """
         from fairpc.learners._kernels import grow
 
-        tree = Divisions(*(part[0] for part in self.room(1))) if made is None else made
-        given = self.rows, gradient, hessian, drawn, tuple(self.limits), self.work
-        grow(tuple(self.cells), *given, *tree, odds)
+        tree = next(map(Divisions, *self.room(1))) if made is None else made
+        grow(*self.given, gradient, hessian, drawn, *self.work, *tree, odds)
         return tree
 
 
@@ -263,11 +269,11 @@ def boosted_probabilities(rows: Cells, counts: Floats) -> Floats:
     grower = Grower.of(rows, seen, COUNT_LEAVES, limits)
     every_column = np.zeros(grower.shape)
     trees = [grower.room(COUNT_ROUNDS) for _ in odds]
+    rounds = zip(*(map(Divisions, *grown) for grown in trees), strict=True)
     gradients, hessians = np.empty_like(odds), np.empty_like(odds)
-    for t in range(COUNT_ROUNDS):
+    for made in rounds:
         count_gradients(grower.rows, odds, hits, total, gradients, hessians)
-        for own, room, gradient, hessian in zip(odds, trees, gradients, hessians, strict=True):
-            tree = Divisions(*(part[t] for part in room))
+        for own, tree, gradient, hessian in zip(odds, made, gradients, hessians, strict=True):
             grower.grow(gradient, hessian, every_column, own, tree)
     x = np.ascontiguousarray(rows.x[:, unseen])
     for k, grown in enumerate(trees):

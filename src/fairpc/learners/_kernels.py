@@ -12,7 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairpc.core._compiling import inner_kernel, kernel, strict_inner_kernel, strict_kernel
+from fairpc.core._compiling import (
+    add_four,
+    inner_kernel,
+    kernel,
+    strict_inner_kernel,
+    strict_kernel,
+)
 
 BLOCK = 256  # rows that stay near the processor while a tree is asked
 MOST_ODDS = 1e250  # odds stay finite, and so do their sums
@@ -23,120 +29,122 @@ DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)  # its product with a bit has the bit'
 def _add_up(listed, head, parts, order, first, last, gradient, hessian, leaf, joint, sums, of):
     """Derivatives and numbers of the rows of a leaf, by place; the last sums are of all rows.
 
-    Rows are added to the combinations that they have, and these to their places. ``of`` is the
+    Rows are added to the combinations that they have, and these to their places; a sum is four
+    numbers, of which three are used. ``of`` is the
     first place that is summed: the last sums alone will do for what is not divided.
     """
-    every = sums.shape[1] - 1
-    for p in range(of, every):
-        for k in range(3):
-            sums[leaf, p, k] = 0.0
+    own, every = sums[leaf], sums.shape[1] - 1
+    for p in range(of, every + 1):
+        for k in range(4):
+            own[p, k] = 0.0
     for c in range(len(joint) if of == 0 else 0):
-        for k in range(3):
+        for k in range(4):
             joint[c, k] = 0.0
-    all_g, all_h = 0.0, 0.0
     for i in range(first, last):
-        r = order[i]
+        r = order[np.uint32(i)]
         g, h = gradient[r], hessian[r]
-        all_g += g
-        all_h += h
+        add_four(own, every, g, h, 1.0, 0.0)
         for b in range(listed.shape[1] if of == 0 else 0):
-            c = listed[r, b]
-            joint[c, 0] += g
-            joint[c, 1] += h
-            joint[c, 2] += 1.0
-    sums[leaf, every, 0] = all_g
-    sums[leaf, every, 1] = all_h
-    sums[leaf, every, 2] = last - first
+            add_four(joint, listed[r, b], g, h, 1.0, 0.0)
     for c in range(len(joint) if of == 0 else 0):
         for e in range(head[c], head[np.uint32(c + 1)] if joint[c, 2] > 0.0 else head[c]):
-            p = parts[e]
-            for k in range(3):
-                sums[leaf, p, k] += joint[c, k]
+            add_four(own, parts[e], joint[c, 0], joint[c, 1], joint[c, 2], 0.0)
 
 
 @strict_inner_kernel
-def _ranked(sums, leaf, begin, end, named, shrinking, rank, ratio):
-    """The places of a column that rows of a leaf have, into ``rank``; returns how many.
-
-    What is missing has no place in an order. Where there is none, places are in that of what they
-    would say, and what is missing is one of them.
-    """
-    m = 0
-    for p in range(begin, end if named else end - 1):
-        if sums[leaf, p, 2] <= 0.0:
+def _ranked(own, begin, end, shrinking, rank, ratio):
+    """The places of a column without an order that rows of a leaf have, in that of what they would
+    say, into ``rank``; what is missing is one of them. Returns where they end."""
+    last = begin
+    for p in range(begin, end):
+        if own[p, 2] <= 0.0:
             continue
-        e, key = m, 0.0
-        if named:
-            key = sums[leaf, p, 0] / (sums[leaf, p, 1] + shrinking)
-            while e > 0 and ratio[e - 1] > key:
-                ratio[e] = ratio[e - 1]
-                rank[e] = rank[e - 1]
-                e -= 1
+        e, key = last, own[p, 0] / (own[p, 1] + shrinking)
+        while e > begin and ratio[e - 1] > key:
+            ratio[e] = ratio[e - 1]
+            rank[e] = rank[e - 1]
+            e -= 1
         ratio[e] = key
         rank[e] = p
-        m += 1
-    return m
+        last += 1
+    return last
 
 
 @strict_inner_kernel
-def _best_division(sums, leaf, start, named, drawn, least, least_h, shrinking, keeps, rank, ratio):
+def _best_division(own, start, named, drawn, least, least_h, shrinking, keeps, rank, at, tried):
     """The column that divides a leaf best, or -1, and what is gained; ``keeps`` has the places."""
-    every = sums.shape[1] - 1
-    g, h, n = sums[leaf, every, 0], sums[leaf, every, 1], sums[leaf, every, 2]
-    best, column = 0.0, -1
-    whole = g * g / (h + shrinking)
+    every = len(own) - 1
+    g, h, n = own[every, 0], own[every, 1], own[every, 2]
+    first_g, first_h, first_n, gain = tried[0], tried[1], tried[2], tried[3]
     luckiest = 0
     for j in range(1, len(named)):
-        if drawn[leaf, j] < drawn[leaf, luckiest]:
+        if drawn[j] < drawn[luckiest]:
             luckiest = j
+    n_tried = 0
     for j in range(len(named)):
-        if n < 2 * least or (drawn[leaf, j] >= 0.5 and j != luckiest):
+        if n < 2 * least or (drawn[j] >= 0.5 and j != luckiest):
             continue
-        begin, end = start[j], start[j + 1]
-        m = _ranked(sums, leaf, begin, end, named[j], shrinking, rank, ratio)
-        apart = not named[j] and sums[leaf, end - 1, 2] > 0.0
+        begin, end, hole = start[j], start[j + 1] - 1, start[j + 1] - 1
+        is_named = named[j]
+        if is_named:
+            end = _ranked(own, begin, end + 1, shrinking, rank, gain)
         # What is missing goes to the new leaf, then it stays.
-        for way in range(2 if apart else 1):
+        for way in range(2 if not is_named and own[hole, 2] > 0.0 else 1):
             a, b, c = 0.0, 0.0, 0.0
             if way == 1:
-                a, b, c = sums[leaf, end - 1, 0], sums[leaf, end - 1, 1], sums[leaf, end - 1, 2]
-            for i in range(m if apart and way == 0 else m - 1):
-                p = rank[i]
-                a += sums[leaf, p, 0]
-                b += sums[leaf, p, 1]
-                c += sums[leaf, p, 2]
-                if c < least or b < least_h:
-                    continue
+                a, b, c = own[hole, 0], own[hole, 1], own[hole, 2]
+            for e in range(begin, end):
+                p = rank[np.uint32(e)] if is_named else np.uint32(e)
+                # Sums of nobody may be rounding of a subtraction.
+                here = own[p, 2] > 0.0
+                g_here, h_here = own[p, 0], own[p, 1]
+                a += g_here if here else 0.0
+                b += h_here if here else 0.0
+                c += own[p, 2]
                 if n - c < least or h - b < least_h:
                     break
-                # One fraction: dividing takes longer than all else here.
-                stay, go = b + shrinking, h - b + shrinking
-                gain = (a * a * go + (g - a) * (g - a) * stay) / (stay * go) - whole
-                if gain > best:
-                    best, column = gain, j
-                    # Of places that no row has here, those in an order follow it, others the
-                    # larger part.
-                    for e in range(begin, end):
-                        keeps[leaf, e] = sums[leaf, e, 2] <= 0.0 and 2 * c >= n
-                    for e in range(begin, begin if named[j] else end - 1):
-                        keeps[leaf, e] = e <= p or i == m - 1
-                    for e in range(i + 1):
-                        keeps[leaf, rank[e]] = True
-                    if way == 1:
-                        keeps[leaf, end - 1] = True
-    return column, best
+                i = np.uint32(n_tried)
+                first_g[i], first_h[i], first_n[i], at[i] = a, b, c, 2 * e + way
+                n_tried += np.int64(here & (c >= least) & (b >= least_h))
+    whole = g * g / (h + shrinking)
+    for i in range(n_tried):
+        # One fraction: dividing takes longer than all else here.
+        a, stay, go = first_g[i], first_h[i] + shrinking, h - first_h[i] + shrinking
+        gain[i] = (a * a * go + (g - a) * (g - a) * stay) / (stay * go) - whole
+    best, best_i = 0.0, -1
+    for i in range(n_tried):
+        if gain[i] > best:
+            best, best_i = gain[i], i
+    if best_i < 0:
+        return -1, best
+    last, way, c, j = at[best_i] // 2, at[best_i] % 2, first_n[best_i], 0
+    while start[j + 1] <= last:
+        j += 1
+    begin, hole = start[j], start[j + 1] - 1
+    # Of places that no row has here, those in an order follow it, others the larger part.
+    for p in range(begin, hole + 1):
+        keeps[p] = own[p, 2] <= 0.0 and 2 * c >= n
+    everyone = c + own[hole, 2] == n and way == 0
+    for p in range(begin, begin if named[j] else hole):
+        keeps[p] = p <= last or everyone
+    for e in range(begin, last + 1 if named[j] else begin):
+        keeps[rank[e]] = True
+    if way == 1:
+        keeps[hole] = True
+    return j, best
 
 
 @strict_inner_kernel
 def _divide(x, order, aside, first, last, leaf, j, keeps):
     """Rows of a leaf, those that stay first; returns where the others begin."""
+    column, kept = x[j], keeps[leaf]
     n_kept, n_gone = first, 0
     # Each row is written to both, without a branch: guessing wrongly takes longer.
     for i in range(first, last):
-        r = order[i]
-        stays = np.int64(keeps[leaf, x[j, r]])
-        order[n_kept] = r
-        aside[n_gone] = r
+        r = order[np.uint32(i)]
+        stays = np.int64(kept[column[r]])
+        order[np.uint32(n_kept)] = r
+        aside[np.uint32(n_gone)] = r
         n_kept += stays
         n_gone += 1 - stays
     for i in range(n_gone):
@@ -154,14 +162,14 @@ def grow(cells, rows, gradient, hessian, drawn, limits, work, divided, stays, va
         gradient, hessian: of each row.
         drawn: numbers below one half say which columns a leaf may be divided by, leaves × columns.
         limits: those of ``TreeLimits``.
-        work: arrays to work in: two of rows; sums, combinations × 3 and leaves × places and one ×
-            3; what a leaf would keep, leaves × places; two of places; bounds of leaves and their
-            best column, leaves × 3; gains of leaves.
+        work: arrays to work in: two of rows; sums, combinations × 4 and leaves × places and one ×
+            4; what a leaf would keep, leaves × places; one of places; two of twice as many, the
+            last × 4; bounds of leaves and their best column, leaves × 3; gains of leaves.
         divided, stays, values: of ``Divisions``, written here.
         odds: of all rows; the exponential of the tree's step multiplies those that it is grown on.
     """
     x, start, named, listed, head, parts = cells
-    order, aside, joint, sums, keeps, rank, ratio, leaves, gains = work
+    order, aside, joint, sums, keeps, rank, at, tried, leaves, gains = work
     least, least_h, shrinking, rate = limits
     every, n_leaves = sums.shape[1] - 1, len(values)
     for i in range(len(rows)):
@@ -178,15 +186,15 @@ def grow(cells, rows, gradient, hessian, drawn, limits, work, divided, stays, va
         _add_up(listed, head, parts, *given)
         if large >= 0:
             for p in range(of, every + 1):
-                for k in range(3):
-                    sums[large, p, k] -= sums[small, p, k]
+                g, h, rows_there = sums[small, p, 0], sums[small, p, 1], sums[small, p, 2]
+                add_four(sums[large], p, -g, -h, -rows_there, 0.0)
         if n == n_leaves:
             break
         for part in (small, large):
             if part >= 0:
-                leaves[part, 2], gains[part] = _best_division(
-                    sums, part, start, named, drawn, least, least_h, shrinking, keeps, rank, ratio
-                )
+                given = drawn[part], least, least_h, shrinking, keeps[part], rank, at, tried
+                found = _best_division(sums[part], start, named, *given)
+                leaves[part, 2], gains[part] = found
         leaf = 0
         for k in range(1, n):
             if gains[k] > gains[leaf]:
@@ -204,7 +212,7 @@ def grow(cells, rows, gradient, hessian, drawn, limits, work, divided, stays, va
         if last - middle > middle - first:
             small, large = leaf, n
             for p in range(every + 1):
-                for k in range(3):
+                for k in range(4):
                     sums[n, p, k] = sums[leaf, p, k]
     for leaf in range(n_leaves):
         values[leaf] = 0.0
@@ -213,7 +221,8 @@ def grow(cells, rows, gradient, hessian, drawn, limits, work, divided, stays, va
             # Once for a leaf: logs of odds would need an exponential for each row.
             step = np.exp(values[leaf])
             for i in range(leaves[leaf, 0], leaves[leaf, 1]):
-                odds[order[i]] = min(max(odds[order[i]] * step, 1.0 / MOST_ODDS), MOST_ODDS)
+                r = order[np.uint32(i)]
+                odds[r] = min(max(odds[r] * step, 1.0 / MOST_ODDS), MOST_ODDS)
     for k in range(n - 1, n_leaves - 1):
         divided[k, 0] = -1
 
