@@ -315,10 +315,7 @@ def decided_table(
 
 def _scores(column: pl.Series, roles: opt.ColumnOptions) -> Floats:
     """A column of scores, however its numbers are written; a TableError names the row."""
-    import narwhals as nw
-
-    cells = nw.from_native(column, series_only=True)
-    values = data.read_values(column.name, cells, roles.sentinels, decimal=roles.decimal).parsed()
+    values = tables.read_cells(column, roles.sentinels, roles.decimal).parsed()
     what = f"column {column.name!r} (--score)"
     if values.type != "number":
         raise TableError(f"{what} holds something other than numbers: give scores from 0 to 1")

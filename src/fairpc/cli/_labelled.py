@@ -109,13 +109,10 @@ def under_types(rows: LabelledTable) -> pl.DataFrame:
 
     A classifier is given a table, without roles.
     """
-    import narwhals as nw
-
     roles = rows.roles
     changed = [rows.X[n].cast(pl.String).cast(pl.Categorical) for n in roles.categorical]
     for name in roles.numeric:
-        wrapped = nw.from_native(rows.X[name], series_only=True)
-        values = data.read_values(name, wrapped, roles.sentinels, decimal=roles.decimal)
+        values = tables.read_cells(rows.X[name], roles.sentinels, roles.decimal)
         if values.parsed().written != data.STANDARD:
             continue  # the model reads it
         values = data.to_numbers(name, values)
@@ -188,13 +185,10 @@ def _column(series: pl.Series, roles: opt.ColumnOptions) -> pl.Series:
 
     What is said to be categorical keeps its values; a sensitive column is declared so.
     """
-    import narwhals as nw
-
     name = series.name
     # Labels and groups are names, which have no decimals.
     decimal = None if name in (roles.label, *roles.sensitive) else roles.decimal
-    wrapped = nw.from_native(series, series_only=True)
-    values = data.read_values(name, wrapped, roles.sentinels, decimal=decimal)
+    values = tables.read_cells(series, roles.sentinels, decimal)
     known = pl.Series(~values.missing())
     series = pl.select(pl.when(known).then(series).alias(name)).to_series()
     if name in roles.categorical and name in roles.sensitive:
@@ -250,16 +244,13 @@ def _hints(frame: pl.DataFrame, roles: opt.ColumnOptions, positive: str | None) 
         finite = known.cast(pl.Float64, strict=False).is_finite().fill_null(False)
         share: Any = finite.mean() or 0.0
         if series.name not in roles.categorical and share > MOSTLY:
+            others = known.filter(~finite).unique().sort().to_list()
+            marks = " ".join(f"--missing {quote(word)}" for word in others)
+            repair = f"with the others as missing, add {marks}; or correct them"
+            if len(others) > WORDS:
+                few = tables.listed(others, 3)
+                repair = f"correct or empty its {len(others)} different others ({few})"
             yield (
                 f"{series.name!r} is read as names although {floor(100 * share)}% of its values "
-                f"are numbers: {_as_missing(known.filter(~finite).unique().sort().to_list())}"
+                f"are numbers: to read numbers, {repair}"
             )
-
-
-def _as_missing(others: list[str]) -> str:
-    """How a column becomes one of numbers in which these texts are missing."""
-    if len(others) > WORDS:
-        shown = tables.listed(others, 3)
-        return f"to read numbers, correct or empty its {len(others)} different others ({shown})"
-    words = " ".join(f"--missing {quote(word)}" for word in others)
-    return f"to read numbers, with the others as missing, add {words}; or correct them"

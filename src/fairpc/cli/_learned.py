@@ -39,10 +39,19 @@ ASSUMED: Final = (
 
 def facts(model: models.FittedModel, rows: LabelledTable, seconds: float) -> Facts:
     """What was read and what was learned, as plain data."""
-    features = model.coding_.features
+    coding = model.coding_
     if type(model).__name__ == FROM_SCORES:
-        features = model.estimators_[0][0].encoding_
-    coding, thresholds = model.coding_, dict[str, float]()
+        first, twice = model.estimators_[0][0], model.second_round_ is not None
+        features, folds = first.encoding_, len(model.estimators_)
+        how: Facts = {"classifier": first.kind, "folds": folds, "twice": twice}
+    else:
+        features = coding.features
+        how = {
+            "log_likelihood_per_row": model.log_likelihood_,
+            "iterations": int(model.n_iter_),
+            "converged": bool(model.converged_),
+        }
+    thresholds: dict[str, float] = {}
     if len(model.classes_) == 2:  # the score of each group above which the decision is positive
         values = np.broadcast_to(model.threshold_.values, len(model.groups_)).tolist()
         thresholds = dict(zip(coding.group_names, values, strict=True))
@@ -68,23 +77,10 @@ def facts(model: models.FittedModel, rows: LabelledTable, seconds: float) -> Fac
         "weight": rows.weight,
         "learned": _learned(model),
         "thresholds": thresholds,
-        **_how(model),
+        **how,
         "hints": list(rows.hints),
         "warnings": list(model.warnings_),
         "seconds": seconds,
-    }
-
-
-def _how(model: models.FittedModel) -> Facts:
-    """How the model was learned."""
-    if type(model).__name__ == FROM_SCORES:
-        classifier = model.estimators_[0][0].kind
-        twice = model.second_round_ is not None
-        return {"classifier": classifier, "folds": len(model.estimators_), "twice": twice}
-    return {
-        "log_likelihood_per_row": model.log_likelihood_,
-        "iterations": int(model.n_iter_),
-        "converged": bool(model.converged_),
     }
 
 

@@ -7,6 +7,7 @@ A table is streamed, however long it is.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -115,7 +116,7 @@ def predict(
             rows, total = files.scan(), 0
             # A row, not the schema alone: what polars cannot read is the table's fault.
             schema = dict(rows.head(1).collect(engine="streaming").schema) | scored.added
-            if screen.on_terminal:  # it costs a look at the file
+            if screen.shows_progress and sys.stderr.isatty():  # it costs a look at the file
                 total = int(rows.select(pl.len()).collect(engine="streaming").item())
         with models.progress(screen.shows_progress, None) as step:
             batches = scored.batches(warned, step, total)

@@ -44,11 +44,6 @@ class Screen:
         """Whether long work says where it is: on a terminal all the time, else now and then."""
         return not self.quiet
 
-    @property
-    def on_terminal(self) -> bool:
-        """Whether it does so on a terminal."""
-        return self.shows_progress and sys.stderr.isatty()
-
     def note(self, text: str) -> None:
         """A remark on stderr, so that what is piped stays clean."""
         if not self.quiet:
@@ -59,17 +54,6 @@ class Screen:
             self.note(text)
 
 
-class _Notes(logging.Handler):
-    """What fairpc's log says, as notes."""
-
-    def __init__(self, screen: Screen) -> None:
-        super().__init__(logging.INFO)
-        self.screen = screen
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.screen.note(record.getMessage())
-
-
 def log_to(screen: Screen) -> None:
     """Print what is logged while a command runs, and warnings of libraries, as its notes."""
 
@@ -77,9 +61,10 @@ def log_to(screen: Screen) -> None:
         screen.note(" ".join(str(message).split()))
 
     warnings.showwarning = note
-    log = logging.getLogger("fairpc")
+    handler, log = logging.Handler(logging.INFO), logging.getLogger("fairpc")
+    handler.emit = lambda record: screen.note(record.getMessage())  # type: ignore[method-assign]
     log.setLevel(logging.INFO)
-    log.handlers = [_Notes(screen)]
+    log.handlers = [handler]
 
 
 def complain(text: str) -> None:

@@ -323,10 +323,17 @@ def _all_new(column: data.Column, marks: Sequence[data.Sentinel], rows: pl.LazyF
 
 
 def _values(column: data.Column, series: pl.Series, marks: Sequence[data.Sentinel]) -> data.Values:
+    return data.unmarked(column, read_cells(series, marks))
+
+
+def read_cells(
+    series: pl.Series, marks: Sequence[data.Sentinel], decimal: str | None = None
+) -> data.Values:
+    """The cells of a column as models read them."""
     import narwhals as nw
 
     wrapped = nw.from_native(series, series_only=True)
-    return data.unmarked(column, data.read_values(series.name, wrapped, marks))
+    return data.read_values(series.name, wrapped, marks, decimal=decimal)
 
 
 def absent_features(model: models.FittedModel, names: tuple[str, ...]) -> tuple[str, ...]:

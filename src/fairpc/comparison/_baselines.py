@@ -384,16 +384,16 @@ def _both(positive: Floats) -> Floats:
 
 def default_baselines(random_state: int = 0) -> dict[str, Baseline]:
     """Those of the paper: LR, Rand, FairLR, Reweight; Reduction where fairlearn is installed."""
-    found = [LR(), Rand(random_state=random_state), FairLR(), Reweight()]
-    if find_spec("fairlearn") is not None:
-        found.append(Reduction())
-    return {type(model).__name__: model for model in found}
+    return _named(LR(), Rand(random_state=random_state), FairLR(), Reweight(), Reduction())
 
 
 def every_baseline(random_state: int = 0) -> dict[str, Baseline]:
     """The same, boosting, reweighed boosting, and ThresholdOptimizer of fairlearn."""
-    found: list[Baseline] = [Boosting(random_state=random_state)]
-    found.append(ReweighedBoosting(random_state=random_state))
-    if find_spec("fairlearn") is not None:
-        found.append(ThresholdOptimizer())
-    return default_baselines(random_state) | {type(model).__name__: model for model in found}
+    boosted = Boosting(random_state=random_state), ReweighedBoosting(random_state=random_state)
+    return default_baselines(random_state) | _named(*boosted, ThresholdOptimizer())
+
+
+def _named(*methods: Baseline) -> dict[str, Baseline]:
+    """Methods by name; those of fairlearn where it is installed."""
+    lacking = () if find_spec("fairlearn") is not None else (Reduction, ThresholdOptimizer)
+    return {type(method).__name__: method for method in methods if not isinstance(method, lacking)}
