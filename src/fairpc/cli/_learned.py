@@ -10,7 +10,7 @@ import numpy as np
 import fairpc.cli._options as opt
 from fairpc import data, evidence, models
 from fairpc.cli._screen import Tone, grid, headline, say
-from fairpc.core import Bools, Floats, counted
+from fairpc.core import Array, counted
 
 if TYPE_CHECKING:
     from fairpc.cli._labelled import LabelledTable
@@ -108,16 +108,18 @@ def _learned(model: models.FittedModel) -> Facts:
     """The rates and the mechanism of a fitted model."""
     account = model.explain_bias()
     latent = type(model).__name__ in DECIDING
-    mechanism = _cells(account.mechanism, account.classes, group=account.groups)
-    _add("estimated_labels", account.counts, mechanism)
+    values: dict[str, Array] = {
+        "probability": account.mechanism,
+        "estimated_labels": account.counts,
+    }
     if account.ranges is not None and account.count_ranges is not None:
         for end, name in enumerate(("lower", "upper")):
-            _add(name, account.ranges[..., end], mechanism)
-            _add(f"estimated_labels_{name}", account.count_ranges[..., end], mechanism)
+            values[name] = account.ranges[..., end]
+            values[f"estimated_labels_{name}"] = account.count_ranges[..., end]
     if account.without_prior is not None:
-        _add("without_prior", account.without_prior, mechanism)
-        shape = account.mechanism.shape
-        _add("mostly_prior", np.broadcast_to(account.mostly_prior[..., None], shape), mechanism)
+        mostly = np.broadcast_to(account.mostly_prior[..., None], account.mechanism.shape)
+        values |= {"without_prior": account.without_prior, "mostly_prior": mostly}
+    mechanism = _cells(values, account.classes, group=account.groups)
     rate_set, bounds = None, model.label_ends_
     if latent and bounds is not None:
         lower, upper = bounds.rate_set(evidence.LEVEL, model.subgroup_rate_)
@@ -142,18 +144,13 @@ def _learned(model: models.FittedModel) -> Facts:
     }
 
 
-def _add(name: str, values: Floats | Bools, cells: list[Facts]) -> None:
-    for cell, value in zip(cells, values.ravel().tolist(), strict=True):
-        cell[name] = value
-
-
-def _cells(mechanism: Floats, classes: Sequence[str], **of: Sequence[str]) -> list[Facts]:
-    """A record per cell of a mechanism, whose last axes are decision and label."""
+def _cells(values: Mapping[str, Array], classes: Sequence[str], **of: Sequence[str]) -> list[Facts]:
+    """A record per cell of arrays, whose last axes are decision and label."""
     names = of | {"decision": classes, "label": classes}
     return [
-        {name: values[i] for (name, values), i in zip(names.items(), at, strict=True)}
-        | {"probability": float(mechanism[at])}
-        for at in np.ndindex(mechanism.shape)
+        {name: words[i] for (name, words), i in zip(names.items(), at, strict=True)}
+        | {name: each[at].item() for name, each in values.items()}
+        for at in np.ndindex(values["probability"].shape)
     ]
 
 
@@ -186,7 +183,9 @@ def _strata(model: models.FittedModel) -> Facts | None:
         "mechanism": model.mechanism,
         "strata": each,
         "group_decision_rate": by_group,
-        "stratum_mechanism": _cells(within, classes, stratum=model.strata_, group=groups)
+        "stratum_mechanism": _cells(
+            {"probability": within}, classes, stratum=model.strata_, group=groups
+        )
         if model.mechanism == "within"
         else [],
     }
