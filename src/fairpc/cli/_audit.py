@@ -14,7 +14,7 @@ import fairpc.cli._polars as pl
 import fairpc.cli._tables as tables
 from fairpc import auditing, data, models
 from fairpc.cli._labelled import labelled
-from fairpc.cli._review import ReviewedColumns, classes_of, next_batch
+from fairpc.cli._review import classes_of, next_batch
 from fairpc.cli._review_files import IN_PARTS, read_reviews
 from fairpc.cli._screen import Screen, Tone, complain, headline, print_json, say
 from fairpc.core import AuditError, FairpcError, Floats, OptionError, TableError
@@ -137,9 +137,12 @@ def audit(
             say(f"Next: fairpc audit {paths}{again} -o report.html", "bold")
         else:
             say(f"Report: {output}", "bold")
-            about_rows = ReviewedColumns.of(label, decided, weight, clusters)
-            more = opt.as_typed(about_rows, text, reviewed=reviewed, allow_unseen=allow_unseen)
-            _say_review(audited, f"{paths}{more}", reviewed or [])
+            own = {n: getattr(decided, n) for n in ("sensitive", "positive", "decision", "score")}
+            # A review takes neither weights nor people; of a model they are no columns to drop.
+            apart = [] if model else [*decided.drop, *filter(None, (weight, clusters))]
+            again = opt.as_typed(label=label, **own, drop=apart)
+            again += opt.as_typed(text, reviewed=reviewed, allow_unseen=allow_unseen)
+            _say_review(audited, f"{paths}{again}", reviewed or [])
     screen.notes(warned)
     _judge(audited.parity, limit, screen)
 

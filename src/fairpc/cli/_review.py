@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from math import isnan
 from shlex import quote
 from typing import Annotated, Any, Final, Literal
@@ -121,18 +121,6 @@ class ReviewedColumns:
     drop: Annotated[
         list[str], opt.option("COL", "Without a model: a column that is not a feature.")
     ] = field(default_factory=list)
-
-    @classmethod
-    def of(
-        cls, label: str | None, decided: opt.DecisionOptions, *apart: str | None
-    ) -> ReviewedColumns:
-        """Those of an audit; what a review does not take, weights and people, are not features."""
-        own = {
-            each.name: getattr(decided, each.name) for each in fields(cls) if each.name != "label"
-        }
-        if decided.decision is not None:
-            own["drop"] = [*decided.drop, *filter(None, apart)]
-        return cls(label, **own)
 
 
 def review(
