@@ -139,7 +139,7 @@ def audit(
             say(f"Report: {output}", "bold")
             own = {n: getattr(decided, n) for n in ("sensitive", "positive", "decision", "score")}
             # A review takes neither weights nor people; of a model they are no columns to drop.
-            apart = [] if model else [*decided.drop, *filter(None, (weight, clusters))]
+            apart = [] if model is not None else [*decided.drop, *filter(None, (weight, clusters))]
             again = opt.as_typed(label=label, **own, drop=apart)
             again += opt.as_typed(text, reviewed=reviewed, allow_unseen=allow_unseen)
             _say_review(audited, f"{paths}{again}", reviewed or [])

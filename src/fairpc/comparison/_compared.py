@@ -27,27 +27,18 @@ AGAINST_FAIR: Final = (
 
 @dataclass(frozen=True)
 class FoldScore:
-    """One method on the test rows of one fold; None where a number is not defined.
-
-    Attributes:
-        n_test: test rows with a known label and group.
-        accuracy, f1, auc: against the recorded label; F1 and AUC of the positive class.
-        log_likelihood: mean log P(x, s, d) of the test rows, in nats; of distributions only.
-        discrimination: largest difference between groups of the mean score of the positive class.
-        selection_gap: the same of positive decisions.
-        fit_seconds: time of the fit.
-    """
+    """One method on the test rows of one fold; None where a number is not defined."""
 
     method: str
     fold: int
-    n_test: int
-    accuracy: float
+    n_test: int  #: test rows with a known label and group
+    accuracy: float  #: against the recorded label, as F1 and AUC of the positive class
     f1: float | None
     auc: float | None
-    log_likelihood: float | None
-    discrimination: float | None
-    selection_gap: float | None
-    fit_seconds: float
+    log_likelihood: float | None  #: mean log P(x, s, d), in nats; of distributions only
+    discrimination: float | None  #: largest gap between groups of the mean score for the positive
+    selection_gap: float | None  #: the same of positive decisions
+    fit_seconds: float  #: time of the fit
 
 
 @dataclass(frozen=True)
@@ -64,32 +55,23 @@ _SCORES: Final = tuple(f.name for f in fields(FoldScore))[3:]
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Record):
-    """What a comparison found.
+    """What a comparison found."""
 
-    Attributes:
-        scores: per method and fold.
-        failures: method -> why it could not be run; such a method has no scores.
-        filled: methods that take no missing cells; theirs were filled (a level of its own, or
-            the mean of the training rows).
-        identifiers: columns that ordinary classifiers were not given, because every row has its
-            own value, or nearly; our models drop them by themselves, by the same rule.
-        positive: the class that F1, AUC and gaps are of.
-        n_rows, n_folds: what was compared on.
-        fair: method -> its ranges against the latent fair decision.
-        no_fair: method -> why it has none.
-        caption: what the numbers mean.
-    """
-
-    scores: tuple[FoldScore, ...]
-    failures: Mapping[str, str]
+    scores: tuple[FoldScore, ...]  #: per method and fold
+    failures: Mapping[str, str]  #: method -> why it could not be run; such a method has no scores
+    #: methods that take no missing cells; theirs were filled (a level of its own, or the mean of
+    #: the training rows)
     filled: tuple[str, ...]
+    #: columns that ordinary classifiers were not given, because every row has its own value, or
+    #: nearly; our models drop them by themselves, by the same rule
     identifiers: tuple[str, ...]
-    positive: str
+    positive: str  #: the class that F1, AUC and gaps are of
     n_rows: int
     n_folds: int
+    #: method -> its ranges against the latent fair decision
     fair: Mapping[str, FairRanges] = field(default_factory=dict)
-    no_fair: Mapping[str, str] = field(default_factory=dict)
-    caption: str = CAPTION
+    no_fair: Mapping[str, str] = field(default_factory=dict)  #: method -> why it has none
+    caption: str = CAPTION  #: what the numbers mean
 
     _computed: ClassVar[tuple[str, ...]] = ("means",)
 

@@ -227,25 +227,16 @@ def _label_pair(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class TestResult:
-    """A two-sided paired test of a against b.
-
-    Attributes:
-        effect: mean of a minus b: nats per row, or difference of accuracies.
-        statistic: the test statistic.
-        p_value: two-sided.
-        n: rows that differ.
-        n_clusters: clusters among all rows; None if rows are independent.
-        method: the test, in words.
-    """
+    """A two-sided paired test of a against b."""
 
     __test__ = False  # not a test case, whatever its name says to pytest
 
-    effect: float
+    effect: float  #: mean of a minus b: nats per row, or difference of accuracies
     statistic: float
-    p_value: float
-    n: int
-    n_clusters: int | None
-    method: str
+    p_value: float  #: two-sided
+    n: int  #: rows that differ
+    n_clusters: int | None  #: clusters among all rows; None if rows are independent
+    method: str  #: the test, in words
 
 
 def wilcoxon(

@@ -41,70 +41,42 @@ DOWNLOADED: Final = {
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a table comes from and what may be done with it.
+    """Where a table comes from and what may be done with it."""
 
-    Attributes:
-        source: who published it.
-        url: where.
-        licence: under which terms.
-        attribution: how to cite it.
-        files: name and SHA-256 of each file as it was read.
-    """
-
-    source: str
-    url: str
-    licence: str
-    attribution: str
-    files: tuple[tuple[str, str], ...] = ()
+    source: str  #: who published it
+    url: str  #: where
+    licence: str  #: under which terms
+    attribution: str  #: how to cite it
+    files: tuple[tuple[str, str], ...] = ()  #: name and SHA-256 of each file as it was read
 
 
 @dataclass(frozen=True)
 class Notes:
-    """What one should know before using a table.
+    """What one should know before using a table."""
 
-    Attributes:
-        description: one paragraph.
-        columns: a sentence per column of the whole table.
-        traps: known mistakes, a sentence each.
-    """
-
-    description: str
-    columns: Mapping[str, str]
-    traps: tuple[str, ...]
+    description: str  #: one paragraph
+    columns: Mapping[str, str]  #: a sentence per column of the whole table
+    traps: tuple[str, ...]  #: known mistakes, a sentence each
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """A table with its roles.
+    """A table with its roles."""
 
-    Attributes:
-        name: of the data set.
-        version: how it was prepared ("raw", "paper", …).
-        frame: the whole table, label, groups and columns that are not features included.
-        X: the features.
-        y: the recorded label D.
-        sensitive: the sensitive attribute S.
-        label: column of ``frame`` that is ``y``.
-        sensitive_attribute: column of ``frame`` that is ``sensitive``.
-        positive: the label's favourable value.
-        persons: a number per person where a person may have several rows, else None;
-            folds must not cut through a person.
-        provenance: source, licence, attribution.
-        notes: description, columns, traps.
-    """
-
-    name: str
-    version: str
-    frame: Any
-    X: Any
-    y: Any
-    sensitive: Any
-    label: str
-    sensitive_attribute: str
-    positive: int | str
+    name: str  #: of the data set
+    version: str  #: how it was prepared ("raw", "paper", …)
+    frame: Any  #: the whole table, label, groups and columns that are not features included
+    X: Any  #: the features
+    y: Any  #: the recorded label D
+    sensitive: Any  #: the sensitive attribute S
+    label: str  #: column of ``frame`` that is ``y``
+    sensitive_attribute: str  #: column of ``frame`` that is ``sensitive``
+    positive: int | str  #: the label's favourable value
+    #: a number per person where a person may have several rows, else None; folds must not cut
+    #: through a person
     persons: Any
-    provenance: Provenance
-    notes: Notes
+    provenance: Provenance  #: source, licence, attribution
+    notes: Notes  #: description, columns, traps
 
     @property
     def description(self) -> str:
@@ -131,13 +103,9 @@ class Dataset:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TruthDataset(Dataset):
-    """A table that was made, with the truth behind its labels.
+    """A table that was made, with the truth behind its labels."""
 
-    Attributes:
-        df: the true fair decision of each row.
-    """
-
-    df: Any = field(kw_only=True)
+    df: Any = field(kw_only=True)  #: the true fair decision of each row
 
 
 def published(

@@ -48,13 +48,9 @@ _TRAPS = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SyntheticDataset(TruthDataset):
-    """A drawn table, with the truth behind it.
+    """A drawn table, with the truth behind it."""
 
-    Attributes:
-        model: the distribution the rows were drawn from, over S, Df, D, X1 … XN.
-    """
-
-    model: Circuit = field(kw_only=True)
+    model: Circuit = field(kw_only=True)  #: what rows were drawn from, over S, Df, D, X1 … XN
 
 
 @dataclass(frozen=True)
