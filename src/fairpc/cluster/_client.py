@@ -13,7 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from fairpc.core import ClusterError, MissingExtraError, private_folder
+from fairpc.core import ClusterError, FairpcError, MissingExtraError, TableError, private_folder
+from fairpc.data import reason_of
 
 T = TypeVar("T")
 SECONDS: Final = 3  #: how long a scheduler is waited for
@@ -69,8 +70,9 @@ def connected(
         client = Client(scheduler, timeout=SECONDS, security=security)
     except (OSError, ValueError, TypeError) as error:  # the last where a key is lacking
         raise ClusterError(
-            f"there is no Dask scheduler at {scheduler!r} ({_reason(error)}): check the address, "
-            "such as tcp://10.0.0.1:8786, or start one with `dask scheduler`"
+            f"there is no Dask scheduler at {scheduler!r} "
+            f"({reason_of(error) or type(error).__name__}): check the address, such as "
+            "tcp://10.0.0.1:8786, or start one with `dask scheduler`"
         ) from error
     with client:
         if not check_workers(client):
@@ -133,10 +135,6 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def _reason(error: BaseException) -> str:
-    return str(error).partition("\n")[0].rstrip(".:")[:160] or type(error).__name__
-
-
 LOOK: Final = 5.0  #: seconds for which tasks are waited for before somebody looks after the workers
 PATIENCE: Final = 60.0  #: seconds after which a cluster without workers is given up
 _PACKAGE: Final = "fairpc"
@@ -171,26 +169,27 @@ def finish(client: Any, futures: Sequence[Any]) -> None:
     from distributed import wait
 
     seen = time.monotonic()
-    while True:
-        try:
-            with client.as_current():
-                wait(list(futures), timeout=LOOK)
-            return
-        except TimeoutError:
-            if any(future.status == "error" for future in futures):
+    try:
+        while True:
+            try:
+                with client.as_current():
+                    wait(list(futures), timeout=LOOK)
                 return
-        except CancelledError as error:
-            raise _gone() from error
-        try:
+            except TimeoutError:
+                if any(future.status == "error" for future in futures):
+                    return
             if check_workers(client):
                 seen = time.monotonic()
-        except OSError as error:
-            raise _gone() from error
-        if time.monotonic() - seen > PATIENCE:
-            raise ClusterError(
-                f"the Dask cluster has had no workers for {PATIENCE:.0f} seconds: start some, or "
-                "look in the logs of those that ended for errors, such as a failed import"
-            )
+            if time.monotonic() - seen > PATIENCE:
+                raise ClusterError(
+                    f"the Dask cluster has had no workers for {PATIENCE:.0f} seconds: start some, "
+                    "or look in the logs of those that ended for errors, such as a failed import"
+                )
+    except (CancelledError, OSError) as error:
+        raise ClusterError(
+            "the Dask scheduler stopped or restarted, and the results of the workers are lost: "
+            "check that it runs, and fit again"
+        ) from error
 
 
 def results(client: Any, futures: Sequence[Any], what: str) -> list[Any]:
@@ -201,7 +200,7 @@ def results(client: Any, futures: Sequence[Any], what: str) -> list[Any]:
     try:
         found: list[Any] = client.gather(list(futures))
     except KilledWorker as error:
-        raise killed(what) from error
+        raise blamed(error, what) from error
     return found
 
 
@@ -210,19 +209,28 @@ def itself(value: T) -> T:
     return value
 
 
-def killed(what: str) -> ClusterError:
-    """The error of a task that ended workers."""
-    return ClusterError(
-        f"{what} ended every worker that ran it, usually because memory or a module is missing: "
-        "see their logs, give workers more memory, or make partitions smaller"
-    )
+def blamed(error: BaseException, where: str, failed: str = "cannot be read") -> FairpcError:
+    """An error of a task as one of ours."""
+    from distributed import KilledWorker
 
-
-def _gone() -> ClusterError:
-    return ClusterError(
-        "the Dask scheduler stopped or restarted, and the results of the workers are lost: check "
-        "that it runs, and fit again"
-    )
+    if isinstance(error, FairpcError):
+        return error
+    lacks = next((e for e in (error, error.__cause__) if isinstance(e, ImportError)), None)
+    reason = reason_of(lacks or error)
+    if isinstance(error, KilledWorker):
+        made: FairpcError = ClusterError(
+            f"{where} ended every worker that ran it, usually because memory or a module is "
+            "missing: see their logs, give workers more memory, or make partitions smaller"
+        )
+    elif lacks is not None:
+        made = ClusterError(
+            f"{where} {failed} ({reason}): install the libraries it needs on scheduler and workers"
+        )
+    else:
+        reason = reason or type(error).__name__
+        made = TableError(f"{where} {failed} ({reason}): look at its rows, or leave it out")
+    made.__cause__ = error
+    return made
 
 
 def _versions() -> Any:

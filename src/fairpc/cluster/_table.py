@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.cluster._client import check_workers, current_client, finish, itself, killed, results
+from fairpc.cluster._client import blamed, check_workers, current_client, finish, itself, results
 from fairpc.cluster._plan import DaskParts
 from fairpc.core import Array, ClusterError, FairpcError, TableError, row_hash
 from fairpc.data import (
@@ -35,7 +35,6 @@ from fairpc.data import (
     exactly,
     made_of,
     reading,
-    reason_of,
     source_of,
 )
 
@@ -152,27 +151,6 @@ def _ended(client: Any, future: Any, where: str, *failed: str) -> None:
     error = future.exception()
     if error is not None:
         raise blamed(error, where, *failed)
-
-
-def blamed(error: BaseException, where: str, failed: str = "cannot be read") -> FairpcError:
-    """An error of a task as one of ours."""
-    from distributed import KilledWorker
-
-    if isinstance(error, FairpcError):
-        return error
-    lacks = next((e for e in (error, error.__cause__) if isinstance(e, ImportError)), None)
-    reason = reason_of(lacks or error)
-    if isinstance(error, KilledWorker):
-        made: FairpcError = killed(where)
-    elif lacks is not None:
-        made = ClusterError(
-            f"{where} {failed} ({reason}): install the libraries it needs on scheduler and workers"
-        )
-    else:
-        reason = reason or type(error).__name__
-        made = TableError(f"{where} {failed} ({reason}): look at its rows, or leave it out")
-    made.__cause__ = error
-    return made
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from fairpc.core import (
     TableError,
     TableWarning,
     counted,
+    quoted,
     warn_caller,
 )
 from fairpc.data._column import (
@@ -49,7 +50,6 @@ from fairpc.data._values import Sentinel, read_values
 from fairpc.data._writing import Writing
 
 LEFT_OUT: Final = "left out on request"
-_MOST_SAID: Final = 10  #: columns that a warning says the reason of
 
 
 @dataclass(frozen=True)
@@ -88,13 +88,13 @@ class Encoding(Coded):
 
     def column(self, name: str) -> Column:
         """The column of this name; a TableError if it is not used."""
-        for column in self.columns:
-            if column.name == name:
-                return column
-        for dropped in self.dropped:
-            if dropped.name == name:
-                raise TableError(dropped.message)
-        raise TableError(f"column {name!r} is not in the table: use one of {_listed(self.names)}")
+        named: dict[str, Column | Dropped] = {c.name: c for c in (*self.dropped, *self.columns)}
+        found = named.get(name)
+        if isinstance(found, Column):
+            return found
+        known = quoted(self.names, 10)
+        unknown = f"column {name!r} is not in the table: use one of {known}"
+        raise TableError(unknown if found is None else found.message)
 
     def transform(self, frame: Any, *, allow_absent: bool = False, warn: bool = True) -> Codes:
         """Codes of the rows of a frame, shape (rows, columns used), column-major; -1 = missing.
@@ -127,16 +127,11 @@ class Encoding(Coded):
         A column that is absent is missing in every row.
         """
         table = self.aligned(read_frame(frame))
-        by_column = {}
-        for column in self.columns:
-            if column.density is None:
-                continue
-            by_column[column.name] = np.full(table.n_rows, np.nan)
-            if column.name in table.names:
-                given = table.column(column.name)
-                values = read_values(column.name, given, self.missing_values)
-                if not values.missing().all():
-                    by_column[column.name] = exact_numbers(column, values)
+        by_column = {c.name: np.full(table.n_rows, np.nan) for c in self.columns if c.density}
+        for name in by_column.keys() & set(table.names):
+            values = read_values(name, table.column(name), self.missing_values)
+            if not values.missing().all():
+                by_column[name] = exact_numbers(self.column(name), values)
         return by_column
 
     def log_density(self, frame: Any) -> Floats:
@@ -170,15 +165,14 @@ class Encoding(Coded):
 
     def describe(self) -> list[dict[str, Any]]:
         """One record per column of the table: what was done with it."""
-        used = {column.name: column for column in self.columns}
-        reasons = {dropped.name: dropped.reason for dropped in self.dropped}
-        return [
-            _used(used[name])
-            if name in used
-            else {"column": name, "used": False, "kind": None, "values": [], "missing": None}
-            | {"done": f"dropped: {reasons[name]}"}
-            for name in self.names_in
-        ]
+        facts: dict[str, tuple[Any, ...]] = {
+            d.name: (d.name, False, None, [], None, f"dropped: {d.reason}") for d in self.dropped
+        }
+        for c in self.columns:
+            missing = f", {c.missing_share:.1%} missing" if c.missing_share else ""
+            facts[c.name] = c.name, True, c.kind, list(c.labels), c.missing_share, c.done + missing
+        names = ("column", "used", "kind", "values", "missing", "done")
+        return [dict(zip(names, facts[name], strict=True)) for name in self.names_in]
 
     def lines(self) -> list[str]:
         """One line per column of the table: what was done with it."""
@@ -198,23 +192,6 @@ class Encoding(Coded):
                 "columns of an array are known by position, give all of them"
             )
         return Frame(self.names_in, table.columns, table.n_rows, table.from_array)
-
-
-def _used(column: Column) -> dict[str, Any]:
-    missing = f", {column.missing_share:.1%} missing" if column.missing_share else ""
-    return {
-        "column": column.name,
-        "used": True,
-        "kind": column.kind,
-        "values": list(column.labels),
-        "missing": column.missing_share,
-        "done": column.done + missing,
-    }
-
-
-def _listed(names: tuple[str, ...], most: int = 10) -> str:
-    shown = ", ".join(repr(name) for name in names[:most])
-    return f"{shown}, …" if len(names) > most else shown
 
 
 def absent(name: str) -> str:
@@ -424,8 +401,8 @@ def fit_coding(
 def warn_of_dropped(dropped: Sequence[Dropped]) -> None:
     """Say which columns are not used, and why."""
     if dropped:
-        each = "; ".join(f"{d.name!r} ({d.reason})" for d in dropped[:_MOST_SAID])
-        more = f" and {len(dropped) - _MOST_SAID} more" if len(dropped) > _MOST_SAID else ""
+        each = "; ".join(f"{d.name!r} ({d.reason})" for d in dropped[:10])
+        more = f" and {len(dropped) - 10} more" if len(dropped) > 10 else ""
         n = counted(len(dropped), "column is", "columns are")
         warn_caller(DroppedWarning(f"{n} not used: {each}{more}"))
 

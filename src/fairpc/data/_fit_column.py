@@ -130,14 +130,10 @@ def fit_column(
 ) -> Column | Dropped:
     """Encoding of one column, or why it is of no use.
 
-    Args:
-        name, summary: the column.
-        options: how columns are encoded.
-        scale: what makes the mean weight of a row 1; 1 where weights count rows.
-        classes: class of each label that the summary tells apart, -1 = missing; None if the
-            label plays no part in the choice of bins.
-        positive: the class whose rate is monotone where that is asked for.
-        parse: whether text that is nothing but numbers or dates is read as such.
+    ``scale`` makes the mean weight of a row 1; it is 1 where weights count rows. ``classes`` are
+    those of the labels that the summary tells apart, -1 = missing; None if the label plays no part
+    in the choice of bins. ``positive`` is the class whose rate is monotone where that is asked for.
+    Unless ``parse``, text that is nothing but numbers or dates is not read as such.
     """
     summary = summary.read if parse else summary
     content = summary.content

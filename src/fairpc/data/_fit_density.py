@@ -59,6 +59,10 @@ class _Section:
         mirrored = mirrored - self.step if self.step else np.nextafter(mirrored, -math.inf)
         return _Section(mirrored, self.rows[::-1], self.step, self.scale)
 
+    def on_grid(self, x: float) -> float:
+        """The number, or the first multiple of the step from it on."""
+        return math.ceil(x / self.step) * self.step if self.step else x
+
     def size(self, low: float, high: float) -> float:
         """Width of an interval, or its number of whole values."""
         return (high - low) / (self.step or 1.0)
@@ -125,7 +129,8 @@ def fit_density(edges: tuple[float, ...], atoms: Atoms, min_cell: int = 1) -> Co
     span = float(atoms.values[-1]) - float(atoms.values[0])
     if not edges or far > FARTHEST or span <= 0:
         return None
-    step = _step(atoms)
+    whole_days = atoms.date and bool((atoms.values % DAY == 0).all())
+    step = 1.0 if atoms.integral else DAY if whole_days else 0.0
     scale = max(span / (len(edges) + 1), step)
     values = _Section(atoms.values, atoms.weights, step, scale)
     # Those who were moved to an end are under min_cell: a point is a value of many all the same.
@@ -148,13 +153,6 @@ def fit_density(edges: tuple[float, ...], atoms: Atoms, min_cell: int = 1) -> Co
         return None
 
 
-def _step(atoms: Atoms) -> float:
-    if atoms.integral:
-        return 1.0
-    whole_days = atoms.date and bool((atoms.values % DAY == 0).all())
-    return DAY if whole_days else 0.0
-
-
 def _sections(column: _Section, heavy: Floats, low: float, high: float) -> list[_Interval]:
     """What lies between the heavy values of a bin, in order."""
     rest = column.within(low, high)
@@ -174,12 +172,12 @@ def _joined(
 ) -> _Pieces:
     """The pieces of a bin, from those of its sections; cuts where these start."""
     share = _PRIOR / len(sections)
-    rows = [
-        0.0
-        if _is_point(a, b, values)
-        else part.n + (_BEYOND if _beyond_zero(part, a, b) else share)
-        for part, a, b in sections
-    ]
+    rows = []
+    for part, a, b in sections:
+        # All that lies on the other side of zero, and holds nothing.
+        beyond_zero = not len(part.x) and (a, b) in ((-math.inf, 0.0), (0.0, math.inf))
+        prior = _BEYOND if beyond_zero else share
+        rows.append(0.0 if _is_point(a, b, values) else part.n + prior)
     low, high = sections[0][1], sections[-1][2]
     at = {}
     if not values.step:
@@ -202,11 +200,6 @@ def _joined(
 def _is_point(low: float, high: float, column: _Section) -> bool:
     """Whether an interval of reals holds one number only, or is too narrow for a density."""
     return not column.step and high - low < max(FINEST, 4 * math.ulp(low) if low > -math.inf else 0)
-
-
-def _beyond_zero(values: _Section, low: float, high: float) -> bool:
-    """Whether a section is all that lies on the other side of zero, and holds nothing."""
-    return not len(values.x) and (low, high) in ((-math.inf, 0.0), (0.0, math.inf))
 
 
 def _fit_sections(sections: Sequence[_Interval]) -> Iterator[_Pieces]:
@@ -310,12 +303,10 @@ def _lines(values: _Section, low: float, high: float) -> list[float]:
     ranks = upto.searchsorted(upto[-1] * np.arange(1, most + 1) / (most + 1)).tolist()
     pairs = [values.x[i : i + 2].tolist() for i in {min(i, len(values.x) - 2) for i in ranks}]
     lines = {k * gap + low for k in range(1, most + 1)} | {round_number(*pair) for pair in pairs}
-    if values.step:
-        lines = {math.ceil(line / values.step) * values.step for line in lines}
-    apart = (high - low) * _FLAT
+    apart, ordered = (high - low) * _FLAT, sorted({values.on_grid(line) for line in lines})
     inside = [
         line
-        for before, line in pairwise([-math.inf, *sorted(lines)])
+        for before, line in pairwise([-math.inf, *ordered])
         if line - before > apart and line - low > apart and high - line > apart
     ]
     return [low, *inside, high]
@@ -378,14 +369,10 @@ def _tail_starts(values: _Section, low: float) -> list[float]:
         return []
     upto = np.cumsum(values.rows)
     ranks = np.searchsorted(upto, upto[-1] * np.array(_TAILS))
-    starts = []
-    for i in ranks[ranks < len(values.x) - 1]:
-        between = round_number(float(values.x[i]), float(values.x[i + 1]))
-        starts.append(math.ceil(between / values.step) * values.step if values.step else between)
     largest = float(values.x[-1])
     room = max((largest - low) / max(values.n, 1.0), values.step, _FLAT * values.scale)
-    beyond = round_number(largest, largest + room)
-    starts.append(math.ceil(beyond / values.step) * values.step if values.step else beyond)
+    gaps = [values.x[i : i + 2].tolist() for i in ranks[ranks < len(values.x) - 1]]
+    starts = [values.on_grid(round_number(*gap)) for gap in (*gaps, (largest, largest + room))]
     if low < 0 and largest < 0:
         starts.append(0.0)
     width = _FLAT * max(values.scale, abs(low))

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.core import Array, TableError, counted
+from fairpc.core import Array, TableError, counted, quoted
 
 Names = str | int | Iterable[str | int]
 MAX_COLUMNS: Final = 4096
@@ -150,9 +150,8 @@ def resolve(names: tuple[str, ...], chosen: Names, option: str) -> frozenset[str
             resolved.append(str(item))
         else:
             raise TableError(
-                f"column {item!r} in {option} is not in the table: "
-                f"its columns are {', '.join(map(repr, names[:10]))}"
-                + (", …" if len(names) > 10 else "")
+                f"column {item!r} in {option} is not in the table: its columns are "
+                f"{quoted(names, 10)}"
             )
     return frozenset(resolved)
 

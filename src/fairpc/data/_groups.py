@@ -133,8 +133,10 @@ class Groups(Coded):
         if frame.from_array and len(frame.names) == len(self.columns):
             # A vector, a series or an array is known by position.
             frame = replace(frame, names=self.column_names)
-        absent = None if allow_absent else _absent
-        codes = code_columns(self.columns, frame, self.missing_values, absent, warn=warn)
+        repair = "give it, or leave out all sensitive columns to have them marginalised"
+        absent = f"sensitive column {{!r}} is absent: {repair}".format
+        lacking = None if allow_absent else absent
+        codes = code_columns(self.columns, frame, self.missing_values, lacking, warn=warn)
         return self._group_codes(codes, warn=warn)
 
     def _group_codes(self, codes: Codes, *, warn: bool) -> Codes:
@@ -170,20 +172,15 @@ def fit_groups(
     Levels are never merged, however rare. A number with more than 8 values, or with broken ones,
     is cut at its quantiles into two to four bins of at least 30 rows each.
 
-    Args:
-        sensitive: vector, series, mapping of vectors, or a frame or array of such columns.
-        sample_weight: weight per row.
-        missing_values: values that mean "missing", besides null and NaN.
-        name: what to call columns that have no name of their own.
+    ``sensitive`` is a vector, series, mapping of vectors, or a frame or array of such columns;
+    those without a name of their own are called ``name``.
     """
     frame = _read(sensitive, name)
     weights = check_weights(sample_weight, frame.n_rows)
     used = weights > 0
     sentinels = tuple(missing_values)
-    columns = {
-        column_name: read_values(column_name, native, sentinels).taken(used)
-        for column_name, native in zip(frame.names, frame.columns, strict=True)
-    }
+    named = zip(frame.names, frame.columns, strict=True)
+    columns = {own: read_values(own, native, sentinels).taken(used) for own, native in named}
     rows = np.ones(int(used.sum()), np.int64)
     return groups_of(columns, rows, weights[used], sentinels)
 
@@ -206,17 +203,13 @@ def groups_of(
     """
     whole = bool((weights == np.floor(weights)).all())
     scale = 1.0 if whole else float(rows.sum() / weights.sum())
-    fitted, codes = [], []
-    for name, values in columns.items():
-        column = _column(name, values, weights, scale)
-        fitted.append(column)
-        codes.append(code_values(column, values))
+    fitted = [_column(name, values, weights, scale) for name, values in columns.items()]
+    codes = list(map(code_values, fitted, columns.values()))
     crossed, n_rows = _crossed(np.stack(codes, axis=1), [c.arity for c in fitted], rows)
     if not 2 <= len(crossed) <= MAX_GROUPS:
-        names = ", ".join(repr(n) for n in columns)
         raise TableError(
-            f"the columns {names} cross to {len(crossed)} groups in complete rows: "
-            f"between 2 and {MAX_GROUPS} are needed"
+            f"the columns {', '.join(map(repr, columns))} cross to {len(crossed)} groups in "
+            f"complete rows: between 2 and {MAX_GROUPS} are needed"
         )
     kept = n_rows >= min_cell
     kept |= np.argsort(np.argsort(-n_rows, kind="stable")) < 2
@@ -324,13 +317,6 @@ def _only(values: Values) -> str:
     if values.type == "boolean":
         return repr(bool(first))
     return repr(first if values.type == "text" else first.item())
-
-
-def _absent(name: str) -> str:
-    return (
-        f"sensitive column {name!r} is absent: give it, or leave out all sensitive columns to have "
-        "them marginalised"
-    )
 
 
 def _name(columns: tuple[Column, ...], cell: tuple[int, ...]) -> str:

@@ -97,14 +97,10 @@ def fit_labels(
     missing_values: Iterable[Sentinel] = (),
     name: str = "y",
 ) -> Labels:
-    """Classes of a label, from the rows of positive weight.
+    """Classes of a label, from the rows of positive weight; the last one is positive if None is.
 
-    Args:
-        y: vector, series, or a frame or array of one column; NaN, None and null are missing.
-        positive: the class that is meant by "positive"; the last one if None.
-        sample_weight: weight per row.
-        missing_values: values that mean "missing", besides null and NaN.
-        name: what to call a label that has no name of its own.
+    The label is a vector, series, or a frame or array of one column, called ``name`` where it has
+    no name of its own.
     """
     sentinels = tuple(missing_values)
     name, values = _read_label(y, sentinels, name)

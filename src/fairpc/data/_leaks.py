@@ -89,11 +89,7 @@ def label_leaks(
     """Single columns that predict the label, by the values that they have in the table, by whether
     these are at least some number, or by bins.
 
-    Args:
-        summary: of the table.
-        classes: class of each label of the summary, -1 = missing.
-        n_classes: number of classes.
-        columns: the columns to look at.
+    ``classes`` are those of each label of the summary, -1 = missing.
     """
     leaks = []
     for column in columns:
@@ -110,10 +106,9 @@ def label_leaks(
             # Numbers of which each occurs once say what they say by their size.
             leak = _parted(table, column.name, numbers)
         if leak is None and column.binned and read.content is not None:
+            codes = code_values(column, read.content.values, warn=False)
             bins = np.zeros((column.arity + 1, n_classes))
-            np.add.at(
-                bins, np.append(code_values(column, read.content.values, warn=False), -1), table
-            )
+            np.add.at(bins, np.append(codes, -1), table)
             leak = _leak(bins, (column.name,))
         if leak is not None:
             leaks.append(leak)
@@ -126,13 +121,8 @@ def merged_leaks(
     """Columns with merged levels that tell a sensitive column by the values in the table.
 
     First names tell more than their codes do: most of them are rare. Where rows are many or not
-    counted, the table is not read again for it.
-
-    Args:
-        source, roles: the table.
-        sensitive: the sensitive column, by its name in the source.
-        groups: the same column, as it is coded.
-        columns: the features.
+    counted, the table is not read again for it. ``sensitive`` names the sensitive column in the
+    source, ``groups`` is how it is coded.
     """
     merged = [column for column in columns if column.has_other]
     n_rows = source.n_rows
@@ -150,12 +140,8 @@ def set_leaks(
 ) -> tuple[Leak, ...]:
     """Columns that tell the target by their codes: single ones, and the best small set of others.
 
-    Args:
-        x: codes, rows × columns; -1 = missing, a value like others here.
-        target: code of each row; rows where it is missing say nothing.
-        weights: of the rows.
-        names: of the columns.
-        least: 2 to leave out single columns, which are then in no set either.
+    A missing feature is a value like others; rows whose target is missing say nothing. With a
+    ``least`` number of 2, single columns are left out, and are in no set either.
     """
     known = np.flatnonzero((target >= 0) & (weights > 0))
     if not len(known):
@@ -170,18 +156,15 @@ def set_leaks(
 
     columns = [x[known, j].astype(np.int64) + 1 for j in range(x.shape[1])]
     tables = [table(column) for column in columns]
-    alone = [_leak(counts, (name,)) for counts, name in zip(tables, names, strict=True)]
+    alone = [_leak(table, (name,)) for table, name in zip(tables, names, strict=True)]
     leaks = [leak for leak in alone if leak is not None]
     ranked = np.argsort([_entropy(counts) for counts in tables], kind="stable").tolist()
     partners = [j for j in ranked if alone[j] is None][:PARTNERS]
     sets: list[tuple[int, ...]] = list(combinations(partners, 2))
     while sets and len(sets[0]) <= LARGEST:
         counts = [table(_combined(columns, some)) for some in sets]
-        each = (
-            _leak(of_set, tuple(names[j] for j in sorted(some)))
-            for of_set, some in zip(counts, sets, strict=True)
-        )
-        found = [leak for leak in each if leak is not None]
+        named = (tuple(names[j] for j in sorted(some)) for some in sets)
+        found = [leak for leak in map(_leak, counts, named) if leak is not None]
         if found:
             leaks.append(max(found, key=lambda leak: leak.share))
             break

@@ -164,8 +164,7 @@ class _Summariser:
 
     def __call__(self, frame: Frame) -> Summary:
         summary = summarise(frame, self.roles, self.known, self.most)
-        if self.known is None:
-            self.known = summary
+        self.known = self.known or summary
         return summary
 
 
@@ -205,13 +204,10 @@ def numbered(values: Values, known: Values | None = None) -> tuple[Ints, Values]
         rank = np.full(len(texts) + 1, len(texts))
         rank[order] = np.arange(len(texts))
         return rank[numbers], replace(values, data=texts.gather(order))
-    known_rows = ~values.missing()
-    if known_rows.all():
-        distinct, place = distinct_numbers(values.data)
-        return place.astype(np.int64), replace(values, data=distinct)
-    distinct, place = distinct_numbers(values.data[known_rows])
-    ids = np.full(len(known_rows), len(distinct), np.int64)
-    ids[known_rows] = place
+    present = ~values.missing()
+    distinct, place = distinct_numbers(values.data[present])
+    ids = np.full(len(present), len(distinct), np.int64)
+    ids[present] = place
     return ids, replace(values, data=distinct)
 
 
