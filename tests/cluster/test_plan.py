@@ -227,7 +227,7 @@ def test_parts_are_made_ready_once(held: HeldParts) -> None:
     ready = dict(held._ready)
     assert len(ready) == 3
     held.flows(CIRCUIT.parameters)
-    held.flows_of_sets(np.stack([CIRCUIT.parameters] * 2))
+    held.flows(np.stack([CIRCUIT.parameters] * 2))
     assert all(held._ready[k] is plan for k, plan in ready.items())
     assert getsizeof(held) > held._size > 0
 
@@ -252,7 +252,7 @@ def test_parts_without_room_give_the_same_flows(
     sets = np.stack([CIRCUIT.parameters, CIRCUIT.graph.uniform()])
     for one, two in (
         (held.flows(sets[0]), some.flows(sets[0])),
-        (held.flows_of_sets(sets), some.flows_of_sets(sets)),
+        (held.flows(sets), some.flows(sets)),
     ):
         assert np.allclose(one[ROOT][0], two[ROOT][0], rtol=1e-12)
         assert np.allclose(one[ROOT][1], two[ROOT][1], rtol=1e-12)

@@ -53,17 +53,11 @@ class DaskPlan:
     _looked: float = field(default=-np.inf, repr=False)
 
     def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
-        log_likelihood, flows = self._sum(parameters, weights, HeldParts.flows)
+        log_likelihood, flows = self.batch(parameters, weights)
         return float(log_likelihood), flows
 
-    def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
-        """Several parameter sets in one go."""
-        return self._sum(parameters, weights, HeldParts.flows_of_sets)
-
-    def _sum(
-        self, parameters: Floats, weights: Floats | None, evaluate: Callable[..., Sums]
-    ) -> Flows:
-        """Log-likelihoods and flows, added in the order of the parts."""
+    def batch(self, parameters: Floats, weights: Floats | None = None) -> Flows:
+        """Log-likelihoods and flows of one parameter set or several, in the order of the parts."""
         if weights is not None:
             raise CodesError("rows on workers have the weights they came with: give None")
         self._settle()
@@ -73,7 +67,8 @@ class DaskPlan:
         # name of tasks without data, and gives them to anyone.
         name = f"flows-{uuid4().hex}"
         sums = [
-            client.submit(evaluate, held, theta, key=(name, g)) for g, held in enumerate(self._held)
+            client.submit(HeldParts.flows, held, theta, key=(name, g))
+            for g, held in enumerate(self._held)
         ]
         while len(sums) > FAN_IN:
             some = (sums[k : k + FAN_IN] for k in range(0, len(sums), FAN_IN))
@@ -179,16 +174,11 @@ class HeldParts:
         return self._size + sum(map(getsizeof, self.parts))
 
     def flows(self, theta: Floats) -> Sums:
-        """Log-likelihood and flows of the parts, added up."""
-        return self._added(plan(theta) for plan in self._plans(1))
-
-    def flows_of_sets(self, theta: Floats) -> Sums:
-        """The same for several parameter sets."""
-        return self._added(plan.batch(theta) for plan in self._plans(len(theta)))
-
-    def _added(self, flows: Iterator[tuple[Any, Floats]]) -> Sums:
-        by_leaf = {leaf(self.start + k, self.n_parts): flow for k, flow in enumerate(flows)}
-        return added([by_leaf], self.n_parts)
+        """Log-likelihood and flows of the parts, added up; of each parameter set if several."""
+        several = theta.ndim > 1
+        plans = enumerate(self._plans(len(theta) if several else 1), self.start)
+        flows = {k: plan.batch(theta) if several else plan(theta) for k, plan in plans}
+        return added([{leaf(k, self.n_parts): flow for k, flow in flows.items()}], self.n_parts)
 
     def _plans(self, n_sets: int) -> Iterator[RowPlan]:
         """The plan of each part, for one thread: the worker's others have parts of their own."""

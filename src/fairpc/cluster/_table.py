@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from fairpc.cluster._client import blamed, check_workers, current_client, finish, itself, results
 from fairpc.cluster._plan import DaskParts
-from fairpc.core import Array, ClusterError, FairpcError, TableError, row_hash
+from fairpc.core import Array, TableError, row_hash
 from fairpc.data import (
     BATCH_ROWS,
     FAN_IN,

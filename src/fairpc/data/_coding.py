@@ -88,13 +88,11 @@ class Encoding(Coded):
 
     def column(self, name: str) -> Column:
         """The column of this name; a TableError if it is not used."""
-        named: dict[str, Column | Dropped] = {c.name: c for c in (*self.dropped, *self.columns)}
-        found = named.get(name)
-        if isinstance(found, Column):
-            return found
-        known = quoted(self.names, 10)
-        unknown = f"column {name!r} is not in the table: use one of {known}"
-        raise TableError(unknown if found is None else found.message)
+        for column in self.columns:
+            if column.name == name:
+                return column
+        unknown = f"column {name!r} is not in the table: use one of {quoted(self.names, 10)}"
+        raise TableError(next((d.message for d in self.dropped if d.name == name), unknown))
 
     def transform(self, frame: Any, *, allow_absent: bool = False, warn: bool = True) -> Codes:
         """Codes of the rows of a frame, shape (rows, columns used), column-major; -1 = missing.

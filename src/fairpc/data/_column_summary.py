@@ -22,7 +22,6 @@ Marks = tuple[ValueType, str, str]
 """A way to read text: as dates, or as numbers with a decimal mark and a thousands separator."""
 _AS_PROGRAMS: Final[Marks] = ("number", *STANDARD.marks)
 _KEPT_HASHES: Final = 1024
-_FEW_CELLS: Final = 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,20 +36,10 @@ class RowClasses:
 
     def sums(self, ids: Array, n: int) -> Floats:
         """Weight per id from 0 to n - 1 and class; rows with id n are left out."""
-        if self.weights is None and ids.dtype == np.int8 and n * self.n_classes <= _FEW_CELLS:
-            # For so few cells, comparing bytes with each is faster than indexing.
-            bytes_ = ids * np.int8(self.n_classes) + self._narrow
-            counts = [np.count_nonzero(bytes_ == k) for k in range(n * self.n_classes)]
-            return np.array(counts, np.float64).reshape(n, self.n_classes)
         cell = np.multiply(ids, self.n_classes, dtype=np.int64)
         cell += self.classes
         flat = np.bincount(cell, self.weights, (n + 1) * self.n_classes)
         return flat.reshape(n + 1, self.n_classes)[:n].astype(np.float64)
-
-    @cached_property
-    def _narrow(self) -> Array:
-        """The classes as bytes, where they are few."""
-        return self.classes.astype(np.int8)
 
     @cached_property
     def whole(self) -> bool:

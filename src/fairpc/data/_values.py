@@ -35,7 +35,6 @@ NAMED_NUMERIC: Final = (
 )
 DIRECT: Final = 1 << 16
 """Whole numbers that lie so close together are looked up in a table, not searched."""
-_HEAD: Final = 1000
 _FEW: Final = 32  #: texts that are recognised by their hashes
 _NUMBER: Final = r"^\s*[+-]?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\s*$"
 _NUMBERS: Final = (int, float, np.integer, np.floating, Decimal)
@@ -371,15 +370,15 @@ def _read_text(values: Values) -> Iterator[Values]:
     if not len(present):
         return
     need_threads("to tell numbers from text")
+    as_programs = present.str.contains(_NUMBER).all()
+    if values.numeric:  # leading zeros are no sign of codes then
+        as_programs = not parsed_numbers(present).null_count()
+    if as_programs and values.decimal in (None, STANDARD.decimal):
+        if values.numeric or _exact(present, STANDARD):
+            yield Values("number", parsed_numbers(data).to_numpy(), remark=AS_NUMBERS)
+        return  # or a float would not hold the digits: names, not quantities
     # The first rows are asked first: most text is seen to be no number at once.
     head = present.head(100)
-    if values.decimal in (None, STANDARD.decimal) and _as_programs_write(
-        head, present, values.numeric
-    ):
-        numbers = parsed_numbers(data)
-        if values.numeric or _exact(present, STANDARD):
-            yield Values("number", numbers.to_numpy(), remark=AS_NUMBERS)
-        return  # or a float would not hold the digits: names, not quantities
     if head.str.contains(f"^{DATED}$").all():
         instants = to_dates(data)
         if np.isnan(instants).sum() == data.null_count():
@@ -391,15 +390,6 @@ def _read_text(values: Values) -> Iterator[Values]:
         if values.numeric or _exact(present, written):
             remark = _said(present, written)
             yield Values("number", written.numbers(data).to_numpy(), remark=remark, written=written)
-
-
-def _as_programs_write(head: Any, texts: Any, numeric: bool) -> bool:
-    """Whether texts are numbers as programs write them; if ``numeric``, leading zeros are none."""
-    if numeric:
-        return not parsed_numbers(texts).null_count()
-    if not head.str.contains(_NUMBER).all():
-        return False
-    return len(head) == len(texts) or bool(texts.str.contains(_NUMBER).all())
 
 
 def _exact(texts: Any, written: Writing) -> bool:
@@ -462,12 +452,8 @@ def is_integral(numbers: Array) -> bool:
     """Whether all are whole numbers that a float holds exactly; NaN is ignored."""
     if numbers.dtype.kind in "iu":
         return True
-    # The first ones are asked first: most fractions are seen at once.
-    for some in (numbers[:_HEAD], numbers[_HEAD:]):
-        known = some[~np.isnan(some)]
-        if not np.all((known == np.floor(known)) & (np.abs(known) < EXACT)):
-            return False
-    return True
+    known = numbers[~np.isnan(numbers)]
+    return bool(np.all((known == np.floor(known)) & (np.abs(known) < EXACT)))
 
 
 def distinct_numbers(data: Array) -> tuple[Array, Array]:
