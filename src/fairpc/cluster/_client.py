@@ -142,10 +142,7 @@ _LIBRARIES: Final = ("numba", "pandas", "polars", "pyarrow")
 
 
 def check_workers(client: Any) -> int:
-    """The number of workers.
-
-    A ClusterError says that one lacks this very package: it would end itself at every task.
-    """
+    """The number of workers; a ClusterError where one lacks this very package: its tasks end it."""
     from fairpc import __version__
 
     workers = client.run(_versions(), _PACKAGE, _LIBRARIES, on_error="return")

@@ -37,18 +37,14 @@ class DaskPlan:
     Each thread of the workers holds some parts, in a task that is done again where its worker
     dies. At each call it gets one task more, which goes where its parts are: nothing waits
     in a queue from which Dask could move it to a worker that lacks them.
-
-    Attributes:
-        n_rows, total_weight: of all parts.
-        parts, preparation: futures of the parts, and of how they are made ready.
     """
 
     graph: Graph  #: the circuit's structure
-    n_rows: int
-    total_weight: float
+    n_rows: int  #: of all parts
+    total_weight: float  #: of all parts
     client: Any = field(repr=False)  #: to whom tasks are given
-    parts: tuple[Any, ...] = field(repr=False)
-    preparation: Any = field(repr=False)
+    parts: tuple[Any, ...] = field(repr=False)  #: their futures
+    preparation: Any = field(repr=False)  #: a future of how parts are made ready
     _held: tuple[Any, ...] = field(default=(), repr=False)
     _looked: float = field(default=-np.inf, repr=False)
 
@@ -76,10 +72,7 @@ class DaskPlan:
         return added(results(client, sums, "a part of the rows"), n_parts)[ROOT]
 
     def _settle(self) -> None:
-        """See to it that each thread of the workers holds about as many parts as any other.
-
-        Asked at the beginning and then now and again, for workers come and go.
-        """
+        """See to it, now and again, that threads hold about as many parts: workers come and go."""
         if time.monotonic() - self._looked < LOOK:
             return
         client, n_parts = self.client, len(self.parts)

@@ -134,10 +134,7 @@ class DaskTable(LazySource):
     def finished(
         self, futures: Sequence[Any], stage: str = "", watch: Watcher | None = None
     ) -> Iterator[Any]:
-        """The futures of the partitions in order, each once it is done.
-
-        What went wrong in one is raised as a FairpcError that says where.
-        """
+        """The futures of the partitions in order, each once it is done; a FairpcError says where."""
         for k, (future, where) in enumerate(zip(futures, self.places, strict=True)):
             _ended(self.client, future, where)
             if watch is not None:
@@ -198,10 +195,7 @@ def _size(rows: Distinct | None) -> int:
 def by_partition(
     frame: Any, values_of: Callable[[Any], Array], names: Sequence[str], dtype: npt.DTypeLike
 ) -> Any:
-    """A lazy Dask frame of what ``values_of`` gives for the rows of each partition.
-
-    Rows keep their index. One name makes a lazy series of it.
-    """
+    """A lazy Dask frame, or series for one name, of what ``values_of`` gives for each partition."""
     import pandas as pd
     from dask import delayed
 

@@ -33,10 +33,7 @@ def row_uniform(words: Words, seed: int) -> Floats:
 
 
 def row_digest(words: Words, copies: Floats) -> Words:
-    """Four numbers that name weighted rows: sums over the rows, so the order plays no part.
-
-    Digests of batches or parts add up to that of the table.
-    """
+    """Four numbers that name weighted rows: sums over rows, so those of batches or parts add up."""
     counts = np.fmod(copies, 2.0**64).astype(np.uint64)
     sums = [np.multiply(row_hash(words, seed), counts).sum(dtype=np.uint64) for seed in range(4)]
     return np.array(sums, np.uint64)

@@ -7,8 +7,7 @@ A room imports its names for type checkers alone, and this reads them from there
 
     __getattr__, __dir__ = on_first_use(__name__)
 
-So a name is listed once, editors and type checkers see where it comes from, and whoever asks for
-one name does not load the modules of all others.
+So a name is listed once, and whoever asks for it does not load the modules of all others.
 """
 
 from __future__ import annotations

@@ -70,8 +70,7 @@ def _pool(n_threads: int) -> ThreadPoolExecutor:
 
 
 class _Threads:
-    """Polars keeps its threads once it has used them, and they do not survive a fork: in a process
-    that was forked afterwards it would wait for them for ever."""
+    """Polars waits for ever for threads of before a fork, which are not in the forked process."""
 
     begun: bool = False  #: polars had threads when a fork began
     gone: bool = False  #: they are those of another process

@@ -37,11 +37,10 @@ def write_atomically(path: AnyPath, data: bytes) -> None:
 def replacing(path: AnyPath) -> Iterator[Path]:
     """A new file to write into; when the block ends well it is ``path``, else it is gone.
 
-    A crash leaves the old file or the new one, never a part: the new one lies in
-    the same folder, reaches the disk, and then takes the name of the target
-    (``rename`` is atomic). Until then only its owner may read it. A link is
-    followed; the permissions of a file that is replaced are kept. An OSError of
-    the same kind, with a sentence that names ``path``, says why it could not be done.
+    A crash leaves the old file or the new one, never a part: the new one lies in the same folder,
+    reaches the disk, and then takes the name of the target (``rename`` is atomic). Until then only
+    its owner may read it. A link is followed; the permissions of a file that is replaced are kept.
+    An OSError of the same kind, with a sentence that names ``path``, says why it could not be done.
     """
     target = Path(os.path.realpath(path))
     try:
@@ -140,10 +139,7 @@ def _cut(name: str) -> str:
 
 
 def check_writable(path: AnyPath) -> None:
-    """Raise the OSError that ``replacing`` would raise: before long work, not after it.
-
-    What killed writers left in the folder is removed.
-    """
+    """Raise the OSError that ``replacing`` would, before long work; remove what writers left."""
     with contextlib.suppress(_Unchanged), replacing(path):
         raise _Unchanged
     for left in Path(os.path.realpath(path)).parent.glob(".*.fairpc-*.tmp"):

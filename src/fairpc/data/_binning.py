@@ -29,9 +29,7 @@ _FINE_ROWS: Final = 30.0  # a fine bin with fewer rows says more about chance th
 _LEVEL: Final = 0.05 / FINE  # of the test whether a light bin differs: it was one of so many
 _END_LEVEL: Final = 0.01  # of the first and last bin: there are two, and nothing lies beyond
 _LIGHT: Final = 0.5  # of the mean weight of a bin, heavy values left out
-_FEW: Final = 32
 _DAY: Final = 86_400_000_000
-_STEPS: Final = (_DAY, 3_600_000_000, 60_000_000, 1_000_000)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,11 +82,10 @@ def choose_edges(
 
     None has a weight under ``min_cell``; there are no edges where that leaves one bin.
 
-    With classes, quantile bins finer than asked are merged, neighbour by
-    neighbour, where the merger loses least information about the class
-    (ChiMerge with the mutual information as its distance). Then light bins are merged that do not
-    differ from a neighbour. If ``monotone``, the rate of the positive class never falls from
-    bin to bin, or never rises.
+    With classes, quantile bins finer than asked are merged, neighbour by neighbour, where the
+    merger loses least information about the class (ChiMerge with the mutual information as its
+    distance). Then light bins are merged that do not differ from a neighbour. If ``monotone``, the
+    rate of the positive class never falls from bin to bin, or never rises.
     """
     total = float(atoms.weights.sum())
     heavy = atoms.weights * n_bins >= total
@@ -127,7 +124,7 @@ def merged_bins(classes: Floats, n_bins: int) -> Ints:
 
 def bin_codes(edges: tuple[float, ...], data: npt.NDArray[np.generic]) -> Codes:
     """Bin of each number; -1 for NaN."""
-    if len(edges) <= _FEW:
+    if len(edges) <= 32:
         # For so few edges, comparing with each is several times faster than a search.
         numbers = data.astype(np.float64, copy=False)
         below = np.zeros(len(numbers), np.int8)
@@ -191,10 +188,7 @@ def _instant(value: float) -> str:
 
 
 def _runs(atoms: Atoms, heavy: Bools, n_bins: int) -> _Bins:
-    """Quantile bins of what is not heavy; a heavy value is a bin and parts its neighbours.
-
-    Where there are no more values than bins, each value is one.
-    """
+    """Quantile bins, or one per value if these are few; a heavy value parts its neighbours."""
     light = np.where(heavy, 0.0, atoms.weights)
     total = float(light.sum())
     middle = np.cumsum(light) - light / 2
@@ -212,10 +206,7 @@ def _runs(atoms: Atoms, heavy: Bools, n_bins: int) -> _Bins:
 
 
 def _merge_lightest(bins: _Bins, least: float, pair: Callable[[int], int | None]) -> None:
-    """Join bins lighter than ``least``, the lightest first, where ``pair`` names a pair of bins.
-
-    Two bins are left, however light: one would say nothing.
-    """
+    """Join light bins, the lightest first, where ``pair`` names a pair; two are always left."""
     while len(bins.start) > 2:
         order = np.argsort(bins.weight, kind="stable").tolist()
         pairs = (pair(i) for i in order if bins.weight[i] < least)
@@ -254,10 +245,7 @@ def _merge_by_class(bins: _Bins, n_bins: int) -> None:
 
 
 def _merge_light(bins: _Bins, least: float) -> None:
-    """Join light bins to the neighbour that they differ least from, unless they differ from both.
-
-    A likelihood-ratio test tells: of many bins some differ by chance.
-    """
+    """Join light bins to the neighbour that they differ least from, by a likelihood-ratio test."""
     from scipy.special import chdtri
 
     n_classes = int(np.count_nonzero(np.sum(bins.classes, axis=0)))
@@ -360,7 +348,7 @@ def round_number(below: float, above: float) -> float:
 
 def _round_instant(below: float, above: float) -> float:
     """Midnight, or else the full hour, minute or second, in (below, above]."""
-    for step in _STEPS:
+    for step in (_DAY, 3_600_000_000, 60_000_000, 1_000_000):
         candidate = above - above % step
         if candidate > below:
             return candidate

@@ -108,10 +108,7 @@ class Encoding(Coded):
     def inverse(
         self, codes: npt.ArrayLike, numbers: Mapping[str, Floats] | None = None
     ) -> dict[str, list[Any]]:
-        """Rows of codes as levels and bin labels, a list per column; numbers where they are given.
-
-        ``numbers`` are those of some columns of numbers or dates.
-        """
+        """Rows of codes as levels and bin labels, a list per column; numbers where they are given."""
         checked = check_codes(codes, self.arities, self.names)
         known = numbers or {}
         return {
@@ -120,10 +117,7 @@ class Encoding(Coded):
         }
 
     def numbers(self, frame: Any) -> dict[str, Floats]:
-        """Numbers of the columns with a density; NaN where missing, or known by their bin alone.
-
-        A column that is absent is missing in every row.
-        """
+        """Numbers of the columns with a density; NaN where missing, or known by their bin alone."""
         table = self.aligned(read_frame(frame))
         by_column = {c.name: np.full(table.n_rows, np.nan) for c in self.columns if c.density}
         for name in by_column.keys() & set(table.names):
@@ -205,17 +199,12 @@ CODING_FIELDS: Final = ("sensitive", "features", "labels", "groups")
 
 @dataclass(frozen=True, eq=False)
 class TableCoding(Coded):
-    """How a table becomes codes.
-
-    Attributes:
-        features, labels, groups: how its columns do.
-        sensitive: names of the columns of X that are S; empty if they are given apart.
-    """
+    """How a table becomes codes."""
 
     features: Encoding
     labels: Labels
     groups: Groups
-    sensitive: tuple[str, ...] = ()
+    sensitive: tuple[str, ...] = ()  #: columns of X that are S; none if they are given apart
 
     def evidence(
         self, X: Any, sensitive_features: Any = None, *, allow_absent: bool = False

@@ -224,9 +224,8 @@ class Dropped:
 def code_values(column: Column, values: Values, *, warn: bool = True) -> Codes:
     """Code of each value; -1 where it is missing.
 
-    A level that was not seen at fit counts as missing, with a TableWarning that
-    names it if ``warn``. Labels of bins are understood too, so that what ``decode`` gives
-    can be coded again.
+    A level that was not seen at fit counts as missing, with a TableWarning that names it if
+    ``warn``. Labels of bins are understood too, so that what ``decode`` gives can be coded again.
     """
     values = unmarked(column, values)
     missing = values.missing()
@@ -288,10 +287,7 @@ def code_columns(
 
 
 def numbers_of(column: Column, values: Values) -> Array:
-    """Values of a column that held numbers or dates at fit, as numbers; NaN where missing.
-
-    Dates are microseconds. A TableError names what is neither.
-    """
+    """Numbers, or dates as microseconds, NaN where missing; a TableError names what is neither."""
     if (column.kind == "date") != (values.type == "date") and values.type != "text":
         raise _changed(column, values)
     values = unmarked(column, values)
@@ -430,13 +426,10 @@ def _as_text(values: Values) -> Any:
 
 
 def _refuse_numbers(column: Column, values: Values) -> None:
-    """A TableError where a column of names holds nothing but numbers, none of them known.
-
-    A few unknown values may be new levels: those are warned of.
-    """
+    """A TableError where a column of names holds nothing but numbers, none of them known."""
     import polars as pl
 
-    if len(values.data) < TYPE_ROWS:
+    if len(values.data) < TYPE_ROWS:  # a few may be new levels: those are warned of
         return
     read = values.parsed()
     levels = pl.Series(list(map(str, column.known)))

@@ -81,16 +81,12 @@ class Repeats:
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """Distinct numbers, dates or booleans (0 and 1).
-
-    Attributes:
-        remark, written: as in ``Values``.
-    """
+    """Distinct numbers, dates or booleans (0 and 1)."""
 
     type: ValueType
     sketch: QuantileSketch
     whole: bool  #: all are whole numbers
-    remark: str = ""
+    remark: str = ""  #: this and the next are as in ``Values``
     written: Writing = STANDARD
     #: weight of numbers that mean "missing", per class; None where there are none
     lost: Floats | None = None

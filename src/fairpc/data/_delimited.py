@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 DELIMITERS: Final = ",;\t|"
 NAMES: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
-_SEPARATOR: Final = re.compile(r"[\t !#-~]")
-_SAMPLE: Final = 1 << 16
 _NOWHERE: Final = "\x1f"  # "unit separator": a delimiter that text tables do not use
 _AS_TEXT: Final[Mapping[str, Any]] = {"infer_schema": False, "glob": False}
 
@@ -49,17 +47,16 @@ class Dialect:
 def read_dialect(path: Path, source: str, delimiter: str | None = None) -> Dialect:
     """How the table is written; a FileFormatError names the line that breaks the rules.
 
-    Every line is looked at: a table with a row too short or too long is refused,
-    not padded.
+    Every line is looked at: a table with a row too short or too long is refused, not padded.
     """
-    if delimiter is not None and not _SEPARATOR.fullmatch(delimiter):
+    if delimiter is not None and not re.fullmatch(r"[\t !#-~]", delimiter):
         raise FileFormatError(
             f"the delimiter {delimiter!r} is not a single character of ASCII that can separate "
             "values: give one, such as ';'"
         )
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            chosen = delimiter or _sniffed(file.read(_SAMPLE))
+            chosen = delimiter or _sniffed(file.read(1 << 16))
             file.seek(0)
             names = next((tuple(row) for row in csv.reader(file, delimiter=chosen) if row), ())
     except UnicodeDecodeError as error:
@@ -97,10 +94,7 @@ def _check_names(names: tuple[str, ...], source: str) -> None:
 
 
 def _check_lines(path: Path, source: str, delimiter: str, width: int) -> bool:
-    """Refuse rows of another width than the header's; the answer is whether lines are blank.
-
-    Polars would fill a row that is too short.
-    """
+    """Refuse rows that are wider or shorter than the header; whether there are blank lines."""
     import polars as pl
 
     line, quote = pl.col("line"), '"'

@@ -235,12 +235,9 @@ def _scan(paths: tuple[Path, ...], kind: Format) -> pl.LazyFrame:
 
 
 def _unmapped(path: Path) -> str:
-    """The address under which polars reads an Arrow file, where it would map a path into memory.
-
-    Whoever cuts a file that is mapped ends the process (SIGBUS). An escape in an address is mapped
-    again, but means the file that it says.
-    """
+    """The address of an Arrow file: polars would map a path, and the process end if it is cut."""
     address = path.resolve().as_posix()
+    # An escape in an address is mapped again, but means the file that it says.
     bare = os.name == "posix" and address.isprintable() and "%" not in address
     return f"file://{address}" if bare else path.resolve().as_uri()
 
@@ -356,10 +353,7 @@ def _inside(entries: list[Path], called: str) -> tuple[Path, ...]:
 
 
 def is_part(path: AnyPath, table: AnyPath) -> bool:
-    """Whether a file is one of a table's, or would be if it were written.
-
-    A table is a file, a folder or a pattern; links are followed.
-    """
+    """Whether a file is one of a table's, or would be if it were written; links are followed."""
     given, target = os.fspath(table), Path(os.path.realpath(path))
     try:
         file, _ = _split(given)

@@ -118,11 +118,9 @@ def _without_extremes(atoms: Atoms, least: int) -> Atoms:
 
 
 def fit_density(edges: tuple[float, ...], atoms: Atoms, min_cell: int = 1) -> ColumnDensity | None:
-    """The density of a column inside the bins between ``edges``.
+    """The density of a column inside the bins between ``edges``; None for too large or close ones.
 
     No number in it depends on how far the last ``min_cell`` people are out.
-
-    None where numbers are too large, or too close to each other, for one.
     """
     atoms = _without_extremes(atoms, min_cell)
     far = max(abs(float(atoms.values[0])), abs(float(atoms.values[-1])), *map(abs, edges))
@@ -292,10 +290,7 @@ def _steps(parts: Sequence[_ClosedSection], lines: Floats) -> Iterator[_Pieces]:
 
 
 def _lines(values: _Section, low: float, high: float) -> list[float]:
-    """Where a section may be cut: at equal distances, and where equally many rows lie between.
-
-    Its ends are the first line and the last.
-    """
+    """Its ends, and where a section may be cut: at equal distances, and with equally many rows."""
     most = min(_LINES, int(values.n / _ROWS_PER_LINE))
     if most < 1 or len(values.x) < 2:
         return [low, high]

@@ -202,10 +202,7 @@ def _one_to_one(together: Bools) -> bool:
 
 
 def _parted(table: Floats, name: str, numbers: Numbers) -> Leak | None:
-    """The leak of a column of numbers that lie below or above one number; None where it is none.
-
-    The last row of the table is that of the holes.
-    """
+    """The leak of numbers that lie below or above one; the last row of the table is that of holes."""
     below = np.cumsum(table[:-1], axis=0)
     above = below[-1] - below
     right = below.max(axis=1) + above.max(axis=1)
@@ -325,10 +322,7 @@ def _alike(keyed: Iterable[tuple[Any, _Read]]) -> list[list[_Read]]:
 def _cuts(
     reads: Sequence[tuple[Column, bool]], roles: Roles, frame: Frame
 ) -> list[tuple[bytes, list[Any]]]:
-    """How columns cut a batch into sets of rows with equal values: a digest, and these values.
-
-    The digest is that of the first row of each row's set; values come in the order of these rows.
-    """
+    """Sets of rows with equal values: a digest of each row's first row, and the values of these."""
     used, _ = weighted(frame, roles)
     found = []
     for column, by_code in reads:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -32,16 +32,11 @@ READ_ROWS: Final = 1 << 19
 
 @dataclass(frozen=True)
 class ReadingProgress:
-    """How far a pass over a table has come.
-
-    Attributes:
-        done, total: bytes of the files read and to be read; rows, without a total, for a lazy
-            frame.
-    """
+    """How far a pass over a table has come."""
 
     stage: str  #: what is being done
-    done: int
-    total: int | None
+    done: int  #: bytes of the files that were read; rows of a lazy frame
+    total: int | None  #: bytes of the files; None for a lazy frame
     unit: str  #: "bytes" or "rows"
 
 
@@ -301,16 +296,13 @@ class SumTree:
     _levels: list[list[Any]] = field(default_factory=list)
 
     def push(self, term: Any) -> None:
-        level = 0
-        while True:
-            if level == len(self._levels):
-                self._levels.append([])
-            self._levels[level].append(term)
-            if len(self._levels[level]) < FAN_IN:
+        for level in self._levels:
+            level.append(term)
+            if len(level) < FAN_IN:
                 return
-            term = self.add(self._levels[level])
-            self._levels[level] = []
-            level += 1
+            term = self.add(tuple(level))
+            level.clear()
+        self._levels.append([term])
 
     def total(self) -> Any:
         """The sum of all, in the order they came; None of none."""
@@ -361,7 +353,7 @@ class Warned:
     """The first warning about each column; a batch after it may say the same with other numbers."""
 
     first: dict[str, str] = field(default_factory=dict)
-    again: dict[str, int] = field(default_factory=dict)
+    again: Counter[str] = field(default_factory=Counter)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -381,16 +373,13 @@ class Warned:
 
     def _keep(self, text: str) -> None:
         column = text.partition(" has ")[0].partition(" was ")[0]
-        if column in self.first:
-            self.again[column] = self.again.get(column, 0) + 1
-        else:
-            self.first[column] = text
+        self.again[column] += column in self.first
+        self.first.setdefault(column, text)
 
     def sentences(self) -> Iterator[str]:
         for column, text in list(self.first.items())[:_SHOWN]:
-            more = self.again.get(column, 0)
-            parts = counted(more, "later part")
-            yield f"{text} (and more in {parts} of the table)" if more else text
+            parts = counted(self.again[column], "later part")
+            yield f"{text} (and more in {parts} of the table)" if self.again[column] else text
         if len(self.first) > _SHOWN:
             rest = counted(len(self.first) - _SHOWN, "more column has", "more columns have")
             yield f"{rest} values that were not seen at fit"

@@ -34,14 +34,10 @@ class Crossing:
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """The columns of some rows of a table.
+    """The columns of some rows of a table."""
 
-    Attributes:
-        n_rows, weight: rows of positive weight, and their total weight.
-    """
-
-    n_rows: int
-    weight: float
+    n_rows: int  #: those of positive weight
+    weight: float  #: of all of them
     whole: bool  #: all weights are whole numbers
     labels: Values  #: the distinct labels; the classes of every column, "missing" after them
     label_weights: Floats  #: weight of each, and of the missing ones
@@ -118,6 +114,7 @@ def add_summaries(parts: Sequence[Summary]) -> Summary:
     """The summary of all batches: sums are taken in the order of the table."""
     if len(parts) == 1:
         return parts[0]
+    most = parts[0].most
     ids, labels = numbered(_joined([part.labels for part in parts]))
     n, missing = len(labels.data) + 1, len(labels.data)
     stops = np.cumsum([len(part.labels.data) for part in parts])
@@ -126,10 +123,12 @@ def add_summaries(parts: Sequence[Summary]) -> Summary:
         for part, end in zip(parts, stops, strict=True)
     ]
     columns = {
-        name: add_columns([p.columns[name].renamed(column, n) for p, column in renamed], p0.most)
-        for p0 in parts[:1]
-        for name in p0.columns
+        name: add_columns([p.columns[name].renamed(column, n) for p, column in renamed], most)
+        for name in parts[0].columns
     }
+    groups = [part.groups for part in parts]
+    crossed = {name: _joined([g.columns[name] for g in groups]) for name in groups[0].columns}
+    rows, weights = (np.concatenate([getattr(g, f) for g in groups]) for f in ("rows", "weights"))
     label_weights = np.zeros(n)
     for part, column in renamed:
         np.add.at(label_weights, column, part.label_weights)
@@ -140,8 +139,8 @@ def add_summaries(parts: Sequence[Summary]) -> Summary:
         labels,
         label_weights,
         columns,
-        _add_crossings([part.groups for part in parts]),
-        parts[0].most,
+        _crossed(crossed, rows, weights, {}),
+        most,
     )
 
 
@@ -191,10 +190,7 @@ def listed(source: Source, roles: Roles) -> int | None:
 
 
 def numbered(values: Values, known: Values | None = None) -> tuple[Ints, Values]:
-    """Number of each value among the distinct ones, and beyond them if missing; and these, sorted.
-
-    ``known`` lists texts to be expected.
-    """
+    """Number of each value among the sorted distinct ones, beyond them if missing; and these."""
     if values.type == "text":
         expected = None
         if known is not None and known.type == "text":
@@ -235,12 +231,6 @@ def _crossing(
     expected = {} if known is None else known.groups.columns
     mass = np.ones(frame.n_rows) if weights is None else weights
     return _crossed(columns, np.ones(frame.n_rows, np.int64), mass, expected)
-
-
-def _add_crossings(parts: Sequence[Crossing]) -> Crossing:
-    columns = {name: _joined([p.columns[name] for p in parts]) for name in parts[0].columns}
-    rows = np.concatenate([part.rows for part in parts])
-    return _crossed(columns, rows, np.concatenate([part.weights for part in parts]), {})
 
 
 def _crossed(

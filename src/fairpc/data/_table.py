@@ -186,11 +186,7 @@ def distinct_columns(columns: Iterable[Integers], sizes: Sequence[int]) -> tuple
 
 
 def readonly(array: Array) -> Array:
-    """A view that cannot be written.
-
-    Numba compiles one version of a kernel for writable arrays and one for
-    read-only arrays: inputs are always passed as the latter, so that there is one.
-    """
+    """A view that cannot be written: Numba compiles another version of a kernel for what can be."""
     flags = array.flags
     if array.ndim == 1 and not flags.c_contiguous:
         array = np.ascontiguousarray(array)
@@ -385,17 +381,12 @@ PART_CELLS: Final = 1 << 20
 
 
 class RowParts(Protocol):
-    """Distinct rows in parts, on disk or on the workers of a cluster.
-
-    Attributes:
-        rows, copies, weights: of each part, how many rows differ, how many rows of the table
-            they are, and their total weight.
-    """
+    """Distinct rows in parts, on disk or on the workers of a cluster."""
 
     packing: Packing  #: the columns of the rows
-    rows: tuple[int, ...]
-    copies: tuple[float, ...]
-    weights: tuple[float, ...]
+    rows: tuple[int, ...]  #: how many rows of each part differ
+    copies: tuple[float, ...]  #: how many rows of the table they are
+    weights: tuple[float, ...]  #: their total weight
     repeats: bool  #: whether a row may be in several parts
 
     def __len__(self) -> int:
@@ -457,30 +448,29 @@ class PartWriter:
 
     def write(self, distinct: Distinct) -> None:
         """One part more, or several where it is long."""
-        step = max(min(PART_ROWS, PART_CELLS // len(self.packing.arities)), 1)
+        import polars as pl
+
+        arities = self.packing.arities
+        step = max(min(PART_ROWS, PART_CELLS // len(arities)), 1)
         for start in range(0, distinct.n_rows, step):
             some = slice(start, start + step)
             words = np.ascontiguousarray(distinct.words[:, some])
-            self._write(self.packing.rows(Distinct(words, distinct.weights[some])))
+            rows = self.packing.rows(Distinct(words, distinct.weights[some]))
+            columns: dict[str, Any] = {
+                f"c{j}": rows.codes[:, j].astype(np.int8 if arity < 128 else np.int16)
+                for j, arity in enumerate(arities)
+            }
+            columns["weight"] = rows.weights
+            if rows.copies is not None:
+                columns["copies"] = rows.copies
+            path = private_file(_path(self.folder, len(self._written)))
+            pl.DataFrame(columns).write_ipc(path, compression="uncompressed")
+            self._written.append(rows.sizes)
 
     def finish(self) -> Parts:
         """All parts that were written."""
         rows, copies, weights = zip(*self._written, strict=True)
         return Parts(self.folder, self.packing, rows, copies, weights)
-
-    def _write(self, rows: CodedRows) -> None:
-        import polars as pl
-
-        columns: dict[str, Any] = {
-            f"c{j}": rows.codes[:, j].astype(np.int8 if arity < 128 else np.int16)
-            for j, arity in enumerate(self.packing.arities)
-        }
-        columns["weight"] = rows.weights
-        if rows.copies is not None:
-            columns["copies"] = rows.copies
-        path = private_file(_path(self.folder, len(self._written)))
-        pl.DataFrame(columns).write_ipc(path, compression="uncompressed")
-        self._written.append(rows.sizes)
 
 
 def _path(folder: Path, k: int) -> Path:

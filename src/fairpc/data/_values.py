@@ -180,9 +180,8 @@ def number_texts(texts: Any, levels: list[str]) -> Array:
 def by_hash(texts: Any, levels: dict[str, int], beyond: int) -> npt.NDArray[np.int8] | None:
     """What ``levels`` says of each text, and ``beyond`` of others; None where levels are many.
 
-    A few levels are recognised by 64-bit hashes, several times faster than by the texts
-    themselves. That the hash of some other text is among theirs has a probability of
-    1e-18 per different text.
+    A few levels are recognised by 64-bit hashes, several times faster than by the texts themselves.
+    That the hash of some other text is among theirs has a probability of 1e-18 per different text.
     """
     import polars as pl
 
