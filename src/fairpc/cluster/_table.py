@@ -134,7 +134,7 @@ class DaskTable(LazySource):
     def finished(
         self, futures: Sequence[Any], stage: str = "", watch: Watcher | None = None
     ) -> Iterator[Any]:
-        """The futures of the partitions in order, each once it is done; a FairpcError says where."""
+        """The futures of the partitions in order, once they are done; a FairpcError says where."""
         for k, (future, where) in enumerate(zip(futures, self.places, strict=True)):
             _ended(self.client, future, where)
             if watch is not None:

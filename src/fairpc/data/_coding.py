@@ -108,7 +108,7 @@ class Encoding(Coded):
     def inverse(
         self, codes: npt.ArrayLike, numbers: Mapping[str, Floats] | None = None
     ) -> dict[str, list[Any]]:
-        """Rows of codes as levels and bin labels, a list per column; numbers where they are given."""
+        """Rows of codes as levels and labels of bins, a list per column; given numbers as such."""
         checked = check_codes(codes, self.arities, self.names)
         known = numbers or {}
         return {

@@ -202,7 +202,7 @@ def _one_to_one(together: Bools) -> bool:
 
 
 def _parted(table: Floats, name: str, numbers: Numbers) -> Leak | None:
-    """The leak of numbers that lie below or above one; the last row of the table is that of holes."""
+    """The leak of numbers that lie below or above one; the last row of the table is for holes."""
     below = np.cumsum(table[:-1], axis=0)
     above = below[-1] - below
     right = below.max(axis=1) + above.max(axis=1)
