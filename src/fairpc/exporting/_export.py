@@ -139,14 +139,14 @@ def onnx_bytes(scorer: ScorerProgram) -> bytes:
 
     from fairpc import __version__
     from fairpc.exporting._onnx_forest import forest_joint
-    from fairpc.exporting._onnx_graph import ML, OnnxGraph, circuit_joint, feature_codes, value_info
+    from fairpc.exporting._onnx_graph import ML, OnnxGraph, circuit_joint, codes_of, value_info
 
     names = [given.name for given in scorer.inputs]
     output = OUTPUT
     while output in names:
         output += "_"
     graph = OnnxGraph([*names, output])
-    codes = feature_codes(graph, scorer)
+    codes = [codes_of(graph, given) for given in scorer.features]
     densities = scorer.densities
     if isinstance(densities, Forest):
         joint = forest_joint(graph, scorer, densities, codes)

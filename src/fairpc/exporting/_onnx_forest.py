@@ -155,8 +155,12 @@ def _held(graph: OnnxGraph, forest: Forest, given: Sequence[str], of_rows: str) 
     """Each pair of a row and a box that holds it. Only bytes with a bit are looked at further."""
     every = graph.add("Transpose", _bytes(graph, forest, given), perm=[1, 0])
     every = graph.add("Reshape", every, graph.whole([-1]))
-    at = _true(graph, graph.add("Cast", every, to=TensorProto.BOOL))
-    byte, row = _divided(graph, at, graph.add("Shape", of_rows))
+    at = graph.add("NonZero", graph.add("Cast", every, to=TensorProto.BOOL))
+    at = graph.add("Reshape", at, graph.whole([-1]))
+    # Where there are no rows, runtimes refuse to divide by zero nonetheless.
+    n_rows = graph.add("Max", graph.add("Shape", of_rows), graph.whole([1]))
+    byte = graph.add("Div", at, n_rows)
+    row = graph.add("Sub", at, graph.add("Mul", byte, n_rows))
     value = graph.add("Cast", graph.lookup(every, at), to=TensorProto.INT64)
     bits = np.arange(256)[:, None] >> np.arange(8) & 1
     pair, bit = _places(graph, graph.gather(graph.constant(bits, np.bool_), value))
@@ -201,19 +205,6 @@ def _crossed(sizes: Mapping[int, int]) -> list[list[int]]:
         else:
             some.append(j)
     return found
-
-
-def _divided(graph: OnnxGraph, number: str, by: str) -> tuple[str, str]:
-    """Quotient and rest."""
-    # Where there are no numbers, runtimes refuse to divide by zero nonetheless.
-    by = graph.add("Max", by, graph.whole([1]))
-    quotient = graph.add("Div", number, by)
-    return quotient, graph.add("Sub", number, graph.add("Mul", quotient, by))
-
-
-def _true(graph: OnnxGraph, vector: str) -> str:
-    """Places of a vector that are not zero."""
-    return graph.add("Reshape", graph.add("NonZero", vector), graph.whole([-1]))
 
 
 def _places(graph: OnnxGraph, matrix: str) -> tuple[str, str]:

@@ -102,21 +102,16 @@ def value_info(given: Input) -> ValueInfoProto:
     return helper.make_tensor_value_info(given.name, kind, ["rows", 1], doc_string=said)
 
 
-def feature_codes(graph: OnnxGraph, scorer: ScorerProgram) -> list[str]:
-    """Codes of each feature, a vector of rows; what is missing has the number of codes."""
-    return [_codes(graph, given) for given in scorer.features]
-
-
 def group_codes(graph: OnnxGraph, scorer: ScorerProgram) -> str:
     """Group of each row; the number of groups where it is not known."""
     arities = [given.arity for given in scorer.sensitive]
     known = scorer.group_place.reshape(arities)
     place = np.full([arity + 1 for arity in arities], scorer.n_groups)
     place[tuple(slice(arity) for arity in arities)] = np.where(known < 0, scorer.n_groups, known)
-    number = _codes(graph, scorer.sensitive[0])
+    number = codes_of(graph, scorer.sensitive[0])
     for given in scorer.sensitive[1:]:
         larger = graph.add("Mul", number, graph.whole(given.arity + 1))
-        number = graph.add("Add", larger, _codes(graph, given))
+        number = graph.add("Add", larger, codes_of(graph, given))
     return graph.gather(graph.whole(place.ravel()), number)
 
 
@@ -138,7 +133,8 @@ def _known_or_all(value: Ints, n_values: int) -> Array:
     return np.concatenate([np.arange(n_values)[:, None] == value, np.ones((1, len(value)), bool)])
 
 
-def _codes(graph: OnnxGraph, given: Input) -> str:
+def codes_of(graph: OnnxGraph, given: Input) -> str:
+    """Codes of a column, a vector of rows; what is missing has the number of codes."""
     if given.kind == "text":
         return _text_codes(graph, given)
     column = graph.add("Reshape", given.name, graph.whole([-1, 1]))

@@ -7,7 +7,8 @@ table, 64 tables of a join, expressions 1,000 levels deep.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -112,7 +113,6 @@ class _ForestStages:
             self._boxes(),
             stage("fairpc_marked", self._marked()),
             stage("fairpc_inside", self._inside()),
-            self._weights(),
             *self._masses(),
             stage("fairpc_joint", self._joint()),
         ]
@@ -202,14 +202,11 @@ class _ForestStages:
         held = " AND ".join(tests) or "1 = 1"
         return selected(columns, f"fairpc_marked AS m JOIN fairpc_boxes AS b ON {held}")
 
-    def _weights(self) -> str:
-        n_clusters = self.forest.n_clusters
-        rows = np.repeat(self.forest.weight, n_clusters, axis=2).reshape(-1, self.n_terms)
-        return self._table("fairpc_weight", rows)
-
     def _masses(self) -> list[str]:
         """The terms of each row and box, with its weight and what is missing marginalised."""
-        result, joined = [], [("fairpc_weight", f"b.g * {len(self.forest.tree)} + b.l")]
+        weight = np.repeat(self.forest.weight, self.forest.n_clusters, axis=2)
+        result = [self._table("fairpc_weight", weight.reshape(-1, self.n_terms))]
+        joined = [("fairpc_weight", f"b.g * {len(self.forest.tree)} + b.l")]
         for j, k in self.narrowed:
             mass = self.forest.sets[k].mass
             result.append(self._table(f"fairpc_mass{k}", mass.reshape(-1, self.n_terms)))
@@ -251,17 +248,10 @@ class _CircuitStages:
         self.level: list[int] = []  #: of the stage whose columns an expression reads
         self.columns: dict[int, list[int]] = {}
         self.expression: dict[int, str] = {}
-        self._write(self._parents())
-
-    def _parents(self) -> Sequence[int]:
-        uses = np.zeros(len(self.densities.nodes), np.int64)
-        for node in self.densities.nodes:
-            np.add.at(uses, list(node.children), 1)
-        np.add.at(uses, self.densities.roots.ravel(), 2)
-        return uses.tolist()
-
-    def _write(self, uses: Sequence[int]) -> None:
-        for n, node in enumerate(self.densities.nodes):
+        uses = Counter({int(root): 2 for root in densities.roots.flat})
+        for node in densities.nodes:
+            uses.update(node.children)
+        for n, node in enumerate(densities.nodes):
             if isinstance(node, Leaf):
                 text, depth, level = self._leaf(node), 2, 0
             else:

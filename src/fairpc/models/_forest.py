@@ -116,17 +116,7 @@ class Forest:
         return fits and self._boxes_have_mass()
 
     def _boxes_have_mass(self) -> bool:
-        """Whether some row can be in each box: one that is empty has no density within it.
-
-        Every box has at least the mass of its least likely x. Where that is enough, for a box
-        that allows some value of each feature, the masses need not be computed.
-        """
-        least = self.shares
-        for value in self.values:
-            least = least * value.min(axis=3)
-        enough = least.sum(axis=2).min() >= LEAST_MASS
-        if enough and all(box.any(axis=1).all() for box in self.allowed):
-            return True
+        """Whether some row can be in each box: one that is empty has no density within it."""
         possible = all((of.mass > 0).all() for of in self.sets)
         return possible and bool((self.box_mass >= LEAST_MASS).all())
 
