@@ -134,7 +134,7 @@ class Tables:
     def _circuit(self, seed: int, truth: Truth) -> Circuit:
         circuit = make_synthetic(self.n_features, 1, random_state=seed).model
         names, twos = circuit.names[3:], (2,) * self.n_features
-        top = Top.of(circuit.graph, Layout(2, 2, names, twos, latent=True, tied=True))
+        top = Top.of(circuit.graph, Layout(2, 2, names, twos, "FairPC"))
         theta, altered = circuit.parameters.copy(), truth[:4].reshape(2, 2)
         theta[top.mechanism] = np.stack([1 - altered, altered], axis=2)
         theta[top.decision] = 1 - truth[4], truth[4]

@@ -146,7 +146,7 @@ def stratified(draw: st.DrawFn) -> FairDistribution:
     arities = (rest[0], *sizes, rest[1])
     strata = Strata(tuple(range(1, 1 + len(sizes))), sizes, within)
     names = tuple(f"X{j}" for j in range(len(arities)))
-    layout = Layout(n_groups, n_classes, names, arities, latent=True, tied=True, strata=strata)
+    layout = Layout(n_groups, n_classes, names, arities, "FairPC", strata=strata)
     n = layout.n_subgroups
     group_rate = shares(rnd, (n,), 0.0)
     decision_rate = shares(rnd, (strata.n, n_classes), 0.0)
@@ -218,7 +218,7 @@ def naive(rnd: Random, *columns: Column, group: Column | None = None, least: flo
     """A LatNB of two groups and two classes over these columns, of random rates."""
     sizes = tuple(c.arity for c in columns)
     names = tuple(f"X{j}" for j in range(len(sizes)))
-    layout = Layout(2, 2, names, sizes, latent=True, tied=True)
+    layout = Layout(2, 2, names, sizes, "FairPC")
 
     def cell(b: CircuitBuilder, f: int, s: int, places: Any) -> int:
         rates = [np.array([rnd.random() + least for _ in range(a)]) for a in sizes]

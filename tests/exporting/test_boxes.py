@@ -55,7 +55,7 @@ def test_patterns_of_all_blocks_have_places_of_their_own(
 @pytest.mark.parametrize("rare", [1e-250, 1e-20, 1.0])
 def test_boxes_of_any_mass_are_scored(rare: float, tmp_path: Path) -> None:
     """A box that holds next to nothing has a weight that makes up for it."""
-    layout = Layout(2, 2, ("X0",), (11,), latent=True, tied=True)
+    layout = Layout(2, 2, ("X0",), (11,), "FairPC")
     rates = TopRates(np.array([0.4, 0.6]), np.array([0.3, 0.7]), np.full((2, 2, 2), 0.5))
     columns = (Column("c", "category", levels=tuple(range(11))),)
     group = Column("group", "category", levels=("f", "m"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from random import Random
 from typing import get_args
 
@@ -34,8 +33,7 @@ def random_layout(rnd: Random, model: Model) -> Layout:
             arities.append(arity)
     sizes = tuple(arities or [2])
     names = tuple(f"X{j}" for j in range(len(sizes)))
-    layout = Layout(n_groups, n_classes, names, sizes, latent, model != "TwoNB")
-    return replace(layout, n_components=n_components)
+    return Layout(n_groups, n_classes, names, sizes, model, n_components)
 
 
 def random_distribution(rnd: Random, model: Model) -> FairDistribution:

@@ -83,7 +83,7 @@ def random_forest(rnd: Random, sizes: Sizes, zeros: float = 0.0) -> ForestDistri
     )
     forest = Forest(tree, allowed, shares(rnd, (*top, sizes.n_clusters), 0.0), values, rate)
     names = tuple(f"X{j}" for j in range(len(sizes.arities)))
-    layout = Layout(*top, names, sizes.arities, latent=True, tied=True)
+    layout = Layout(*top, names, sizes.arities, "FairPC")
     rates = TopRates(
         shares(rnd, top[:1], 0.0), shares(rnd, top[1:], 0.0), shares(rnd, (*top, top[1]), zeros)
     )

@@ -91,7 +91,7 @@ def test_two_naive_bayes_keeps_the_joint_of_group_and_label() -> None:
 def embedded(m: FairDistribution, agreement: float) -> FairDistribution:
     """NLatPC as a latent model in which D = Df with this probability (paper, Section 3.2)."""
     layout = Layout(
-        m.layout.n_groups, m.layout.n_classes, m.layout.names, m.layout.arities, True, True
+        m.layout.n_groups, m.layout.n_classes, m.layout.names, m.layout.arities, "FairPC"
     )
     rows = random_rows(5, 400, 2, 2, 0.0)
     cells = learn_structure(rows, None, Structure("chow-liu"), 0.0)

@@ -168,7 +168,7 @@ def test_by_hand() -> None:
     #   P(S=1) = .5, P(D=1 | S) = .2, .6, P(X=1 | D, S=0) = .5, .5, P(X=1 | D, S=1) = .1, .9.
     #   P(S=1, D=1, X=1) = .27, P(S=1, D=0, X=1) = .02, P(S=0, D=1, X=1) = .05, P(S=0, X=1) = .25.
     #   P(D=1 | S=1, X=1) = .27/.29 and P(D=1 | X=1) = .32/.54.
-    layout = Layout(2, 2, ("x",), (2,), latent=False, tied=False)
+    layout = Layout(2, 2, ("x",), (2,), "TwoNB")
     ones = np.array([[0.5, 0.5], [0.1, 0.9]])
 
     def features(b: CircuitBuilder, d: int, s: int, columns: Sequence[int]) -> int:

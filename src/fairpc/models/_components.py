@@ -31,13 +31,14 @@ from fairpc.data import Table, distinct_rows
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fair_layers import DF, Layout, Top, build
 from fairpc.models._fit import Fitted, History, Options, Structure, label_cells
-from fairpc.models._priors import CLUSTER_ROWS, parameter_prior, shrinkage, strengths, top_prior
+from fairpc.models._priors import CLUSTER_ROWS, parameter_prior, strengths, top_prior
 from fairpc.models._rows import Rows, effective_size, hold_out
 from fairpc.models._top_em import Places, TopRates, TopStep, top_em
 from fairpc.structure import (
     METHODS,
     CellCircuits,
     CellSearch,
+    Smoothing,
     Strudel,
     bootstrap_weights,
     component_weights,
@@ -72,6 +73,8 @@ REFINEMENTS: Final = 5
 """Updates of EM by which parameters forget the completions they came from."""
 CLUSTER_STEPS: Final = 30
 """Iterations of the latent class model from whose clusters EM over the whole model starts."""
+SPREAD: Final = "marginal"
+"""How prior rows of a sum are spread: as if the features of the cell were independent."""
 NEXT_TO_NONE: Final = 0.002
 """Probability, as a multiple of an equal share, under which a cell is left out."""
 
@@ -101,7 +104,7 @@ class Component:
 
     def shrunk(self, strength: float, share: float = 1.0) -> Component:
         """This share of the counts of complete or completed rows, shrunk with another strength."""
-        prior = shrinkage(strength)
+        prior = Smoothing(strength, SPREAD)
         cells = tuple(c.with_counts(share * c.counts, prior) for c in self.learned.cells)
         return replace(self, learned=replace(self.learned, cells=cells), refined=())
 
@@ -189,7 +192,7 @@ def learn_component(
         method=asked[kind.splits],
         trees=kind.trees,
         prune="aic" if kind.clusters else None,
-        smoothing=shrinkage(strength),
+        smoothing=Smoothing(strength, SPREAD),
         structure_weights=drawn,
         random_state=rng,
     )

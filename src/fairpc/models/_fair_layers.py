@@ -58,13 +58,16 @@ class Layout:
     n_classes: int
     names: tuple[str, ...]
     arities: tuple[int, ...]
-    latent: bool  #: whether there is a latent fair decision Df between S and D
-    #: whether the decision is independent of S: in all models but TwoNB, unless rates may differ
-    tied: bool
+    model: Model
     n_components: int = 1  #: mixed in each P(x | f, s); with several, a last column tells which
     strata: Strata = UNDIVIDED  #: within which the decision is independent of S
 
     def __post_init__(self) -> None:
+        if self.strata and not self.latent:
+            raise LearningError(
+                f"given was set for {self.model}, which has no latent fair decision: use FairPC or "
+                "LatNB"
+            )
         if not self.strata.delta:
             return
         if not self.latent:
@@ -80,27 +83,17 @@ class Layout:
     @classmethod
     def of(cls, model: Model, rows: Rows, n_components: int = 1) -> Layout:
         sizes = rows.n_groups, rows.n_classes, rows.names, tuple(rows.arities.tolist())
-        if rows.strata and model not in LATENT:
-            raise LearningError(
-                f"given was set for {model}, which has no latent fair decision: use FairPC or LatNB"
-            )
-        return cls.of_model(model, *sizes, n_components, rows.strata)
+        return cls(*sizes, model, n_components, rows.strata)
 
-    @classmethod
-    def of_model(
-        cls,
-        model: Model,
-        n_groups: int,
-        n_classes: int,
-        names: tuple[str, ...],
-        arities: tuple[int, ...],
-        n_components: int = 1,
-        strata: Strata = UNDIVIDED,
-    ) -> Layout:
-        """That of one of the paper's models over such columns."""
-        tied = model != "TwoNB" and not strata.delta
-        sizes = n_groups, n_classes, names, arities
-        return cls(*sizes, model in LATENT, tied, n_components, strata)
+    @property
+    def latent(self) -> bool:
+        """Whether there is a latent fair decision Df between S and D."""
+        return self.model in LATENT
+
+    @property
+    def tied(self) -> bool:
+        """Whether the decision is independent of S: but in TwoNB, and where rates may differ."""
+        return self.model != "TwoNB" and not self.strata.delta
 
     @property
     def n_subgroups(self) -> int:

@@ -91,7 +91,10 @@ class GroupView:
             return cls(names, levels, False, library, written)
         first = [int(np.flatnonzero(s == g)[0]) for g in range(len(groups.names))]
         columns = [frame.column(name) for name in names]
-        levels = tuple(tuple(_item(column[row]) for column in columns) for row in first)
+        levels = tuple(
+            tuple(v.item() if isinstance(v, np.generic) else v for v in (c[row] for c in columns))
+            for row in first
+        )
         return cls(names, levels, True, library, written)
 
     def table(self, X: Any, s: Codes) -> Any:
@@ -192,10 +195,6 @@ def _levels(coding: TableCoding) -> tuple[tuple[Any, ...], ...]:
         tuple(levels[c] for levels, c in zip(names, cell, strict=True))
         for cell in coding.groups.cells
     )
-
-
-def _item(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def scores_by(classifiers: tuple[Any, ...], table: Any, s: Codes) -> Floats:

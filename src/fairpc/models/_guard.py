@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -180,9 +180,9 @@ class Findings:
         s, c = (int(k) for k in np.unravel_index(np.argmax(off), off.shape))
         if off[s, c] <= RATE_MARGIN:
             return ""
-        within = f" | S = {self._group(s)}" if self.strata.delta else ""
+        within = f" | S = {self.coding.group_names[s]}" if self.strata.delta else ""
         return (
-            f"The learned P(Df = {self._class(c)}{within}) is {self.decision[s, c]:.3f}, outside "
+            f"The learned P(Df = {self.classes[c]}{within}) is {self.decision[s, c]:.3f}, outside "
             f"of {lowers[s, c]:.3f} to {uppers[s, c]:.3f}, which is what the labels leave possible "
             f"({LEVEL:.0%} confidence)."
         )
@@ -192,9 +192,9 @@ class Findings:
         s, c = (int(k) for k in np.unravel_index(np.argmax(off), off.shape))
         if off[s, c] <= MECHANISM_MARGIN:
             return ""
-        name = self._class(c)
+        name = self.classes[c]
         return (
-            f"The learned P(D = {name} | Df = {name}, S = {self._group(s)}) is "
+            f"The learned P(D = {name} | Df = {name}, S = {self.coding.group_names[s]}) is "
             f"{self.mechanism[s, c, c]:.3f}, but a plain classifier finds rows of which at least "
             f"{self.bounds.tops[s, c]:.3f} have that label ({LEVEL:.0%} confidence), and no "
             "rows can have more of it."
@@ -213,7 +213,7 @@ class Findings:
         if off[s, c] <= LABEL_MARGIN:
             return ""
         return (
-            f"Under the model P(D = {self._class(c)} | S = {self._group(s)}) is "
+            f"Under the model P(D = {self.classes[c]} | S = {self.coding.group_names[s]}) is "
             f"{self.label_rate[s, c]:.3f}, but {self.rates.rates[s, c]:.3f} of the rows of that "
             "group have this label, a difference that chance does not explain."
         )
@@ -238,11 +238,9 @@ class Findings:
         beyond = (model < found.lowers) | (model > found.uppers)
         return np.where(beyond, np.abs(model - found.rates), 0.0)
 
-    def _class(self, c: int) -> str:
-        return str(self.coding.labels.classes[c])
-
-    def _group(self, s: int) -> str:
-        return self.coding.group_names[s]
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        return self.coding.labels.classes
 
 
 def findings(

@@ -210,12 +210,12 @@ def _circuits(saved: SavedCircuits, coding: TableCoding) -> CircuitClassifier:
 
 
 def _layout(model: CircuitClassifier, coding: TableCoding) -> Layout:
-    return Layout.of_model(
-        model._model,
+    return Layout(
         len(coding.groups.names),
         len(coding.labels.classes),
         coding.features.names,
         tuple(coding.features.arities),
+        model._model,
         strata=model._strata(coding),
     )
 

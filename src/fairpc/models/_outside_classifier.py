@@ -191,16 +191,15 @@ def _boxes_of(answers: ClassifierResponse, sizes: Sequence[int]) -> Boxes | None
     # A probability of boosting is a nonlinear function of a sum of trees: no sum itself.
     nonlinear = answers.response == "probability" and hasattr(model, "predict_proba")
     if hasattr(model, "_predictors"):
-        trees = (
-            [] if nonlinear or any(len(p) != 1 for p in model._predictors) else model._predictors
-        )
-        parts = [_hist_boxes(tree, sizes) for (tree,) in trees]
+        if nonlinear or any(len(trees) != 1 for trees in model._predictors):
+            return None
+        parts = [_hist_boxes(tree, sizes) for (tree,) in model._predictors]
         sign = 1.0 if answers.column == 1 else -1.0
     elif hasattr(model, "estimators_") and hasattr(model, "learning_rate"):
-        trees = (
-            [] if nonlinear or np.shape(model.estimators_)[1:] != (1,) else model.estimators_[:, 0]
-        )
-        parts = [_tree_boxes(tree.tree_, tree.tree_.value[:, 0, 0], sizes) for tree in trees]
+        if nonlinear or np.shape(model.estimators_)[1:] != (1,):
+            return None
+        trees = [tree.tree_ for tree in model.estimators_[:, 0]]
+        parts = [_tree_boxes(tree, tree.value[:, 0, 0], sizes) for tree in trees]
         sign = float(model.learning_rate) * (1.0 if answers.column == 1 else -1.0)
     elif hasattr(model, "tree_"):
         parts, sign = [_single_tree_boxes(model, answers, sizes)], 1.0

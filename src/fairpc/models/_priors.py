@@ -16,7 +16,6 @@ from fairpc.circuit import Circuit, laplace
 from fairpc.core import Floats
 from fairpc.models._fair_layers import Layout, Top
 from fairpc.models._top_em import TopRates
-from fairpc.structure import Smoothing
 
 if TYPE_CHECKING:
     from fairpc.models._fit import Options
@@ -79,11 +78,6 @@ def top_prior(layout: Layout, options: Options, start: TopRates) -> TopRates:
     if layout.strata or not layout.tied:
         decision = np.tile(decision, (layout.strata.n if layout.tied else n, 1))
     return TopRates(np.full(n, alpha / n), decision, mechanism)
-
-
-def shrinkage(strength: float) -> Smoothing:
-    """Prior rows for every sum of a circuit, spread as if the cell's features were independent."""
-    return Smoothing(strength, "marginal")
 
 
 def strengths(smoothing: float) -> list[float]:

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from fairpc.circuit import Circuit, FlowPlan, Graph, PartPlan, RowPlan, prepare
 from fairpc.core import (
-    Array,
     Codes,
     Floats,
     Ints,
@@ -109,7 +108,8 @@ class Rows:
     ) -> Rows:
         """Checked rows; numbers of values default to one more than the largest code."""
         features = np.asarray(x)
-        sizes = _sizes(features) if arities is None else np.asarray(arities, np.int64)
+        highest = features.max(axis=0, initial=0) if arities is None else np.asarray(arities) - 1
+        sizes = np.asarray(highest + 1, np.int64)
         labels = tuple(names or (f"X{j + 1}" for j in range(len(sizes))))
         n_groups, n_classes = n_groups or int(np.max(s)) + 1, n_classes or int(np.max(d)) + 1
         codes = np.column_stack([s, d, features])
@@ -254,11 +254,6 @@ class Rows:
         decided = self.d if self.f is None else np.where(self.f >= 0, self.f, self.d)
         here = np.flatnonzero((decided == d) & (self.s == s))
         return Table(np.asfortranarray(self.x[here]), self.weights[here], self.arities, self.names)
-
-
-def _sizes(codes: Array) -> Ints:
-    highest = np.asarray(codes.max(axis=0, initial=-1), np.int64)
-    return np.maximum(highest + 1, 1)
 
 
 _MANY: Final = 1e8

@@ -96,13 +96,9 @@ def fit_score_map(
 ) -> ScoreMap:
     """Learn what turns scores into Df; see the head of this module.
 
-    Args:
-        scored: the training rows with their cross-fitted scores.
-        names: of the groups.
-        calibration: "isotonic", "sigmoid", or None for scores that are calibrated.
-        select: the point of the set: "between" the recorded rates of the groups, with the fewest
-            altered labels; "prior", by the prior of the mechanism; or its "middle".
-        limits: what is known beforehand.
+    A ``calibration`` of None is for scores that are calibrated. ``select`` is the point of the set:
+    "between" the recorded rates of the groups, with the fewest altered labels; "prior", by the
+    prior of the mechanism; or its "middle".
     """
     if calibration is not None:
         check_choice("calibration", calibration, get_args(CalibrationMethod))

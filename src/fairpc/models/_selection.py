@@ -108,18 +108,12 @@ def fit_auto(
 
     Ctrl-C gives back the best model so far, with a warning; before the first, none.
 
-    Args:
-        rows: training rows.
-        validation: rows that decide; without, a part of the training rows is held out,
-            the same part of each (d, s).
-        options: as for :func:`fairpc.models._fit.fit`; ``structure`` bounds Strudel's search,
-            ``smoothing`` is the least strength by which parameters are shrunk (0: not at all).
-        n_components: circuits inside each P(x | f, s); None lets the validation rows choose.
-        validation_fraction: part of the rows held out where ``validation`` is None.
-        refit: whether the last step is made.
-        callback: called with each :class:`Stage`.
-        observer: follows EM over all parameters, in stages 1, 2 and 5; what it watches is kept
-            per iteration of the last EM.
+    Without ``validation`` a part of the training rows is held out, the same part of each (d, s).
+    ``options`` are as for :func:`fairpc.models._fit.fit`; ``structure`` bounds Strudel's search,
+    ``smoothing`` is the least strength by which parameters are shrunk (0: not at all). With
+    ``n_components`` None the validation rows choose how many circuits are inside each P(x | f, s).
+    Without ``refit`` the last step is left out. The ``observer`` follows EM over all parameters, in
+    stages 1, 2 and 5; what it watches is kept per iteration of the last EM.
     """
     if n_components is not None and n_components < 1:
         raise LearningError(f"n_components is {n_components}: give a number from 1 on, or None")

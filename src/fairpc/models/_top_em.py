@@ -232,15 +232,9 @@ class Places:
     def equalised(self, joint: Floats, rate: Floats, odds: Floats) -> tuple[Floats, Floats]:
         """The posterior with odds of f shifted so that its mass in each group follows ``rate``.
 
-        Each group's P(f) is multiplied by odds of its own and normalised, which leaves P(s).
-
-        Args:
-            joint: log P(s, f, row), places × classes.
-            rate: P(f), or [a, f].
-            odds: where the odds start, [s, f].
-
-        Returns:
-            The posterior of (s, f) of each place, and the odds.
+        Each group's P(f) is multiplied by odds of its own, [s, f], and normalised, which leaves
+        P(s); these odds, which start as given, come second. ``joint`` is log P(s, f, row),
+        ``rate`` P(f) or [a, f].
         """
         rates, values = np.tile(rate, (self.n_groups, 1)), self._scaled(joint)[1]
         weights = self._at_places(self.weights)
