@@ -73,7 +73,7 @@ def test_rows_know_no_levels_but_their_own() -> None:
         matrix = table.matrix(kind, encoding, some)
         shared = TableClassifier(kind, random_state=0)
         edges = edges_of(matrix, encoded_sizes(encoding))
-        shared.fit_encoded(encoding, matrix, y[some], np.ones(len(some)), edges)
+        shared.fit_encoded(np.array([0, 1]), encoding, matrix, y[some], np.ones(len(some)), edges)
         every = table.matrix(kind, encoding, np.arange(len(X)))
         with pytest.warns(TableWarning, match="Bonn"):
             expected = alone.predict_proba(X)[:, 1]

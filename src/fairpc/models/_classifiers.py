@@ -130,9 +130,9 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             frame, codes, weights = frame.taken(used), codes[used], weights[used]
         missing = sentinels(self.missing_values)
         encoding = fit_encoding(frame, codes, weights, self.kind, missing, identifiers, min_cell)
-        return self._learn(classes, encoding, encoded_matrix(encoding, frame), codes, weights)
+        return self.fit_encoded(classes, encoding, encoded_matrix(encoding, frame), codes, weights)
 
-    def _learn(
+    def fit_encoded(
         self,
         classes: Array,
         encoding: Encoding,
@@ -141,6 +141,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weights: Floats,
         edges: Edges | None = None,
     ) -> Self:
+        """Learn from rows that are encoded already; ``edges`` are of the bins that boosting tells
+        apart."""
         known = matrix, encoded_sizes(encoding), codes, weights
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         learned: Learned
@@ -152,13 +154,6 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             learned = learn_boosting(*known, seed, edges)
         self._store(classes, encoding, learned)
         return self
-
-    def fit_encoded(
-        self, encoding: Encoding, matrix: Floats, labels: Ints, weights: Floats, edges: Edges
-    ) -> Self:
-        """Learn labels 0 and 1 from rows that are encoded already; ``edges`` are of the bins that
-        boosting tells apart."""
-        return self._learn(np.array([0, 1]), encoding, matrix, labels, weights, edges)
 
     @classmethod
     def behind(

@@ -418,7 +418,7 @@ class FoldClassifiers:
         if isinstance(some, EncodedRows):
             own = np.ones(len(at)) if weights is None else weights
             encoding, matrix, edges = some.learned_from(model.kind)
-            known = encoding, matrix, labels[at], own, edges
+            known = np.array([0, 1]), encoding, matrix, labels[at], own, edges
             return delayed(clone(model).fit_encoded)(*known)
         more: dict[str, Any] = {}
         if isinstance(model, TableClassifier):

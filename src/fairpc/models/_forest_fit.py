@@ -131,11 +131,7 @@ class ForestStart:
         return cls(rows, learning, growing, by_learner, scores, rates, bounds, rng)
 
 
-def fit_forest(
-    start: ForestStart,
-    options: Options,
-    observer: Observer = UNOBSERVED,
-) -> Fitted:
+def fit_forest(start: ForestStart, options: Options, observer: Observer = UNOBSERVED) -> Fitted:
     """FairPC with a forest in place of each P(x | f, s).
 
     The values of features that are not numbers are put into the order of their label rates.

@@ -231,7 +231,7 @@ def _tree_boxes(tree: Any, value: Floats, sizes: Sequence[int]) -> Boxes:
         below: Bools = np.arange(sizes[tree.feature[node]]) <= tree.threshold[node]
         return below
 
-    return _leaves(left, right, np.asarray(tree.feature), goes_left, value, sizes)
+    return _leaves(value, left, right, np.asarray(tree.feature), goes_left, sizes)
 
 
 def _hist_boxes(tree: Any, sizes: Sequence[int]) -> Boxes:
@@ -250,19 +250,12 @@ def _hist_boxes(tree: Any, sizes: Sequence[int]) -> Boxes:
         chosen: Bools = np.unpackbits(words.view(np.uint8), bitorder="little")[codes] != 0
         return chosen
 
-    return _leaves(left, right, nodes["feature_idx"], goes_left, nodes["value"], sizes)
+    return _leaves(nodes["value"], left, right, nodes["feature_idx"], goes_left, sizes)
 
 
-def _leaves(
-    left: Array,
-    right: Array,
-    feature: Array,
-    goes_left: Callable[[int], Bools],
-    value: Array,
-    sizes: Sequence[int],
-) -> Boxes:
-    """The boxes and the values of the leaves of one tree."""
-    leaves, allowed = leaf_boxes(left, right, feature, goes_left, sizes)
+def _leaves(value: Array, *tree: Any) -> Boxes:
+    """The boxes of the leaves of one tree, as ``leaf_boxes`` takes it, and their values."""
+    leaves, allowed = leaf_boxes(*tree)
     return Boxes(tuple(allowed), np.array([float(value[leaf]) for leaf in leaves]))
 
 
