@@ -117,7 +117,7 @@ def test_rows_that_find_no_room_are_projected_once_for_all_sets(
     once = chunks.project
     monkeypatch.setattr(flows_module, "project", project)
     logs, flows = plan.batch(sets)
-    assert sorted(projected) == [(chunk.start, chunk.stop) for chunk in plan.chunks]
+    assert sorted(projected) == [(chunk.rows.start, chunk.rows.stop) for chunk in plan.chunks]
     for b, theta in enumerate(sets):
         log_likelihood, flow = plan(theta)
         assert logs[b] == log_likelihood

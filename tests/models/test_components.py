@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from fairpc.circuit._em import objective
+from fairpc.circuit import log_prior
 from fairpc.models import Rows
 from fairpc.models._components import (
     SINGLE,
@@ -37,7 +37,7 @@ def test_parameters_forget_the_completions_they_came_from() -> None:
     for i, table in enumerate(cells):
         prior = 5.0 * learned.base.circuits[i].parameters
         before, after = (
-            objective(float(table.weights @ c.log_marginal(table.codes)), c.parameters, prior)
+            float(table.weights @ c.log_marginal(table.codes)) + log_prior(c.parameters, prior)
             for c in (learned.circuits[i], refined.circuits[i])
         )
         assert after >= before

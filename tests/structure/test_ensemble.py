@@ -14,7 +14,8 @@ from fairpc.data import Table
 from fairpc.errors import LearningError
 from fairpc.structure import Ensemble, HiddenTree, Tree, learn, learn_ensemble
 from fairpc.structure._ensemble import fit_member
-from fairpc.structure._hidden import clustered_start, marginals
+from fairpc.structure._hidden import clustered_start
+from fairpc.structure._trees import marginals
 
 QUICK = Ensemble(clusters=(2,), n_more=1, passes=3)
 ARITIES = [2, 3, 2, 6]
@@ -124,7 +125,7 @@ def test_the_circuit_of_a_hidden_tree_is_that_distribution() -> None:
 def test_em_without_prior_rows_never_lowers_the_likelihood() -> None:
     rng = np.random.default_rng(4)
     table = Table.of(holes(rng, mixed_rows(rng)))
-    overall, before = marginals(table), -np.inf
+    overall, before = marginals(table.codes.T, table.weights, table.arities), -np.inf
     model = clustered_start(table, 3, rng)
     for _ in range(25):
         after, counts = model.expected_counts(table.codes.T, table.weights)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -68,11 +69,6 @@ def maximize(
         theta = counts / np.where(silent, 1.0, totals)
         theta = np.where(silent, graph.uniform() if fallback is None else fallback, theta)
     return theta if bounds is None else bounds.imposed(theta, counts)
-
-
-def objective(log_likelihood: float, parameters: Floats, prior: Floats | None) -> float:
-    """Log-likelihood + Σ prior · log θ, what EM with a Dirichlet prior raises."""
-    return log_likelihood if prior is None else log_likelihood + log_prior(parameters, prior)
 
 
 def log_prior(parameters: Floats, prior: Floats) -> float:
@@ -137,23 +133,18 @@ def em(
     theta = check_parameters(graph, parameters)
     if bounds is not None and not first:
         theta = bounds.within(theta)
-    step = _evaluate(plan, first, theta, pseudo)
-    _refuse_impossible_rows(step.log_likelihood)
-    while True:
-        yield step
-        theta = maximize(graph, step.flows, pseudo, step.parameters, bounds)
-        step = _evaluate(plan, step.iteration + 1, theta, pseudo)
+    for iteration in count(first):
+        log_likelihood, flows = plan(theta)
+        if iteration == first:
+            _refuse_impossible_rows(log_likelihood)
+        value = log_likelihood if pseudo is None else log_likelihood + log_prior(theta, pseudo)
+        yield EMStep(iteration, log_likelihood, value, theta, flows)
+        theta = maximize(graph, flows, pseudo, theta, bounds)
 
 
 def _prior_of_free(prior: Floats, bounds: Bounds | None) -> Floats:
     """Without that of parameters that can be nothing but 0: it has nothing to say about them."""
     return prior if bounds is None else np.where(bounds.upper <= 0, 0.0, prior)
-
-
-def _evaluate(plan: FlowPlan, iteration: int, theta: Floats, prior: Floats | None) -> EMStep:
-    log_likelihood, flows = plan(theta)
-    value = objective(log_likelihood, theta, prior)
-    return EMStep(iteration, log_likelihood, value, theta, flows)
 
 
 def _refuse_impossible_rows(log_likelihood: float) -> None:
@@ -194,15 +185,13 @@ def em_of_sets(
     theta = np.array(parameters, np.float64)
     if bounds is not None:
         theta = bounds.within(theta)
-    iteration = 0
-    while True:
+    for iteration in count():
         logs, flows = plan.batch(theta, weights)
         if not iteration:
             _refuse_impossible_rows(float(logs.min()))
         priors = [log_prior(t, p) for t, p in zip(theta, pseudo, strict=True)]
         yield SetsStep(iteration, theta, logs, logs + np.array(priors), flows)
         theta = maximize(graph, flows, pseudo, theta, bounds)
-        iteration += 1
 
 
 S = TypeVar("S", bound=AnyStep)

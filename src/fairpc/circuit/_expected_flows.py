@@ -127,20 +127,15 @@ def check_table(graph: Graph, table: Table) -> None:
 class Chunk:
     """Some distinct rows, and what is kept of them: nothing where there was no room."""
 
-    start: int
-    stop: int
+    rows: slice
     form: Form | None
-
-    @property
-    def rows(self) -> slice:
-        return slice(self.start, self.stop)
 
 
 def _chunks(graph: Graph, codes: Codes, path: Path, n_threads: int) -> Iterator[Chunk]:
     room = KEPT_BYTES
     for start, stop, form in _forms(graph, codes, path, n_threads):
         room -= form.n_bytes
-        yield Chunk(start, stop, form if room >= 0 else None)
+        yield Chunk(slice(start, stop), form if room >= 0 else None)
 
 
 def _forms(
@@ -217,7 +212,8 @@ class RowPlan:
         found = ask(self._form(chunk), chunk.rows)
         if found is not None:
             return [found]
-        parts = chunks(program_of(self.graph), self.table.codes, chunk.start, chunk.stop)
+        rows = chunk.rows
+        parts = chunks(program_of(self.graph), self.table.codes, rows.start, rows.stop)
         answers = (ask(part, slice(start, stop)) for start, stop, part in parts)
         return [answer for answer in answers if answer is not None]
 
@@ -275,7 +271,8 @@ class RowPlan:
     def _form(self, chunk: Chunk) -> Form:
         if chunk.form is not None:
             return chunk.form
-        return project(program_of(self.graph), self.table.codes, chunk.start, chunk.stop)
+        rows = chunk.rows
+        return project(program_of(self.graph), self.table.codes, rows.start, rows.stop)
 
     def _checked(self, parameters: Floats, ndim: int) -> Floats:
         theta = np.ascontiguousarray(parameters, np.float64)
@@ -440,35 +437,23 @@ def row_flows(circuit: WeightedGraph, codes: npt.ArrayLike) -> Floats:
 
 def node_flows(circuit: WeightedGraph, rows: Codes) -> Iterator[tuple[int, int, Floats]]:
     """EF(n) of every node for each row by itself: bounds of some rows, and nodes × rows."""
-    theta = Scaled.of(circuit.parameters)
-    for start, stop, chunk in _rows_apart(circuit, rows):
-        val = np.empty(chunk.n_values)
-        chunk.upward(circuit.parameters, val)
-        if val[chunk.root].min() > kernels().TINY:
-            flow = np.zeros(chunk.n_values)
-            flow[chunk.root] = 1.0
-            chunk.downward(circuit.parameters, val, flow, np.zeros(circuit.graph.n_edges))
-        else:
-            flow = _scaled_flows(chunk, theta)
-        yield start, stop, flow.reshape(circuit.graph.n_nodes, stop - start)
-
-
-def _rows_apart(circuit: WeightedGraph, rows: Codes) -> Iterator[tuple[int, int, Projection]]:
-    """Chunks in which every row stands alone."""
-    program = program_of(circuit.graph)
-    step = max(1, min(APART_ROWS, APART_VALUES // circuit.graph.n_nodes))
+    graph, theta, scaled = circuit.graph, circuit.parameters, Scaled.of(circuit.parameters)
+    step = max(1, min(APART_ROWS, APART_VALUES // graph.n_nodes))
     for start in range(0, len(rows), step):
         stop = min(start + step, len(rows))
-        yield start, stop, project(program, rows, start, stop, merge=False)
-
-
-def _scaled_flows(chunk: Projection, theta: Scaled) -> Floats:
-    """EF(n) with extended range; nothing flows in rows of probability zero."""
-    values = chunk.upward_scaled(theta)
-    flow = np.zeros(chunk.n_values)
-    flow[chunk.root] = np.isfinite(values.log(chunk.root))
-    chunk.downward_scaled(theta, values, flow, np.zeros(chunk.program.graph.n_edges))
-    return flow
+        chunk = project(program_of(graph), rows, start, stop, merge=False)
+        val, flow = np.empty(chunk.n_values), np.zeros(chunk.n_values)
+        edge_flow = np.zeros(graph.n_edges)
+        chunk.upward(theta, val)
+        if val[chunk.root].min() > kernels().TINY:
+            flow[chunk.root] = 1.0
+            chunk.downward(theta, val, flow, edge_flow)
+        else:
+            # Nothing flows in rows of probability zero.
+            values = chunk.upward_scaled(scaled)
+            flow[chunk.root] = np.isfinite(values.log(chunk.root))
+            chunk.downward_scaled(scaled, values, flow, edge_flow)
+        yield start, stop, flow.reshape(graph.n_nodes, stop - start)
 
 
 def contexts(circuit: WeightedGraph, codes: npt.ArrayLike) -> Bools:

@@ -34,6 +34,7 @@ from fairpc.core import (
     parse_json,
     read_whole,
     record,
+    serialise,
     write_atomically,
 )
 
@@ -105,16 +106,8 @@ def load_circuit(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> Circuit:
 def to_dict(circuit: Circuit) -> dict[str, Any]:
     """The content of a file, as plain dicts, lists, strings and numbers."""
     saved = SavedCircuit.of(circuit)
-    variables = {"names": list(circuit.names), "arities": circuit.arities.tolist()}
-    nodes = {name: array.tolist() for name, array in vars(saved.nodes).items()}
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "variables": variables,
-        "nodes": nodes,
-        "parameters": circuit.parameters.tolist(),
-        "checksum": saved.checksum,
-    }
+    about = {"format": FORMAT, "version": VERSION}
+    return {**about, **serialise(saved), "checksum": saved.checksum}
 
 
 def from_dict(payload: Any, source: str = "the circuit") -> Circuit:

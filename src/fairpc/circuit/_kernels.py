@@ -247,23 +247,17 @@ def weighted_log(values, weights):
 
 
 @inner_kernel
-def _scaled_times(v, e, x, x_exponent):
-    """The product of two scaled numbers."""
-    v *= x
-    if v == 0.0:
-        return 0.0, np.int64(ZERO_EXPONENT)
-    e += x_exponent
-    if v < UNSCALE:
-        v *= SCALE
-        e -= 1
-    return v, e
-
-
-@inner_kernel
 def _scaled_product(out, exponent, x, x_exponent, i):
     for u in range(len(out)):
-        k = i[u]
-        out[u], exponent[u] = _scaled_times(out[u], np.int64(exponent[u]), x[k], x_exponent[k])
+        v = out[u] * x[i[u]]
+        e = exponent[u] + x_exponent[i[u]]
+        if v == 0.0:
+            e = ZERO_EXPONENT
+        elif v < UNSCALE:
+            v *= SCALE
+            e -= 1
+        out[u] = v
+        exponent[u] = e
 
 
 @inner_kernel

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.circuit import INDICATOR, PRODUCT, Circuit, CircuitBuilder, Vtree
-from fairpc.core import Codes, Floats, Int32s, Ints, LearningError, check_choice, check_number
+from fairpc.core import Floats, Int32s, Ints, LearningError, check_choice, check_number
 from fairpc.structure._trees import Tree, offsets
 
 Base = Literal["uniform", "marginal"]
@@ -290,19 +290,6 @@ def posterior_mean(counts: Floats, priors: Floats, first: Int32s, strength: floa
     raw = counts + strength * base
     totals = np.repeat(np.add.reduceat(raw, first), sizes)
     return np.where(totals > 0, raw / np.where(totals > 0, totals, 1.0), uniform)
-
-
-def cell_marginals(codes: Codes, weights: Floats, start: Ints) -> Floats:
-    """Stacked distributions of single variables, each with one prior row spread evenly.
-
-    The prior row keeps a value that the cell never shows possible.
-    """
-    result = np.empty(int(start[-1]))
-    for x, column in enumerate(codes):
-        k = int(start[x + 1] - start[x])
-        count = np.bincount(column, weights=weights, minlength=k) + 1.0 / k
-        result[start[x] : start[x + 1]] = count / count.sum()
-    return result
 
 
 def tree_counts(

@@ -23,9 +23,8 @@ from fairpc.structure._hidden import (
     ExpectedCounts,
     HiddenTree,
     clustered_start,
-    marginals,
 )
-from fairpc.structure._trees import check_table
+from fairpc.structure._trees import check_table, marginals, weighted
 
 START_ROWS: Final = 20_000
 """Rows, at most, from which clusters and trees of a start are found."""
@@ -130,7 +129,10 @@ def learn_ensemble(
     settings = Ensemble() if method is None else method
     rng = np.random.default_rng(random_state)
     with threadpool_limits(1, user_api="blas"):
-        rows, held_rows = _distinct(train), _distinct(held_out)
+        # Distinct rows of positive weight.
+        rows, held_rows = (
+            weighted(t, t.weights) for t in (train.merged()[0], held_out.merged()[0])
+        )
         members = list(_members(rows, held_rows, settings, rng))
         scores = np.stack([m.log_marginal(held_rows.codes) for m in members], axis=1)
     weights = component_weights(scores, held_rows.weights)
@@ -158,15 +160,6 @@ def _same_values(table: Table, validation: Table) -> tuple[Table, Table]:
     return train, Table(validation.codes, validation.weights, arities, table.names)
 
 
-def _distinct(table: Table) -> Table:
-    """The distinct rows of positive weight."""
-    rows = table.merged()[0]
-    used = rows.weights > 0
-    if used.all():
-        return rows
-    return Table(np.asfortranarray(rows.codes[used]), rows.weights[used], rows.arities, rows.names)
-
-
 def _members(
     rows: Table, held_out: Table, settings: Ensemble, rng: np.random.Generator
 ) -> Iterator[HiddenTree]:
@@ -175,7 +168,10 @@ def _members(
     These have the best size and the next larger one in turn: what a large member knows too
     well by itself, several of them average out.
     """
-    fitting = [k for k in settings.clusters if _n_edges(rows.arities, k) <= MAX_EDGES]
+    # A member has about so many edges: states of a variable times those of its parent.
+    states = [k * np.minimum(rows.arities, MAX_GROUPS) for k in settings.clusters]
+    sized = zip(settings.clusters, states, strict=True)
+    fitting = [k for k, n in sized if int(n.sum() * n.mean()) <= MAX_EDGES]
     sizes = fitting or list(settings.clusters[:1])
     best, best_score = 0, -np.inf
     for i, k in enumerate(sizes):
@@ -189,12 +185,6 @@ def _members(
         yield fit_member(rows, held_out, k, settings.passes, rng)[0]
 
 
-def _n_edges(arities: Ints, n_clusters: int) -> int:
-    """About the edges of a member: states of a variable times those of its parent."""
-    states = n_clusters * np.minimum(arities, MAX_GROUPS)
-    return int(states.sum() * states.mean())
-
-
 def fit_member(
     rows: Table, held_out: Table, n_clusters: int, passes: int, rng: np.random.Generator
 ) -> tuple[HiddenTree, float]:
@@ -204,9 +194,10 @@ def fit_member(
     straight line, so that the last steps average over many batches. The iterate under
     which held-out rows are likeliest, at the end of a pass, is kept.
     """
-    overall = marginals(rows)
+    overall = marginals(rows.codes.T, rows.weights, rows.arities)
     member = clustered_start(_sample(rows, rng), n_clusters, rng)
-    copies = _copies(rows.weights)
+    # Rows are divided, so that none is most of a batch.
+    copies = np.maximum(np.rint(rows.weights / rows.weights.mean()), 1).astype(np.int64)
     parts = np.repeat(np.arange(rows.n_rows), copies)
     n_batches, n_passes = _schedule(len(parts), passes)
     n_steps, step, waited = n_batches * n_passes, 0, 0
@@ -235,12 +226,6 @@ def _sample(rows: Table, rng: np.random.Generator) -> Table:
     chosen = np.sort(rng.choice(rows.n_rows, START_ROWS, replace=False))
     codes = np.asfortranarray(rows.codes[chosen])
     return Table(codes, rows.weights[chosen], rows.arities, rows.names)
-
-
-def _copies(weights: Floats) -> Ints:
-    """Into how many parts each row is divided, so that no row is most of a batch."""
-    parts: Ints = np.maximum(np.rint(weights / weights.mean()), 1).astype(np.int64)
-    return parts
 
 
 def _schedule(n_rows: int, passes: int) -> tuple[int, int]:

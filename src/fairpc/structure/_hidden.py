@@ -21,6 +21,7 @@ from fairpc.core import Codes, Floats, Ints
 from fairpc.data import Table
 from fairpc.structure._trees import (
     Tree,
+    marginals,
     mutual_information,
     offsets,
     pair_counts,
@@ -201,16 +202,6 @@ def _shares(counts: Floats, before: Floats, axis: int) -> Floats:
     return result
 
 
-def marginals(table: Table) -> tuple[Floats, ...]:
-    """Distribution of each variable, with one prior row spread evenly."""
-    result = []
-    for column, arity in zip(table.codes.T, table.arities.tolist(), strict=True):
-        seen = column >= 0
-        counts = np.bincount(column[seen], table.weights[seen], arity) + 1.0 / arity
-        result.append(counts / counts.sum())
-    return tuple(result)
-
-
 def clustered_start(table: Table, n_clusters: int, rng: np.random.Generator) -> HiddenTree:
     """A hidden tree that is nearly a mixture of Chow–Liu trees, one tree for all clusters.
 
@@ -227,7 +218,7 @@ def clustered_start(table: Table, n_clusters: int, rng: np.random.Generator) -> 
         w.sum() * mutual_information(c, arities, 0.25) for w, c in zip(share.T, counts, strict=True)
     )
     tree = tree_of_edges(spanning_tree(information / share.sum()), len(arities))
-    overall = marginals(table)
+    overall = marginals(table.codes.T, table.weights, arities)
     members = [_groups(p) for p in overall]
     transitions, emissions = [], []
     for v, above in enumerate(tree.parent.tolist()):

@@ -34,6 +34,7 @@ from fairpc.structure._trees import (
     completed,
     pair_counts,
     tree_of_counts,
+    weighted,
 )
 
 TreeChoice = Literal["pooled", "cell"]
@@ -288,13 +289,7 @@ def hold_out(table: Table, fraction: float, rng: np.random.Generator) -> tuple[T
             f"a random part of {fraction:g} of {table.n_rows} rows is none or all of them: "
             "give validation rows, or a method that needs none"
         )
-    return _weighted(table, table.weights - held), _weighted(table, held)
-
-
-def _weighted(table: Table, weights: Floats) -> Table:
-    """The rows of positive weight, with these weights."""
-    used = weights > 0
-    return Table.of(table.codes[used], weights[used], arities=table.arities, names=table.names)
+    return weighted(table, table.weights - held), weighted(table, held)
 
 
 def _check_cells(

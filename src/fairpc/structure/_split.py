@@ -24,11 +24,10 @@ from fairpc.structure._compile import (
     LearnedCell,
     Skeleton,
     Smoothing,
-    cell_marginals,
     parents_and_depths,
     posterior_mean,
 )
-from fairpc.structure._trees import offsets
+from fairpc.structure._trees import marginals, offsets
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,7 +329,8 @@ class SplitState:
             kernels.route(n, e, c, self._V, *rows, i * self._stride, self._roots[i])
             if self.smoothing.base == "marginal":
                 weights = self.row_weights[lo:hi, kernels.PARAMETER]
-                self._marginal.append(cell_marginals(self.codes[:, lo:hi], weights, self.start))
+                each = marginals(self.codes[:, lo:hi], weights, np.diff(self.start))
+                self._marginal.append(np.concatenate(each))
             self._set_priors(i, *self._edge_spans[i])
         cell_of = self._N[self._E[: self.n_edges, kernels.NODE], kernels.VNODE] // self._stride
         spans = [every[lo:hi] for lo, hi in self._spans]

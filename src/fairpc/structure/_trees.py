@@ -64,6 +64,12 @@ def check_table(table: Table, *, lenient: bool = False) -> None:
             )
 
 
+def weighted(table: Table, weights: Floats) -> Table:
+    """The rows of positive weight, with these weights."""
+    used = weights > 0
+    return Table.of(table.codes[used], weights[used], arities=table.arities, names=table.names)
+
+
 def offsets(sizes: Integers) -> Ints:
     """First stacked row of each variable, and the total at the end."""
     start = np.zeros(len(sizes) + 1, np.int64)
@@ -115,6 +121,16 @@ def mutual_information(
     result = np.zeros((len(free), len(free)))
     _kernels.pair_information(counts, start, known, free, float(pseudocount), result)
     return result
+
+
+def marginals(columns: Codes, weights: Floats, sizes: Integers) -> tuple[Floats, ...]:
+    """Distribution of each variable; a prior row, spread evenly, keeps every value possible."""
+    result = []
+    for column, size in zip(columns, sizes.tolist(), strict=True):
+        seen = column >= 0
+        counts = np.bincount(column[seen], weights[seen], size) + 1.0 / size
+        result.append(counts / counts.sum())
+    return tuple(result)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,14 +219,12 @@ def tree_of_counts(
 ) -> Tree:
     """:func:`chow_liu` from pairwise counts."""
     m = len(arities)
-    if prune is not None:
-        check_choice("prune", prune, CRITERIA)
     check_number("pseudocount", pseudocount, 0.0)
     if root is not None and not 0 <= root < m:
         raise LearningError(f"root is {root}: columns are 0 to {m - 1}")
-    information = mutual_information(counts, arities, pseudocount)
-    edges = spanning_tree(information)
+    edges = spanning_tree(mutual_information(counts, arities, pseudocount))
     if prune is not None:
+        check_choice("prune", prune, CRITERIA)
         edges = edges[_worthwhile(edges, counts, arities, prune)]
     return tree_of_edges(edges, m, root)
 
