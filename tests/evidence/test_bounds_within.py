@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 from fairpc.core import Floats
 from fairpc.errors import FileFormatError
-from fairpc.evidence import Known, Sample, SharedBounds, label_bounds, read_bounds
+from fairpc.evidence import Known, Sample, SharedBounds, around, label_bounds, read_bounds
 from fairpc.evidence._held_out_bounds import HeldOutRates
 from fairpc.evidence._top_sets import ClassRates
 from strategies import examples
@@ -62,7 +62,7 @@ def bounds(found: Any, rows: dict[str, Any], level: float | None) -> Floats:
     """The set itself: bounds are widened to a score, so each end is seen from the other side."""
     given = rows["r"], rows["r"], rows["s"], level, rows["a"]
     sides = (np.full(len(rows["r"]), side) for side in (1.0, 0.0))
-    lower, upper = (found.around(side, *given) for side in sides)
+    lower, upper = (around(side, found.score_bounds(*given)) for side in sides)
     return np.column_stack([lower[:, 0], upper[:, 1]])
 
 
@@ -92,7 +92,7 @@ def test_boxes_are_all_mechanisms_that_fit_and_no_others(n_groups: int, known: K
         r = rng.uniform(BENT[s, 0] + 0.02, BENT[s, 1] - 0.02, 5)
         b0, b1 = (b[possible][:, None] for b in mapped[s])
         q = np.clip((r - b0) / (b1 - b0), 0, 1)
-        wide = found.around(np.full(5, 0.5), r, r, np.full(5, s), None)
+        wide = around(np.full(5, 0.5), found.score_bounds(r, r, np.full(5, s), None))
         assert wide[:, 0] == pytest.approx(np.minimum(q.min(axis=0), 0.5), abs=0.02)
         assert wide[:, 1] == pytest.approx(np.maximum(q.max(axis=0), 0.5), abs=0.02)
         assert box[0][1] < box[1][0]

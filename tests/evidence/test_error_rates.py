@@ -25,7 +25,7 @@ from fairpc.evidence import (
     RecordedRates,
     error_rates,
 )
-from fairpc.evidence._error_pairs import gap_range, ratio_range
+from fairpc.evidence._error_pairs import pair_range
 from fairpc.evidence._error_sets import RATES, DecisionCells, GroupSet, Rate, StrataSet, coupled
 
 Floats = npt.NDArray[np.float64]
@@ -153,8 +153,8 @@ def test_gaps_of_groups_that_depend_on_each_other(
     sets, left = coupled([first, last], ranges, delta)
     if not left:
         return
-    for ratio, closed in ((False, gap_range), (True, ratio_range)):
-        low, high = closed(sets[0], sets[1], rate, delta)
+    for ratio in (False, True):
+        low, high = pair_range(sets[0], sets[1], rate, delta, ratio=ratio)
         most = brute_gap(rate, sets[0], sets[1], delta, ratio=ratio, sign=1)
         least = -brute_gap(rate, sets[0], sets[1], delta, ratio=ratio, sign=-1)
         assert high == pytest.approx(most, abs=1e-9, rel=1e-9)

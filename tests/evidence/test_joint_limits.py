@@ -17,11 +17,12 @@ from oracle import LabelRange
 from strategies import examples
 
 
-def exact(group: LabelRange) -> GroupLimits:
+def exact(group: LabelRange, lower: float, upper: float) -> GroupLimits:
     """A group whose rates have no error."""
     low, high = min(group.low, group.b0[1]), max(group.high, group.b1[0])
     ends = (low, low), (high, high)
-    return GroupLimits(group.rate, (group.rate,) * 2, *ends, 0.2, 0.2, group.b0[0], group.b1[1])
+    own = (group.rate, group.rate), *ends, 0.2, 0.2, group.b0[0], group.b1[1]
+    return GroupLimits(group.rate, *own, [(lower, lower)], [(upper, upper)])
 
 
 @settings(max_examples=examples(300))
@@ -33,14 +34,14 @@ def test_without_error_they_are_those_of_all_mechanisms(
     b0, b1 = oracle.label_mechanisms(group, (lower, upper))
     if not len(b0):
         return
-    found = exact(group).mechanism([(lower, lower)], [(upper, upper)])
+    found = exact(group, lower, upper).mechanism()
     for values, ends in zip((b0, b1), found, strict=True):
         assert ends[0] <= values.min() + 1e-6
         assert values.max() - 1e-6 <= ends[1]
         if upper - lower > 0.05 and group.high - group.low > 0.25:
             assert (values.min(), values.max()) == pytest.approx(ends, abs=0.02)
     r = np.clip(np.array([group.low, group.rate, group.high, *scores]), group.low, group.high)
-    least, most = exact(group).scores((r, r, r), [(lower, lower)], [(upper, upper)])
+    least, most = exact(group, lower, upper).scores((r, r, r))
     low, high = oracle.label_scores(group, r, (lower, upper))
     assert (least <= low + 1e-5).all()
     assert (high - 1e-5 <= most).all()

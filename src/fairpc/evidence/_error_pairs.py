@@ -14,7 +14,7 @@ Where groups depend on each other, that is done in parts of P(Df=1) which are ne
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Final
@@ -33,30 +33,33 @@ N_SLABS: Final = 32
 """Parts of P(Df=1) in which two groups that depend on each other are compared."""
 
 
-def gap_range(first: GroupSet, last: GroupSet, rate: Rate, delta: float) -> Interval:
-    """Least and largest last − first over all mechanisms that are possible, at the estimates."""
-    (a, b), (c, d) = first.range(rate), last.range(rate)
-    low, high = c - b, d - a
-    if delta < 1 and not math.isnan(low + high):
-        pair = _Pair(first, last, rate, delta)
-        down, up = pair.extreme(1.0, -1.0), pair.extreme(-1.0, 1.0)
-        if down is not None and up is not None:
-            # What lies outside 0 to 1 is chance: nothing that is possible does.
-            low, high = max(low, down[1] - down[0]), min(high, up[1] - up[0])
-    return low, high
-
-
-def ratio_range(first: GroupSet, last: GroupSet, rate: Rate, delta: float) -> Interval:
-    """Least and largest last / first."""
-    (a, b), (c, d) = first.range(rate), last.range(rate)
-    if math.isnan(a + b + c + d):
+def pair_range(
+    first: GroupSet, last: GroupSet, rate: Rate, delta: float, *, ratio: bool
+) -> Interval:
+    """Least and largest last − first, or last / first, over all mechanisms that are possible, at
+    the estimates."""
+    own = first.range(rate), last.range(rate)
+    if math.isnan(sum(map(sum, own))):
         return math.nan, math.nan
-    low = c / b if b > 0 else math.inf
-    high = d / a if a > 0 else math.inf
-    if delta < 1 and a > 0:
-        pair = _Pair(first, last, rate, delta)
-        low, high = max(low, pair.ratio(-1, low)), min(high, pair.ratio(1, high))
-    return low, high
+    low, high = free_range(*own, ratio=ratio)
+    if delta >= 1 or (ratio and own[0][0] <= 0):
+        return low, high
+    pair = _Pair(first, last, rate, delta)
+    if ratio:
+        return max(low, pair.ratio(-1, low)), min(high, pair.ratio(1, high))
+    down, up = pair.extreme(1.0, -1.0), pair.extreme(-1.0, 1.0)
+    if down is None or up is None:
+        return low, high
+    # What lies outside 0 to 1 is chance: nothing that is possible does.
+    return max(low, down[1] - down[0]), min(high, up[1] - up[0])
+
+
+def free_range(first: Interval, last: Interval, *, ratio: bool) -> Interval:
+    """The same of two groups that do not depend on each other, by what each leaves."""
+    (a, b), (c, d) = first, last
+    if not ratio:
+        return c - b, d - a
+    return c / b if b > 0 else math.inf, d / a if a > 0 else math.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,51 +159,43 @@ def _within(range_: Interval, values: Sequence[float]) -> list[float]:
     return sorted({v for v in values if range_[0] - _SLACK <= v <= range_[1] + _SLACK})
 
 
-def gap_limits(first: GroupSet, last: GroupSet, rate: Rate, delta: float) -> Interval:
-    """Limits of last − first where P(Df=1) of both differ by delta at most.
+def pair_limits(
+    first: GroupSet, last: GroupSet, rate: Rate, delta: float, *, ratio: bool
+) -> Interval:
+    """Limits of last − first, or last / first, where P(Df=1) of both differ by delta at most.
 
     Both lie in parts of its range that are so near to each other.
     """
     low, high = math.inf, -math.inf
     for x, y in _facing(first, last, rate, delta):
-        gaps = joined_gap(x[None, :, :], y[:, None, :])
-        low, high = min(low, float(gaps[0].min())), max(high, float(gaps[1].max()))
-    return (max(low, -1.0), min(high, 1.0)) if low <= high else (math.nan, math.nan)
+        least, most = joined(x[None, :, :], y[:, None, :], ratio=ratio)
+        low, high = min(low, float(least.min())), max(high, float(most.max()))
+    if low > high:
+        return math.nan, math.nan
+    return (low, high) if ratio else (max(low, -1.0), min(high, 1.0))
 
 
-def ratio_limits(first: GroupSet, last: GroupSet, rate: Rate, delta: float) -> Interval:
-    """Limits of last / first, likewise."""
-    low, high = math.inf, 0.0
-    for x, y in _facing(first, last, rate, delta):
-        a, b = y[:, None, :], x[None, :, :]
-        low = min(low, float(joined_ratio(b, a, 0).min()))
-        high = max(high, float(joined_ratio(b, a, 2).max()))
-    return (low, high) if low <= high else (math.nan, math.nan)
-
-
-def joined_gap(first: Floats, last: Floats) -> tuple[Floats, Floats]:
-    """Limits of last − first from those of both, each [.., (lower, value, upper)]."""
-    middle = last[..., 1] - first[..., 1]
-    down = np.hypot(last[..., 1] - last[..., 0], first[..., 2] - first[..., 1])
-    up = np.hypot(last[..., 2] - last[..., 1], first[..., 1] - first[..., 0])
-    return middle - down, middle + up
-
-
-def joined_ratio(first: Floats, last: Floats, side: int) -> Floats:
-    """A limit of last / first from those of both: ``side`` 0 the lower, 2 the upper."""
+def joined(first: Floats, last: Floats, *, ratio: bool) -> tuple[Floats, Floats]:
+    """Limits of last − first, or last / first, from those of both, [.., (lower, value, upper)]."""
     x, y = last[..., 1], first[..., 1]
-    end, other = last[..., side], first[..., 2 - side]
-    scale = other * (2 * y - other)
-    root = np.sqrt(np.maximum((x * y) ** 2 - end * (2 * x - end) * scale, 0.0))
-    top = x * y + (root if side else -root)
-    fine = scale > 1e-15
-    lost = math.inf if side else 0.0
-    return np.asarray(np.where(fine, np.maximum(top, 0.0) / np.where(fine, scale, 1.0), lost))
+    if not ratio:
+        down = np.hypot(x - last[..., 0], first[..., 2] - y)
+        up = np.hypot(last[..., 2] - x, y - first[..., 0])
+        return x - y - down, x - y + up
+    found = []
+    for side, lost in ((0, 0.0), (2, math.inf)):
+        end, other = last[..., side], first[..., 2 - side]
+        scale = other * (2 * y - other)
+        root = np.sqrt(np.maximum((x * y) ** 2 - end * (2 * x - end) * scale, 0.0))
+        top = np.maximum(x * y + (root if side else -root), 0.0)
+        fine = scale > 1e-15
+        found.append(np.where(fine, top / np.where(fine, scale, 1.0), lost))
+    return found[0], found[1]
 
 
 def _facing(
     first: GroupSet, last: GroupSet, rate: Rate, delta: float
-) -> list[tuple[Floats, Floats]]:
+) -> Iterator[tuple[Floats, Floats]]:
     """Limits of both groups at corners of parts of P(Df=1) in which both can be at once."""
     edges = np.linspace(
         min(first.pi[0], last.pi[0]), max(first.pi[1], last.pi[1]), N_SLABS + 1
@@ -212,10 +207,8 @@ def _facing(
         return group.ends(rate, (low, high)) if low <= high else np.empty((0, 3))
 
     each = [[ends(group, part) for part in parts] for group in (first, last)]
-    found = []
     for (i, x), (j, y) in product(enumerate(each[0]), enumerate(each[1])):
         apart = max(parts[i][0] - parts[j][1], parts[j][0] - parts[i][1], 0.0)
         near = i == j if delta == 0 else apart <= delta
         if near and len(x) and len(y):
-            found.append((x, y))
-    return found
+            yield x, y

@@ -37,14 +37,7 @@ from fairpc.core import (
 )
 from fairpc.evidence._chosen_sets import TopSets
 from fairpc.evidence._decision_rows import DecisionRows, HeldOut
-from fairpc.evidence._error_pairs import (
-    gap_limits,
-    gap_range,
-    joined_gap,
-    joined_ratio,
-    ratio_limits,
-    ratio_range,
-)
+from fairpc.evidence._error_pairs import free_range, joined, pair_limits, pair_range
 from fairpc.evidence._error_records import (
     ErrorRates,
     GroupErrorRates,
@@ -284,12 +277,14 @@ def _tied(sets: PossibleSets, rate: Rate, at: tuple[int, int], *, ratio: bool) -
 
     It lies within that of groups whose fair rates may differ by anything, too.
     """
-    inside, limits = (ratio_range, ratio_limits) if ratio else (gap_range, gap_limits)
-    points, ends = ([cast(GroupSet, own[g]) for g in at] for own in (sets.estimated, sets.limited))
-    identified = inside(points[0], points[1], rate, sets.estimated_delta)
+    points, ends = (
+        (cast(GroupSet, own[at[0]]), cast(GroupSet, own[at[1]]))
+        for own in (sets.estimated, sets.limited)
+    )
+    identified = pair_range(*points, rate, sets.estimated_delta, ratio=ratio)
     first, last = (_joined(*(own.range(rate) for own in sets.free[g])) for g in at)
     free = _apart(first, last, ratio=ratio)
-    low, high = limits(ends[0], ends[1], rate, sets.delta)
+    low, high = pair_limits(*ends, rate, sets.delta, ratio=ratio)
     return _joined(identified, (max(low, free.low), min(high, free.high)))
 
 
@@ -300,13 +295,10 @@ def _apart(first: RateRange, last: RateRange, *, ratio: bool) -> RateRange:
     (MOVER: Zou and Donner 2008, Donner and Zou 2012).
     """
     (a, b), (c, d) = first.identified, last.identified
-    ends = [((first.high, b, first.high), (last.low, c, last.low))]
-    ends.append(((first.low, a, first.low), (last.high, d, last.high)))
-    (x, y), (u, v) = ((np.array(p), np.array(q)) for p, q in ends)
-    if ratio:
-        identified = c / b if b > 0 else math.inf, d / a if a > 0 else math.inf
-        return _joined(identified, (float(joined_ratio(x, y, 0)), float(joined_ratio(u, v, 2))))
-    return _joined((c - b, d - a), (float(joined_gap(x, y)[0]), float(joined_gap(u, v)[1])))
+    x, y = np.array([first.high, b, first.high]), np.array([last.low, c, last.low])
+    u, v = np.array([first.low, a, first.low]), np.array([last.high, d, last.high])
+    low, high = joined(x, y, ratio=ratio)[0], joined(u, v, ratio=ratio)[1]
+    return _joined(free_range((a, b), (c, d), ratio=ratio), (float(low), float(high)))
 
 
 Bin = tuple[int, Interval, Bools, float]

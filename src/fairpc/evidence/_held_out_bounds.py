@@ -78,19 +78,15 @@ class HeldOutRates:
         """Confidence limits of the P(Df = 1) that this group leaves possible."""
         return 1 - joint_bound(self.negative, tail), joint_bound(self.positive, tail)
 
-    def limits(self, known: Known, tail: float) -> GroupLimits:
+    def limits(
+        self, known: Known, tail: float, lowers: list[Moved], uppers: list[Moved]
+    ) -> GroupLimits:
         """ρ, m and M at the estimates and as far as the tail allows, within what is known."""
         here, far = (known.range(self, self.rate, self.scores(t)) for t in (None, tail))
-        return GroupLimits(
-            rate=self.rate,
-            rate_limits=self.rate_limits(tail),
-            low=(here.low, max(far.low, here.low)),
-            high=(here.high, min(far.high, here.high)),
-            low_correlation=self.negative.correlation,
-            high_correlation=self.positive.correlation,
-            floor=known.b0[0],
-            ceiling=known.b1[1],
-        )
+        ends = (here.low, max(far.low, here.low)), (here.high, min(far.high, here.high))
+        correlations = self.negative.correlation, self.positive.correlation
+        rest = known.b0[0], known.b1[1], lowers, uppers
+        return GroupLimits(self.rate, self.rate_limits(tail), *ends, *correlations, *rest)
 
     def scores(self, tail: float | None) -> Interval:
         """m and M, as far in as the tail allows; the held-out rates where none is given."""
@@ -141,38 +137,15 @@ class HeldOutBounds(Record):
 
     groups: tuple[HeldOutRates, ...]  #: over all rows, in the order of their codes
 
-    def score_bounds(
-        self,
-        low: Floats,
-        high: Floats,
-        groups: Positions,
-        level: float | None = None,
-        strata: Positions | None = None,
-    ) -> tuple[Floats, Floats]:
-        """Least and largest P(Df = 1 | x, s) of rows whose P(D = 1 | x, s) lies from low to high.
-
-        Without a level at the estimates. ``strata`` are numbers of the rows' strata, -1 where one
-        is not known. NaN where the assumptions are rejected, at ``LEVEL`` if none is given.
-        """
-        raise NotImplementedError
-
-    def around(
-        self,
-        q: Floats,
-        low: Floats,
-        high: Floats,
-        groups: Positions,
-        level: float | None,
-        strata: Positions | None = None,
-    ) -> Floats:
-        """The same as rows × 2, widened to the scores that a model gives: it may be just outside
-        where its own mechanism is estimated in another way."""
-        least, most = self.score_bounds(low, high, groups, level, strata)
-        return np.column_stack([np.minimum(least, q), np.maximum(most, q)])
-
     def tail(self, level: float) -> float:
         """Of each of two limits per group, so that all hold together at the level."""
         return (1 - level) / (2 * len(self.groups))
+
+
+def around(q: Floats, bounds: tuple[Floats, Floats]) -> Floats:
+    """Bounds of scores as rows × 2, widened to the scores that a model gives: it may be just
+    outside where its own mechanism is estimated in another way."""
+    return np.column_stack([np.minimum(bounds[0], q), np.maximum(bounds[1], q)])
 
 
 def anchored_known(
@@ -289,7 +262,7 @@ class StratumBounds(HeldOutBounds):
         if self.rejected(level):
             return np.full((n, 2, 2), math.nan)
         each = self._limited((1 - level) / (2 * n - 1))
-        return np.array([own.mechanism(lowers, uppers) for own, lowers, uppers in each])
+        return np.array([own.mechanism() for own in each])
 
     def score_bounds(
         self,
@@ -301,16 +274,21 @@ class StratumBounds(HeldOutBounds):
         *,
         rejected_at: float = LEVEL,
     ) -> tuple[Floats, Floats]:
-        """With a level, those of each row hold at it; ``low`` and ``high`` are then confidence
-        limits of r, whose error counts with those of all other rates, as squares."""
+        """Least and largest P(Df = 1 | x, s) of rows whose P(D = 1 | x, s) lies from low to high.
+
+        Without a level at the estimates. With one, those of each row hold at it; ``low`` and
+        ``high`` are then confidence limits of r, whose error counts with those of all other rates,
+        as squares. ``strata`` are numbers of the rows' strata, -1 where one is not known. NaN where
+        the assumptions are rejected, at ``LEVEL`` if none is given.
+        """
         found = np.full((2, len(low)), math.nan)
         if self.rejected(rejected_at if level is None else level):
             return found[0], found[1]
         if level is not None:
             each, r = self._limited((1 - level) / (4 * len(self.groups) - 2)), (low + high) / 2
-            for g, (limits, *bounds) in enumerate(each):
+            for g, limits in enumerate(each):
                 here = np.flatnonzero(groups == g)
-                found[:, here] = limits.scores((low[here], r[here], high[here]), *bounds)
+                found[:, here] = limits.scores((low[here], r[here], high[here]))
             # Chance may leave a row nothing: what lies between its ends is nearest to both.
             crossed = found[0] > found[1]
             found[:, crossed] = found[:, crossed].mean(axis=0)
@@ -336,7 +314,7 @@ class StratumBounds(HeldOutBounds):
         """What groups leave, within the P(Df = 1) that is known beforehand."""
         return [(max(low, self.pi[0]), min(high, self.pi[1])) for low, high in possible.tolist()]
 
-    def _limited(self, tail: float) -> Iterator[tuple[GroupLimits, list[Moved], list[Moved]]]:
+    def _limited(self, tail: float) -> Iterator[GroupLimits]:
         """Limits of each group, and the bounds of its P(Df = 1) by the others and by knowledge."""
         here, far = self.possible(), self.possible(tail)
         for s, (g, known) in enumerate(self._each()):
@@ -344,4 +322,4 @@ class StratumBounds(HeldOutBounds):
             lowers = [(here[t, 0] - self.delta, far[t, 0] - self.delta) for t in others]
             uppers = [(here[t, 1] + self.delta, far[t, 1] + self.delta) for t in others]
             low, high = self.pi
-            yield g.limits(known, tail), [*lowers, (low, low)], [*uppers, (high, high)]
+            yield g.limits(known, tail, [*lowers, (low, low)], [*uppers, (high, high)])

@@ -45,40 +45,31 @@ class GroupLimits:
     high_correlation: float  #: of the errors of ρ and M
     floor: float = 0.0
     ceiling: float = 1.0
+    #: bounds of P(Df = 1 | s) from below and above, by the other groups or stated beforehand
+    lowers: Sequence[Moved] = ()
+    uppers: Sequence[Moved] = ()
 
-    def mechanism(
-        self, lowers: Sequence[Moved], uppers: Sequence[Moved]
-    ) -> tuple[Interval, Interval]:
-        """Limits of b0 and of b1.
-
-        Args:
-            lowers: bounds of P(Df = 1 | s) from below, by the other groups or stated beforehand.
-            uppers: the same from above.
-        """
+    def mechanism(self) -> tuple[Interval, Interval]:
+        """Limits of b0 and of b1."""
         fall, rise = ((self.rate, end) for end in self.rate_limits)
         floor, ceiling = self.floor, self.ceiling
         b1_low, b0_high = [self.high[1]], [self.low[1]]
         b1_high, b0_low = [ceiling], [floor]
-        for above in _inside(uppers):
+        for above in _inside(self.uppers):
             args = (fall, self.low, above)
             b1_low.append(_limit(_b1_least, args, -1, self.low_correlation))
             b0_low.append(_limit(lambda p, pi: (p - pi * ceiling) / (1 - pi), (fall, above), -1))
-        for below in _inside(lowers):
+        for below in _inside(self.lowers):
             args = (rise, self.high, below)
             b0_high.append(_limit(_b0_most, args, 1, self.high_correlation))
             b1_high.append(_limit(lambda p, pi: floor + (p - floor) / pi, (rise, below), 1))
         return _in_order(max(b0_low), min(b0_high)), _in_order(max(b1_low), min(b1_high))
 
-    def scores(
-        self,
-        r: tuple[Floats, Floats, Floats],
-        lowers: Sequence[Moved],
-        uppers: Sequence[Moved],
-    ) -> tuple[Floats, Floats]:
+    def scores(self, r: tuple[Floats, Floats, Floats]) -> tuple[Floats, Floats]:
         """Limits of P(Df = 1 | x, s) of rows with P(D = 1 | x, s) = r: its limits, and between."""
         low, middle, high = r
-        below, above = self._side(-1, (middle, low), lowers), self._side(1, (middle, high), uppers)
-        least, most = np.max(below, axis=0), np.min(above, axis=0)
+        least = np.max(self._side(-1, (middle, low), self.lowers), axis=0)
+        most = np.min(self._side(1, (middle, high), self.uppers), axis=0)
         return np.clip(least, 0.0, 1.0), np.clip(most, 0.0, 1.0)
 
     def _side(self, sign: int, r: tuple[Floats, Floats], bounds: Sequence[Moved]) -> list[Floats]:

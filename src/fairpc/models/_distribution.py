@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fairpc.circuit import SUM, Circuit, prepare, to_dict
 from fairpc.core import Codes, Floats, Ints, LearningError
 from fairpc.data import Table
-from fairpc.evidence import LabelBounds
+from fairpc.evidence import LabelBounds, around
 from fairpc.models._fair_layers import NAIVE, Layout, Model, S, Top, assembled, feature_circuits
 from fairpc.models._model import over_groups
 from fairpc.models._rows import Rows
@@ -202,7 +202,7 @@ class FairDistribution:
         def of_group(rows: Ints, own: Codes) -> Floats:
             r, q = (of(own, x[rows])[:, positive] for of in (self.observed, self.decision))
             strata = np.asarray(self.strata.codes(x[rows]), np.intp)
-            return label_bounds.around(q, r, r, own.astype(np.intp), level, strata)
+            return around(q, label_bounds.score_bounds(r, r, own.astype(np.intp), level, strata))
 
         found = over_groups(s, len(x), of_group, lambda rows: self.group(x[rows]))
         # A circuit sums over groups in an order of its own.

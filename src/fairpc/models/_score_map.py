@@ -28,7 +28,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from fairpc.core import ALTERED, FileFormatError, Floats, Positions, record, serialise
-from fairpc.evidence import Interval, LabelBounds, SharedBounds, WithinBounds
+from fairpc.evidence import Interval, LabelBounds, SharedBounds, WithinBounds, around
 from fairpc.learners import LEAST, Calibration
 from fairpc.models._strata import UNDIVIDED, Strata
 from fairpc.models._top_em import TopRates
@@ -197,7 +197,7 @@ class ScoreMap:
             low, high = np.clip(r - half, 0.0, 1.0), np.clip(r + half, 0.0, 1.0)
             level = (1 + level) / 2
         q = self.decision(scores, groups, strata)
-        return self.ends.around(q, low, high, groups, level, strata)
+        return around(q, self.ends.score_bounds(low, high, groups, level, strata))
 
     def posterior(
         self,
