@@ -25,8 +25,8 @@ from fairpc.evidence import (
     RecordedRates,
     error_rates,
 )
-from fairpc.evidence._error_pairs import pair_range
 from fairpc.evidence._error_sets import RATES, DecisionCells, GroupSet, Rate, StrataSet, coupled
+from fairpc.evidence._possible_sets import pair_range
 
 Floats = npt.NDArray[np.float64]
 

@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -66,7 +66,10 @@ MOST_GAMMA: Final = 1000.0
 
 @dataclass(frozen=True, eq=False)
 class TopSets:
-    """Checked rows, and the sets chosen in each group: what no choice of strata changes."""
+    """Checked rows, and the sets chosen in each group: what no choice of strata changes.
+
+    What is about the positive class, and strata, needs two classes.
+    """
 
     classes: tuple[Any, ...]
     wanted: int | None  #: number of the positive class; None for more than two
@@ -199,7 +202,7 @@ class TopSets:
             self._medians(lambda counts: estimated_bound(counts, gamma)),
             self._medians(self._bound(tail, gamma)),
         )
-        wanted = self._two_classes()
+        wanted = cast(int, self.wanted)
         here, far = (np.column_stack([1 - u[:, 1 - wanted], u[:, wanted]]) for u in uppers)
         return RateRanges(self.names, here, far, tail, added=exact)
 
@@ -279,7 +282,7 @@ class TopSets:
 
     def p_value_of(self, rate: float) -> float:
         """Smallest 1 − level at which the test does not leave this P(Df = positive)."""
-        wanted = self._two_classes()
+        wanted = cast(int, self.wanted)
 
         def excluded(alpha: float) -> bool:
             uppers = self.uppers(alpha).min(axis=0)
@@ -302,7 +305,7 @@ class TopSets:
 
         ``undivided`` is that of the same level, where it is known already.
         """
-        positive = self.classes[self._two_classes()]
+        positive = self.classes[cast(int, self.wanted)]
         names = tuple(self.names[g] for g in self.order.tolist())
         counted = self._counted(where, len(strata))
         each = counted.known_lines
@@ -346,17 +349,11 @@ class TopSets:
     @property
     def hits(self) -> Floats:
         """1.0 where a row has the positive class."""
-        return np.asarray(self.labels == self._two_classes(), np.float64)
-
-    def _two_classes(self) -> int:
-        """The number of the positive class."""
-        if self.wanted is None:
-            raise MetricError("the label has more than two classes: strata need two")
-        return self.wanted
+        return np.asarray(self.labels == self.wanted, np.float64)
 
     def _counted(self, where: Positions, n_strata: int) -> CountedStrata:
         """Effective rows and rate of D = positive in each group and stratum, and the top sets."""
-        wanted, shape = self._two_classes(), (len(self.names), n_strata)
+        wanted, shape = cast(int, self.wanted), (len(self.names), n_strata)
         cells = cell_rates(self.hits, self.groups, where, shape, self.weights, self.persons)
         n, rates = cell_counts(cells)
         splits = [self.splits[self.names[g]] for g in self.order.tolist()]

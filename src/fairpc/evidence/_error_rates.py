@@ -37,7 +37,6 @@ from fairpc.core import (
 )
 from fairpc.evidence._chosen_sets import TopSets
 from fairpc.evidence._decision_rows import DecisionRows, HeldOut
-from fairpc.evidence._error_pairs import free_range, joined, pair_limits, pair_range
 from fairpc.evidence._error_records import (
     ErrorRates,
     GroupErrorRates,
@@ -52,7 +51,7 @@ from fairpc.evidence._gaps import SMALL
 from fairpc.evidence._group_range import NO_DELTA
 from fairpc.evidence._held_out_bounds import Known
 from fairpc.evidence._intervals import Interval, some_of
-from fairpc.evidence._possible_sets import PossibleSets
+from fairpc.evidence._possible_sets import PossibleSets, free_range, joined, pair_limits, pair_range
 from fairpc.evidence._review_design import expected_widths
 from fairpc.evidence._strata import Mechanism, level_of_each
 

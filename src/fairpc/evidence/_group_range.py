@@ -128,6 +128,14 @@ class GroupRange:
         )
         return least, most
 
+    def scores(self, low: Floats, high: Floats, possible: Interval) -> Floats:
+        """Least and largest P(Df=1 | x, s) of rows whose scores lie from low to high, over the
+        P(Df=1) that is possible."""
+        at = self.corners(*possible)
+        least = np.min([q for pi in at for q in self.score_ends(low, pi)], axis=0)
+        most = np.max([q for pi in at for q in self.score_ends(high, pi)], axis=0)
+        return np.clip([least, most], 0.0, 1.0)  # Rounding may step over what is a probability.
+
     def corners(self, lower: float, upper: float) -> list[float]:
         """Every P(Df=1) at which a bound of a score can turn: it is linear in between."""
         turns = [lower, upper]

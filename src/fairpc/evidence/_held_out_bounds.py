@@ -301,10 +301,7 @@ class StratumBounds(HeldOutBounds):
             start, stop = max(possible[0], range_.lower), min(possible[1], range_.upper)
             if start > stop:
                 start = stop = min(max((start + stop) / 2, possible[0]), possible[1])
-            at = range_.corners(start, stop)
-            least = np.min([q for pi in at for q in range_.score_ends(low[here], pi)], axis=0)
-            most = np.max([q for pi in at for q in range_.score_ends(high[here], pi)], axis=0)
-            found[:, here] = np.clip([least, most], 0.0, 1.0)
+            found[:, here] = range_.scores(low[here], high[here], (start, stop))
         return found[0], found[1]
 
     def _each(self) -> Iterator[tuple[HeldOutRates, Known]]:

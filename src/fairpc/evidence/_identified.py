@@ -52,7 +52,7 @@ from fairpc.evidence._group_range import (
     rates_within,
 )
 from fairpc.evidence._intervals import Interval, check_enough_rows, some_of
-from fairpc.evidence._lines import Box, best_line, reference_ranges, scores_within
+from fairpc.evidence._lines import Box, best_line, mapped, reference_ranges, scores_within
 from fairpc.evidence._strata import (
     LeftOut,
     Mechanism,
@@ -437,14 +437,11 @@ def _identified(
     grids = [np.linspace(*ends, n_points).tolist() for ends in rates]
     points = zip(*grids, strict=True)
     listed = tuple(g.mechanism(pi) for at in points for g, pi in zip(ranges, at, strict=True))
-    least, most = np.full((2, len(rows.values)), math.nan)
+    scores = np.full((2, len(rows.values)), math.nan)
     for g, (group, ends) in enumerate(zip(ranges, rates, strict=False)):
         here = rows.ids == g
         inside = np.clip(rows.values[here], group.low, group.high)
-        each = np.array([q for at in group.corners(*ends) for q in group.score_ends(inside, at)])
-        least[here], most[here] = each.min(axis=0), each.max(axis=0)
-    # Rounding may step over what is a probability.
-    scores = np.clip(least, 0.0, 1.0), np.clip(most, 0.0, 1.0)
+        scores[:, here] = group.scores(inside, inside, ends)
     return IdentifiedSet(lower, upper, ranges, listed, *scores, rows.counts, delta, rates)
 
 
@@ -498,11 +495,10 @@ def _identified_within(
     if test is not None:
         boxes = _tested(test, names)
     else:  # what all groups leave to the reference, mapped onto each
-        limits = np.array([(0.0, r.low, r.high, 1.0) for r in ranges])
-        b00, b10 = reference_ranges(lines, limits)
-        if b00[0] <= b00[1] < b10[0] <= b10[1]:
-            ends = lines[:, :1] + lines[:, 1:] * np.array([*b00, *b10])
-            boxes = [((a, b), (c, d)) for a, b, c, d in ends.tolist()]
+        reference = reference_ranges(lines, np.array([(0.0, r.low, r.high, 1.0) for r in ranges]))
+        (b00_least, b00_most), (b10_least, b10_most) = reference
+        if b00_least <= b00_most < b10_least <= b10_most:
+            boxes = [*mapped(lines, reference)]
     # Per stratum the rate of the reference, from all groups, weighted by their rows.
     weight = n * np.square(lines[:, 1:])
     moved = (rates - lines[:, :1]) / lines[:, 1:]

@@ -279,20 +279,6 @@ class SharedBounds(HeldOutBounds):
         whole = self._counted.limits(1 - level, each)
         return each, replace(whole, b0=whole.b0[at], b1=whole.b1[at]), at
 
-    def tested(self, level: float) -> tuple[Box, ...] | None:
-        """The ranges of the confidence set; a group without a line has its held-out rates alone."""
-        each, limits, at = self._limited(level)
-        found = region(each, limits)
-        if found.empty:
-            return None
-        own = self._counted.limits(1 - level, ())
-        boxes: list[Box] = [
-            ((0.0, b0), (b1, 1.0)) for b0, b1 in zip(own.b0.tolist(), own.b1.tolist(), strict=True)
-        ]
-        for place, box in zip(at, found.ranges, strict=True):
-            boxes[place] = box
-        return self._cut([boxes[place] for place in np.argsort(self._order).tolist()])
-
     def _estimated(self) -> tuple[Box, ...] | None:
         """The boxes at the best lines; None where a line is not known, or nothing is left."""
         found = [(0.0, 1.0)]
@@ -325,25 +311,35 @@ class SharedBounds(HeldOutBounds):
         back = bounds[np.argsort(self._order)].tolist()
         return tuple(((a, b), (c, d)) for a, b, c, d in back)
 
-    def _cut(self, boxes: list[Box]) -> tuple[Box, ...] | None:
-        """Boxes within what is known; None where it leaves nothing."""
-        found: list[Box] = []
-        for (b0, b1), known in zip(boxes, self.known, strict=True):
-            b0 = max(b0[0], known.b0[0]), min(b0[1], known.b0[1])
-            b1 = max(b1[0], known.b1[0]), min(b1[1], known.b1[1])
-            if b0[0] > b0[1] or b1[0] > b1[1] or b0[0] >= b1[0] or b0[1] >= b1[1]:
-                return None
-            found.append((b0, b1))
-        return tuple(found)
-
 
 LabelBounds = StratumBounds | SharedBounds | WithinBounds
 
 
 @lru_cache(maxsize=32)
 def _tested(bounds: SharedBounds, level: float) -> tuple[Box, ...] | None:
-    """Of ``tested``, kept: a table in many batches asks for the same boxes again and again."""
-    return bounds.tested(level)
+    """The ranges of the confidence set within what is known; None where that leaves nothing.
+
+    A group without a line has its held-out rates alone. Ranges are kept: a table in many batches
+    asks for the same ones again and again.
+    """
+    each, limits, at = bounds._limited(level)
+    found = region(each, limits)
+    if found.empty:
+        return None
+    own = bounds._counted.limits(1 - level, ())
+    boxes: list[Box] = [
+        ((0.0, b0), (b1, 1.0)) for b0, b1 in zip(own.b0.tolist(), own.b1.tolist(), strict=True)
+    ]
+    for place, box in zip(at, found.ranges, strict=True):
+        boxes[place] = box
+    for s, known in zip(np.argsort(bounds._order).tolist(), bounds.known, strict=True):
+        b0, b1 = boxes[s]
+        b0 = max(b0[0], known.b0[0]), min(b0[1], known.b0[1])
+        b1 = max(b1[0], known.b1[0]), min(b1[1], known.b1[1])
+        if b0[0] > b0[1] or b1[0] > b1[1] or b0[0] >= b1[0] or b0[1] >= b1[1]:
+            return None
+        boxes[s] = b0, b1
+    return tuple(boxes[s] for s in np.argsort(bounds._order).tolist())
 
 
 def _on_line(

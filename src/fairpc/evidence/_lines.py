@@ -452,6 +452,12 @@ def reference_ranges(lines: Floats, limits: Floats) -> Box:
     )
 
 
+def mapped(lines: Floats, reference: Box) -> tuple[Box, ...]:
+    """The box of each group, from that of the reference."""
+    ends = lines[:, :1] + lines[:, 1:] * np.array([*reference[0], *reference[1]])
+    return tuple(((a, b), (c, d)) for a, b, c, d in ends.tolist())
+
+
 def scores_within(low: Floats, high: Floats, box: Box) -> tuple[Floats, Floats]:
     """Least and largest q = (r − b0) / (b1 − b0) of rows whose r lies from low to high.
 

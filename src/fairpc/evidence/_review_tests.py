@@ -216,8 +216,5 @@ def _levels(column: Array, rows: Positions) -> Positions:
 def holm(p_values: Mapping[Any, float]) -> dict[Any, float]:
     """P-values after Holm's correction (1979)."""
     order = sorted(p_values, key=lambda name: p_values[name])
-    corrected, largest = {}, 0.0
-    for k, name in enumerate(order):
-        largest = max(largest, min(1.0, p_values[name] * (len(order) - k)))
-        corrected[name] = largest
-    return corrected
+    each = [min(1.0, p_values[name] * (len(order) - k)) for k, name in enumerate(order)]
+    return dict(zip(order, np.maximum.accumulate(each).tolist(), strict=True))
