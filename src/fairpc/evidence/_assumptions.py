@@ -166,19 +166,19 @@ def test_assumptions(
     check_mechanism(mechanism, given)
     asked: dict[str, Any] = {"positive": positive, "classifier": classifier, "method": method}
     asked |= {"seeds": _seeds(n_seeds, seeds, method), "progress": progress}
-    weighing: dict[str, Any] = {"clusters": clusters, "sample_weight": sample_weight}
+    asked |= {"clusters": clusters, "sample_weight": sample_weight}
     if given is None:
-        return TopSets.of(X, y, sensitive_features, **asked, **weighing).test(level, delta)
+        return TopSets.of(X, y, sensitive_features, **asked).test(level, delta)
     if mechanism == "within":
-        return _test_by_stratum(X, y, sensitive_features, given, (level, delta), asked, **weighing)
+        return _test_by_stratum(X, y, sensitive_features, given, level, delta, asked)
     if delta > 0:
         raise MetricError(NO_DELTA)
     table, columns = (check_table(*one).astype(object) for one in (("X", X), ("given", given)))
     strata, where = check_strata(given, len(table))
     # Strata are features too.
     both = np.column_stack([table, columns])
-    asked |= weighing | {"for_strata": True}
-    return TopSets.of(both, y, sensitive_features, **asked).within(strata, where, level)
+    fit = TopSets.of(both, y, sensitive_features, for_strata=True, **asked)
+    return fit.within(strata, where, level)
 
 
 test_assumptions.__test__ = False  # type: ignore[attr-defined]
@@ -189,19 +189,17 @@ def _test_by_stratum(
     y: npt.ArrayLike,
     sensitive_features: npt.ArrayLike,
     given: npt.ArrayLike,
-    at: tuple[float, float],
+    level: float,
+    delta: float,
     asked: dict[str, Any],
-    *,
-    clusters: npt.ArrayLike | None,
-    sample_weight: npt.ArrayLike | None,
 ) -> TestsByStratum:
     """Each stratum by itself; those with too few rows or without a label are left out."""
     table = check_array("X", x)
     classes, labels = check_classes("y", y, len(table))
     names, ids = check_groups(sensitive_features, len(table), "sensitive_features")
     strata, where = check_strata(given, len(table))
-    persons = check_clusters(clusters, len(table))
-    weights = check_positive_weight(sample_weight, len(table))
+    persons = check_clusters(asked["clusters"], len(table))
+    weights = check_positive_weight(asked["sample_weight"], len(table))
     cells = np.zeros((len(strata), len(names), len(classes)), np.int64)
     np.add.at(cells, (where, ids, labels), 1)
 
@@ -216,7 +214,6 @@ def _test_by_stratum(
         return ""
 
     kept, left_out = apart(strata, where, unfit)
-    level, delta = at
     own = level_of_each(level, len(kept))
     y_all, s_all = (check_array(*pair) for pair in (("y", y), ("s", sensitive_features)))
     tests = []

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -151,6 +152,11 @@ class DecisionRows:
         here, weights, who = self.of_group(g)
         strata = self.where[here] if self.within else None
         return DecisionCells.of(self.decided[here], self.labelled[here], weights, who, strata)
+
+    @cached_property
+    def every_cells(self) -> list[DecisionCells]:
+        """Those of every group."""
+        return [self.cells(g) for g in range(len(self.names))]
 
     def refuse_copies(self) -> None:
         """Decisions that are the recorded ones, but for a few, cannot be judged by them."""

@@ -21,7 +21,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
-from typing import Any, Final
+from typing import Final, cast
 
 import numpy as np
 
@@ -63,35 +63,28 @@ class PossibleSets:
         delta: float,
         alpha: float,
     ) -> PossibleSets:
-        cells = [rows.cells(g) for g in range(len(rows.names))]
         if len(rows.strata) > 1 and not rows.within and delta == 0:
-            return cls._of_lines(rows, held[0], known, cells, alpha)
+            return cls._of_lines(rows, held[0], known, alpha)
         if not rows.within:
-            return cls._of_part(rows.names, cells, held[0], known, delta, alpha)
+            return cls._of_part(rows, held[0], known, delta, alpha)
         # Ends of all strata hold together; the error of the rates themselves is that of the group.
-        every = range(len(rows.names))
-        parts = [rows.of_part(here) for here in rows.parts]
-        each = [
-            cls._of_part(
-                rows.names, [p.cells(g) for g in every], own, known, delta, alpha, len(parts)
+        parts = list(zip(map(rows.of_part, rows.parts), held, strict=True))
+        each = [cls._of_part(*part, known, delta, alpha, len(parts)) for part in parts]
+        estimated, limited = [], []
+        for g, own in enumerate(rows.every_cells):
+            z = quantile(1 - alpha / 4, own.freedom)
+            here, far = (
+                tuple(cast(GroupSet, sets[g]) for sets in both)
+                for both in ([e.estimated for e in each], [e.limited for e in each])
             )
-            for p, own in zip(parts, held, strict=True)
-        ]
-        z = [quantile(1 - alpha / 4, own.freedom) for own in cells]
-        return cls(
-            [StrataSet(cells[g], tuple(e.estimated[g] for e in each)) for g in every],  # type: ignore[misc]
-            [
-                StrataSet(cells[g].smoothed(z[g]), tuple(e.limited[g] for e in each), z[g])  # type: ignore[misc]
-                for g in every
-            ],
-            any(e.rejected for e in each),
-        )
+            estimated.append(StrataSet(own, here))
+            limited.append(StrataSet(own.smoothed(z), far, z))
+        return cls(estimated, limited, any(e.rejected for e in each))
 
     @classmethod
     def _of_part(
         cls,
-        names: tuple[Any, ...],
-        cells: list[DecisionCells],
+        rows: DecisionRows,
         held: HeldOut,
         known: list[Known],
         delta: float,
@@ -102,16 +95,19 @@ class PossibleSets:
         # m, M and both ends of a rate; with delta also ρ, and P(Df) of every group, at both ends.
         tied = alpha * _TIED if delta < 1 else 0.0
         tail, tied = (alpha - tied) / 4, tied / (2 + 2 * len(held)) / n_parts
-        each = list(zip(cells, held, known, strict=True))
-        estimated = [_estimated(*one) for one in each]
-        limited = [_limited(*one, (tail, tail / n_parts, tied)) for one in each]
-        for name, own in zip(names, limited, strict=True):
-            if own.b0[0] > own.b0[1] or own.b1[0] > own.b1[1]:
+        each = list(zip(rows.every_cells, held, known, strict=True))
+        estimated, limited = [_estimated(*one) for one in each], []
+        for name, (cells, splits, own) in zip(rows.names, each, strict=True):
+            z = quantile(1 - tail, cells.freedom)
+            m, top = np.median([h.scores(tail / n_parts) for h in splits], axis=0).tolist()
+            b0, b1 = (own.b0[0], min(m, own.b0[1])), (max(top, own.b1[0]), own.b1[1])
+            if b0[0] > b0[1] or b1[0] > b1[1]:
                 raise MetricError(
                     f"knowledge of group {name!r} contradicts its labels: it leaves b0 from "
-                    f"{own.b0[0]:.3f} to {own.b0[1]:.3f} and b1 from {own.b1[0]:.3f} to "
-                    f"{own.b1[1]:.3f}; widen it"
+                    f"{b0[0]:.3f} to {b0[1]:.3f} and b1 from {b1[0]:.3f} to {b1[1]:.3f}; widen it"
                 )
+            rho = splits[0].rate_limits(tied) if tied else (0.0, 1.0)
+            limited.append(GroupSet(cells.smoothed(z), b0, b1, rho, z=z))
         ranges = [(own.possible.lower, own.possible.upper) for own in estimated]
         least = max(low for low, _ in ranges) - min(high for _, high in ranges)
         own_delta = max(delta, least)
@@ -127,31 +123,26 @@ class PossibleSets:
 
     @classmethod
     def _of_lines(
-        cls,
-        rows: DecisionRows,
-        held: HeldOut,
-        known: list[Known],
-        cells: list[DecisionCells],
-        alpha: float,
+        cls, rows: DecisionRows, held: HeldOut, known: list[Known], alpha: float
     ) -> PossibleSets:
         """Strata share a mechanism and fair rates are equal in each: rates lie on lines."""
         hits, shape = rows.labelled.astype(np.float64), (len(rows.names), len(rows.strata))
         counted = cell_rates(hits, rows.ids, rows.where, shape, rows.weights, rows.persons)
         bounds = SharedBounds(tuple(own[0] for own in held), counted, tuple(known))
         # Half of the error is for the mechanisms, half for both ends of a rate.
-        z = [quantile(1 - alpha / 4, own.freedom) for own in cells]
         most = bounds.boxes(1 - alpha / 2)
         here = None if most is None else bounds.boxes(None)
-        free = [_estimated(*one) for one in zip(cells, held, known, strict=True)]
+        free = [_estimated(*one) for one in zip(rows.every_cells, held, known, strict=True)]
         if most is None:
             return cls(free, free, True)
         estimated, limited = [], []
-        for g, own in enumerate(cells):
+        for g, own in enumerate(rows.every_cells):
+            z = quantile(1 - alpha / 4, own.freedom)
             b0, b1 = most[g] if here is None else here[g]
             rho = own.labelled
             low, high = (b0[0], min(b0[1], rho)), (max(b1[0], rho), b1[1])
             estimated.append(replace(free[g], b0=low, b1=high))
-            limited.append(GroupSet(own.smoothed(z[g]), *most[g], (0.0, 1.0), z=z[g]))
+            limited.append(GroupSet(own.smoothed(z), *most[g], (0.0, 1.0), z=z))
         return cls(estimated, limited, False)
 
 
@@ -162,22 +153,6 @@ def _estimated(cells: DecisionCells, held: list[HeldOutRates], known: Known) -> 
     b0 = known.b0[0], max(known.b0[0], min(m, rho, known.b0[1]))
     b1 = min(known.b1[1], max(top, rho, known.b1[0])), known.b1[1]
     return GroupSet(cells, b0, b1, (rho, rho))
-
-
-def _limited(
-    cells: DecisionCells,
-    held: list[HeldOutRates],
-    known: Known,
-    tails: tuple[float, float, float],
-) -> GroupSet:
-    """A group at limits; ``tails`` are those of the rates, of m and M, and of ρ."""
-    tail, end_tail, tied = tails
-    m, top = np.median([h.scores(end_tail) for h in held], axis=0).tolist()
-    z = quantile(1 - tail, cells.freedom)
-    b0 = known.b0[0], min(m, known.b0[1])
-    b1 = max(top, known.b1[0]), known.b1[1]
-    rho = held[0].rate_limits(tied) if tied else (0.0, 1.0)
-    return GroupSet(cells.smoothed(z), b0, b1, rho, z=z)
 
 
 def pair_range(
