@@ -33,7 +33,7 @@ from fairpc.core import (
 from fairpc.evidence._assumptions import MOST_SEEDS
 from fairpc.evidence._chosen_sets import TopSets
 from fairpc.evidence._gaps import parity
-from fairpc.evidence._lines import INFORMATIVE, Region
+from fairpc.evidence._lines import INFORMATIVE
 from fairpc.evidence._strata import ARGUED, check_strata
 from fairpc.evidence._test_records import AssumptionTest
 
@@ -152,7 +152,23 @@ def compared(
 
     def candidate(name: Any) -> CandidateStrata:
         strata = column_strata(columns[name], fit.groups, bins, INFORMATIVE)
-        return _candidate(name, strata, fit, level, undivided)
+        known, where = check_strata(strata, len(strata))
+        rows = np.zeros((len(known), len(fit.names)), np.intp)
+        np.add.at(rows, (where, fit.groups), 1)
+        size = len(known), int(rows.min())
+        try:
+            if len(known) < 2:
+                raise MetricError("it has one stratum")
+            test = fit.within(known, where, level, undivided)
+            weighing: dict[str, Any] = {"clusters": fit.persons, "sample_weight": fit.weights}
+            gaps = parity(fit.hits, fit.groups, given=strata, **weighing)
+        except MetricError as error:
+            return CandidateStrata(name, *size, None, None, None, None, None, str(error))
+        pair = max(gaps.pairs, key=lambda p: abs(p.raw))
+        mix = pair.mix / pair.raw if abs(pair.raw) > 1e-3 else None
+        lines = [g.line_p_value for g in test.groups if g.line_p_value is not None]
+        about = test.rejected, test.p_value, min(lines, default=None), test.area
+        return CandidateStrata(name, *size, *about, mix)
 
     found = []
     for each in map_in_order(candidate, list(columns)):
@@ -199,24 +215,3 @@ def _binned(numbers: Floats, bins: int) -> Array:
         names += [f"from {cuts[-1]:g}"] if len(cuts) else []
         named[~alone] = np.array(names, object)[np.searchsorted(cuts, rest, side="right")]
     return named
-
-
-def _candidate(
-    name: Any, strata: Array, fit: TopSets, level: float, undivided: Region
-) -> CandidateStrata:
-    known, where = check_strata(strata, len(strata))
-    rows = np.zeros((len(known), len(fit.names)), np.intp)
-    np.add.at(rows, (where, fit.groups), 1)
-    size = len(known), int(rows.min())
-    try:
-        if len(known) < 2:
-            raise MetricError("it has one stratum")
-        test = fit.within(known, where, level, undivided)
-        weighing: dict[str, Any] = {"clusters": fit.persons, "sample_weight": fit.weights}
-        gaps = parity(fit.hits, fit.groups, given=strata, **weighing)
-    except MetricError as error:
-        return CandidateStrata(name, *size, None, None, None, None, None, str(error))
-    pair = max(gaps.pairs, key=lambda p: abs(p.raw))
-    mix = pair.mix / pair.raw if abs(pair.raw) > 1e-3 else None
-    line = min((g.line_p_value for g in test.groups if g.line_p_value is not None), default=None)
-    return CandidateStrata(name, *size, test.rejected, test.p_value, line, test.area, mix)

@@ -116,7 +116,14 @@ class TopSets:
                 "every class in every group; merge classes or groups, or collect more rows"
             )
         weights = check_positive_weight(sample_weight, n)
-        wanted = _positive_code(classes, positive)
+        wanted = 1 if len(classes) == 2 else None
+        if positive is not None:
+            wanted = one_of("positive", positive, classes)
+            if len(classes) > 2:
+                raise MetricError(
+                    f"positive is {positive!r} and y has {len(classes)} classes: "
+                    "bounds then come for every class; leave positive out"
+                )
         if single and (for_strata or weights is not None or persons is not None):
             raise MetricError(
                 "method is 'single-split' with clusters or weights: it is exact for independent "
@@ -385,15 +392,3 @@ def _bisected(holds: Callable[[float], bool], low: float, high: float, step: flo
         middle = (low + high) / 2
         low, high = (low, middle) if holds(math.exp(middle)) else (middle, high)
     return math.exp(high)
-
-
-def _positive_code(classes: tuple[Any, ...], positive: Any) -> int | None:
-    if positive is None:
-        return 1 if len(classes) == 2 else None
-    place = one_of("positive", positive, classes)
-    if len(classes) > 2:
-        raise MetricError(
-            f"positive is {positive!r} and y has {len(classes)} classes: "
-            "bounds then come for every class; leave positive out"
-        )
-    return place

@@ -177,9 +177,8 @@ class GroupSet:
     @property
     def possible(self) -> GroupRange:
         """What the box leaves of P(Df=1 | s), at the estimates."""
-        return GroupRange.of(
-            None, 0, self.cells.labelled, (self.b0[1], self.b1[0]), self.b0[0], self.b1[1]
-        )
+        ends, known = (self.b0[1], self.b1[0]), (self.b0[0], self.b1[1])
+        return GroupRange.of(None, 0, self.cells.labelled, ends, known)
 
 
 @dataclass(frozen=True, eq=False)

@@ -81,11 +81,6 @@ class Line:
 
         return float(chi2.sf(self.misfit, self.n_strata - 2)) if self.n_strata > 2 else None
 
-    def with_slopes(self, kept: Bools) -> Line:
-        """Some of the lines; the best of all is among them."""
-        names = ("slope", "intercept", "least", "curvature")
-        return replace(self, **{name: getattr(self, name)[kept] for name in names})
-
     def limit(self, alpha: float) -> Floats:
         """Per slope, what the excess of the true line is above with probability alpha at most."""
         from scipy.stats import chi2
@@ -354,7 +349,9 @@ def _possible_slopes(
     some, kept = [], []
     for line, excess in zip(each, limits.excess, strict=True):
         at = line.least - line.misfit <= excess
-        some.append(line.with_slopes(at))
+        parts = {"slope": line.slope, "intercept": line.intercept}
+        parts |= {"least": line.least, "curvature": line.curvature}
+        some.append(replace(line, **{name: values[at] for name, values in parts.items()}))
         kept.append(excess[at])
     return tuple(some), replace(limits, excess=tuple(kept))
 

@@ -365,7 +365,9 @@ def difference_region(
     cell of the grid is at one of its corners, and whole cells are kept: nothing is lost to
     the grid. What is left of one group at a mean of the other is an interval for the same reason.
     """
-    a, b = (_cell_evidence(*wealth) for wealth in (first, last))
+    # Least log evidence against the means of each cell: half the wealth on either side.
+    each = [np.maximum(up, down) - math.log(2) for up, down in (first, last)]
+    a, b = (np.minimum(evidence[:-1], evidence[1:]) for evidence in each)
     best = int(b.argmin())
     # Possible with probability at most alpha: nothing is left, and the best pair is named.
     limit = max(math.log(1 / alpha), math.nextafter(float(a.min() + b[best]), math.inf))
@@ -376,9 +378,3 @@ def difference_region(
     # Rounding may leave no room where the sum has some; the best cell itself is kept.
     lowest, highest = best - np.maximum(below - 1, 0), best + np.maximum(above - 1, 0)
     return float((GRID[lowest] - GRID[i + 1]).min()), float((GRID[highest + 1] - GRID[i]).max())
-
-
-def _cell_evidence(up: Floats, down: Floats) -> Floats:
-    """Least log evidence against the means of each cell: half the wealth on either side."""
-    evidence = np.maximum(up, down) - math.log(2)
-    return np.minimum(evidence[:-1], evidence[1:])

@@ -73,10 +73,8 @@ class PossibleSets:
         estimated, limited = [], []
         for g, own in enumerate(rows.every_cells):
             z = quantile(1 - alpha / 4, own.freedom)
-            here, far = (
-                tuple(cast(GroupSet, sets[g]) for sets in both)
-                for both in ([e.estimated for e in each], [e.limited for e in each])
-            )
+            here = tuple(cast(GroupSet, e.estimated[g]) for e in each)
+            far = tuple(cast(GroupSet, e.limited[g]) for e in each)
             estimated.append(StrataSet(own, here))
             limited.append(StrataSet(own.smoothed(z), far, z))
         return cls(estimated, limited, any(e.rejected for e in each))

@@ -135,7 +135,10 @@ def cross_fitted(
     for start in range(0, n_parts, together):
         some = range(start, min(start + together, n_parts))
         trains = [np.flatnonzero(folds != k) for k in some]
-        parts = [_inner_folds(group, train, rng) for train in trains]
+        parts = []
+        for train in trains:
+            inner = deal(group.labels[train], some_of(group.persons, train), INNER, rng)
+            parts.append([group.counts(train[inner == j]) for j in range(INNER)])
         learned = chosen(options, group.distinct, parts, rng)
         for k, train, part, found in zip(some, trains, parts, learned, strict=True):
             cut = _cut_offs(group, part, found, len(train), n_counted)
@@ -147,12 +150,6 @@ def cross_fitted(
     pairs = zip(hits, inside.T, strict=True)
     classes = tuple(class_rates(hit, top, group.weights, group.persons) for hit, top in pairs)
     return SplitRates(classes, tuple(np.median(cuts, axis=0).tolist()), tuple(names))
-
-
-def _inner_folds(group: GroupRows, train: Positions, rng: np.random.Generator) -> list[Floats]:
-    """Training rows in three folds, as counts."""
-    inner = deal(group.labels[train], some_of(group.persons, train), INNER, rng)
-    return [group.counts(train[inner == j]) for j in range(INNER)]
 
 
 def _cut_offs(
