@@ -167,8 +167,8 @@ def compared(
         pair = max(gaps.pairs, key=lambda p: abs(p.raw))
         mix = pair.mix / pair.raw if abs(pair.raw) > 1e-3 else None
         lines = [g.line_p_value for g in test.groups if g.line_p_value is not None]
-        about = test.rejected, test.p_value, min(lines, default=None), test.area
-        return CandidateStrata(name, *size, *about, mix)
+        least = min(lines, default=None)
+        return CandidateStrata(name, *size, test.rejected, test.p_value, least, test.area, mix)
 
     found = []
     for each in map_in_order(candidate, list(columns)):

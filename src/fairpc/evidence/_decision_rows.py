@@ -186,7 +186,7 @@ class DecisionRows:
             )
         if label_scores is None:
             features = design(x)  # type: ignore[arg-type]
-            self._check_length("X", features)
+            self.check_length("X", features)
             labels, held = self.labelled.astype(np.intp), []
             scores = held_out_scores(features, labels, self.ids, self.weights, self.persons)
             for part in self.parts:
@@ -197,12 +197,12 @@ class DecisionRows:
                 held.append(self._of_tops(TopSets.of(*rows, **about), 1))
             return held, scores
         scores = check_scores(label_scores, "label_scores")
-        self._check_length("label_scores", scores)
+        self.check_length("label_scores", scores)
         if isinstance(x, TopSets):
             return [self._of_tops(x, x.classes.index(self.positive))], scores
         return [self.of_part(here)._of_scores(scores[here], n_seeds) for here in self.parts], scores
 
-    def _check_length(self, name: str, values: Floats) -> None:
+    def check_length(self, name: str, values: Floats) -> None:
         if len(values) != len(self.ids):
             raise MetricError(
                 f"{name} has {len(values)} rows and decisions {len(self.ids)}: give as many"

@@ -127,8 +127,8 @@ def label_fit(model: Floats, plain: Floats, rates: Floats, rows: LabelledRows) -
         variance, _ = clustered_variance(values, mean, w, None)
         return mean / math.sqrt(variance) if variance > 0 else 0.0
 
-    means = [float(np.average(values, weights=w)) for values in (one, two, none)]
-    return LabelFit(*means, gain=in_errors(two - none), shortfall=in_errors((two + none) / 2 - one))
+    fit, known, base = (float(np.average(values, weights=w)) for values in (one, two, none))
+    return LabelFit(fit, known, base, in_errors(two - none), in_errors((two + none) / 2 - one))
 
 
 @dataclass(frozen=True, eq=False)

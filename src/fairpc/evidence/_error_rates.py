@@ -308,10 +308,7 @@ def _bins(rows: DecisionRows, scores: npt.ArrayLike | None, n_bins: int) -> list
     if scores is None:
         return []
     values = check_scores(scores)
-    if len(values) != len(rows.ids):
-        raise MetricError(
-            f"scores has {len(values)} rows and decisions {len(rows.ids)}: give as many"
-        )
+    rows.check_length("scores", values)
     place = np.minimum((values * n_bins).astype(np.intp), n_bins - 1)
     found: list[Bin] = []
     for g in range(len(rows.names)):

@@ -352,16 +352,16 @@ def parity(
         cut = check_threshold(threshold)
         values = (values >= cut).astype(np.float64)
     kind: Kind = "rate" if np.isin(values, (0.0, 1.0)).all() else "mean score"
-    rows = _Samples(values, ids, weights, persons, times, kind)
+    rows = _Samples(values, names, ids, weights, persons, times, kind)
     pairs = list(combinations(range(len(names)), 2))
     tail = (1 - check_level(level)) / (2 * len(pairs))
-    means = tuple(rows.group(g, name) for g, name in enumerate(names))
-    gaps = tuple(rows.pair(a, b, names, tail) for a, b in pairs)
+    means = tuple(map(rows.group, range(len(names))))
+    gaps = tuple(rows.pair(a, b, tail) for a, b in pairs)
     raw = Parity(kind, level, cut, means, gaps, clustered=persons is not None)
     if given is None:
         return raw
     strata, where = check_strata(given, len(values))
-    within = tuple(_pair_within(rows, where, (a, b), names, strata, tail) for a, b in pairs)
+    within = tuple(_pair_within(rows, where, pair, strata, tail) for pair in pairs)
     return ParityWithin(raw, within, level, len(strata))
 
 
@@ -390,6 +390,7 @@ class _Samples:
     """Checked arrays, of which each group is a sample."""
 
     values: Floats
+    names: tuple[Any, ...]
     ids: Positions
     weights: Floats | None
     persons: Positions | None
@@ -406,24 +407,20 @@ class _Samples:
         mean = float(np.average(self.values[here], weights=weights))
         return make(self.values[here], *rows), mean
 
-    def group(self, g: int, name: Any) -> GroupMean:
+    def group(self, g: int) -> GroupMean:
         here = self.ids == g
         n = int(here.sum() if self.counts is None else self.counts[here].sum())
         sample, mean = self.of(g)
+        size, lopsided = sample.size, False
         if self.kind == "rate":
-            return GroupMean(
-                name,
-                n,
-                sample.size,
-                mean,
-                sample.size * min(mean, 1 - mean) < _FEW or sample.size < SMALL,
-            )
-        size = max(sample.size - 2, 0.0)
-        if self.persons is not None:
-            size = min(size, len(np.unique(self.persons[here])))
-        return GroupMean(name, n, size, mean, size < SMALL)
+            lopsided = size * min(mean, 1 - mean) < _FEW
+        else:
+            size = max(size - 2, 0.0)
+            if self.persons is not None:
+                size = min(size, len(np.unique(self.persons[here])))
+        return GroupMean(self.names[g], n, size, mean, size < SMALL or lopsided)
 
-    def pair(self, a: int, b: int, names: tuple[Any, ...], tail: float) -> PairGap:
+    def pair(self, a: int, b: int, tail: float) -> PairGap:
         (first, low), (last, high) = self.of(a), self.of(b)
         if self.persons is not None and first.variance + last.variance > 0:
             # Persons in both groups, with opposite scores, widen a difference: each mean is then
@@ -444,19 +441,18 @@ class _Samples:
         difference = (intervals.newcombe if rates else intervals.welch)(first, last, tail)
         ratio = (intervals.koopman if rates else intervals.fieller)(first, last, tail)
         share = high / low if low > 0 else (math.inf if high > 0 else math.nan)
-        return PairGap(names[a], names[b], high - low, difference, share, ratio)
+        return PairGap(self.names[a], self.names[b], high - low, difference, share, ratio)
 
 
 def _pair_within(
     rows: _Samples,
     where: Positions,
     pair: tuple[int, int],
-    names: tuple[Any, ...],
     strata: tuple[Any, ...],
     tail: float,
 ) -> PairWithin:
     """Two groups within the strata of each row."""
-    first, last = (names[g] for g in pair)
+    first, last = (rows.names[g] for g in pair)
     both = [rows.ids == g for g in pair]
     n = np.stack([np.bincount(where[own], minlength=len(strata)) for own in both])
     shared = np.flatnonzero(n.min(axis=0) >= 2)

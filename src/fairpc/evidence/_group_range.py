@@ -129,7 +129,8 @@ class GroupRange:
         at = self.corners(*possible)
         least = np.min([q for pi in at for q in self.score_ends(low, pi)], axis=0)
         most = np.max([q for pi in at for q in self.score_ends(high, pi)], axis=0)
-        return np.clip([least, most], 0.0, 1.0)  # Rounding may step over what is a probability.
+        # Rounding may step over what is a probability.
+        return np.asarray(np.clip([least, most], 0.0, 1.0))
 
     def corners(self, lower: float, upper: float) -> list[float]:
         """Every P(Df=1) at which a bound of a score can turn: it is linear in between."""

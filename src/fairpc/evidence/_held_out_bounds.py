@@ -85,8 +85,9 @@ class HeldOutRates:
         here, far = (known.range(self, self.rate, self.scores(t)) for t in (None, tail))
         ends = (here.low, max(far.low, here.low)), (here.high, min(far.high, here.high))
         correlations = self.negative.correlation, self.positive.correlation
-        rest = known.b0[0], known.b1[1], lowers, uppers
-        return GroupLimits(self.rate, self.rate_limits(tail), *ends, *correlations, *rest)
+        own = GroupLimits(self.rate, self.rate_limits(tail), *ends, *correlations)
+        floor, ceiling = known.b0[0], known.b1[1]
+        return replace(own, floor=floor, ceiling=ceiling, lowers=lowers, uppers=uppers)
 
     def scores(self, tail: float | None) -> Interval:
         """m and M, as far in as the tail allows; the held-out rates where none is given."""

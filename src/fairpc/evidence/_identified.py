@@ -442,7 +442,8 @@ def _identified(
         here = rows.ids == g
         inside = np.clip(rows.values[here], group.low, group.high)
         scores[:, here] = group.scores(inside, inside, ends)
-    return IdentifiedSet(lower, upper, ranges, listed, *scores, rows.counts, delta, rates)
+    rest = rows.counts, delta, rates
+    return IdentifiedSet(lower, upper, ranges, listed, scores[0], scores[1], *rest)
 
 
 def _by_stratum(

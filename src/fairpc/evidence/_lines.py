@@ -346,12 +346,11 @@ def _possible_slopes(
     each: tuple[Line, ...], limits: LineLimits
 ) -> tuple[tuple[Line, ...], LineLimits]:
     """The slopes that are possible with some α: no mechanism is with any other."""
+    names = ("slope", "intercept", "least", "curvature")
     some, kept = [], []
     for line, excess in zip(each, limits.excess, strict=True):
         at = line.least - line.misfit <= excess
-        parts = {"slope": line.slope, "intercept": line.intercept}
-        parts |= {"least": line.least, "curvature": line.curvature}
-        some.append(replace(line, **{name: values[at] for name, values in parts.items()}))
+        some.append(replace(line, **{name: getattr(line, name)[at] for name in names}))
         kept.append(excess[at])
     return tuple(some), replace(limits, excess=tuple(kept))
 

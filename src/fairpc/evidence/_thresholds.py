@@ -309,9 +309,13 @@ def threshold_curve(
         rows = [(name, ids == g) for g, name in enumerate(names)]
         return [_Cuts.of(name, scores[at], fair[at], weights[at]) for name, at in rows]
 
-    search = _Search(notion, cuts(values), float(weights.sum()))
-    one = _Search(notion, cuts((values >= common).astype(np.float64)), search.total)
-    return ThresholdCurve(notion, search.points(n_points), one.common(common))
+    columns = slice(0, 1 if notion == "equal opportunity" else 2)
+    search = _Search(columns, cuts(values), float(weights.sum()))
+    # Decisions are scores, too: those of one threshold.
+    one = replace(search, groups=cuts((values >= common).astype(np.float64)))
+    before = one.point([int(np.flatnonzero(group.cuts >= 1)[-1]) for group in one.groups])
+    before = replace(before, groups=tuple(replace(g, threshold=common) for g in before.groups))
+    return ThresholdCurve(notion, search.points(n_points), before)
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,25 +347,16 @@ class _Cuts:
         right = sums[0] + totals[1] - sums[1]
         return cls(name, np.append(np.inf, ranked[last]), rates, right, float(weights.sum()))
 
-    def point(self, i: int) -> GroupOperatingPoint:
-        tpr, fpr = self.rates[i].tolist()
-        return GroupOperatingPoint(self.name, float(self.cuts[i]), tpr, fpr)
-
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    notion: Notion
+    columns: slice  #: which rates the notion is about
     groups: list[_Cuts]
     total: float  #: weight of all rows
 
-    @property
-    def _columns(self) -> slice:
-        """Which rates the notion is about."""
-        return slice(0, 1 if self.notion == "equal opportunity" else 2)
-
     def points(self, n_points: int) -> tuple[ThresholdPoint, ...]:
         """From the smallest gap to the best accuracy, without points that cost more for less."""
-        free = self._point([int(np.argmax(group.right)) for group in self.groups])
+        free = self.point([int(np.argmax(group.right)) for group in self.groups])
         aims = np.linspace(min(_LEAST_GAP, free.gap), free.gap, n_points)[:-1].tolist()
         found = [point for aim in aims if (point := self._nearest(aim)) is not None]
         kept: list[ThresholdPoint] = []
@@ -376,7 +371,7 @@ class _Search:
         reference = self.groups[first]
         total, picks = reference.right.copy(), []
         for group in self.groups:
-            away = np.abs(reference.rates[:, None, self._columns] - group.rates[:, self._columns])
+            away = np.abs(reference.rates[:, None, self.columns] - group.rates[:, self.columns])
             near = away.max(axis=2) <= gap + 1e-12
             right = np.where(near, group.right, -np.inf)
             picks.append(np.argmax(right, axis=1))
@@ -387,20 +382,19 @@ class _Search:
         best = int(np.argmax(total))
         if not np.isfinite(total[best]):
             return None
-        return self._point([int(own[best]) for own in picks])
+        return self.point([int(own[best]) for own in picks])
 
-    def _point(self, picks: list[int]) -> ThresholdPoint:
-        each = zip(self.groups, picks, strict=True)
-        points = tuple(group.point(i) for group, i in each)
-        rates = np.array([(point.tpr, point.fpr) for point in points])[:, self._columns]
-        right = sum(float(group.right[i]) for group, i in zip(self.groups, picks, strict=True))
-        return ThresholdPoint(float(np.ptp(rates, axis=0).max()), right / self.total, points)
-
-    def common(self, threshold: float) -> ThresholdPoint:
-        """The point at which scores are decisions already: those of one threshold."""
-        picks = [int(np.flatnonzero(group.cuts >= 1)[-1]) for group in self.groups]
-        found = self._point(picks)
-        return replace(found, groups=tuple(replace(g, threshold=threshold) for g in found.groups))
+    def point(self, picks: list[int]) -> ThresholdPoint:
+        """One threshold of each group, by its place."""
+        each = list(zip(self.groups, picks, strict=True))
+        rates = np.array([group.rates[i] for group, i in each])
+        points = tuple(
+            GroupOperatingPoint(group.name, float(group.cuts[i]), *own)
+            for (group, i), own in zip(each, rates.tolist(), strict=True)
+        )
+        gap = float(np.ptp(rates[:, self.columns], axis=0).max())
+        right = sum(float(group.right[i]) for group, i in each)
+        return ThresholdPoint(gap, right / self.total, points)
 
 
 def _mechanism(given: Any, names: tuple[Any, ...]) -> list[tuple[float, float]]:
