@@ -152,12 +152,8 @@ class TopSets:
     ) -> TopSets:
         """The sets that a fit chose and counted, as one way of splitting its two classes.
 
-        Args:
-            bounds: what the fit kept of its held-out labels.
-            positive: number of the positive class.
-            labels, groups: of the rows of the fit, by number; of use within strata alone.
-            weights: of these rows.
-            codes: of the groups, where the bounds are of some of them.
+        ``positive`` is the number of the positive one. Rows of the fit are of use within strata
+        alone; ``codes`` are of the groups, where the bounds are of some of them.
         """
         splits: dict[Any, list[SplitRates]] = {}
         for g, own in zip(codes or range(len(bounds.groups)), bounds.groups, strict=True):

@@ -330,10 +330,8 @@ def _rows(n: int) -> str:
 def bets(scores: Floats, count: int, total: float, squares: float, log_term: float) -> Floats:
     """Predictable bets (Waudby-Smith and Ramdas 2024), each from the scores before it.
 
-    Args:
-        scores: the new scores, in order.
-        count, total, squares: number, sum and sum of squares of the scores before them.
-        log_term: log(2/α), the evidence aimed at.
+    Before the first there were ``count`` of this total and sum of squares; ``log_term`` is
+    log(2/α), the evidence aimed at.
     """
     before = count + np.arange(len(scores))
     sums = total + np.append(0.0, np.cumsum(scores)[:-1])

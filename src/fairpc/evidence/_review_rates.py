@@ -112,24 +112,17 @@ class ReviewedTable:
 
 @dataclass(frozen=True, eq=False)
 class ReviewedGroup:
-    """The reviewed rows of a group.
+    """The reviewed rows of a group."""
 
-    Attributes:
-        rows: positions in the group.
-        truth, weight, spread: of these rows.
-        m: posterior of all rows of the group; None where there is none.
-        chance: how probable the answer 1 was, by the answer and by the posterior, or by the mean of
-            the cell of label and decision where there is none.
-        unseen: of each cell without a reviewed row, one row and how many there are.
-    """
-
-    rows: Positions
+    rows: Positions  #: positions in the group
     truth: Floats
     weight: Floats
     spread: Floats
-    m: Floats | None
+    m: Floats | None  #: posterior of all rows of the group; None where there is none
+    #: how probable the answer 1 was, by the answer and by the posterior, or by the mean of the cell
+    #: of label and decision where there is none
     chance: Floats
-    unseen: tuple[tuple[int, int], ...]
+    unseen: tuple[tuple[int, int], ...]  #: a row of each cell without a reviewed one; its rows
 
     @classmethod
     def of(cls, table: ReviewedTable, where: Positions) -> ReviewedGroup:

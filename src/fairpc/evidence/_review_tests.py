@@ -144,12 +144,8 @@ class _Kinds:
         return cls(k, own, size, rate, counted, m[rows], total)
 
     def shares(self, truth: Floats, rate: Floats) -> Floats:
-        """P(Df = 1) of each kind under independence; a line per draw.
-
-        Args:
-            truth: of reviewed rows.
-            rate: P(D = 1) by level and group.
-        """
+        """P(Df = 1) of each kind under independence; a line per draw of the truth of reviewed rows
+        and of the rate P(D = 1) by level and group."""
         total = self.total + (truth - self.hat) @ self.counted
         b0 = np.clip(self._mechanism(self.size.ravel() - total), _INSIDE[0], 0.98)
         b1 = np.clip(self._mechanism(total), b0 + 0.02, _INSIDE[1])
