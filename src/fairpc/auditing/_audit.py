@@ -267,8 +267,9 @@ def audit(
     _run(job, X, y, **{name: options[name] for name in _ABOUT})
     job.report_step(_LAST)
     found = job.results | {name: compute(job) for name, compute in AT_ONCE.items()}
+    found["verdict"] = verdicts.UNSAID
     whole = Audit(**{section.name: found[section.name] for section in fields(Audit)})
-    return without_few(whole, job.min_cell)
+    return without_few(replace(whole, verdict=verdicts.verdict(job, whole)), job.min_cell)
 
 
 def group_gaps(
@@ -382,9 +383,8 @@ STEP_WORDS: Final = {
 
 AT_ONCE: Final[Mapping[str, Callable[[Job], Any]]] = {
     "decidable": decidable.decidable_facts,
-    "verdict": verdicts.verdict,
     "learning": lambda job: None if job.decisions else appendix.learning(job),
-    "limits": lambda job: verdicts.decision_limits() if job.decisions else appendix.limits(job),
+    "limits": lambda job: verdicts.DECISION_LIMITS if job.decisions else appendix.limits(job),
     "provenance": appendix.provenance,
     "disclosure": lambda job: None if job.decisions else disclosure(job.model),
     "left_out": lambda job: job.left_out | ({"learning": NO_MODEL} if job.decisions else {}),

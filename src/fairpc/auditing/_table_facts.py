@@ -81,6 +81,19 @@ class TableFacts:
         """Whether a model of ours was audited, and not decisions of anybody."""
         return any(group.training_rows is not None for group in self.groups)
 
+    def called(self, label: str) -> str:
+        """A class as a sentence says it."""
+        return self.said.get(label, text.quoted(label))
+
+    @property
+    def due(self) -> str:
+        """What somebody deserves who deserves the positive class."""
+        return text.due(self.called(self.positive))
+
+    def who(self, group: str) -> str:
+        """A group as a sentence says it."""
+        return self.people.get(group, f"people in group {text.short(group, 40)}")
+
 
 def table_facts(job: Job) -> TableFacts:
     """Counts and missing shares of the audited rows."""

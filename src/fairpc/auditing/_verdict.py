@@ -15,23 +15,14 @@ import numpy as np
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
 from fairpc.auditing._appendix import DISCLAIMER, Caveats
-from fairpc.auditing._assumptions import (
-    AssumptionFacts,
-    ConfidenceSet,
-    contradiction_sentence,
-    recorded_rates,
-)
-from fairpc.auditing._decidable import Decidable, decidable_facts
+from fairpc.auditing._assumptions import AssumptionFacts, contradiction_sentence, recorded_rates
 from fairpc.auditing._drawing import Row, bars, ranges
 from fairpc.auditing._error_rates import ASSUMED, REVIEW, TWO_WAYS, ErrorFacts, Notion
-from fairpc.auditing._gaps import LabelDisparity
 from fairpc.auditing._job import Job
 from fairpc.auditing._mechanism import MechanismCell, MechanismFacts
-from fairpc.auditing._parity import HiddenGroup, ParityFacts
 from fairpc.auditing._review import AIM, ReviewedFact, ReviewFacts
-from fairpc.auditing._review_plan import ReviewPlan
 from fairpc.auditing._rows import AuditedRows
-from fairpc.auditing._strata import FactorGaps, OwnStrata, StrataFacts
+from fairpc.auditing._strata import OwnStrata
 from fairpc.auditing._table_facts import TableFacts
 from fairpc.core import Record
 from fairpc.data import SMALL
@@ -52,15 +43,20 @@ _DRAWN: Final = 12
 _ASKED: Final = {"tpr": "are selected", "mechanism_1": "were recorded otherwise"}
 _NAMED: Final = 3  # groups that a sentence names
 _NOTIONS: Final[tuple[Notion, Notion]] = ("tpr", "fpr")
-_LIMITS: Final = (
-    "Fair rates of the groups may differ: nothing here assumes that they are equal.",
-    "Every number measured against the recorded label inherits the errors of that label.",
-    "Ranges cover what the labels leave open and sampling error. They do not cover rows that do "
-    "not represent the people concerned.",
-    "Whether whatever decides was made on these rows cannot be seen in general; decisions that "
-    "plainly followed the labels are refused.",
-    DISCLAIMER,
+DECISION_LIMITS: Final = Caveats(
+    ASSUMED,
+    (),
+    (
+        "Fair rates of the groups may differ: nothing here assumes that they are equal.",
+        "Every number measured against the recorded label inherits the errors of that label.",
+        "Ranges cover what the labels leave open and sampling error. They do not cover rows that "
+        "do not represent the people concerned.",
+        "Whether whatever decides was made on these rows cannot be seen in general; decisions that "
+        "plainly followed the labels are refused.",
+        DISCLAIMER,
+    ),
 )
+"""What the ranges of decisions of anybody assume, and what does not follow."""
 
 
 @dataclass(frozen=True)
@@ -87,42 +83,45 @@ class Verdict(Record):
         return (self.headline, *self.found, *self.sure)
 
 
-def verdict(job: Job) -> Verdict:
-    """Words for what the other sections found."""
+UNSAID: Final = Verdict("", (), (), (), rejected=None, withdrawn=False)
+"""In place of a verdict while the other sections are put together."""
+
+
+def verdict(job: Job, found: blocks.Audit) -> Verdict:
+    """Words for what the other sections found; ``found`` has all but these."""
     if job.decisions:
-        return _of_decisions(job)
-    decidable, drift = decidable_facts(job), job.model.warnings_
-    strata: StrataFacts | None = job.results["strata"]
-    own = None if strata is None else strata.own
-    if decidable.rejected and job.results["mechanism"] is not None:
+        return _of_decisions(job, found)
+    decidable, review, drift = found.decidable, found.review, job.model.warnings_
+    own = None if found.strata is None else found.strata.own
+    if decidable.rejected and found.mechanism is not None:
         # The headline says it, of these rows.
         drift = tuple(one for one in drift if one not in job.model.explain_bias().contradiction)
-    learned, review = decidable.learned, job.results["review"]
+    learned, overruled = decidable.learned, _overruled(job, review)
     outside = learned is not None and learned.outside
-    withdrawn = bool(decidable.rejected or drift or outside or _overruled(job))
+    withdrawn = bool(decidable.rejected or drift or outside or overruled)
     lead: tuple[str, ...] = ()
     if decidable.rejected:
-        lead = (_rejection(job, decidable.test, own),)
+        lead = (_rejection(found, own),)
     elif drift:
         lead = "The mechanism of this model must not be read as what happened.", drift[0]
     elif learned is not None and learned.outside:
         lead = (learned.sentence,)
     elif not withdrawn:
-        lead = _finding(job)
+        lead = _finding(job, found)
         if review is not None and lead:
             lead = (_by_labels(lead[0]), *lead[1:])
-    amiss = [*_amiss(job, decidable)]
-    found = *lead, *amiss[:1], *_what_was_found(job, own, withdrawn)
-    said = *_by_review(job, "mechanism_1", "tpr"), *found
+    amiss = [*_amiss(job, found)]
+    said = [*lead, *amiss[:1], *_what_was_found(found, own, withdrawn)]
     sure = drift[1:]
     if review is not None:
-        own_words, tests = _sure_of_review(job), (*review.missed, *review.conclusions)
-        sure = (*tests, own_words, *sure) if _overruled(job) else (own_words, *tests, *sure)
+        said[:0] = _by_review(found, review, "mechanism_1", "tpr")
+        own_words, tests = _sure_of_review(review), (*review.missed, *review.conclusions)
+        sure = (*tests, own_words, *sure) if overruled else (own_words, *tests, *sure)
     return Verdict(
         headline=said[0],
-        found=said[1:],
-        sure=(*sure, *_sure(job, decidable, own, withdrawn)),
-        to_do=tuple(_to_do(job, decidable, withdrawn, amiss[1:])),
+        found=tuple(said[1:]),
+        sure=(*sure, *_sure(job, found, own, withdrawn, overruled)),
+        to_do=tuple(_to_do(found, withdrawn, amiss[1:])),
         rejected=decidable.rejected,
         withdrawn=withdrawn,
         drift=drift,
@@ -134,9 +133,8 @@ def _by_labels(sentence: str) -> str:
     return f"By the labels alone, {sentence[:1].lower()}{sentence[1:]}"
 
 
-def _overruled(job: Job) -> bool:
+def _overruled(job: Job, review: ReviewFacts | None) -> bool:
     """Whether reviewed rows contradict what the model assumes, or what labels alone leave."""
-    review: ReviewFacts | None = job.results["review"]
     if review is None:
         return False
     tied = not job.strata and not job.strata.delta
@@ -144,14 +142,15 @@ def _overruled(job: Job) -> bool:
     return bool(review.missed) or unequal or any(one.rejected for one in review.columns)
 
 
-def _rejection(job: Job, test: AssumptionFacts | None, own: OwnStrata | None) -> str:
+def _rejection(found: blocks.Audit, own: OwnStrata | None = None) -> str:
     """What cannot be: one fair rate for all, or one within strata."""
     if own is not None and own.test is not None:
         return f"No fair rate within strata explains these labels: {own.test.outcome}."
+    test = found.decidable.test
     least = None if test is None else test.least_difference
     if test is None or least is None or least.limit <= test.delta:
         return f"No fair rate explains these labels: {'' if test is None else test.clash}."
-    above, below = (job.names.who(str(group)) for group in (least.above, least.below))
+    above, below = (found.data.who(str(group)) for group in (least.above, least.below))
     allowed = "one rate for all" if not test.delta else f"{text.gap(test.delta)} between groups"
     return (
         f"With {allowed} these labels cannot be explained: the fair rates of {above} and {below} "
@@ -160,52 +159,48 @@ def _rejection(job: Job, test: AssumptionFacts | None, own: OwnStrata | None) ->
     )
 
 
-def _finding(job: Job) -> tuple[str, ...]:
+def _finding(job: Job, found: blocks.Audit) -> tuple[str, ...]:
     """How often labels were altered, as ranges, of the groups that were affected most and least.
 
     Where the ranges overlap, that comes first, as a fit says it.
     """
-    mechanism: MechanismFacts | None = job.results["mechanism"]
+    mechanism, data = found.mechanism, found.data
     if mechanism is None or mechanism.range_level is None:
         return ()
     if mechanism.alike:
-        groups = text.series([job.names.who(g) for g in mechanism.groups])
+        groups = text.series([data.who(g) for g in mechanism.groups])
         both = groups if len(mechanism.groups) < 4 else "the groups"
         return (
             f"No difference between {both} needs explaining; errors that all share cannot be seen "
             "in such a table.",
         )
+    if delta := job.strata.delta:
+        tied = f"fair rates of groups differ by at most {text.gap(delta)}"
+    else:
+        both = "both" if len(data.groups) == 2 else "all"
+        tied = f"{both} groups deserve {data.due} equally often"
+    tied += " within strata" * bool(job.strata)
+
+    def altered_most(worst: MechanismCell, least: MechanismCell) -> str:
+        deserved, recorded = text.due(data.called(worst.decision)), data.called(worst.label)
+        return (
+            f"If {tied}, {_of_hundred(_span(worst))} of 100 {data.who(worst.group)} who deserved "
+            f"{deserved} were recorded {recorded}; among {data.who(least.group)} "
+            f"{_of_hundred(_span(least))}."
+        )
+
     order = dict.fromkeys((mechanism.positive, *mechanism.classes))
     ways = [[c for c in mechanism.altered if c.decision == f and c.range] for f in order]
     ways = [cells for cells in ways if len(cells) > 1]
     for cells in ways:
         if differ := apart([_span(c) for c in cells]):
-            return (_altered_most(job, *(cells[s] for s in differ)),)
+            return (altered_most(*(cells[s] for s in differ)),)
     if not ways:
         return ()
     cells = max(ways, key=lambda way: max(_span(c)[0] for c in way))
     worst = max(cells, key=_span)
     least = min((c for c in cells if c is not worst), key=lambda c: _span(c)[1])
-    return f"{OVERLAP}.", _altered_most(job, worst, least)
-
-
-def _altered_most(job: Job, worst: MechanismCell, least: MechanismCell) -> str:
-    who, said = job.names.who, job.names.said
-    return (
-        f"If {_tied(job)}, {_of_hundred(_span(worst))} of 100 {who(worst.group)} who deserved "
-        f"{text.due(said[worst.decision])} were recorded {said[worst.label]}; among "
-        f"{who(least.group)} {_of_hundred(_span(least))}."
-    )
-
-
-def _tied(job: Job) -> str:
-    """What the ranges that labels leave assume of fair rates."""
-    within, delta = " within strata" * bool(job.strata), job.strata.delta
-    if delta:
-        return f"fair rates of groups differ by at most {text.gap(delta)}{within}"
-    both = "both" if len(job.rows.groups) == 2 else "all"
-    said = text.due(job.names.said[job.rows.positive_class])
-    return f"{both} groups deserve {said} equally often{within}"
+    return f"{OVERLAP}.", altered_most(worst, least)
 
 
 def _span(cell: MechanismCell) -> Interval:
@@ -222,68 +217,74 @@ def _of_hundred(interval: Sequence[float]) -> str:
     return f"between {low} and {high}" if low else f"at most {high}"
 
 
-def _what_was_found(job: Job, own: OwnStrata | None, withdrawn: bool) -> Iterator[str]:
+def _what_was_found(found: blocks.Audit, own: OwnStrata | None, withdrawn: bool) -> Iterator[str]:
     """How many labels were altered, and then what decisions of the model would change."""
-    data: TableFacts = job.results["data"]
-    mechanism: MechanismFacts | None = job.results["mechanism"]
-    parity: ParityFacts | None = job.results["parity"]
+    data = found.data
     if data.n_rows < data.n_table:
         yield _audited(data)
     if own is not None:
         yield from own.sentences[1:]
-    if mechanism is not None and not withdrawn and job.results["review"] is None:
-        yield _counts(job, mechanism)
-    yield from _gap(job)
-    if parity is None:
-        yield _no_groups(data)
-    yield from _hidden(job)
+    if found.mechanism is not None and not withdrawn and found.review is None:
+        yield _counts(data, found.mechanism)
+    yield from _gap(found)
+    if found.parity is None and data.n_grouped:
+        yield (
+            "Gaps between groups on these rows are not known: no two groups have known members "
+            "among them."
+        )
+    elif found.parity is None:
+        columns = "column" if len(data.sensitive) == 1 else "columns"
+        yield (
+            "Gaps between groups on these rows are not reported: the groups are not known. "
+            f"Give the sensitive {columns} {', '.join(map(repr, data.sensitive))} with them."
+        )
+    if found.group_hidden is not None:
+        yield found.group_hidden.sentence
 
 
-def _amiss(job: Job, decidable: Decidable) -> Iterator[str]:
+def _amiss(job: Job, found: blocks.Audit) -> Iterator[str]:
     """Groups selected for less, or more, than can be fair, chance allowed for; and what to do.
 
     By the review where there is one, else by what labels leave: of all groups together where they
     are taken to deserve equally often, and are not contradicted, else of each group by itself.
     """
-    parity: ParityFacts | None = job.results["parity"]
-    review, positive = job.results["review"], job.rows.positive_class
-    if review is not None:
-        possible = {r.group: r.interval for r in review.rates if r.name == "fair_rate"}
+    data, test = found.data, found.decidable.test
+    if found.review is not None:
+        possible = {r.group: r.interval for r in found.review.rates if r.name == "fair_rate"}
     else:
-        test, own = decidable.test, job.strata or job.strata.delta
-        sets = () if test is None else (s for s in test.sets if s.label == positive)
+        own = job.strata or job.strata.delta or found.decidable.rejected
+        sets = () if test is None else (s for s in test.sets if s.label == data.positive)
         possible = {
-            b.group: (b.lower, b.upper)
-            if own or one.empty or decidable.rejected
-            else (one.lower, one.upper)
+            b.group: (b.lower, b.upper) if own or one.empty else (one.lower, one.upper)
             for one in sets
             for b in one.groups
         }
-    decided = () if parity is None else (d for d in parity.decisions if d.label == positive)
+    decided = () if found.parity is None else found.parity.decisions
+    groups = [g for d in decided if d.label == data.positive for g in d.parity.groups]
     z = quantile((1 + job.settings.level) / 2)
-    few, many, cuts = [], [], []
-    for group in (g for d in decided for g in d.parity.groups if g.group in possible):
+    amiss: dict[str, list[str]] = {"few": [], "many": []}
+    cuts = []
+    for group in (g for g in groups if g.group in possible):
         (low, high), (least, most) = wilson(group.mean, group.effective_n, z), possible[group.group]
-        who, share = job.names.who(group.group), text.share(group.mean)
-        if high < least:
-            few.append(f"{share} of {who}, and at least {text.share(least)} of them all deserve it")
-            cuts.append(_cut(job.rows, group.group, least))
-        elif low > most:
-            many.append(f"{share} of {who}, and at most {text.share(most)} of them all deserve it")
-            cuts.append(_cut(job.rows, group.group, most))
-    found, said = (("few", few), ("many", many)), job.names.said[positive]
-    parts = [
-        f"too {how} are decided {said} by the model: {'; '.join(of[:_NAMED])}"
-        for how, of in found
-        if of
-    ]
-    if parts:
-        words = ". ".join(f"{part[:1].upper()}{part[1:]}" for part in parts)
-        yield f"{words}."
+        if least <= high and low <= most:
+            continue
+        how, fair, bound = ("few", least, "least") if high < least else ("many", most, "most")
+        amiss[how].append(
+            f"{text.share(group.mean)} of {data.who(group.group)}, and at {bound} "
+            f"{text.share(fair)} of them all deserve it"
+        )
+        cuts.append(_cut(job.rows, group.group, fair))
+    if cuts:
+        said = data.called(data.positive)
+        yield " ".join(
+            f"Too {how} are decided {said} by the model: {'; '.join(of[:_NAMED])}."
+            for how, of in amiss.items()
+            if of
+        )
         which = f"a lower threshold, such as {text.share(min(cuts))},"
-        if many:
+        if amiss["many"]:
             which = f"a higher threshold, such as {text.share(max(cuts))},"
-        if few and many:
+        if all(amiss.values()):
             which = "a threshold for each group"
         yield f"Choose {which} before you use decisions: under Gaps is what each selects."
 
@@ -295,194 +296,150 @@ def _cut(rows: AuditedRows, group: str, selected: float) -> float:
     return float(np.quantile(scores, 1 - selected, weights=weights, method="inverted_cdf"))
 
 
-def _gap(job: Job) -> Iterator[str]:
+def _gap(found: blocks.Audit) -> Iterator[str]:
     """Decisions beside labels, or the labels alone."""
-    labels: LabelDisparity | None = job.results["labels"]
-    parity: ParityFacts | None = job.results["parity"]
-    if parity is not None and parity.change is not None:
-        yield parity.change.sentence
-    elif labels is not None:
-        yield labels.sentence
-    elif parity is not None:
-        yield parity.sentences[-1]
+    if found.parity is not None and found.parity.change is not None:
+        yield found.parity.change.sentence
+    elif found.labels is not None:
+        yield found.labels.sentence
+    elif found.parity is not None:
+        yield found.parity.sentences[-1]
 
 
-def _counts(job: Job, mechanism: MechanismFacts) -> str:
+def _counts(data: TableFacts, mechanism: MechanismFacts) -> str:
     """Labels that were altered away from the positive class, as ranges; else the whole account."""
-    known = job.results["data"].n_grouped > 0
-    if mechanism.range_level is None or len(mechanism.groups) > 3 or not known:
+    if mechanism.range_level is None or len(mechanism.groups) > 3 or not data.n_grouped:
         return mechanism.sentence
     parts = []
     for one in mechanism.turned:
         if one.down_range is not None:
             low, high = map(text.count, one.down_range)
             many = f"at most {high}" if low == "0" else f"{low} to {high}"
-            parts.append(f"{many} of {text.count(one.n)} {job.names.who(one.group)}")
-    said = text.due(job.names.said[mechanism.positive])
-    data: TableFacts = job.results["data"]
+            parts.append(f"{many} of {text.count(one.n)} {data.who(one.group)}")
+    if not parts:
+        return mechanism.sentence
     shared = ", rows of unknown group shared out," if data.n_grouped < data.n_rows else ""
     return (
-        f"In counts{shared}, if that is so: {text.series(parts)} deserved {said} and were recorded "
-        "otherwise. Do not multiply shares instead: their ends belong to other fair rates."
-        if parts
-        else mechanism.sentence
+        f"In counts{shared}, if that is so: {text.series(parts)} deserved {data.due} and were "
+        "recorded otherwise. Do not multiply shares instead: their ends belong to other fair rates."
     )
 
 
-def _no_groups(data: TableFacts) -> str:
-    if data.n_grouped:
-        return (
-            "Gaps between groups on these rows are not known: no two groups have known members "
-            "among them."
-        )
-    columns = "column" if len(data.sensitive) == 1 else "columns"
-    columns = f"{columns} {', '.join(map(repr, data.sensitive))}"
-    return (
-        "Gaps between groups on these rows are not reported: the groups are not known. "
-        f"Give the sensitive {columns} with them."
-    )
-
-
-def _sure(job: Job, decidable: Decidable, own: OwnStrata | None, withdrawn: bool) -> Iterator[str]:
+def _sure(
+    job: Job, found: blocks.Audit, own: OwnStrata | None, withdrawn: bool, overruled: bool
+) -> Iterator[str]:
     """How far the findings carry."""
-    mechanism: MechanismFacts | None = job.results["mechanism"]
+    decidable, mechanism, reviewed = found.decidable, found.mechanism, found.review is not None
     if mechanism is not None and mechanism.range_level is not None and not withdrawn:
         same = "is the same in every group"
         if job.strata.delta:
             same = f"differs by at most {text.gap(job.strata.delta)} between groups"
-        reviewed = job.results["review"] is not None
         alone = "What the labels alone say holds with " * reviewed
-        only = _ONLY_REVIEW * (not reviewed)
         yield (
             f"{alone}{text.share(mechanism.range_level, 0)} confidence, if the label is what "
             f"somebody decided and not an outcome, the fair rate {same}"
             f"{' within strata' * bool(job.strata)}, and labels depend on features only through "
-            f"the fair decision{only}."
+            f"the fair decision{_ONLY_REVIEW * (not reviewed)}."
         )
-    test, untested = decidable.test, decidable.untested
-    overruled = _overruled(job) and not decidable.rejected
+    test, learned = decidable.test, decidable.learned
+    overruled = overruled and not decidable.rejected
     if overruled:
         yield "The labels alone do not contradict the assumptions of the model; the review does."
     elif own is not None:
-        yield own.headline
-        yield own.sentences[0]
-        yield own.argued
+        yield from (own.headline, own.sentences[0], own.argued)
     else:
-        yield contradiction_sentence(test, untested, "" if test is None else test.clash)
-    learned = decidable.learned
+        yield contradiction_sentence(test, decidable.untested, "" if test is None else test.clash)
     if learned is not None and not learned.outside and not overruled:
-        said = learned.sentence
-        yield said if job.results["review"] is None else _by_labels(said)
-    data: TableFacts = job.results["data"]
-    if data.n_rows == data.n_table:
-        yield _audited(data)
+        yield _by_labels(learned.sentence) if reviewed else learned.sentence
+    if found.data.n_rows == found.data.n_table:
+        yield _audited(found.data)
 
 
-def _to_do(job: Job, decidable: Decidable, withdrawn: bool, amiss: Sequence[str]) -> Iterator[str]:
+def _to_do(found: blocks.Audit, withdrawn: bool, amiss: Sequence[str]) -> Iterator[str]:
     """The next steps that these findings call for, the most pressing first."""
     yield from amiss
-    parity: ParityFacts | None = job.results["parity"]
-    data: TableFacts = job.results["data"]
-    identified = decidable.identified
-    if withdrawn and job.results["mechanism"] is not None:
-        yield _NO_FINDING if job.results["review"] is None else _QUOTE_REVIEW
-    yield from _review(job)
-    yield from _files_that_decide(job, None, rejected=False)
+    parity, identified = found.parity, found.decidable.identified
+    if withdrawn and found.mechanism is not None:
+        yield _NO_FINDING if found.review is None else _QUOTE_REVIEW
+    plan = found.review_plan
+    # How well the share that the finding is about would be known after a review.
+    for one in () if plan is None else (q for q in plan.questions if q.name == "mechanism_1"):
+        more = f"; for ±{text.number(100 * one.aim, 0)} review {one.n_needed:,}"
+        yield (
+            f"Have {one.n:,} files reviewed: in each group, the share of those who deserved "
+            f"{found.data.due} and were recorded otherwise would be known to "
+            f"±{text.number(100 * one.half_width, 0)} points"
+            f"{more if one.half_width > one.aim else ''}."
+        )
+    yield from _files_that_decide(found, None, rejected=False)
     if parity is not None:
-        change, decisions = parity.change, max(parity.decisions, key=lambda d: d.gap)
+        change, gap = parity.change, max(d.gap for d in parity.decisions)
         if change is not None and change.outcome == "one class" and not amiss:
             yield "Choose another threshold before you use decisions."
-        if decisions.gap >= _WIDE and parity.equal_rates is not None:
+        if gap >= _WIDE and parity.equal_rates is not None:
             yield (
-                f"Decisions differ by {text.gap(decisions.gap)} between groups. If they should "
+                f"Decisions differ by {text.gap(gap)} between groups. If they should "
                 "not, choose a threshold for each group (under Gaps, with what it costs). "
                 "Otherwise write down why they may differ."
             )
-    left = None if identified is None or job.results["review"] is not None else identified.open
+    left = None if identified is None or found.review is not None else identified.open
     if left is not None and left >= _OPEN:
         yield (
             f"For {text.share(left)} of the rows the decision depends on what these "
             "data cannot tell: a review decides that, too."
         )
-    yield from _small(data)
-    if data.same_rows_as_fit:
+    yield from _small(found.data)
+    if found.data.same_rows_as_fit:
         yield "Audit files that the model has not seen: on its own rows it agrees too well."
     else:
         yield "Keep this report with the model, and audit again when new rows come in."
 
 
-def _review(job: Job) -> Iterator[str]:
-    """How well the share that the finding is about would be known after a review."""
-    plan: ReviewPlan | None = job.results["review_plan"]
-    asked = () if plan is None else (q for q in plan.questions if q.name == "mechanism_1")
-    for one in asked:
-        more = f"; for ±{text.number(100 * one.aim, 0)} review {one.n_needed:,}"
-        yield (
-            f"Have {one.n:,} files reviewed: in each group, the share of those who deserved "
-            f"{text.due(job.names.said[job.rows.positive_class])} and were recorded otherwise "
-            f"would be known to ±{text.number(100 * one.half_width, 0)} points"
-            f"{more if one.half_width > one.aim else ''}."
-        )
-
-
-def _by_review(job: Job, *names: str) -> Iterator[str]:
-    """What reviewed rows say of some rates, a sentence each; nothing where none were reviewed."""
-    facts: ReviewFacts | None = job.results["review"]
-    if facts is None:
-        return
-    said = text.due(job.names.said[job.rows.positive_class])
-    are, by = ("are", "") if job.decisions else ("would be", " by fairpc's model")
+def _by_review(found: blocks.Audit, review: ReviewFacts, *names: str) -> Iterator[str]:
+    """What reviewed rows say of some rates, a sentence each."""
+    data = found.data
+    are, by = ("would be", " by fairpc's model") if data.fitted else ("are", "")
     words = {
-        "mechanism_1": f"who deserved {said} were recorded otherwise",
-        "tpr": f"who deserve {said} {are} selected{by}",
-        "fpr": f"who do not deserve {said} {are} selected{by} all the same",
+        "mechanism_1": f"who deserved {data.due} were recorded otherwise",
+        "tpr": f"who deserve {data.due} {are} selected{by}",
+        "fpr": f"who do not deserve {data.due} {are} selected{by} all the same",
     }
     for name in names:
-        rates = sorted((r for r in facts.rates if r.name == name), key=lambda r: r.value)
+        rates = sorted((r for r in review.rates if r.name == name), key=lambda r: r.value)
         if rates:
-            ends = (rates[0], *rates[-1:])[: len(rates)]
-            missed = name == "mechanism_1"
-            shares = [_reviewed_share(job, r, missed=missed) for r in ends]
-            apart = _reviewed_gap(job, facts, *ends, missed=missed) if len(ends) > 1 else ""
-            yield f"By the review, {text.series(shares)} {words[name]}{apart}."
+            ends, missed = (rates[0], *rates[-1:])[: len(rates)], name == "mechanism_1"
+            shares = text.series([_reviewed_share(data, r, missed=missed) for r in ends])
+            apart = _reviewed_gap(data, review, *ends, missed=missed) if len(ends) > 1 else ""
+            yield f"By the review, {shares} {words[name]}{apart}."
+
+
+def _reviewed_share(data: TableFacts, rate: ReviewedFact, *, missed: bool) -> str:
+    """A rate of a group of a hundred; its limits alone where few rows carry it."""
+    low, high = (1 - end for end in rate.interval[::-1]) if missed else rate.interval
+    ends = f"{text.number(100 * low, 0)} to {text.number(100 * high, 0)}"
+    value = text.number(100 * (1 - rate.value if missed else rate.value), 0)
+    return f"{ends if rate.few else f'{value} ({ends})'} of 100 {data.who(rate.group)}"
 
 
 def _reviewed_gap(
-    job: Job, facts: ReviewFacts, one: ReviewedFact, other: ReviewedFact, *, missed: bool
+    data: TableFacts, review: ReviewFacts, one: ReviewedFact, other: ReviewedFact, *, missed: bool
 ) -> str:
     """How far the first group is above the second; open where that may be either way."""
-    for gap in facts.gaps:
+    for gap in review.gaps:
         if gap.name == one.name and {gap.first, gap.last} == {one.group, other.group}:
             turned = (gap.last == one.group) == missed
             low, high = (-end for end in gap.interval[::-1]) if turned else gap.interval
             left_open = ", which is open" if low <= 0 <= high else ""
-            return f": {job.names.who(one.group)} {text.more_often(low, high, 0)}{left_open}"
+            return f": {data.who(one.group)} {text.more_often(low, high, 0)}{left_open}"
     return ""
 
 
-def _sure_of_review(job: Job) -> str:
-    facts: ReviewFacts = job.results["review"]
+def _sure_of_review(facts: ReviewFacts) -> str:
     return (
         f"What the review says holds with {text.share(facts.level, 0)} confidence, however labels "
         f"were altered: {facts.n_drawn:,} of {facts.n_rows:,} rows were drawn with known chances, "
         f"and {facts.n_drawn - facts.n_blank:,} have an answer."
     )
-
-
-def _reviewed_share(job: Job, rate: ReviewedFact, *, missed: bool) -> str:
-    """A rate of a group of a hundred; its limits alone where few rows carry it."""
-    low, high = (1 - end for end in rate.interval[::-1]) if missed else rate.interval
-    ends = f"{text.number(100 * low, 0)} to {text.number(100 * high, 0)}"
-    value = text.number(100 * (1 - rate.value if missed else rate.value), 0)
-    shown = ends if rate.few else f"{value} ({ends})"
-    return f"{shown} of 100 {job.names.who(rate.group)}"
-
-
-def _hidden(job: Job) -> Iterator[str]:
-    """What changes where the group may not be used."""
-    hidden: HiddenGroup | None = job.results["group_hidden"]
-    if hidden is not None:
-        yield hidden.sentence
 
 
 def _small(data: TableFacts) -> Iterator[str]:
@@ -507,68 +464,65 @@ def _audited(data: TableFacts) -> str:
     return f"Audited: {text.counted(data.n_rows, 'row')} {groups}, {which}."
 
 
-def _of_decisions(job: Job) -> Verdict:
+def _of_decisions(job: Job, found: blocks.Audit) -> Verdict:
     """Words for decisions of anybody."""
-    errors: ErrorFacts | None = job.results["error_rates"]
-    factors: FactorGaps | None = job.results["factors"]
-    data: TableFacts = job.results["data"]
-    found = [*_by_review(job, "tpr", "fpr", "mechanism_1"), *_gap(job)]
-    reviewed = job.results["review"] is not None
-    test = decidable_facts(job).test
-    rejected = test is not None and test.rejected and not reviewed
-    if not reviewed and errors is not None:
-        first, of = _errors(job, errors)
+    errors, review, test = found.error_rates, found.review, found.decidable.test
+    rejected = test is not None and test.rejected and review is None
+    said = [*_gap(found)]
+    if review is not None:
+        said[:0] = _by_review(found, review, "tpr", "fpr", "mechanism_1")
+    elif errors is not None:
+        first, of = _errors(found.data, errors)
         doubt = [errors.rates.doubt] if errors.rates.doubt else []
         if rejected:
-            doubt += [_rejection(job, test, None), TWO_WAYS]
-        found = [*doubt, first, errors.conclusions[1 - of], *found]
-    if factors is not None:
-        found.append(factors.sentence)
-    if job.results["parity"] is None:
-        found.append(f"Gaps between groups are not known: {job.left_out['parity']}.")
-    to_do = [*_files_that_decide(job, errors, rejected=rejected)]
-    if not rejected and _unequal(job, errors):
-        if job.results["review"] is None:
+            doubt += [_rejection(found), TWO_WAYS]
+        said = [*doubt, first, errors.conclusions[1 - of], *said]
+    if found.factors is not None:
+        said.append(found.factors.sentence)
+    if found.parity is None:
+        said.append(f"Gaps between groups are not known: {job.left_out['parity']}.")
+    to_do = [*_files_that_decide(found, errors, rejected=rejected)]
+    if not rejected and _unequal(review, errors):
+        if review is None:
             to_do.append("First have files reviewed: labels cannot show features that alter them.")
         to_do.append(
             "Write down why people who deserve the same may be decided differently, or change that."
         )
     elif not to_do:
         to_do.append("Keep this report, and audit again when new rows come in.")
-    to_do += _small(data)
     return Verdict(
-        headline=found[0],
-        found=tuple(found[1:]),
-        sure=tuple(_sure_of_decisions(job, errors)),
-        to_do=tuple(to_do),
+        headline=said[0],
+        found=tuple(said[1:]),
+        sure=tuple(_sure_of_decisions(job, found)),
+        to_do=(*to_do, *_small(found.data)),
         rejected=None if test is None else test.rejected,
         withdrawn=rejected,
     )
 
 
-def _files_that_decide(job: Job, errors: ErrorFacts | None, *, rejected: bool) -> Iterator[str]:
+def _files_that_decide(
+    found: blocks.Audit, errors: ErrorFacts | None, *, rejected: bool
+) -> Iterator[str]:
     """Which files to look at, and how many, by what a review showed or the labels leave open."""
-    review: ReviewFacts | None = job.results["review"]
-    plan: ReviewPlan | None = job.results["review_plan"]
-    said = text.due(job.names.said[job.rows.positive_class])
+    review, data = found.review, found.data
     if review is not None:
         missed = [g for g in review.gaps if g.name == "mechanism_1"]
         for gap in (g for g in missed if g.interval[0] > 0 or g.interval[1] < 0):
-            who = job.names.who(gap.first if gap.value > 0 else gap.last)
             yield (
-                f"Look again at files of {who} who deserve {said} by their features and were "
-                "recorded otherwise, and let no model learn from these labels as they are."
+                f"Look again at files of {data.who(gap.first if gap.value > 0 else gap.last)} who "
+                f"deserve {data.due} by their features and were recorded otherwise, and let no "
+                "model learn from these labels as they are."
             )
         if review.more:
             yield (
                 f"Have about {review.more:,} more files reviewed: the difference in how often "
-                f"those who deserve {said} {_ASKED[review.asked]} would be known to "
+                f"those who deserve {data.due} {_ASKED[review.asked]} would be known to "
                 f"±{100 * AIM:.0f} points."
             )
-    elif rejected and plan is not None:
+    elif rejected and found.review_plan is not None:
         yield (
-            f"Have {plan.questions[0].n:,} files reviewed before you quote a difference: they can "
-            "show a feature that alters labels, and fair rates that differ."
+            f"Have {found.review_plan.questions[0].n:,} files reviewed before you quote a "
+            "difference: they can show a feature that alters labels, and fair rates that differ."
         )
     elif rejected or (errors is not None and errors.open and errors.reviews is None):
         yield REVIEW
@@ -579,25 +533,23 @@ def _files_that_decide(job: Job, errors: ErrorFacts | None, *, rejected: bool) -
         )
 
 
-def _unequal(job: Job, errors: ErrorFacts | None) -> bool:
+def _unequal(review: ReviewFacts | None, errors: ErrorFacts | None) -> bool:
     """Whether people who deserve the same are decided differently, by the review or the labels."""
-    review: ReviewFacts | None = job.results["review"]
     if review is not None:
-        ends = [gap.interval for gap in review.gaps if gap.name in ("tpr", "fpr")]
+        ends = [gap.interval for gap in review.gaps if gap.name in _NOTIONS]
         return any(low > 0 or high < 0 for low, high in ends)
     return errors is not None and any(
         pair.sign(rate) != "undecided" for pair in errors.rates.differences for rate in _NOTIONS
     )
 
 
-def _errors(job: Job, errors: ErrorFacts) -> tuple[str, int]:
+def _errors(data: TableFacts, errors: ErrorFacts) -> tuple[str, int]:
     """Whether people who deserve the same are treated alike, of the groups farthest apart.
 
     And which of the conclusions says the same.
     """
-    who, said = job.names.who, text.due(job.names.said[job.rows.positive_class])
-    ways: tuple[tuple[Notion, str], ...] = ("tpr", ""), ("fpr", "do not ")
-    for kind, (rate, denied) in enumerate(ways):
+    who, said = data.who, data.due
+    for kind, (rate, denied) in enumerate(zip(_NOTIONS, ("", "do not "), strict=True)):
         pair = errors.quoted(rate)
         low, high = getattr(pair, rate)
         if max(low, -high) > 0:
@@ -613,41 +565,33 @@ def _errors(job: Job, errors: ErrorFacts) -> tuple[str, int]:
         most = text.size(max(map(abs, pair.tpr)))
         alike = f"{both} who deserve {said} are selected equally often to within {most} points"
         return f"If {THROUGH_DF}, {alike}.", 0
-    far = text.more_often(*pair.tpr)
     decided = ""
     if pair.tpr_reviews is not None:
         n, apart = pair.tpr_reviews, text.size(pair.detectable("tpr"))
         decided = f"; about {n:,} reviews would decide a difference of {apart} points"
     return (
         f"Whether {both} who deserve {said} are treated alike cannot be decided from these labels: "
-        f"{who(pair.last)} may be selected {far}{decided}."
+        f"{who(pair.last)} may be selected {text.more_often(*pair.tpr)}{decided}."
     ), 0
 
 
-def _sure_of_decisions(job: Job, errors: ErrorFacts | None) -> Iterator[str]:
-    parity: ParityFacts | None = job.results["parity"]
-    data: TableFacts = job.results["data"]
-    if job.results["review"] is not None:
-        yield from job.results["review"].missed
-        yield _sure_of_review(job)
-    elif errors is None:
-        why = job.left_out["error_rates"]
-        yield f"Error rates against the fair decision are not known: {text.sentence(why)}"
+def _sure_of_decisions(job: Job, found: blocks.Audit) -> Iterator[str]:
+    data = found.data
+    if found.review is not None:
+        yield from (*found.review.missed, _sure_of_review(found.review))
+    elif found.error_rates is None:
+        why = text.sentence(job.left_out["error_rates"])
+        yield f"Error rates against the fair decision are not known: {why}"
     else:
-        level = text.share(errors.rates.level, 0)
+        level = text.share(found.error_rates.rates.level, 0)
         yield (
             f"Each range holds with {level} confidence if the label is what somebody decided and "
             f"not an outcome, the decisions did not look at these labels and, within a group, "
             f"{THROUGH_DF}. Fair rates of the groups may differ."
         )
-    if parity is not None:
-        yield from parity.sentences[-1:]
+    if found.parity is not None:
+        yield from found.parity.sentences[-1:]
     yield f"Audited: {text.counted(data.n_rows, 'row')} in {len(data.groups)} groups."
-
-
-def decision_limits() -> Caveats:
-    """What the ranges of decisions of anybody assume, and what does not follow."""
-    return Caveats(ASSUMED, (), _LIMITS)
 
 
 @blocks.section("verdict", "")
@@ -673,13 +617,9 @@ def _reviewed_rates(audit: blocks.Audit) -> blocks.Figure | None:
     """The fair rate of each group by the review, beside the recorded one."""
     if audit.review is None:
         return None
-    said = audit.data.said.get(audit.review.classes[1], text.quoted(audit.review.classes[1]))
     fair = {r.group: (r.interval, r.recorded) for r in audit.review.rates if r.name == "fair_rate"}
-    sentence = (
-        f"Bar: the share that deserves {text.due(said)}, by the review, with "
-        f"{text.share(audit.review.level, 0)} confidence. Pin: the share recorded {said}."
-    )
-    return _ranges(audit, said, fair, sentence)
+    sure = f"by the review, with {text.share(audit.review.level, 0)} confidence"
+    return _ranges(audit, audit.review.classes[1], fair, sure)
 
 
 def _fair_rates(audit: blocks.Audit) -> blocks.Figure | None:
@@ -689,27 +629,26 @@ def _fair_rates(audit: blocks.Audit) -> blocks.Figure | None:
         return None
     (one,) = test.sets
     recorded = recorded_rates(audit, one.label)
-    said = audit.data.said.get(one.label, text.quoted(one.label))
     fair = {bar.group: ((bar.lower, bar.upper), recorded.get(bar.group)) for bar in one.groups}
     shaded = audit.data.fitted and not one.empty and not test.rejected
     overlap = (one.lower, one.upper) if shaded else None
-    sentence = (
-        f"Bar: the share that deserves {text.due(said)}, as far as the labels of each group leave "
-        f"it open, with {text.share(test.level, 0)} confidence. Pin: the share recorded {said}. "
-        f"{_shaded(audit, test, one)}"
+    sure = (
+        "as far as the labels of each group leave it open, with "
+        f"{text.share(test.level, 0)} confidence"
     )
-    return _ranges(audit, said, fair, sentence, overlap)
+    return _ranges(audit, one.label, fair, sure, f" {_shaded(audit, test)}", overlap)
 
 
 def _ranges(
     audit: blocks.Audit,
-    said: str,
+    label: str,
     fair: Mapping[str, tuple[Interval, float | None]],
-    sentence: str,
+    sure: str,
+    more: str = "",
     overlap: Interval | None = None,
 ) -> blocks.Figure:
     """A bar for the fair rate of each group, and a pin at the recorded one."""
-    order, rows = blocks.group_order(audit), []
+    order, rows, said = blocks.group_order(audit), [], audit.data.called(label)
     for group, (bar, pin) in list(fair.items())[:_DRAWN]:
         who = audit.data.people.get(group, group).removeprefix("people in ")
         note = " to ".join(text.share(end, 0) for end in bar)
@@ -718,13 +657,18 @@ def _ranges(
         rows.append(Row(f"{who[:1].upper()}{who[1:]}", pin, bar, order[group], note))
     ends = [end for bar, pin in fair.values() for end in (*bar, pin) if end is not None]
     extent = max(0.0, min(ends) - 0.1), min(1.0, max(ends) + 0.1)
-    picture = ranges(rows, overlap, extent=extent)
-    title = f"Who deserves {text.due(said)}, and who was recorded so"
-    return blocks.Figure(title, sentence, picture, name="Fair rates and recorded rates by group")
+    due, picture = text.due(said), ranges(rows, overlap, extent=extent)
+    return blocks.Figure(
+        f"Who deserves {due}, and who was recorded so",
+        f"Bar: the share that deserves {due}, {sure}. Pin: the share recorded {said}.{more}",
+        picture,
+        name="Fair rates and recorded rates by group",
+    )
 
 
-def _shaded(audit: blocks.Audit, test: AssumptionFacts, one: ConfidenceSet) -> str:
+def _shaded(audit: blocks.Audit, test: AssumptionFacts) -> str:
     """Which fair rates are possible in all groups; with strata beside what the fit says."""
+    (one,) = test.sets
     if one.empty or test.rejected:
         if audit.strata is not None:
             return (
@@ -740,14 +684,14 @@ def _shaded(audit: blocks.Audit, test: AssumptionFacts, one: ConfidenceSet) -> s
             f"Shaded: the fair rate of the whole table, {span}, if the rates of two groups differ "
             f"by at most {text.gap(test.delta)}."
         )
+    if not audit.data.fitted:
+        return "Nothing here assumes that one rate fits all groups."
     facts, within = audit.mechanism, ""
     if audit.strata is not None and facts is not None and facts.rate_range is not None:
         within = (
             " without strata. Within the strata of the model, the fair rate of the whole table may "
             f"be {text.span(facts.rate_range)}"
         )
-    if not audit.data.fitted:
-        return "Nothing here assumes that one rate fits all groups."
     return f"Shaded: the rates that fit all groups, {span}{within}."
 
 
@@ -760,6 +704,5 @@ def _rates(audit: blocks.Audit) -> blocks.Figure | None:
         return None
     one, order = found[-1], blocks.group_order(audit)
     rows = [Row(g.group, g.mean, series=order[g.group]) for g in one.parity.groups[:_DRAWN]]
-    said = audit.data.said.get(one.label, text.quoted(one.label))
-    title = f"Who was {what} {said}"
-    return blocks.Figure(title, f"Share {what} {said}, by group.", bars(rows))
+    said = f"{what} {audit.data.called(one.label)}"
+    return blocks.Figure(f"Who was {said}", f"Share {said}, by group.", bars(rows))
