@@ -13,21 +13,15 @@ from typing import Final
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
 from fairpc.auditing._audit import Audit
-from fairpc.auditing._blocks import Blank, Document, Entries
-from fairpc.auditing._documents import Answers, document, section, thresholds
+from fairpc.auditing._blocks import Blank, Document
+from fairpc.auditing._documents import Answers, Said, document
 from fairpc.auditing._gaps import Categories, CategoryRate
+from fairpc.auditing._table_facts import TableFacts
 from fairpc.core import OptionError
 
 LEAST_SHARE: Final = 0.02
 """Categories with less of the data may be left out of impact ratios (§ 5-301(d))."""
 
-_IS_NOT: Final = (
-    "It is not a bias audit. An independent auditor (§ 5-300) does that, and answers for the data, "
-    "the categories and the method.",
-    "It does not say whether a tool is an automated employment decision tool, or whether it may be "
-    "used. The rules set no threshold for an impact ratio, and none is printed here.",
-    "It is not legal advice. References are to 6 RCNY § 5-300 to § 5-304; check the text in force.",
-)
 _NAMES: Final = {
     "n": "Applicants",
     "n_selected": "Selected",
@@ -41,45 +35,23 @@ _BOTH: Final = (
 
 def bias_audit_tables(audit: Audit, answers: Answers | None = None) -> Document:
     """The tables of a bias audit, from one audit and what the auditor says."""
-    known = Answers() if answers is None else answers
-    data, made = audit.data, audit.provenance
+    known, data = answers or Answers(), audit.data
     left_out = _left_out(audit, known)
-    return document(
-        audit,
-        kind="Local Law 144 tables",
-        title=known.texts.get("model.name")
-        or f"Decisions{' of a fairpc model' * data.fitted} on {data.label}",
-        subtitle=f"New York City, selection rates and impact ratios; rows audited "
-        f"{text.name(made.date[:10])}",
-        is_not=_IS_NOT,
-        sections=(
-            section("summary", "Summary", _summary(audit, known)),
-            section("rates", "Selection rates and impact ratios", _rates(audit, known, left_out)),
-            section("left-out", "Categories under 2%", _under(audit, known, left_out)),
-            section("reading", "How to read the tables", _reading(audit)),
-        ),
-    )
+    title = f"Decisions{' of a fairpc model' * data.fitted} on {data.label}"
+    date = text.name(audit.provenance.date[:10])
+    subtitle = f"New York City, selection rates and impact ratios; rows audited {date}"
+    same = blocks.Paragraph("The rows are those that the model was fitted to.")
+    said: dict[str, Said] = {
+        "who": lambda: _who(data),
+        "rates": lambda: _rates(audit, known, left_out),
+        "under": lambda: _under(audit, known, left_out),
+        "same rows": lambda: [same] if data.same_rows_as_fit else [],
+    }
+    return document("bias_audit_tables", audit, known, title, subtitle, said)
 
 
-def _summary(audit: Audit, known: Answers) -> Iterator[blocks.Block]:
-    data = audit.data
-    yield Entries(
-        "What was audited",
-        [
-            ("Tool", known["model.name"]),
-            ("Date of the calculation", text.name(audit.provenance.date[:10])),
-            ("Independent auditor", known["ll144.auditor"]),
-            ("Distribution date of the tool", known["ll144.distribution_date"]),
-            ("Source of the data", known["data.source"]),
-            ("Date of the data", known["data.period"]),
-            ("Explanation of the data", known["data.collection"]),
-            ("Historical or test data", known["ll144.data_kind"]),
-            ("People assessed", text.count(data.n_rows)),
-            ("In an unknown category", text.count(data.n_rows - data.n_grouped)),
-            ("Selected means", f"{_decides(audit)} {text.quoted(data.positive)}"),
-            ("It decides so for", thresholds(audit)),
-        ],
-    )
+def _who(data: TableFacts) -> Iterator[blocks.Block]:
+    """Whose decisions these are, and who is not in the calculations."""
     if data.fitted:
         yield blocks.Notice(
             "These are not the recorded decisions.",
@@ -108,10 +80,6 @@ def _summary(audit: Audit, known: Answers) -> Iterator[blocks.Block]:
         )
     if data.weighted:
         yield blocks.Paragraph("Rows carry weights: rates are weighted, numbers are of rows.")
-
-
-def _decides(audit: Audit) -> str:
-    return "fairpc's model decides" if audit.data.fitted else "the tool decides"
 
 
 def _rates(audit: Audit, known: Answers, left_out: frozenset[str]) -> Iterator[blocks.Block]:
@@ -196,16 +164,11 @@ def _rate_tables(part: Categories, left_out: frozenset[str]) -> Iterator[blocks.
         rows = []
         for c, ratio in zip(part.categories, impact_ratios(part, left_out, keys[-1]), strict=True):
             numbers = [getattr(c, key) for key in keys]
-            note = _note(c, _key(part, c) in left_out)
-            rows.append((", ".join(c.levels), *numbers, text.number(ratio), note))
+            notes = ["left out"] * (_key(part, c) in left_out) + ["few rows"] * c.small
+            rows.append((", ".join(c.levels), *numbers, text.number(ratio), ", ".join(notes)))
         head = ("Category", *(_NAMES[key] for key in keys), "Impact ratio", "Note")
         by = " × ".join(text.short(name, 40) for name in part.attributes)
         yield blocks.TableBlock(f"{caption}, by {by}", head, rows).without_empty_remarks()
-
-
-def _note(category: CategoryRate, left_out: bool) -> str:
-    notes = ["left out"] if left_out else []
-    return ", ".join([*notes, *(["few rows"] if category.small else [])])
 
 
 def _left_out(audit: Audit, known: Answers) -> frozenset[str]:
@@ -249,23 +212,3 @@ def _under(audit: Audit, known: Answers, left_out: frozenset[str]) -> Iterator[b
     if left_out:
         yield blocks.Heading("Why they are left out")
         yield from known.blocks("ll144.justification")
-
-
-def _reading(audit: Audit) -> Iterator[blocks.Block]:
-    yield blocks.Points(
-        [
-            "Selection rate: people selected over people assessed, in a category. Scoring rate: "
-            "the share with a score above the median of all. Which of the two applies depends on "
-            "what the tool gives to its users.",
-            "Impact ratio: the rate of a category over the largest rate among the categories of "
-            "the table. 1 is equality.",
-            "Categories are named as in the data. The rules take sex, race and ethnicity as "
-            "reported in EEO-1 Component 1: check that these are those.",
-            "The decisions are those of the tool alone. People may have decided otherwise.",
-            "Of few people a rate is uncertain, and so is a ratio; the audit report has intervals.",
-            "A bias audit may be at most one year old when the tool is used (Administrative Code "
-            "§ 20-871).",
-        ]
-    )
-    if audit.data.same_rows_as_fit:
-        yield blocks.Paragraph("The rows are those that the model was fitted to.")

@@ -20,7 +20,7 @@ from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
 from fairpc.auditing._appendix import DISCLAIMER
 from fairpc.auditing._blocks import Document
-from fairpc.auditing._documents import Answers, section
+from fairpc.auditing._documents import Answers, Outline, Pairs, Said
 from fairpc.core import AuditError, FairpcError, Record
 from fairpc.data import Frame, read_frame
 from fairpc.models import Contribution, FittedQueries
@@ -28,28 +28,6 @@ from fairpc.models import Contribution, FittedQueries
 MOST: Final = 4
 """Reasons that are put into words: more are not likely to help (comment 9(b)(2)-1)."""
 _CHANGES: Final = 2  # digits of a percentage
-
-_IS_NOT: Final = (
-    "It is not a notice of adverse action. Whoever decides adds what the law asks for, and answers "
-    "for it.",
-    "It does not say why a decision is right, or what would change it. A reason is a value that "
-    "lowered the score: without it, and with all else as it is, the score would be higher.",
-    "It is not legal advice. Of credit in the United States see 15 U.S.C. 1691(d) and 12 CFR "
-    "1002.9 with its official interpretation; check the text in force.",
-)
-_CAUTIONS: Final = (
-    "Each change is exact under the model: the score with all that is known, minus the score when "
-    "this one value is not known. It is not what another value would give.",
-    "Values that go together share their effect. Each may change little although together they "
-    "matter, and the changes do not add up to the score.",
-    "Of credit, the official interpretation of Regulation B names other ways to choose reasons, by "
-    "comparison with other applicants, and allows methods with substantially similar results. "
-    "Whether this is one is for the creditor to show.",
-    "The reasons must be those of the decision. If people, rules or other scores took part in it, "
-    "theirs belong here, too.",
-    "A feature may stand for a sensitive attribute. That it is named as a reason does not show "
-    "that it may be used.",
-)
 
 
 @dataclass(frozen=True)
@@ -178,24 +156,23 @@ def _bounds(
 
 def statement_of_reasons(reasons: Reasons, answers: Answers | None = None) -> Document:
     """The reasons of one person's score as a document."""
-    known = Answers() if answers is None else answers
+    known = answers or Answers()
     principal, title = "Principal reasons", "Reasons for the decision"
     if not reasons.adverse:
         principal, title = "What lowered the score", "What moved the score; the decision is"
-    return Document(
-        kind="Statement of reasons",
-        title=f"{title} {text.quoted(reasons.decision)}",
-        subtitle=f"One person, {text.name(reasons.date[:10])}; {text.name(reasons.model)} model "
-        f"{text.name(reasons.model_hash)[:19]}",
+    said: dict[str, Said] = {
+        "warnings": lambda: _warnings(reasons),
+        "principal": lambda: _principal(reasons, known.words),
+        "all": lambda: _all(reasons, known.words),
+        "group": lambda: _group(reasons),
+    }
+    outline = Outline(known, {"principal": principal}, said, {"score": _score(reasons)})
+    model = f"{text.name(reasons.model)} model {text.name(reasons.model_hash)[:19]}"
+    return outline.document(
+        "statement_of_reasons",
+        f"{title} {text.quoted(reasons.decision)}",
+        f"One person, {text.name(reasons.date[:10])}; {model}",
         disclaimer=DISCLAIMER,
-        is_not=_IS_NOT,
-        sections=(
-            section("decision", "The decision", _decision(reasons, known)),
-            section("reasons", principal, _principal(reasons, known.words)),
-            section("all", "All values, and what each changed", _all(reasons, known.words)),
-            section("group", "The sensitive attribute", _group(reasons)),
-            section("cautions", "Cautions", [blocks.Points(_CAUTIONS)]),
-        ),
         version=text.name(reasons.version),
     )
 
@@ -225,12 +202,9 @@ def _equal(given: str, read: str) -> bool:
         return False
 
 
-def _decision(reasons: Reasons, known: Answers) -> Iterator[blocks.Block]:
-    pairs = [
-        ("Who decides", known["notice.creditor"]),
-        ("Applicant", known["notice.applicant"]),
-        ("Action taken, and its date", known["notice.action"]),
-        ("Supervising agency", known["notice.agency"]),
+def _score(reasons: Reasons) -> Pairs:
+    """The decision, and the score behind it."""
+    pairs: Pairs = [
         ("Decision of the model", text.quoted(reasons.decision)),
         (f"Score, {of_what(reasons)}", text.share(reasons.score, _CHANGES)),
     ]
@@ -243,7 +217,10 @@ def _decision(reasons: Reasons, known: Answers) -> Iterator[blocks.Block]:
         bounds = text.span(reasons.bounds)
     if reasons.latent:
         pairs.append(("Possible for all people with this score, sampling error apart", bounds))
-    yield blocks.Entries("Score and decision", pairs)
+    return pairs
+
+
+def _warnings(reasons: Reasons) -> Iterator[blocks.Block]:
     if not reasons.adverse:
         yield blocks.Notice(
             f"The model decides {text.quoted(reasons.positive)}: there is no adverse decision.",
