@@ -40,67 +40,6 @@ _POINTS: Final = {
     "a prior.",
     "middle": "Of what they leave open, the middle was chosen.",
 }
-_LATENT: Final = (
-    "The fair decision Df is independent of the group S.",
-    "The recorded label D depends on the features X through Df and S only.",
-    "In every group a label is most likely under the fair decision of the same name.",
-)
-_TIED: Final = ("The label D is independent of the group S under the model; there is no Df.",)
-_FREE: Final = ("Nothing: P(S, D) is free, and the scores may depend on the group.",)
-_BY_CIRCUIT: Final = (
-    "Under the model the mean of P(decision | X, S) is the same in every group, whatever was "
-    "learned: the circuit shares one set of parameters for it.",
-)
-_WITHIN: Final = (
-    "The fair decision Df is independent of the group S within each stratum of {columns}. In the "
-    "whole table it need not be.",
-    "The recorded label D depends on the features X through {through} only.",
-    "In every group{each} a label is most likely under the fair decision of the same name.",
-    ARGUED,
-)
-_BY_STRATUM: Final = (
-    "Under the model the mean of P(decision | X, S) is the same in every group within each "
-    "stratum, whatever was learned: the circuit shares one set of parameters for it.",
-    "In the whole table the means differ by the mix of strata alone.",
-)
-_NEARLY: Final = (
-    "The fair decision Df is nearly independent of the group S: its rates in two groups differ "
-    "by at most {delta}{within}."
-)
-_BY_DELTA: Final = (
-    "Under the model the means of P(decision | X, S) of two groups differ by at most {delta}"
-    "{within}, whatever was learned: every group has parameters of its own that are kept so near."
-)
-_CALIBRATED: Final = (
-    "The classifier, after its calibration, gives P(D | X, S): in each group, of the rows with "
-    "score p a share p has the positive label."
-)
-_BY_SCORES: Final = (
-    "In each group P(Df = positive | x, s) is a line in P(D = positive | x, s).",
-    "Under the model the mean of P(Df | X, S) is the same in every group.",
-    "In the training rows, each scored by a classifier that had not seen it, the mean score of "
-    "each group is P(Df): the odds of each group are shifted for that.",
-)
-_OF_SCORES: Final = (
-    "An error of the calibration becomes an error of the score of Df, divided by the difference "
-    "between P(D = positive | Df = positive) and P(D = positive | Df otherwise) in the group.",
-    "Scores are means over the classifiers of the folds, those beyond the ends of the mechanism "
-    "are moved towards 0 and 1, and the odds are shifted: the line holds up to that.",
-    "Nothing is said about the distribution of the features, and what is missing of them is not "
-    "marginalised.",
-)
-_LIMITS: Final = (
-    "Equal mean scores under the model do not imply equal mean scores on rows, or equal "
-    "selection rates after a threshold.",
-    "The equality holds if the group is known at prediction; it need not hold if it is hidden.",
-    "The data fix the order of scores within a group, not their level or spread: different "
-    "mechanisms fit equally well.",
-    "Intervals cover only sampling error. They do not cover rows that do not represent the people "
-    "concerned, labels that mean something else, or features that are proxies for what may not "
-    "be used.",
-    "Every number measured against the recorded label inherits the errors of that label.",
-    DISCLAIMER,
-)
 
 
 @dataclass(frozen=True)
@@ -248,42 +187,38 @@ class Caveats:
 
 def limits(job: Job) -> Caveats:
     """The words for a model of this kind, and for what was stated beforehand."""
-    found = _of_kind(job)
-    if not job.strata.delta:
+    if job.decisions:
+        said = blocks.sentences
+        return Caveats(said("of_decisions"), (), said("limits_of_decisions"))
+    found, delta = _of_kind(job), job.strata.delta
+    if not delta:
         return found
-    words = {
-        "delta": text.gap(job.strata.delta),
-        "within": " within each stratum" * bool(job.strata),
-    }
+    words = {"delta": text.gap(delta), "within": " within each stratum" * bool(job.strata)}
+    (nearly,), (by_delta,) = blocks.sentences("nearly"), blocks.sentences("by_delta")
     # The first assumption is that of independence; lines hold whatever the rates are.
-    lines = tuple(s for s in found.guaranteed if s == _BY_SCORES[0])
-    return Caveats(
-        (_NEARLY.format(**words), *found.assumptions[1:]),
-        (*lines, _BY_DELTA.format(**words)),
-        found.limits,
-    )
+    lines = tuple(s for s in found.guaranteed if s == blocks.sentences("by_scores")[0])
+    assumed = (nearly.format(**words), *found.assumptions[1:])
+    return Caveats(assumed, (*lines, by_delta.format(**words)), found.limits)
 
 
 def _of_kind(job: Job) -> Caveats:
     """The same where rates are equal."""
-    model = job.model
-    if isinstance(model, LatentDecision):
-        return Caveats((*_LATENT, _CALIBRATED, *_stated(job)), _BY_SCORES, (*_OF_SCORES, *_LIMITS))
-    layout = cast(CircuitClassifier, model).distribution_.layout
+    said, limits = blocks.sentences, blocks.sentences("limits")
+    if isinstance(job.model, LatentDecision):
+        assumed = (*said("latent"), *said("calibrated"), *_stated(job))
+        return Caveats(assumed, said("by_scores"), (*said("of_scores"), *limits))
+    layout = cast(CircuitClassifier, job.model).distribution_.layout
     if not layout.tied and not layout.latent:
-        return Caveats(_FREE, (), _LIMITS)
-    if job.strata:
-        return Caveats((*_assumed_within(job), *_stated(job)), _BY_STRATUM, _LIMITS)
-    return Caveats((*(_LATENT if layout.latent else _TIED), *_stated(job)), _BY_CIRCUIT, _LIMITS)
-
-
-def _assumed_within(job: Job) -> list[str]:
+        return Caveats(said("free"), (), limits)
+    if not job.strata:
+        assumed = (*said("latent" if layout.latent else "tied"), *_stated(job))
+        return Caveats(assumed, said("by_circuit"), limits)
     columns = " × ".join(job.rows.features.names[j] for j in job.strata.columns)
-    own = job.strata.within
-    words = {"through": "Df, S and the stratum", "each": " and stratum"}
-    if not own:
-        words = {"through": "Df and S", "each": ""}
-    return [sentence.format(columns=columns, **words) for sentence in _WITHIN]
+    words = {"through": "Df and S", "each": ""}
+    if job.strata.within:
+        words = {"through": "Df, S and the stratum", "each": " and stratum"}
+    assumed = [sentence.format(columns=columns, **words) for sentence in said("within")]
+    return Caveats((*assumed, ARGUED, *_stated(job)), said("by_stratum"), limits)
 
 
 def _stated(job: Job) -> list[str]:

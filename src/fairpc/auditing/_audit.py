@@ -384,7 +384,7 @@ STEP_WORDS: Final = {
 AT_ONCE: Final[Mapping[str, Callable[[Job], Any]]] = {
     "decidable": decidable.decidable_facts,
     "learning": lambda job: None if job.decisions else appendix.learning(job),
-    "limits": lambda job: verdicts.DECISION_LIMITS if job.decisions else appendix.limits(job),
+    "limits": appendix.limits,
     "provenance": appendix.provenance,
     "disclosure": lambda job: None if job.decisions else disclosure(job.model),
     "left_out": lambda job: job.left_out | ({"learning": NO_MODEL} if job.decisions else {}),

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import re
+import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -307,6 +308,16 @@ def _digest(content: str) -> str:
 def static(name: str) -> str:
     """A script or a style of a page."""
     return (files("fairpc.auditing") / "static" / name).read_text("utf-8")
+
+
+def sentences(kind: str) -> tuple[str, ...]:
+    """What is said of every model, or of all decisions, of a kind."""
+    return tuple(_sentences()[kind])
+
+
+@cache
+def _sentences() -> dict[str, list[str]]:
+    return tomllib.loads(static("caveats.toml"))
 
 
 @cache

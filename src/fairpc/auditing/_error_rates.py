@@ -26,13 +26,6 @@ from fairpc.evidence import (
     some_of,
 )
 
-ASSUMED: Final = (
-    "The decisions were made by something that did not look at these labels: rows that trained it "
-    "must not be audited, nor decisions that followed the recorded ones.",
-    "Within a group, the recorded label depends on the features only through the fair decision. If "
-    "a feature altered labels by itself, the ranges need not hold.",
-    "In every group a fair positive is recorded as positive more often than a fair negative.",
-)
 REVIEW: Final = (
     "Have some files reviewed by somebody who does not see the label: a few hundred checked "
     "decisions give these rates as estimates instead of ranges."
@@ -184,7 +177,7 @@ def show_error_rates(audit: blocks.Audit, facts: ErrorFacts) -> Iterator[blocks.
     if facts.rates.calibration:
         yield _calibration(audit, facts)
     yield blocks.Heading("What these ranges assume")
-    yield blocks.Points(ASSUMED)
+    yield blocks.Points(blocks.sentences("of_decisions"))
 
 
 def _by_group(audit: blocks.Audit, facts: ErrorFacts, rate: str) -> blocks.Figure:

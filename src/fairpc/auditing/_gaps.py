@@ -21,7 +21,7 @@ from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows
 from fairpc.core import Bools, Codes, Floats, Positions, Record
 from fairpc.data import SMALL, Groups
-from fairpc.evidence import Interval, PairGap, Parity, parity
+from fairpc.evidence import Parity, parity
 
 _DRAWN: Final = 12
 _LONG: Final = 10
@@ -85,14 +85,9 @@ class LabelDisparity(Record):
         worst = max(self.disparities, key=lambda d: d.gap)
         pair = worst.parity.largest
         means = {g.group: g.mean for g in worst.parity.groups}
-        p = next(
-            test.p_value
-            for tested, test in zip(worst.parity.pairs, worst.significance, strict=True)
-            if tested is pair
-        )
-        ratio = "not defined"
-        if math.isfinite(pair.impact_ratio):
-            ratio = text.number(pair.impact_ratio)
+        p = worst.significance[worst.parity.pairs.index(pair)].p_value
+        known = math.isfinite(pair.impact_ratio)
+        ratio = text.number(pair.impact_ratio) if known else "not defined"
         return (
             f"Recorded labels: {text.share(means[pair.last])} of group {pair.last!r} and "
             f"{text.share(means[pair.first])} of group {pair.first!r} are {worst.label!r} "
@@ -194,15 +189,16 @@ def show_pairs(disparity: Disparity, caption: str) -> blocks.TableBlock:
     """Every pair: difference, ratio, their intervals, and the test where there is one."""
     parity, tests = disparity.parity, disparity.significance
     head = ["Pair", "Difference, points", "Impact ratio", "Four fifths"]
-    rows = [
-        [
-            _pair(pair, text.MINUS),
+    rows = []
+    for pair in parity.pairs:
+        known = math.isfinite(pair.ratio) and math.isfinite(pair.impact_interval[0])
+        cells = (
+            f"{text.short(pair.last, 40)} {text.MINUS} {text.short(pair.first, 40)}",
             text.bracketed(pair.difference, pair.difference_interval, text.points),
-            text.bracketed(pair.impact_ratio, _ratio_interval(pair), text.number),
+            text.bracketed(pair.impact_ratio, pair.impact_interval if known else None, text.number),
             pair.four_fifths,
-        ]
-        for pair in parity.pairs
-    ]
+        )
+        rows.append([*cells])
     together = text.share(parity.level, 0)
     note = (
         f"In brackets: intervals that hold together at the {together} level. The impact ratio is "
@@ -221,16 +217,6 @@ def show_pairs(disparity: Disparity, caption: str) -> blocks.TableBlock:
         note += f" Too few rows to compare: {text.listed(disparity.too_small)}."
     folded = len(rows) > _LONG
     return blocks.TableBlock(caption, head, rows, words={3}, note=note, folded=folded)
-
-
-def _pair(pair: PairGap, between: str = "and") -> str:
-    return f"{text.short(pair.last, 40)} {between} {text.short(pair.first, 40)}"
-
-
-def _ratio_interval(pair: PairGap) -> Interval | None:
-    """Interval of the smaller mean over the larger."""
-    low, high = pair.impact_interval
-    return (low, high) if math.isfinite(pair.ratio) and math.isfinite(low) else None
 
 
 @dataclass(frozen=True)

@@ -218,20 +218,8 @@ def decided_rows(
     own = (given.decided == positive).astype(np.float64) if given.scores is None else given.scores
     scores = np.empty((rows.n_rows, 2))
     scores[:, positive], scores[:, 1 - positive] = own, 1 - own
-    answered = AuditedRows(
-        features=coding.features,
-        s=rows.s,
-        d=rows.d,
-        x=rows.x,
-        scores=scores,
-        observed=np.empty((rows.n_rows, 0)),
-        decided=given.decided,
-        groups=coding.group_names,
-        classes=tuple(str(c) for c in coding.labels.classes),
-        positive=positive,
-        n_table=rows.n_rows,
-        labels=coding.labels.inverse(rows.d),
-        same_rows_as_fit=None,
-        scored=given.scores is not None,
-    )
+    known = {"labels": coding.labels.inverse(rows.d), "same_rows_as_fit": None}
+    known["scored"] = given.scores is not None
+    nothing = np.empty((rows.n_rows, 0))
+    answered = AuditedRows.of(coding, rows, scores, nothing, given.decided, **known)
     return with_table(answered, rows, X, sensitive_features, clusters)

@@ -23,7 +23,7 @@ from fairpc.auditing._gaps import (
     show_pairs,
 )
 from fairpc.auditing._job import Job
-from fairpc.auditing._rows import AuditedRows, Names
+from fairpc.auditing._rows import AuditedRows, Names, decided
 from fairpc.core import AuditError, Bools, Record
 from fairpc.evidence import (
     EqualRates,
@@ -151,14 +151,9 @@ def hidden_group(job: Job) -> HiddenGroup:
     given = rows.given()
     nobody = np.full_like(rows.s, -1)
     scores, _ = job.model._answers(GivenRows(replace(given.codes, s=nobody), given.table))
-    if len(rows.classes) > 2:
-        decided = scores.argmax(axis=1)
-    else:
-        chosen = job.model.threshold_.decide(scores[:, rows.positive], nobody)
-        decided = np.where(chosen, rows.positive, 1 - rows.positive)
-    level = job.settings.level
-    found, before = (rates(rows, of.astype(np.intp), kept, level) for of in (decided, rows.decided))
-    changed = rows.mean(decided != rows.decided, kept)
+    hidden, level = decided(job.model, scores, nobody), job.settings.level
+    found, before = (rates(rows, of, kept, level) for of in (hidden, rows.decided))
+    changed = rows.mean(hidden != rows.decided, kept)
     if changed is None:
         raise AuditError("no row has weight")
     gap = max(d.gap for d in before)
@@ -215,17 +210,30 @@ def parity_facts(job: Job) -> ParityFacts:
     scored = rows.shown_classes if rows.scored else ()
     scores = tuple(disparity(rows, rows.scores[:, k], kept, k, level) for k in scored)
     decisions = rates(rows, rows.decided, kept, level)
-    curve: Sequence[Parity] = ()
-    if binary := len(rows.classes) == 2 and rows.scored:
-        given = rows.scores[kept, rows.positive], rows.s[kept]
-        cuts = thresholds_of(*given, sample_weight=rows.each_weight[kept])
-        curve = parity_curve(*given, cuts, level=level, **rows.weighing(kept))
     model_gap = mix_gap = None
     thresholds: tuple[float, ...] = ()
     cut = _cut_of(rows, kept)
     if not job.decisions:
         model_gap, cut = float(job.model._fair().parity_gap().max()), job.model.threshold_.unknown
         thresholds = job.model.threshold_.values
+    curve: Sequence[Parity] = ()
+    equal: EqualRates | None = None
+    if binary := len(rows.classes) == 2 and rows.scored:
+        given, weights = (rows.scores[kept, rows.positive], rows.s[kept]), rows.each_weight[kept]
+        cuts = thresholds_of(*given, sample_weight=weights)
+        curve = parity_curve(*given, cuts, level=level, **rows.weighing(kept))
+        labels = (rows.d[kept] == rows.positive).astype(np.intp)
+        rate = rows.mean(rows.decided == rows.positive, kept)
+        labelled = bool((rows.d[kept] >= 0).all())
+        equal = rows.named(
+            equal_rates(
+                *given,
+                labels if labelled else None,
+                threshold=cut,
+                rate=rate,
+                sample_weight=weights,
+            )
+        )
     if job.strata:
         mix_gap = float(np.ptp(job.model.group_decision_rate_, axis=0).max())
     return ParityFacts(
@@ -236,7 +244,7 @@ def parity_facts(job: Job) -> ParityFacts:
         categories=categories(job),
         thresholds=thresholds if binary else (),
         curve=tuple(map(rows.named, curve)),
-        equal_rates=_equal_rates(rows, kept, cut) if binary else None,
+        equal_rates=equal,
         change=None if job.results["labels"] is None else _change(rows, level, job.names),
         n_unknown=rows.number(rows.s < 0),
         sentences=_sentences(model_gap, mix_gap, level, scores, decisions),
@@ -257,19 +265,19 @@ def _undecided(
     rows: AuditedRows, kept: Bools, decisions: tuple[Disparity, ...]
 ) -> Mapping[str, str]:
     """Why a small gap on these rows would say nothing of scores, or of decisions."""
+    each, both = [rows.scores[kept & (rows.s == g)] for g in rows.groups_in(kept)], ""
     if small := decisions[0].too_small:
-        why = (
+        both = (
             f"group {small[0]!r} has too few rows or persons to be compared: give more rows of it, "
             "or leave it out"
         )
-        return {"scores": why, "decisions": why}
-    each = [rows.scores[kept & (rows.s == g)] for g in rows.groups_in(kept)]
-    if rows.scored and all(np.ptp(scores, axis=0).max() < 1e-9 for scores in each):
-        why = (
+    elif rows.scored and all(np.ptp(scores, axis=0).max() < 1e-9 for scores in each):
+        both = (
             "all rows of a group have the same score, so their features tell the model nothing: "
             "give the columns that it learned from, as they were at fit"
         )
-        return {"scores": why, "decisions": why}
+    if both:
+        return dict.fromkeys(("scores", "decisions"), both)
     means = {d.label: [g.mean for g in d.parity.groups] for d in decisions}
     if not all(max(m) < _EXTREME or min(m) > 1 - _EXTREME for m in means.values()):
         return {}
@@ -279,19 +287,6 @@ def _undecided(
         "decisions": f"the model decides {label!r} for {much} of every group, so decisions "
         "can hardly differ: choose another threshold, or fit another model"
     }
-
-
-def _equal_rates(rows: AuditedRows, kept: Bools, threshold: float) -> EqualRates:
-    labelled = bool((rows.d[kept] >= 0).all())
-    found = equal_rates(
-        rows.scores[kept, rows.positive],
-        rows.s[kept],
-        (rows.d[kept] == rows.positive).astype(np.intp) if labelled else None,
-        threshold=threshold,
-        rate=rows.mean(rows.decided == rows.positive, kept),
-        sample_weight=rows.each_weight[kept],
-    )
-    return rows.named(found)
 
 
 def _change(rows: AuditedRows, level: float, names: Names) -> GapChange:
@@ -305,13 +300,13 @@ def _changes(
     rows: AuditedRows, kept: Bools, k: int, level: float, names: Names
 ) -> Iterator[GapChange]:
     """Of one class, pair by pair."""
-    labelled, decided = ((of == k).astype(np.float64) for of in (rows.d, rows.decided))
+    labelled, chosen = ((of == k).astype(np.float64) for of in (rows.d, rows.decided))
     of_labels, of_decisions, both = (
         disparity(rows, values, kept, k, level).parity
         # Of each row the decision less the label, moved into [0, 1].
-        for values in (labelled, decided, (decided - labelled + 1) / 2)
+        for values in (labelled, chosen, (chosen - labelled + 1) / 2)
     )
-    shares = tuple(rows.mean(values, kept) or 0.0 for values in (labelled, decided))
+    one_class = _one_class(*(rows.mean(values, kept) or 0.0 for values in (labelled, chosen)))
     before, after = ({g.group: g.mean for g in p.groups} for p in (of_labels, of_decisions))
     weights = rows.each_weight
     sizes = {name: float(weights[kept & (rows.s == g)].sum()) for g, name in enumerate(rows.groups)}
@@ -319,9 +314,8 @@ def _changes(
         low, high = (2 * end for end in pair.difference_interval)
         label_rates = before[pair.first], before[pair.last]
         decision_rates = after[pair.first], after[pair.last]
-        how: Outcome = "one class"
-        if not _one_class(*shares):
-            how = outcome(label_rates, decision_rates, (low, high), decisions.difference_interval)
+        gaps = (low, high), decisions.difference_interval
+        how = "one class" if one_class else outcome(label_rates, decision_rates, *gaps)
         yield GapChange(
             label=rows.classes[k],
             first=pair.first,
@@ -436,11 +430,8 @@ def show_parity(audit: blocks.Audit, facts: ParityFacts) -> Iterator[blocks.Bloc
 def show_hidden(audit: blocks.Audit, facts: HiddenGroup) -> Iterator[blocks.Block]:
     """Decisions without the group beside those with it."""
     yield blocks.Paragraph(facts.sentence)
-    known = (
-        {}
-        if audit.parity is None
-        else {(d.label, g.group): g.mean for d in audit.parity.decisions for g in d.parity.groups}
-    )
+    decisions = () if audit.parity is None else audit.parity.decisions
+    known = {(d.label, g.group): g.mean for d in decisions for g in d.parity.groups}
     cells = [
         (g.group, d.label, known.get((d.label, g.group)), g.mean)
         for d in facts.decisions

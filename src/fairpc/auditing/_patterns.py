@@ -27,13 +27,6 @@ from fairpc.models import (
 MOST_WORK: Final = 4e9
 """Multiplications that a further feature may take: about half a second of one core."""
 
-_CAUTIONS: Final = (
-    "A pattern is a statement about the model: how its probability moves when the group is named "
-    "beside what else is known. If the rows do not show the difference, distrust the model there.",
-    "A pattern is not unlawful by itself, and to find none clears nobody. It says where to look.",
-    "The patterns were picked from many because they are large: on other rows they tend to be "
-    "smaller. A pattern of few rows says little.",
-)
 _IN_ROWS: Final = {True: "yes", False: "no", None: text.NOTHING}
 
 
@@ -109,7 +102,7 @@ def pattern_facts(job: Job) -> PatternFacts:
     model = job.circuits("a classifier cannot marginalise what a pattern does not name")
     decisions = _table(job, model, "decision")
     labels = _table(job, model, "label") if model._latent else None
-    return PatternFacts(decisions, labels, _CAUTIONS)
+    return PatternFacts(decisions, labels, blocks.sentences("patterns"))
 
 
 def _table(job: Job, model: CircuitClassifier, of: Outcome) -> PatternTable:

@@ -148,6 +148,29 @@ class AuditedRows:
     scored: bool = True  #: whether there are scores, or decisions alone
     too_few: tuple[int, ...] = ()  #: groups whose rows were left out, because they are few people
 
+    @classmethod
+    def of(
+        cls,
+        coding: TableCoding,
+        rows: Rows,
+        scores: Floats,
+        observed: Floats,
+        decided: Positions,
+        **more: Any,
+    ) -> AuditedRows:
+        """Rows one by one, as if they counted alike, and what is said of them."""
+        return cls(
+            coding.features,
+            *(rows.s, rows.d, rows.x),
+            *(scores, observed, decided),
+            groups=coding.group_names,
+            classes=tuple(map(str, coding.labels.classes)),
+            positive=coding.labels.positive,
+            n_table=rows.n_rows,
+            f=rows.f,
+            **more,
+        )
+
     @property
     def positive_class(self) -> str:
         return self.classes[self.positive]
@@ -356,23 +379,13 @@ def asked(model: FittedDecisions, given: GivenRows) -> AuditedRows:
     """Rows, as if they counted alike, with what the model says of them."""
     coding, rows = model.coding_, given.codes
     scores, observed = model._answers(given)
-    positive = coding.labels.positive
+    return AuditedRows.of(coding, rows, scores, observed, decided(model, scores, rows.s))
+
+
+def decided(model: FittedDecisions, scores: Floats, s: Codes) -> Positions:
+    """The class that ``predict`` gives by scores of all classes."""
     if scores.shape[1] > 2:
-        decided = scores.argmax(axis=1)
-    else:
-        chosen = model.threshold_.decide(scores[:, positive], rows.s)
-        decided = np.where(chosen, positive, 1 - positive)
-    return AuditedRows(
-        features=coding.features,
-        s=rows.s,
-        d=rows.d,
-        x=rows.x,
-        scores=scores,
-        observed=observed,
-        decided=decided.astype(np.intp),
-        groups=coding.group_names,
-        classes=tuple(str(c) for c in coding.labels.classes),
-        positive=positive,
-        n_table=rows.n_rows,
-        f=rows.f,
-    )
+        return scores.argmax(axis=1)
+    positive = model.coding_.labels.positive
+    chosen = model.threshold_.decide(scores[:, positive], s)
+    return np.where(chosen, positive, 1 - positive).astype(np.intp)

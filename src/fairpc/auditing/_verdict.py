@@ -14,10 +14,10 @@ import numpy as np
 
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
-from fairpc.auditing._appendix import DISCLAIMER, Caveats
+from fairpc.auditing._appendix import DISCLAIMER
 from fairpc.auditing._assumptions import AssumptionFacts, contradiction_sentence, recorded_rates
 from fairpc.auditing._drawing import Row, bars, ranges
-from fairpc.auditing._error_rates import ASSUMED, REVIEW, TWO_WAYS, ErrorFacts, Notion
+from fairpc.auditing._error_rates import REVIEW, TWO_WAYS, ErrorFacts, Notion
 from fairpc.auditing._job import Job
 from fairpc.auditing._mechanism import MechanismCell, MechanismFacts
 from fairpc.auditing._review import AIM, ReviewedFact, ReviewFacts
@@ -43,20 +43,6 @@ _DRAWN: Final = 12
 _ASKED: Final = {"tpr": "are selected", "mechanism_1": "were recorded otherwise"}
 _NAMED: Final = 3  # groups that a sentence names
 _NOTIONS: Final[tuple[Notion, Notion]] = ("tpr", "fpr")
-DECISION_LIMITS: Final = Caveats(
-    ASSUMED,
-    (),
-    (
-        "Fair rates of the groups may differ: nothing here assumes that they are equal.",
-        "Every number measured against the recorded label inherits the errors of that label.",
-        "Ranges cover what the labels leave open and sampling error. They do not cover rows that "
-        "do not represent the people concerned.",
-        "Whether whatever decides was made on these rows cannot be seen in general; decisions that "
-        "plainly followed the labels are refused.",
-        DISCLAIMER,
-    ),
-)
-"""What the ranges of decisions of anybody assume, and what does not follow."""
 
 
 @dataclass(frozen=True)
