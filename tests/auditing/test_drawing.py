@@ -36,10 +36,10 @@ CURVE = Series(HOSTILE, [0, 0.5, 1], [0, 0.7, 1], [(0, 0.1)] * 3)
 
 PICTURES: dict[str, Callable[[], Picture]] = {
     "bars": lambda: bars(ROWS),
-    "estimates": lambda: estimates(ROWS, text.points_tick, marks=MARKS),
-    "ranges": lambda: ranges(ROWS, (0.2, 0.3), marks=[Mark(0.8, HOSTILE)], axis=HOSTILE),
+    "estimates": lambda: estimates(ROWS, text.points_tick, marks=MARKS, axis=HOSTILE),
+    "ranges": lambda: ranges(ROWS, (0.2, 0.3)),
     "empty overlap": lambda: ranges([Row("a", None, (0.6, 0.4))], None),
-    "curves": lambda: curves(PLANE, [CURVE], diagonal="chance", marked=True),
+    "curves": lambda: curves(PLANE, [CURVE], diagonal="chance"),
 }
 
 

@@ -187,15 +187,13 @@ def score_curves(job: Job) -> ScoreCurves:
         positive=rows.positive_class,
         caption=CAPTION + (_SEEN if job.takes_table and rows.same_rows_as_fit else ""),
         decision_calibration=_calibration(rows, rows.scores, job.min_cell),
-        observed_calibration=_calibration(rows, rows.observed, job.min_cell)
-        if rows.observed.size
-        else (),
+        observed_calibration=_calibration(rows, rows.observed, job.min_cell),
     )
 
 
 def _calibration(rows: AuditedRows, scores: Floats, least: int) -> tuple[CalibrationBin, ...]:
     here = (rows.d >= 0) & (rows.s >= 0)
-    if not here.any():
+    if not here.any() or not scores.size:
         return ()
     labels, weights = (rows.d[here] == rows.positive).astype(np.intp), rows.each_weight[here]
     positive = scores[here, rows.positive]
@@ -208,22 +206,15 @@ def _joined(bins: Sequence[CalibrationBin], least: int) -> list[CalibrationBin]:
     found: list[CalibrationBin] = []
     for one in bins:
         before = found[-1] if found else None
-        if before and before.group == one.group and min(before.weight, one.weight) < least:
-            found[-1] = _both(before, one)
-        else:
+        if not before or before.group != one.group or min(before.weight, one.weight) >= least:
             found.append(one)
+            continue
+        weight, means = before.weight + one.weight, {}
+        for name in ("mean_score", "positive_rate"):
+            parts = (getattr(own, name) * own.weight for own in (before, one))
+            means[name] = float(sum(parts) / weight)
+        found[-1] = replace(before, high=one.high, weight=weight, **means)
     return [one for one in found if one.weight >= least]
-
-
-def _both(one: CalibrationBin, other: CalibrationBin) -> CalibrationBin:
-    weight = one.weight + other.weight
-
-    def mean(name: str) -> float:
-        parts = (getattr(own, name) * own.weight for own in (one, other))
-        return float(sum(parts) / weight)
-
-    means = {name: mean(name) for name in ("mean_score", "positive_rate")}
-    return replace(one, high=other.high, weight=weight, **means)
 
 
 @blocks.section("group_metrics", "Agreement with the recorded label")
@@ -270,8 +261,7 @@ def show_metrics(metrics: MetricFacts) -> blocks.TableBlock:
 def show_curves(audit: blocks.Audit, curves: ScoreCurves) -> Iterator[blocks.Block]:
     """How scores relate to the recorded label."""
     yield blocks.Paragraph(curves.caption)
-    figures = []
-    for points, title, words in (
+    shown = (
         (
             curves.decision_calibration,
             "Score of the decision against the label",
@@ -284,10 +274,8 @@ def show_curves(audit: blocks.Audit, curves: ScoreCurves) -> Iterator[blocks.Blo
             "Share labelled positive at each level of P(D | X, S), the label as the model expects "
             "it. This one is meant to lie on the diagonal.",
         ),
-    ):
-        if points:
-            figures.append(_show_calibration(audit, points, title, words))
-    yield blocks.Side(figures)
+    )
+    yield blocks.Side([_show_calibration(audit, *one) for one in shown if one[0]])
 
 
 def _show_calibration(
@@ -297,17 +285,14 @@ def _show_calibration(
     for group in blocks.group_order(audit):
         mine = [point for point in points if point.group == group]
         series.append(Series(group, [p.mean_score for p in mine], [p.positive_rate for p in mine]))
-    cells = [
-        (
-            *(p.group, f"{text.share(p.low, 0)} to {text.share(p.high, 0)}"),
-            *(text.count(p.weight), p.mean_score, p.positive_rate),
-        )
-        for p in points
-    ]
+    cells = []
+    for p in points:
+        scores, n = f"{text.share(p.low, 0)} to {text.share(p.high, 0)}", text.count(p.weight)
+        cells.append((p.group, scores, n, p.mean_score, p.positive_rate))
     head = ("Group", "Scores", "Rows", "Mean score", "Labelled positive")
     numbers = blocks.TableBlock(title, head, cells, words={1}, folded=True)
     plane = Plane("mean score", "share labelled positive")
-    picture = curves(plane, series, diagonal="score equals share", marked=True)
+    picture = curves(plane, series, diagonal="score equals share")
     return blocks.Figure(title, sentence, picture, numbers)
 
 
@@ -414,10 +399,13 @@ def show_trade_off(_: blocks.Audit, trade_off: TradeOff) -> Iterator[blocks.Bloc
     yield blocks.Paragraph(f"{trade_off.how} {trade_off.caption}")
     head = ["Method", "Accuracy", "F1", "AUC", "Gap of scores, points", "Gap of decisions, points"]
     keys = ("accuracy", "f1", "auc", "discrimination", "selection_gap")
-    rows = [
-        (m["method"], *(_with_spread(m[key], m[f"{key}_sd"]) for key in keys))
-        for m in trade_off.methods
-    ]
+
+    def cell(method: Mapping[str, Any], key: str) -> str:
+        value, spread = text.size(method[key]), method[f"{key}_sd"]
+        alone = method[key] is None or spread is None
+        return value if alone else f"{value} ± {text.size(spread)}"
+
+    rows = [(m["method"], *(cell(m, key) for key in keys)) for m in trade_off.methods]
     caption = (
         f"Means over {trade_off.n_folds} folds of {text.count(trade_off.n_rows)} rows, all × 100"
     )
@@ -430,9 +418,3 @@ def show_trade_off(_: blocks.Audit, trade_off: TradeOff) -> Iterator[blocks.Bloc
         yield blocks.Points(
             [f"Not compared: {text.name(m)}: {why}" for m, why in trade_off.failures.items()]
         )
-
-
-def _with_spread(value: float | None, spread: float | None) -> str:
-    if value is None:
-        return text.NOTHING
-    return text.size(value) if spread is None else f"{text.size(value)} ± {text.size(spread)}"

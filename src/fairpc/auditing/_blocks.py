@@ -261,29 +261,9 @@ def group_order(audit: Audit) -> dict[str, int]:
     return {group.name: i for i, group in enumerate(audit.data.groups)}
 
 
-def page(title: str, subtitle: str, version: str, chapters: Sequence[Chapter], closing: str) -> str:
-    """A report as one HTML file that asks for nothing; equal facts, equal bytes."""
-    blocks = (b for chapter in chapters for part in chapter.parts for b in part.blocks)
-    forms = [block for block in blocks if isinstance(block, Form)]
-    scripts = [static("page.js")]
-    if forms:
-        scripts += [static("engine.js"), static("what_if.js")]
-    return _rendered(
-        "page.html",
-        [static("page.css")],
-        scripts,
-        title=title,
-        subtitle=subtitle,
-        version=version,
-        chapters=chapters,
-        closing=closing,
-        data=embedded(forms[0].data) if forms else None,
-    )
-
-
-def _rendered(template: str, css: Sequence[str], scripts: Sequence[str], **facts: Any) -> str:
+def rendered(template: str, css: Sequence[str], scripts: Sequence[str], **facts: Any) -> str:
     """A template under a policy that allows these scripts and this style, and no request at all."""
-    style = "".join(css)
+    style, scripts = "".join(map(static, css)), [*map(static, scripts)]
     policy = (
         f"default-src 'none'; script-src {' '.join(map(_digest, scripts))}; "
         f"style-src {_digest(style)}; base-uri 'none'; form-action 'none'"
@@ -366,8 +346,7 @@ class Document:
 
     def to_html(self) -> str:
         """One HTML file that runs no script and asks for nothing."""
-        css = [static("page.css"), static("filing.css")]
-        return _rendered("filing.html", css, [], document=self)
+        return rendered("filing.html", ["page.css", "filing.css"], [], document=self)
 
     def to_markdown(self) -> str:
         """GitHub-flavoured Markdown; blocks are apart by an empty line."""

@@ -112,10 +112,8 @@ def marker(i: int, x: float | str, y: float, r: float = 5.0) -> Markup:
             steps = f"M0 {number(-a)}L{number(a)} 0L0 {number(a)}L{number(-a)} 0z"
         case _:
             css += " stroked"
-            ends = number(-r), number(r)
-            steps = (
-                f"M{ends[0]} {ends[0]}L{ends[1]} {ends[1]}M{ends[0]} {ends[1]}L{ends[1]} {ends[0]}"
-            )
+            low, high = number(-r), number(r)
+            steps = f"M{low} {low}L{high} {high}M{low} {high}L{high} {low}"
     # A shape has no place in shares of the width of its own: a frame around it has.
     return element("svg", element("path", d=steps, class_=css), x=x, y=y, overflow="visible")
 
@@ -231,13 +229,11 @@ def ranges(
     rows: Sequence[Row],
     overlap: Interval | None = None,
     *,
-    marks: Sequence[Mark] = (),
     extent: Interval = (0.0, 1.0),
-    axis: str = "",
 ) -> Picture:
     """A range per row with a mark at its value, and what all rows share as a band across them."""
     scale = Scale(*extent, 2.0, 98.0)
-    stack = _Stack(rows, scale, marks, axis)
+    stack = _Stack(rows, scale)
 
     def span(row: Row, y: float) -> Iterator[Markup]:
         if row.interval is not None:
@@ -252,7 +248,7 @@ def ranges(
     body = [*stack.axis(text.share_tick)]
     if overlap is not None:
         body.insert(0, scale.bar(overlap, stack.top, stack.bottom - stack.top, "band"))
-    return stack.picture([*body, *stack.each(span), *stack.marked()])
+    return stack.picture([*body, *stack.each(span)])
 
 
 @dataclass(frozen=True)
@@ -355,10 +351,9 @@ def curves(
     series: Sequence[Series],
     *,
     diagonal: str = "",
-    marked: bool = False,
     joined: bool = True,
 ) -> Picture:
-    """Lines that differ by colour and dash, ``marked`` points besides or instead; a key above."""
+    """Points that differ by colour and mark, perhaps ``joined`` by lines; a key above."""
     x, y, body = plane.frame(len(series) + bool(diagonal))
     if diagonal:
         body.append(line(x.at(x.low), y(x.low), x.at(x.high), y(x.high), "reference"))
@@ -369,8 +364,7 @@ def curves(
             body.append(line(x.at(a), y(low), x.at(a), y(high), f"thin {style(i)}"))
         places = " ".join(f"{number(x(a))},{number(y(b))}" for a, b in points)
         lines.append(element("polyline", points=places, class_=f"curve {style(i)}"))
-        if marked:
-            body += [marker(i, x.at(a), y(b), 3.8) for a, b in points]
+        body += [marker(i, x.at(a), y(b), 3.8) for a, b in points]
     if joined:
         # Stretched to the width; the strokes are not.
         box, height = f"0 0 100 {number(y.start)}", y.start
@@ -382,7 +376,7 @@ def curves(
         if joined or reference:
             css = "reference" if reference else f"curve {style(i)}"
             body.append(line(4.0, row - 4, 32.0, row - 4, css))
-        if marked and not reference:
+        if not reference:
             body.append(marker(i, 18.0, row - 4, 3.8))
         body.append(words(42.0, row, text.short(name, LETTERS - 10), "key"))
     return Picture(body, y.start + 42)

@@ -20,6 +20,7 @@ from fairpc.core import AuditError, Record
 from fairpc.evidence import (
     THROUGH_DF,
     ErrorRates,
+    GroupErrorRates,
     PairErrorRates,
     error_rates,
     held_out_scores,
@@ -184,8 +185,7 @@ def _by_group(audit: blocks.Audit, facts: ErrorFacts, rate: str) -> blocks.Figur
     order = blocks.group_order(audit)
     rows = []
     for name, group in list(facts.rates.groups.items())[:_DRAWN]:
-        range_, recorded = getattr(group, rate), getattr(group.recorded, rate)
-        limits = None if text.missing(range_.low) else (range_.low, range_.high)
+        limits, recorded = _limits(group, rate), getattr(group.recorded, rate)
         rows.append(Row(name, recorded, limits, order[name], text.span(limits)))
     title, means = _RATES[rate]
     sentence = (
@@ -193,11 +193,6 @@ def _by_group(audit: blocks.Audit, facts: ErrorFacts, rate: str) -> blocks.Figur
         "the rate against the recorded label."
     )
     return blocks.Figure(title, sentence, estimates(rows, text.share_tick, extent=(0.0, 1.0)))
-
-
-def _level(rates: ErrorRates) -> str:
-    together = "all together" if rates.simultaneous else "each by itself"
-    return f"at {text.share(rates.level, 0)}, {together}"
 
 
 def _groups_table(facts: ErrorFacts) -> blocks.TableBlock:
@@ -210,8 +205,10 @@ def _groups_table(facts: ErrorFacts) -> blocks.TableBlock:
             cells.append((title, name, getattr(group.recorded, key), *both))
     small = [name for name, group in rates.groups.items() if group.small]
     head = ("Rate", "Group", "Against the label", "Against the fair decision", "Identified set")
+    together = "all together" if rates.simultaneous else "each by itself"
     note = (
-        f"Computed on {text.counted(facts.n_rows, 'row')}. Ranges hold {_level(rates)}; the "
+        f"Computed on {text.counted(facts.n_rows, 'row')}. Ranges hold at "
+        f"{text.share(rates.level, 0)}, {together}; the "
         "identified set is what would stay open with any number of rows. Positive means "
         f"“{text.short(rates.positive, 40)}”."
     )
@@ -228,10 +225,9 @@ def _differences(facts: ErrorFacts) -> blocks.Figure:
         for series, rate in enumerate(("tpr", "fpr")):
             title, limits = _RATES[rate][0], _limits(pair, rate)
             recorded = getattr(pair.recorded, rate)
-            drawn = f"{title}: {name}", recorded, limits, series
-            rows.append(Row(*drawn, note=text.span(limits, text.points)))
-            sign = _SIGNS[pair.sign(rate)]  # type: ignore[arg-type]
-            cells.append((f"{title}: {name}", text.points(recorded), rows[-1].note, sign))
+            span, sign = text.span(limits, text.points), _SIGNS[pair.sign(rate)]  # type: ignore[arg-type]
+            rows.append(Row(f"{title}: {name}", recorded, limits, series, span))
+            cells.append((f"{title}: {name}", text.points(recorded), span, sign))
     sentence = (
         "Line: the differences that are possible against the fair decision. Mark: the difference "
         "against the recorded label. A line that does not touch zero is a difference "
@@ -244,8 +240,8 @@ def _differences(facts: ErrorFacts) -> blocks.Figure:
     return blocks.Figure("Differences between groups", sentence, picture, table)
 
 
-def _limits(pair: PairErrorRates, rate: str) -> tuple[float, float] | None:
-    low, high = getattr(pair, rate)
+def _limits(of: GroupErrorRates | PairErrorRates, rate: str) -> tuple[float, float] | None:
+    low, high = getattr(of, rate)
     return None if text.missing(low) else (low, high)
 
 
@@ -269,6 +265,6 @@ def _calibration(audit: blocks.Audit, facts: ErrorFacts) -> blocks.Figure:
     head = ("Group", "Scores", "Rows", "Mean score", "Labelled positive", "Fair positive")
     table = blocks.TableBlock("Calibration by bin of the score", head, cells, {1}, folded=True)
     plane = Plane("mean score", "share positive")
-    picture = curves(plane, series, diagonal="score equals share", marked=True, joined=False)
+    picture = curves(plane, series, diagonal="score equals share", joined=False)
     title = "Calibration against the fair decision"
     return blocks.Figure(title, sentence, picture, table)

@@ -191,14 +191,13 @@ def _altered_labels(account: BiasAccount, s: int, positive: int) -> LabelChanges
     off = counts - np.diag(np.diag(counts))
     up, down = float(off[:, positive].sum()), float(off[positive].sum())
     other = max(float(off.sum()) - up - down, 0.0)
-    spans: list[Interval | None] = [None, None]
+    found = LabelChanges(account.groups[s], float(counts.sum()), up, down, other)
     counted = None if account.contradiction else account.count_ranges
-    if counted is not None:
-        spans = [
-            _ends(counted[s, 1 - positive, positive]),
-            _ends(counted[s, positive, 1 - positive]),
-        ]
-    return LabelChanges(account.groups[s], float(counts.sum()), up, down, other, *spans)
+    if counted is None:
+        return found
+    both = ((1 - positive, positive), (positive, 1 - positive))
+    up_range, down_range = (_ends(counted[s, f, d]) for f, d in both)
+    return replace(found, up_range=up_range, down_range=down_range)
 
 
 def _sentence(account: BiasAccount, positive: int, grouped: bool) -> str:
@@ -255,15 +254,10 @@ def _points(altered: Iterable[LabelChanges], positive: str) -> str:
     return said
 
 
-def _silent(audit: blocks.Audit, facts: MechanismFacts) -> bool:
-    """Whether nothing is said about altered labels."""
-    return bool(facts.contradiction) or audit.verdict.withdrawn
-
-
 @blocks.section("mechanism", "How labels were altered")
 def show_mechanism(audit: blocks.Audit, facts: MechanismFacts) -> Iterator[blocks.Block]:
     """What the labels leave of P(D | Df, S), then the point, and what it means for the rows."""
-    if _silent(audit, facts):
+    if facts.contradiction or audit.verdict.withdrawn:
         yield blocks.Notice("Nothing is said about altered labels.", _why(audit, facts), alert=True)
         yield replace(_table(facts), folded=True)
         return
@@ -289,7 +283,7 @@ def _why(audit: blocks.Audit, facts: MechanismFacts) -> tuple[str, ...]:
 
 def _figures(audit: blocks.Audit, facts: MechanismFacts) -> Iterator[blocks.Figure]:
     """A picture for each way in which labels may be altered; the table of all below the first."""
-    order, said = blocks.group_order(audit), audit.data.said
+    order = blocks.group_order(audit)
     first = sorted(facts.classes, key=lambda name: name != facts.positive)
     ways = [(f, d) for f in first for d in first if f != d]
     for decision, label in ways:
@@ -300,7 +294,7 @@ def _figures(audit: blocks.Audit, facts: MechanismFacts) -> Iterator[blocks.Figu
         ]
         ends = [c.range[1] for c in cells if c.range]
         top = min(1.0, max(0.1, 1.15 * max(ends, default=0.0)))
-        fair, recorded = (said.get(k, text.quoted(k)) for k in (decision, label))
+        fair, recorded = map(audit.data.called, (decision, label))
         title = f"Deserved {text.due(fair)}, recorded {recorded}"
         sentence = (
             f"Of the people whose fair decision is {fair}, the share recorded {recorded}. Bar: "
@@ -313,30 +307,17 @@ def _figures(audit: blocks.Audit, facts: MechanismFacts) -> Iterator[blocks.Figu
 
 def _table(facts: MechanismFacts) -> blocks.TableBlock:
     """A row per group and decision: how often another label was recorded."""
-    known = facts.range_level is not None
-    rows = [
-        [
-            text.short(cell.group),
-            text.short(cell.decision, 40),
-            text.short(cell.label, 40),
-            *(
-                (text.at_most(cell.range), text.at_most(cell.count_range, text.count))
-                if known
-                else ()
-            ),
-            *(
-                (MOSTLY_PRIOR, "")
-                if cell.mostly_prior
-                else (text.share(cell.probability), text.count(cell.count))
-            ),
-            *([text.share(cell.without_prior)] if cell.without_prior is not None else ()),
-        ]
-        for cell in facts.altered
-    ]
+    known, bare = facts.range_level is not None, facts.cells[0].without_prior is not None
     head = ["Group", "Fair decision", "Recorded", *(("Possible", "Labels") if known else ())]
-    head += ["Point", "Labels, point"]
-    if facts.cells[0].without_prior is not None:
-        head.append("Point without prior rows")
+    head += ["Point", "Labels, point", *(["Point without prior rows"] if bare else ())]
+    rows = []
+    for cell in facts.altered:
+        names = text.short(cell.group), text.short(cell.decision, 40), text.short(cell.label, 40)
+        spans = text.at_most(cell.range), text.at_most(cell.count_range, text.count)
+        point = text.share(cell.probability), text.count(cell.count)
+        row = [*names, *(spans if known else ())]
+        row += (MOSTLY_PRIOR, "") if cell.mostly_prior else point
+        rows.append([*row, text.share(cell.without_prior)] if bare else row)
     counted = "Labels, point: by the features of these rows, so not just the point times rows."
     note = "No range is known: the fit did not look for one."
     if facts.range_level is not None:

@@ -18,12 +18,21 @@ def render(audit: blocks.Audit) -> str:
     what = "Decisions" if made.model == DECISIONS else f"A {made.model} model"
     date = made.date[:10].replace("-", _HYPHEN)
     title = data.title or f"{text.short(data.label, 60)} by {text.listed(data.sensitive)}"
-    return blocks.page(
+    chapters = [chapter for chapter in _chapters(audit) if chapter.parts]
+    parts = [block for c in chapters for part in c.parts for block in part.blocks]
+    forms = [block for block in parts if isinstance(block, blocks.Form)]
+    scripts = ["page.js", *(("engine.js", "what_if.js") if forms else ())]
+    version = text.name(made.versions.get("fairpc", ""))
+    return blocks.rendered(
+        "page.html",
+        ["page.css"],
+        scripts,
         title=title,
         subtitle=f"{what} on {text.counted(data.n_rows, 'row')}, audited {date}",
-        version=text.name(made.versions.get("fairpc", "")),
-        chapters=[chapter for chapter in _chapters(audit) if chapter.parts],
-        closing=f"Made with fairpc {text.name(made.versions.get('fairpc', ''))}.",
+        version=version,
+        chapters=chapters,
+        closing=f"Made with fairpc {version}.",
+        data=blocks.embedded(forms[0].data) if forms else None,
     )
 
 
@@ -38,11 +47,8 @@ def _part(audit: blocks.Audit, name: str) -> Iterator[blocks.Section]:
         yield blocks.shown(audit, name)
     elif name == "error_rates" and audit.left_out.get(name, NO_MODEL) != NO_MODEL:
         # People ask for these first: where they are not there, the page says what would give them.
-        yield blocks.Section(
-            name,
-            blocks.shown(audit, name).title,
-            (blocks.Paragraph(blocks.reason(audit, name), "note"),),
-        )
+        why = blocks.Paragraph(blocks.reason(audit, name), "note")
+        yield blocks.Section(name, blocks.SHOWN[name][0], (why,))
 
 
 def _gaps(audit: blocks.Audit) -> str:
@@ -65,9 +71,8 @@ def _bias(audit: blocks.Audit) -> str:
     if not known:
         return "A point, whose range is not known"
     named = sorted(known, key=lambda cell: -cell.range[1] if cell.range else 0.0)[:2]
-    said = audit.data.said.get(facts.positive, text.quoted(facts.positive))
     each = ", ".join(f"{text.short(c.group, 20)} {text.at_most(c.range)}" for c in named)
-    return f"Deserved {text.due(said)}, recorded otherwise: {each}"
+    return f"Deserved {audit.data.due}, recorded otherwise: {each}"
 
 
 def _evidence(audit: blocks.Audit) -> str:

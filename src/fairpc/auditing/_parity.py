@@ -480,7 +480,7 @@ def _curve(audit: blocks.Audit, records: Sequence[Parity]) -> blocks.Figure:
     caption = "Selection rates over common thresholds"
     table = blocks.TableBlock(caption, head, cells, folded=True, note=note)
     series = [Series(name, cuts, [mean[name] for mean in means]) for name in names]
-    picture = curves(Plane("threshold", "share selected"), series, marked=True)
+    picture = curves(Plane("threshold", "share selected"), series)
     return blocks.Figure("Selection rates over thresholds", sentence, picture, table)
 
 

@@ -9,6 +9,7 @@ the United States (Regulation B, 12 CFR 1002.9), and of use wherever a person is
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -134,11 +135,10 @@ def _reason(part: Contribution, score: float, frame: Frame, sensitive: tuple[str
 def _threshold(model: FittedQueries, groups: Any) -> float | None:
     if len(model.classes_) != 2:
         return None
-    found = model.threshold_
-    if not found.by_group:
-        return found.values[0]
-    known = groups is not None and groups[0] >= 0
-    return found.values[int(groups[0])] if known else found.unknown
+    found, known = model.threshold_, groups is not None and groups[0] >= 0
+    if found.by_group and not known:
+        return found.unknown
+    return found.values[int(groups[0]) if found.by_group else 0]
 
 
 def _bounds(
@@ -191,15 +191,10 @@ def in_words(reason: Reason, words: Mapping[str, str]) -> str:
 
 def _value(reason: Reason) -> str:
     given, read = text.short(reason.given), text.short(reason.value)
-    return given if given == read or _equal(given, read) else f"{given} (read as {read})"
-
-
-def _equal(given: str, read: str) -> bool:
-    """Whether two texts are the same number."""
-    try:
-        return float(given) == float(read)
-    except ValueError:
-        return False
+    same = given == read
+    with suppress(ValueError):
+        same = same or float(given) == float(read)
+    return given if same else f"{given} (read as {read})"
 
 
 def _score(reasons: Reasons) -> Pairs:
@@ -255,15 +250,9 @@ def _points(change: float) -> str:
     return text.number(100 * change, _CHANGES)
 
 
-def _signed(change: float) -> str:
-    return ("+" if change > 0 else "") + _points(change)
-
-
 def _all(found: Reasons, words: Mapping[str, str]) -> Iterator[blocks.Block]:
-    for caption, reasons in (
-        ("Lowered the score", found.lowered),
-        ("Raised the score", found.raised),
-    ):
+    both = {"Lowered the score": found.lowered, "Raised the score": found.raised}
+    for caption, reasons in both.items():
         if reasons:
             yield _table(caption, reasons, words)
     if found.unmoved:
@@ -274,15 +263,11 @@ def _all(found: Reasons, words: Mapping[str, str]) -> Iterator[blocks.Block]:
 
 
 def _table(caption: str, reasons: Sequence[Reason], words: Mapping[str, str]) -> blocks.TableBlock:
-    rows = [
-        (
-            words.get(r.column) or text.short(r.column),
-            _value(r),
-            _signed(r.change),
-            text.share(r.without, _CHANGES),
-        )
-        for r in reasons
-    ]
+    rows = []
+    for r in reasons:
+        change = ("+" if r.change > 0 else "") + _points(r.change)
+        name = words.get(r.column) or text.short(r.column)
+        rows.append((name, _value(r), change, text.share(r.without, _CHANGES)))
     head = ("Column", "Value", "Change, points", "Score without it")
     return blocks.TableBlock(caption, head, rows, words={1})
 

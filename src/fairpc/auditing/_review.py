@@ -17,6 +17,7 @@ import numpy.typing as npt
 from fairpc.auditing import _blocks as blocks
 from fairpc.auditing import _formats as text
 from fairpc.auditing._job import Job
+from fairpc.auditing._rows import taken
 from fairpc.core import AuditError, ContradictionWarning, FairpcError, Record
 from fairpc.data import Warned
 from fairpc.evidence import Interval, ReviewEstimates
@@ -142,21 +143,17 @@ def review_facts(job: Job) -> ReviewFacts:
         table = ReviewRows.of(job.model, rows.table, rows.labels, rows.sensitive)
     else:
         table = rows_of_decisions(job)
-    errors = job.results.get("error_rates")
-    if errors is not None:
-        own = {
-            (name, group): getattr(rates, name)
-            for group, rates in errors.rates.groups.items()
-            for name in _ERRORS
-        }
-        table = replace(table, ranges={**table.ranges, **own})
+    known, errors = dict(table.ranges), job.results.get("error_rates")
+    for group, rates in () if errors is None else errors.rates.groups.items():
+        known |= {(name, group): getattr(rates, name) for name in _ERRORS}
     called = called_groups(job)
-    named: dict[str, Any] = {
-        "groups": np.array([called[group] for group in table.groups.tolist()]),
-        "classes": (rows.classes[1 - rows.positive], rows.positive_class),
-        "ranges": {(name, called[group]): of for (name, group), of in table.ranges.items()},
-    }
-    found = facts_of_review(replace(table, **named), job.reviewed, job.settings.level)
+    table = replace(
+        table,
+        groups=np.array([called[group] for group in table.groups.tolist()]),
+        classes=(rows.classes[1 - rows.positive], rows.positive_class),
+        ranges={(name, called[group]): of for (name, group), of in known.items()},
+    )
+    found = facts_of_review(table, job.reviewed, job.settings.level)
     return found if job.decisions is not None else replace(found, asked="mechanism_1")
 
 
@@ -220,11 +217,25 @@ def facts_of_review(table: ReviewRows, reviewed: Reviewed, level: float = 0.95) 
     rates, others = _rates(estimates), _rates(alone)
     recorded = _recorded(table)
     words = rate_words(classes[1])
-    tests = estimates.tests["features"]
     columns = tuple(
         ColumnTest(str(name), test.p_value, test.corrected, test.rejected)
-        for name, test in tests.items()
+        for name, test in estimates.tests["features"].items()
     )
+    found = [
+        taken(
+            ReviewedFact,
+            rate,
+            name=name,
+            what=words[name],
+            group=str(group),
+            interval=(rate.low, rate.high),
+            alone=others[name, group].value,
+            alone_interval=(others[name, group].low, others[name, group].high),
+            without=table.ranges.get((name, group)),
+            recorded=recorded.get((name, group)),
+        )
+        for (name, group), rate in rates.items()
+    ]
     return ReviewFacts(
         n_rows=len(table.at),
         n_drawn=estimates.n_drawn,
@@ -232,24 +243,8 @@ def facts_of_review(table: ReviewRows, reviewed: Reviewed, level: float = 0.95) 
         n_batches=reviewed.n_batches,
         level=level,
         classes=classes,
-        rates=tuple(
-            ReviewedFact(
-                name=name,
-                what=words[name],
-                group=str(group),
-                value=rate.value,
-                interval=(rate.low, rate.high),
-                worst=rate.worst,
-                alone=others[name, group].value,
-                alone_interval=(others[name, group].low, others[name, group].high),
-                without=table.ranges.get((name, group)),
-                recorded=recorded.get((name, group)),
-                n=rate.n,
-                few=rate.few,
-            )
-            for (name, group), rate in rates.items()
-        ),
-        gaps=_gaps(estimates, alone, words),
+        rates=tuple(found),
+        gaps=tuple(_gaps(estimates, alone, words)),
         rates_p_value=estimates.tests["rates"].p_value,
         columns=columns,
         conclusions=estimates.conclusions(),
@@ -283,22 +278,13 @@ def _rates(found: ReviewEstimates) -> dict[tuple[str, Any], Any]:
 
 def _gaps(
     estimates: ReviewEstimates, alone: ReviewEstimates, words: dict[str, str]
-) -> tuple[ReviewedGap, ...]:
-    names = dict.fromkeys(name for name, _ in _rates(estimates))
-    return tuple(
-        ReviewedGap(
-            name=name,
-            what=words[name],
-            first=str(one.first),
-            last=str(one.last),
-            value=one.value,
-            interval=(one.low, one.high),
-            alone=other.value,
-            alone_interval=(other.low, other.high),
-        )
-        for name in names
-        for one, other in zip(estimates.differences[name], alone.differences[name], strict=True)
-    )
+) -> Iterator[ReviewedGap]:
+    for name in dict.fromkeys(name for name, _ in _rates(estimates)):
+        both = zip(estimates.differences[name], alone.differences[name], strict=True)
+        for one, other in both:
+            groups, by_all = (str(one.first), str(one.last)), (one.value, (one.low, one.high))
+            by_few = other.value, (other.low, other.high)
+            yield ReviewedGap(name, words[name], *groups, *by_all, *by_few)
 
 
 def _recorded(table: ReviewRows) -> dict[tuple[str, Any], float]:
@@ -307,13 +293,9 @@ def _recorded(table: ReviewRows) -> dict[tuple[str, Any], float]:
     for group in np.unique(table.groups):
         here = table.groups == group
         y, h = table.y[here] == 1, table.decisions[here] == 1
-        parts = {
-            "fair_rate": (y, np.ones(len(y), np.bool_)),
-            "tpr": (h, y),
-            "fpr": (h, ~y),
-            "accuracy": (h == y, np.ones(len(y), np.bool_)),
-            "precision": (y, h),
-        }
+        every = np.ones(len(y), np.bool_)
+        parts = {"fair_rate": (y, every), "tpr": (h, y), "fpr": (h, ~y)}
+        parts |= {"accuracy": (h == y, every), "precision": (y, h)}
         for name, (hit, among) in parts.items():
             if among.any():
                 found[name, group] = float(hit[among].mean())
@@ -354,14 +336,9 @@ def show_review(audit: blocks.Audit, facts: ReviewFacts) -> Iterator[blocks.Bloc
     head = ["Rate", "Group", "By the review", "Reviewed rows alone", "Without reviews", "Recorded"]
     cells = []
     for rate in facts.rates:
-        row: list[Any] = [
-            rate.what,
-            rate.group,
-            text.bracketed(rate.value, rate.interval) + (" few" if rate.few else ""),
-            text.bracketed(rate.alone, rate.alone_interval),
-            text.span(rate.without),
-            text.share(rate.recorded),
-        ]
+        reviewed = text.bracketed(rate.value, rate.interval) + " few" * rate.few
+        alone, recorded = text.bracketed(rate.alone, rate.alone_interval), text.share(rate.recorded)
+        row = [rate.what, rate.group, reviewed, alone, text.span(rate.without), recorded]
         cells.append([*row, text.span(rate.worst)] if worst else row)
     note = (
         f"In brackets: {text.share(facts.level, 0)} intervals, each by itself. “By the review” "
@@ -371,15 +348,11 @@ def show_review(audit: blocks.Audit, facts: ReviewFacts) -> Iterator[blocks.Bloc
     )
     head = [*head, "Worst case"] if worst else head
     yield blocks.TableBlock("Rates of this table", head, cells, words={1}, note=note)
-    gaps = [
-        [
-            f"{gap.last} {text.MINUS} {gap.first}",
-            gap.what,
-            text.bracketed(gap.value, gap.interval, text.points),
-            text.bracketed(gap.alone, gap.alone_interval, text.points),
-        ]
-        for gap in facts.gaps
-    ]
+    gaps = []
+    for gap in facts.gaps:
+        both = (gap.value, gap.interval), (gap.alone, gap.alone_interval)
+        known = (text.bracketed(*one, text.points) for one in both)
+        gaps.append([f"{gap.last} {text.MINUS} {gap.first}", gap.what, *known])
     if gaps:
         names = ["Groups", "Rate", "By the review", "Reviewed rows alone"]
         yield blocks.TableBlock("Differences, in points", names, gaps, words={1})

@@ -112,7 +112,7 @@ def _widths(plan: ReviewPlan) -> blocks.Figure:
         "Half of a 95% interval, in percentage points, in the group where it is widest, if the "
         "model is right about where labels are doubtful."
     )
-    picture = curves(plane, series, marked=True)
+    picture = curves(plane, series)
     return blocks.Figure("How well a rate would be known", sentence, picture, table)
 
 

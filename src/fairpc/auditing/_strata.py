@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, cast
 
 import numpy as np
@@ -24,15 +25,10 @@ from fairpc.auditing._assumptions import (
 )
 from fairpc.auditing._drawing import Mark, Row, estimates
 from fairpc.auditing._job import Job
-from fairpc.auditing._rows import AuditedRows, taken
-from fairpc.core import AuditError, Bools, FairpcError, Floats, Ints, Record
-from fairpc.evidence import (
-    SMALL,
-    Interval,
-    StrataTest,
-    parity,
-)
-from fairpc.models import CircuitClassifier
+from fairpc.auditing._rows import taken
+from fairpc.core import AuditError, Bools, FairpcError, Floats, Record
+from fairpc.evidence import SMALL, Interval, StrataTest, parity
+from fairpc.models import CircuitClassifier, Strata
 
 _NONE: Final = (
     f" {text.NOTHING}: nothing fits exactly, or it is not known; the test says whether chance "
@@ -104,9 +100,8 @@ class StratumMechanism:
     group: str
     b0: float  #: P(D = positive | Df otherwise) as learned
     b1: float  #: P(D = positive | Df = positive) as learned
-    b0_possible: (
-        Interval | None
-    )  #: what fits the same P(D | X, S); None where nothing, or not known
+    #: what fits the same P(D | X, S); None where nothing, or not known
+    b0_possible: Interval | None
     b1_possible: Interval | None
 
 
@@ -187,28 +182,30 @@ def gap_parts(job: Job) -> tuple[tuple[GapParts, ...], tuple[GapParts, ...]] | N
     """Gaps of labels and of scores, cut into mix and within; None without strata."""
     if not job.strata:
         return None
-    rows, level = job.drawn, job.settings.level
-    where = job.strata.codes(rows.x)
-    labels, known = (rows.d == rows.positive).astype(np.float64), where >= 0
-    return (
-        parts_of(rows, labels, known & (rows.d >= 0), where, level),
-        parts_of(rows, rows.scores[:, rows.positive], known, where, level),
-    )
+    rows = job.drawn
+    return _of_labels_and(rows.scores[:, rows.positive], job, job.strata)
 
 
-def parts_of(
-    rows: AuditedRows, values: Floats, known: Bools, where: Ints, level: float
-) -> tuple[GapParts, ...]:
-    """A gap between groups per pair, cut into mix and within; none where nothing compares."""
-    try:
-        kept = rows.comparable(known)
-        weighing = rows.weighing(kept)
-        weighing.pop("counts")
-        found = parity(values[kept], rows.s[kept], given=where[kept], level=level, **weighing)
-    except FairpcError:
-        return ()  # No labels are known, or no stratum has two groups.
-    pairs = ((pair, sum(n for _, n in pair.left_out)) for pair in found.pairs)
-    return tuple(rows.named(taken(GapParts, pair, n_left_out=n)) for pair, n in pairs)
+def _of_labels_and(
+    values: Floats, job: Job, strata: Strata
+) -> tuple[tuple[GapParts, ...], tuple[GapParts, ...]]:
+    """Gaps of the labels and of a value, per pair of groups; none where nothing compares."""
+    rows, where = job.drawn, strata.codes(job.drawn.x)
+
+    def parts(values: Floats, known: Bools) -> tuple[GapParts, ...]:
+        try:
+            kept = rows.comparable(known)
+            weighing = rows.weighing(kept)
+            weighing.pop("counts")
+            given = {"given": where[kept], "level": job.settings.level, **weighing}
+            found = parity(values[kept], rows.s[kept], **given)
+        except FairpcError:
+            return ()  # No labels are known, or no stratum has two groups.
+        pairs = ((pair, sum(n for _, n in pair.left_out)) for pair in found.pairs)
+        return tuple(rows.named(taken(GapParts, pair, n_left_out=n)) for pair, n in pairs)
+
+    labels = (rows.d == rows.positive).astype(np.float64)
+    return parts(labels, (where >= 0) & (rows.d >= 0)), parts(values, where >= 0)
 
 
 def strata_facts(job: Job) -> StrataFacts:
@@ -252,14 +249,11 @@ def _strata(job: Job) -> Iterator[StratumFacts]:
     where = job.strata.codes(rows.x)
     possible = {} if identified is None else {r.stratum: r.possible for r in identified.strata}
     for a, name in enumerate(job.model.strata_):
-        n, rates = [], []
-        for g in range(len(rows.groups)):
-            here = (where == a) & (rows.s == g)
-            n.append(rows.number(here))
-            rates.append(rows.mean(rows.d == rows.positive, here & (rows.d >= 0)))
+        cells = [(where == a) & (rows.s == g) for g in range(len(rows.groups))]
+        n = tuple(map(rows.number, cells))
+        rates = tuple(rows.mean(rows.d == rows.positive, c & (rows.d >= 0)) for c in cells)
         rate = float(job.model.stratum_rate_[a, rows.positive])
-        small = min(n) < SMALL
-        yield StratumFacts(name, tuple(n), tuple(rates), rate, possible.get(name), small)
+        yield StratumFacts(name, n, rates, rate, possible.get(name), min(n) < SMALL)
 
 
 def _groups(job: Job, test: StrataTest | None) -> Iterator[GroupFacts]:
@@ -285,17 +279,15 @@ def _subgroups(job: Job) -> Iterator[StratumMechanism]:
     identified = job.results["decidable.identified"]
     possible = {}
     for row in () if identified is None else identified.groups:
-        bounds = [(row[f"{b}_lower"], row[f"{b}_upper"]) for b in ("b0", "b1")]
-        possible[row["stratum"], row["group"]] = [
-            e if np.isfinite(e).all() else None for e in bounds
-        ]
+        ends = [(row[f"{b}_lower"], row[f"{b}_upper"]) for b in ("b0", "b1")]
+        known = [end if np.isfinite(end).all() else None for end in ends]
+        possible[row["stratum"], row["group"]] = known
     for a, stratum in enumerate(circuits.strata_):
         for s, group in enumerate(rows.groups):
             rates, own = circuits.stratum_rate_[a], circuits.stratum_mechanism_[s, a]
             sets = possible.get((stratum, group), (None, None))
-            yield StratumMechanism(
-                stratum, group, *_rates_of_labels(own, rates, rows.positive), *sets
-            )
+            learned = _rates_of_labels(own, rates, rows.positive)
+            yield StratumMechanism(stratum, group, *learned, *sets)
 
 
 @blocks.section("strata", "Within strata")
@@ -329,7 +321,14 @@ def _show_own(audit: blocks.Audit, own: OwnStrata) -> Iterator[blocks.Block]:
             ("Parity within strata", _OUTCOME[within]),
         ]
     )
-    yield blocks.Points([own.sentences[0], *_tested(own), *own.sentences[1:]])
+    tested = [own.headline]
+    if own.test is not None and own.test.untested:
+        few = text.listed(own.test.untested)
+        tested.append(f"Too few rows of some group to inform the test: {few}.")
+    if own.n_unknown:
+        unknown = text.counted(own.n_unknown, "row")
+        tested.append(f"Left out: {unknown} whose stratum is not known.")
+    yield blocks.Points([own.sentences[0], *tested, *own.sentences[1:]])
     if own.labels:
         note = f"Computed on {text.counted(own.n_rows, 'row')}; scores are the model's own."
         yield show_parts({"labels": own.labels, "scores": own.scores}, _CUT, note)
@@ -350,14 +349,6 @@ def show_own_test(own: OwnStrata) -> blocks.Block:
     return blocks.Notice(outcome, (own.headline, f"{where} {own.argued}"), alert=own.test.rejected)
 
 
-def _tested(own: OwnStrata) -> Iterator[str]:
-    yield own.headline
-    if own.test is not None and own.test.untested:
-        yield f"Too few rows of some group to inform the test: {text.listed(own.test.untested)}."
-    if own.n_unknown:
-        yield f"Left out: {text.counted(own.n_unknown, 'row')} whose stratum is not known."
-
-
 def show_parts(
     gaps: Mapping[str, Sequence[GapParts]],
     explained: str,
@@ -370,9 +361,8 @@ def show_parts(
         for one in parts:
             pair = f"{text.short(one.last, 20)} − {text.short(one.first, 20)}"
             both = (one.mix, one.mix_interval), (one.within, one.within_interval)
-            for name, (value, bounds) in zip(("mix of strata", "within strata"), both, strict=True):
-                drawn = f"{of}, {name}: {pair}", value, bounds, series, text.points(value)
-                rows.append(Row(*drawn))
+            for name, each in zip(("mix of strata", "within strata"), both, strict=True):
+                rows.append(Row(f"{of}, {name}: {pair}", *each, series, text.points(each[0])))
             middle = (text.bracketed(*each, text.points) for each in both)
             cells.append((f"{of}: {pair}", text.points(one.raw), *middle, one.n_left_out))
     head = ("Gap", "Whole", "Mix of strata", "Within strata", "Rows left out")
@@ -388,9 +378,8 @@ def _rates_table(audit: blocks.Audit, own: OwnStrata) -> blocks.TableBlock:
         head += [f"Rows, {text.short(name, 20)}", f"Labelled {label}, {text.short(name, 20)}"]
     rows = []
     for one in own.strata:
-        by_group = zip(one.n, one.label_rates, strict=True)
-        cells = [cell for both in by_group for cell in both]
-        rows.append([one.stratum, one.decision_rate, text.span(one.possible), *cells])
+        by_group = chain(*zip(one.n, one.label_rates, strict=True))
+        rows.append([one.stratum, one.decision_rate, text.span(one.possible), *by_group])
     note = (
         "Learned: P(Df | stratum), the same in every group under the model. "
         f"{audit.decidable.possible}"
@@ -430,14 +419,10 @@ def _subgroups_table(audit: blocks.Audit, own: OwnStrata) -> blocks.TableBlock:
     label = text.quoted(own.positive)
     head = ["Stratum", "Group", f"Labelled {label} although fair decision is not", "Possible"]
     head += [f"Labelled {label} as fair decision is", "Possible"]
-    rows = [
-        (
-            *(one.stratum, text.short(one.group)),
-            *(one.b0, text.span(one.b0_possible)),
-            *(one.b1, text.span(one.b1_possible)),
-        )
-        for one in own.subgroups
-    ]
+    rows = []
+    for one in own.subgroups:
+        ends = text.span(one.b0_possible), text.span(one.b1_possible)
+        rows.append((one.stratum, text.short(one.group), one.b0, ends[0], one.b1, ends[1]))
     note = audit.decidable.possible
     if any(one.b0_possible is None for one in own.subgroups):
         note += _NONE
@@ -475,16 +460,14 @@ def factor_gaps(job: Job) -> FactorGaps:
     given = job.decisions
     if given is None or not given.strata:
         raise AuditError(NO_FACTORS)
-    rows, level = job.drawn, job.settings.level
-    where = given.strata.codes(rows.x)
-    labels, decided = ((of == rows.positive).astype(np.float64) for of in (rows.d, rows.decided))
-    known = where >= 0
-    decisions = parts_of(rows, decided, known, where, level)
+    rows, known = job.drawn, given.strata.codes(job.drawn.x) >= 0
+    decided = (rows.decided == rows.positive).astype(np.float64)
+    labels, decisions = _of_labels_and(decided, job, given.strata)
     if not decisions:
         raise AuditError("no stratum of the named factors has rows of two groups: name fewer")
     return FactorGaps(
         columns=tuple(rows.features.names[j] for j in given.strata.columns),
-        labels=parts_of(rows, labels, known & (rows.d >= 0), where, level),
+        labels=labels,
         decisions=decisions,
         n_rows=rows.number(known),
         n_unknown=rows.number(~known),
