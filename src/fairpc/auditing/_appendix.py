@@ -217,8 +217,8 @@ def _of_kind(job: Job) -> Caveats:
     words = {"through": "Df and S", "each": ""}
     if job.strata.within:
         words = {"through": "Df, S and the stratum", "each": " and stratum"}
-    assumed = [sentence.format(columns=columns, **words) for sentence in said("within")]
-    return Caveats((*assumed, ARGUED, *_stated(job)), said("by_stratum"), limits)
+    within = (sentence.format(columns=columns, **words) for sentence in said("within"))
+    return Caveats((*within, ARGUED, *_stated(job)), said("by_stratum"), limits)
 
 
 def _stated(job: Job) -> list[str]:

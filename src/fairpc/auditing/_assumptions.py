@@ -18,6 +18,8 @@ from fairpc.evidence import (
     AlteredByFeatures,
     AssumptionTest,
     CandidateStrata,
+    GroupBounds,
+    Interval,
     LeastDifference,
     StrataTest,
     StratumBounds,
@@ -259,12 +261,13 @@ def assumption_facts(
 
 
 def _sets(test: AssumptionTest) -> Iterator[ConfidenceSet]:
-    def bound(bounds: float | tuple[float, ...], k: int) -> float:
-        return bounds[k] if isinstance(bounds, tuple) else bounds
+    def ends(of: AssumptionTest | GroupBounds, k: int) -> Interval:
+        low, high = (end[k] if isinstance(end, tuple) else end for end in (of.lower, of.upper))
+        return low, high
 
     for k, label in enumerate(test.classes if test.positive is None else (test.positive,)):
-        lower, upper = bound(test.lower, k), bound(test.upper, k)
-        bars = tuple(Bar(g.group, g.n, bound(g.lower, k), bound(g.upper, k)) for g in test.groups)
+        lower, upper = ends(test, k)
+        bars = tuple(Bar(g.group, g.n, *ends(g, k)) for g in test.groups)
         yield ConfidenceSet(label, lower, upper, lower > upper, bars)
 
 
@@ -285,24 +288,19 @@ def learned_rate(job: Job, test: AssumptionFacts) -> LearnedRate | None:
         f"from {text.span((one.lower, one.upper))}; where one number is needed, the model uses "
         f"{text.share(learned)}, chosen by a rule, not found."
     )
-    if outside:
-        sentence += _against(p)
-    sentence += _range_of_fit(job, test)
-    return LearnedRate(one.label, learned, one.lower, one.upper, test.level, outside, sentence, p)
-
-
-def _against(p: float | None) -> str:
-    """What follows from a learned rate that is outside of the range of the test."""
-    if p is None or p < _RULED_OUT:
-        said = "" if p is None else f" (p {text.p_words(p)})"
-        return (
+    said = "" if p is None else f" (p {text.p_words(p)})"
+    if outside and (p is None or p < _RULED_OUT):
+        sentence += (
             f" So the model does not describe these rows{said}, and its mechanism must not be read "
             "as what happened."
         )
-    return (
-        f" What was learned is outside of that range (p {text.p_words(p)}): these rows speak "
-        "against it, but do not rule it out, so do not rely on its mechanism."
-    )
+    elif outside:
+        sentence += (
+            f" What was learned is outside of that range{said}: these rows speak against it, but "
+            "do not rule it out, so do not rely on its mechanism."
+        )
+    sentence += _range_of_fit(job, test)
+    return LearnedRate(one.label, learned, one.lower, one.upper, test.level, outside, sentence, p)
 
 
 def _range_of_fit(job: Job, test: AssumptionFacts) -> str:

@@ -71,8 +71,23 @@ class IdentifiedFacts(Record):
     @property
     def sentence(self) -> str:
         """In words."""
+        known = "with P(D | X, S) taken as estimated"
+        if self.level is not None:
+            known = f"with {text.share(self.level, 0)} confidence"
         if self.mean_width is None or self.open is None:
-            return self._nothing
+            if self.strata:
+                return (
+                    f"No share of fair decisions {self.positive!r} within strata fits every group, "
+                    f"{known}."
+                )
+            low = max(self.groups, key=lambda g: g["lower"])
+            high = min(self.groups, key=lambda g: g["upper"])
+            return (
+                "If the chances of every label were exactly as estimated, no share of fair "
+                f"decisions {self.positive!r} would fit every group: group {low['group']!r} needs "
+                f"at least {text.share(low['lower'])}, group {high['group']!r} at most "
+                f"{text.share(high['upper'])}."
+            )
         width, depends = text.gap(self.mean_width), text.share(self.open)
         if self.lower > self.upper:
             return (
@@ -84,7 +99,7 @@ class IdentifiedFacts(Record):
         if self.strata:
             wide = [r.possible[1] - r.possible[0] for r in self.strata if r.possible is not None]
             return (
-                f"If the assumptions hold, {self._known}, the share of fair decisions "
+                f"If the assumptions hold, {known}, the share of fair decisions "
                 f"{self.positive!r} in a stratum may vary over up to {text.gap(max(wide))}: a "
                 f"person's score then ranges over {width} on average, and for {depends} of the "
                 "rows the decision depends on it."
@@ -95,28 +110,6 @@ class IdentifiedFacts(Record):
             f"could be {self.positive!r}. A person's score could then lie anywhere in a range of "
             f"{width}, on average, and for {depends} of the rows the decision depends on it. Who "
             "ranks above whom within a group is fixed; how high they score is not."
-        )
-
-    @property
-    def _known(self) -> str:
-        if self.level is None:
-            return "with P(D | X, S) taken as estimated"
-        return f"with {text.share(self.level, 0)} confidence"
-
-    @property
-    def _nothing(self) -> str:
-        if self.strata:
-            return (
-                f"No share of fair decisions {self.positive!r} within strata fits every group, "
-                f"{self._known}."
-            )
-        low = max(self.groups, key=lambda g: g["lower"])
-        high = min(self.groups, key=lambda g: g["upper"])
-        return (
-            "If the chances of every label were exactly as estimated, no share of fair decisions "
-            f"{self.positive!r} would fit every group: group {low['group']!r} needs at least "
-            f"{text.share(low['lower'])}, group {high['group']!r} at most "
-            f"{text.share(high['upper'])}."
         )
 
 
@@ -178,9 +171,8 @@ def _by_fit(job: Job, bounds: StratumBounds) -> IdentifiedFacts:
     table = []
     shown = dict(zip(job.coding.group_names, rows.groups, strict=True))
     for own in bounds.ranges():
-        names = ("n", "rate", "lower", "upper")
         row: dict[str, Any] = {"group": shown.get(own.group, own.group)}
-        row |= {name: getattr(own, name) for name in names}
+        row |= {name: getattr(own, name) for name in ("n", "rate", "lower", "upper")}
         start, stop = max(low - bounds.delta, own.lower), min(high + bounds.delta, own.upper)
         at = [own.mechanism(pi) for pi in own.corners(start, stop)]
         for name in ("b0", "b1"):
@@ -188,11 +180,8 @@ def _by_fit(job: Job, bounds: StratumBounds) -> IdentifiedFacts:
             row[f"{name}_lower"] = min((end[0] for end in ends), default=math.nan)
             row[f"{name}_upper"] = max((end[1] for end in ends), default=math.nan)
         table.append(row)
-    kept = rows.comparable(rows.s >= 0)
-    given = rows.given()
-    found = model._fair().bounds(rows.s, model._features_of(given), rows.positive, bounds, None)[
-        kept
-    ]
+    kept, features = rows.comparable(rows.s >= 0), model._features_of(rows.given())
+    found = model._fair().bounds(rows.s, features, rows.positive, bounds, None)[kept]
     room = _room(job, found[:, 0], found[:, 1], kept)
     return IdentifiedFacts(rows.positive_class, None, low, high, rejected, tuple(table), (), *room)
 
@@ -219,34 +208,27 @@ def _by_scores(job: Job) -> IdentifiedFacts:
         tested = test.ends()  # not of groups that are too small to be tested
         given["ends"] = tested if present <= set(tested) else None
     identified: AnySet = identified_set(scores, groups, **given)
-    ranges, table = _by_stratum(identified, job)
-    ends = math.nan, math.nan  # of strata each has its own
+    ends, ranges = (math.nan, math.nan), list[StratumRange]()  # of strata each has its own
+    table: Sequence[Mapping[str, Any]] = ()
     if isinstance(identified, IdentifiedSet):
-        ends = identified.lower, identified.upper
+        ends, table = (identified.lower, identified.upper), identified.table()
+    elif isinstance(identified, IdentifiedWithin):
+        names, table = cast(CircuitClassifier, job.model).strata_, identified.table()
+        ranges = [StratumRange(names[s.stratum], s.pi) for s in identified.strata]
+    else:
+        names = cast(CircuitClassifier, job.model).strata_
+        for a, own in zip(identified.strata, identified.sets, strict=True):
+            ranges.append(StratumRange(names[a], None if own.empty else (own.lower, own.upper)))
+            table = [*table, *({"stratum": names[a], **row} for row in own.table())]
     return IdentifiedFacts(
         rows.positive_class,
         level,
         *ends,
         identified.empty,
         tuple({**row, "group": rows.groups[row["group"]]} for row in table),
-        ranges,
+        tuple(ranges),
         *_room(job, identified.score_lower, identified.score_upper, kept),
     )
-
-
-def _by_stratum(
-    identified: AnySet, job: Job
-) -> tuple[tuple[StratumRange, ...], Sequence[Mapping[str, Any]]]:
-    """What is possible in each stratum, if there are any, and the table of the groups."""
-    if isinstance(identified, IdentifiedSet):
-        return (), identified.table()
-    names = cast(CircuitClassifier, job.model).strata_
-    if isinstance(identified, IdentifiedWithin):
-        each = tuple(StratumRange(names[s.stratum], s.pi) for s in identified.strata)
-        return each, identified.table()
-    sets = [(names[a], own) for a, own in zip(identified.strata, identified.sets, strict=True)]
-    each = tuple(StratumRange(a, None if own.empty else (own.lower, own.upper)) for a, own in sets)
-    return each, [{"stratum": a, **row} for a, own in sets for row in own.table()]
 
 
 def _room(job: Job, lower: Floats, upper: Floats, kept: Bools) -> tuple[Any, ...]:

@@ -218,7 +218,7 @@ def decided_rows(
     own = (given.decided == positive).astype(np.float64) if given.scores is None else given.scores
     scores = np.empty((rows.n_rows, 2))
     scores[:, positive], scores[:, 1 - positive] = own, 1 - own
-    known = {"labels": coding.labels.inverse(rows.d), "same_rows_as_fit": None}
+    known: dict[str, Any] = {"labels": coding.labels.inverse(rows.d), "same_rows_as_fit": None}
     known["scored"] = given.scores is not None
     nothing = np.empty((rows.n_rows, 0))
     answered = AuditedRows.of(coding, rows, scores, nothing, given.decided, **known)

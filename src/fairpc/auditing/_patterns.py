@@ -183,14 +183,11 @@ def show_patterns(audit: blocks.Audit, facts: PatternFacts) -> Iterator[blocks.B
 def _pattern_table(of: str, part: PatternTable) -> blocks.TableBlock:
     head = ["People", "Share", "Model, them", "Model, all alike", "Difference, points"]
     head += ["Rows", "Rows, them", "Rows, all alike", "In the rows"]
-    rows = [
-        [
-            _people_cell(p),
-            *(p.share, p.rate, p.rate_of_all, text.points(p.difference)),
-            *(p.n_rows, p.row_rate, p.row_rate_of_all, _IN_ROWS[p.in_rows]),
-        ]
-        for p in part.patterns
-    ]
+    rows = []
+    for p in part.patterns:
+        of_model = p.share, p.rate, p.rate_of_all, text.points(p.difference)
+        of_rows = p.n_rows, p.row_rate, p.row_rate_of_all, _IN_ROWS[p.in_rows]
+        rows.append([_people(p), *of_model, *of_rows])
     positive = text.quoted(part.positive)
     few = any(pattern.n_rows < SMALL for pattern in part.patterns)
     on_rows = f"the share labelled {positive}" if part.of == "label" else "mean scores"
@@ -211,13 +208,10 @@ def _pattern_table(of: str, part: PatternTable) -> blocks.TableBlock:
     )
 
 
-def _people_cell(pattern: PatternRow) -> str:
+def _people(pattern: PatternRow) -> str:
     """The group, then the values beside it."""
-    named = _words(pattern.group)
-    return f"{named}; {_words(pattern.features)}" if pattern.features else named
-
-
-def _words(values: Mapping[str, str]) -> str:
-    return ", ".join(
-        f"{text.short(name, 40)}: {text.short(value, 40)}" for name, value in values.items()
-    )
+    parts = []
+    for values in filter(None, (pattern.group, pattern.features)):
+        named = (f"{text.short(k, 40)}: {text.short(v, 40)}" for k, v in values.items())
+        parts.append(", ".join(named))
+    return "; ".join(parts)

@@ -385,7 +385,7 @@ def asked(model: FittedDecisions, given: GivenRows) -> AuditedRows:
 def decided(model: FittedDecisions, scores: Floats, s: Codes) -> Positions:
     """The class that ``predict`` gives by scores of all classes."""
     if scores.shape[1] > 2:
-        return scores.argmax(axis=1)
+        return np.asarray(scores.argmax(axis=1))
     positive = model.coding_.labels.positive
     chosen = model.threshold_.decide(scores[:, positive], s)
     return np.where(chosen, positive, 1 - positive).astype(np.intp)

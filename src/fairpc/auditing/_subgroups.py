@@ -101,15 +101,10 @@ def _searched(rows: AuditedRows, seed: int) -> Bools:
 
 def _search(rows: AuditedRows, searched: Bools, least: int) -> tuple[list[_Found], int]:
     """The surest subgroup of each column and pair of columns; and how many were looked at."""
-    singles: dict[int, _Found] = {}
-    n = 0
-    for j in range(len(rows.features.names)):
-        found, seen = _of_columns(rows, searched, (j,), least)
-        n += seen
-        if found is not None:
-            singles[j] = found
+    each = [_of_columns(rows, searched, (j,), least) for j in range(len(rows.features.names))]
+    singles = {j: found for j, (found, _) in enumerate(each) if found is not None}
+    n, every = sum(seen for _, seen in each), list(singles.values())
     first = sorted(singles, key=lambda j: -singles[j].sure)[:_CROSSED]
-    every = list(singles.values())
     for pair in combinations(sorted(first), 2):
         found, seen = _of_columns(rows, searched, pair, least)
         n += seen
@@ -147,9 +142,9 @@ def _of_columns(
     seen = 0
     for a, b in combinations(range(n_groups), 2):
         enough = np.flatnonzero(np.minimum(n[a], n[b]) >= least)
-        seen += len(enough)
         if not len(enough):
             continue
+        seen += len(enough)
         gap = (rate[b] - rate[a])[enough]
         sure = np.abs(gap) - _SURE * np.sqrt((spread[a] + spread[b])[enough])
         i = int(np.argmax(sure))
@@ -214,17 +209,12 @@ def show_subgroups(audit: blocks.Audit, facts: SubgroupFacts) -> Iterator[blocks
     """People who are alike in a column or two, and how far apart their groups are decided."""
     yield blocks.Paragraph(facts.sentence, "lead")
     head = ("People", "Rows", "Less often", "More often", "Difference, points", "Of labels, points")
-    cells = [
-        (
-            _people(one),
-            one.n_rows,
-            f"{text.short(one.less, 30)} {text.share(one.less_rate)}",
-            f"{text.short(one.more, 30)} {text.share(one.more_rate)}",
-            f"{text.points(one.difference)} ({text.span(one.interval, text.points)})",
-            text.NOTHING if one.recorded is None else text.points(one.recorded),
-        )
-        for one in facts.subgroups
-    ]
+    cells = []
+    for one in facts.subgroups:
+        less = f"{text.short(one.less, 30)} {text.share(one.less_rate)}"
+        more = f"{text.short(one.more, 30)} {text.share(one.more_rate)}"
+        apart = f"{text.points(one.difference)} ({text.span(one.interval, text.points)})"
+        cells.append((_people(one), one.n_rows, less, more, apart, text.points(one.recorded)))
     note = (
         f"Of {facts.n_candidates:,} subgroups those with the surest differences were looked for in "
         f"{text.counted(facts.n_searched, 'row')} and measured in the other "
@@ -235,9 +225,4 @@ def show_subgroups(audit: blocks.Audit, facts: SubgroupFacts) -> Iterator[blocks
     if cells:
         caption = f"Shares decided {text.quoted(facts.positive)} among people who are alike"
         yield blocks.TableBlock(caption, head, cells, words={2, 3}, note=note, longest=400)
-    yield blocks.Points(
-        (
-            "It says where to look: groups may differ there in other columns that the decision is "
-            "about. To find none clears nobody.",
-        )
-    )
+    yield blocks.Points(blocks.sentences("subgroups"))

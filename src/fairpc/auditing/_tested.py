@@ -9,7 +9,7 @@ strata that share a mechanism, and columns tried as strata are of the same split
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
@@ -56,7 +56,8 @@ class Tested:
 
 def assumption_test(job: Job) -> Tested:
     """That of the fit on its own rows; of others, or if asked for, with many ways of splitting."""
-    return _of_rows(job) if _bounds_of_fit(job) is None else _of_fit(job)
+    bounds = _bounds_of_fit(job)
+    return _of_rows(job) if bounds is None else _of_fit(job, bounds)
 
 
 def _bounds_of_fit(job: Job) -> LabelBounds | None:
@@ -71,12 +72,11 @@ def _bounds_of_fit(job: Job) -> LabelBounds | None:
     return bounds if every and len(rows.classes) == 2 and rows.persons is None else None
 
 
-def _of_fit(job: Job) -> Tested:
+def _of_fit(job: Job, bounds: LabelBounds) -> Tested:
     """The held-out rates that the fit counted, on all its rows."""
     rows, level = job.drawn, job.settings.level
-    bounds = cast(LabelBounds, _bounds_of_fit(job))
     kept = (rows.d >= 0) & (rows.s >= 0) & (job.strata.codes(rows.x) >= 0)
-    given = _features_as_they_came(job, rows, kept), *_codes(rows, kept)
+    given = _given(job, rows, kept)
     asked = {"positive": rows.positive, "sample_weight": some_of(rows.weights, kept)}
     fit = TopSets.of_fit(bounds, rows.positive, *given[1:], asked["sample_weight"])
     if isinstance(bounds, StratumBounds):
@@ -86,19 +86,16 @@ def _of_fit(job: Job) -> Tested:
     return Tested(rows, kept, given, asked, test, fit, quoted=True)
 
 
-def _features_as_they_came(job: Job, rows: AuditedRows, kept: Bools) -> Array:
-    """Bins were chosen with labels, which a held-out fold may not see."""
+def _given(job: Job, rows: AuditedRows, kept: Bools) -> tuple[Array, Positions, Positions]:
+    """Features as they came, because bins were chosen with labels, which a held-out fold may not
+    see; label and group."""
     frame, features = read_frame(rows.table), rows.features
     if frame.from_array:  # Columns of an array are known by position.
         frame = replace(frame, names=features.names_in)
     decimal = None if job.decisions else job.model.decimal
     columns = typed_columns(frame, features.missing_values, decimal)
-    return columns[list(features.names)].to_numpy()[kept]
-
-
-def _codes(rows: AuditedRows, kept: Bools) -> tuple[Positions, Positions]:
-    """Label and group of some rows."""
-    return rows.d[kept].astype(np.intp), rows.s[kept].astype(np.intp)
+    found = columns[list(features.names)].to_numpy()[kept]
+    return found, rows.d[kept].astype(np.intp), rows.s[kept].astype(np.intp)
 
 
 def _of_rows(job: Job) -> Tested:
@@ -125,7 +122,7 @@ def _of_rows(job: Job) -> Tested:
         "sample_weight": some_of(rows.weights, kept),
     }
     watch = _splits_of(job, "decidable.test")
-    given = _features_as_they_came(job, rows, kept), *_codes(rows, kept)
+    given = _given(job, rows, kept)
     if len(rows.classes) > 2:
         plain = test_assumptions(*given, level=settings.level, progress=watch, **asked)
         return Tested(rows, kept, given, asked, plain, None)
