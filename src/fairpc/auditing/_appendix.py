@@ -323,18 +323,18 @@ def show_provenance(audit: blocks.Audit, provenance: AuditProvenance) -> Iterato
         "Date": provenance.date,
         "Platform": provenance.platform,
     }
-    yield _pairs("Identity", {name: value for name, value in identity.items() if value})
-    yield _pairs("Versions", provenance.versions)
-    if provenance.settings:
-        yield _pairs("Settings of the model", provenance.settings, folded=True)
-    yield _pairs("Settings of the audit", provenance.audit_settings, folded=True)
-    times = {name: f"{value:,.1f} s" for name, value in provenance.seconds.items()}
-    yield _pairs("Time of each part", times, folded=True)
-
-
-def _pairs(caption: str, values: Mapping[str, Any], *, folded: bool = False) -> blocks.TableBlock:
-    def shown(value: Any) -> str:
-        return text.name(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-
-    cells = [(name, shown(value)) for name, value in values.items()]
-    return blocks.TableBlock(caption, ("What", "Value"), cells, words={1}, folded=folded)
+    tables: dict[str, Mapping[str, Any]] = {
+        "Identity": {name: value for name, value in identity.items() if value},
+        "Versions": provenance.versions,
+        "Settings of the model": provenance.settings,
+        "Settings of the audit": provenance.audit_settings,
+        "Time of each part": {k: f"{value:,.1f} s" for k, value in provenance.seconds.items()},
+    }
+    for number, (caption, values) in enumerate(tables.items()):
+        cells = []
+        for name, value in values.items():
+            written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            cells.append((name, text.name(written)))
+        if cells or caption != "Settings of the model":
+            head, folded = ("What", "Value"), number > 1
+            yield blocks.TableBlock(caption, head, cells, words={1}, folded=folded)

@@ -199,7 +199,7 @@ def bars(rows: Sequence[Row]) -> Picture:
         if row.value is not None:
             yield scale.bar((0.0, row.value), y + 22, 16.0, f"fill {style(row.series)}")
 
-    return stack.picture([*stack.axis(text.share_tick), *stack.each(bar)])
+    return stack.picture(text.share_tick, bar)
 
 
 def estimates(
@@ -222,7 +222,7 @@ def estimates(
         if row.value is not None:
             yield marker(row.series, scale.at(row.value), y + _MIDDLE)
 
-    return stack.picture([*stack.axis(form), *stack.marked(), *stack.each(estimate)])
+    return stack.picture(form, estimate)
 
 
 def ranges(
@@ -245,10 +245,10 @@ def ranges(
             yield line(x, y + 18, x, y + 42, "needle")
             yield element("circle", cx=x, cy=y + _MIDDLE, r=4.5, class_="pin")
 
-    body = [*stack.axis(text.share_tick)]
-    if overlap is not None:
-        body.insert(0, scale.bar(overlap, stack.top, stack.bottom - stack.top, "band"))
-    return stack.picture([*body, *stack.each(span)])
+    band = (
+        [] if overlap is None else [scale.bar(overlap, stack.top, stack.bottom - stack.top, "band")]
+    )
+    return stack.picture(text.share_tick, span, band)
 
 
 @dataclass(frozen=True)
@@ -268,7 +268,14 @@ class _Stack:
     def bottom(self) -> float:
         return self.top + _ROW * len(self.rows)
 
-    def picture(self, body: Sequence[Markup]) -> Picture:
+    def picture(
+        self,
+        form: Form,
+        draw: Callable[[Row, float], Iterable[Markup]],
+        behind: Sequence[Markup] = (),
+    ) -> Picture:
+        """The rows as ``draw`` draws each, over an axis with numbers in this form."""
+        body = [*behind, *self.axis(form), *self.marked(), *self.each(draw)]
         return Picture(body, self.bottom + (42 if self.title else 24))
 
     def axis(self, form: Form) -> Iterator[Markup]:

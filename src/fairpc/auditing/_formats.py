@@ -186,14 +186,16 @@ def more_often(low: float, high: float, digits: int = 1) -> str:
     return f"{least} to {most} points {'more' if low > 0 else 'less'} often"
 
 
-def at_most(bounds: Sequence[float | None] | None, form: Form = share) -> str:
+def at_most(
+    bounds: Sequence[float | None] | None, form: Form = share, word: str = "{} to {}"
+) -> str:
     """A range that may begin at nothing: at most 8.2%, none, 15.0% to 33.0%."""
     if bounds is None or any(map(missing, bounds)):
         return NOTHING
     low, high = map(form, bounds)
     if high == form(0.0):
         return NONE
-    return f"at most {high}" if low == form(0.0) else f"{low} to {high}"
+    return f"at most {high}" if low == form(0.0) else word.format(low, high)
 
 
 def bracketed(

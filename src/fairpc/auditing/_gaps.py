@@ -20,7 +20,7 @@ from fairpc.auditing._drawing import Row, bars
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows
 from fairpc.core import Bools, Codes, Floats, Positions, Record
-from fairpc.data import SMALL, Groups
+from fairpc.data import SMALL
 from fairpc.evidence import Parity, parity
 
 _DRAWN: Final = 12
@@ -245,43 +245,29 @@ class Categories:
 
 def categories(job: Job) -> tuple[Categories, ...]:
     """Each attribute alone, then each two crossed; for every class that gaps are shown of."""
-    rows, groups = job.rows, job.coding.groups
-    numbers, result = range(len(groups.columns)), []
+    rows, groups, result = job.rows, job.coding.groups, []
+    numbers, grouped = range(len(groups.columns)), job.rows.s >= 0
     for k in rows.shown_classes:
-        middle = median(rows.scores[:, k], rows.each_weight)
+        middle, selected = median(rows.scores[:, k], rows.each_weight), rows.decided == k
+        above = rows.scores[:, k] > middle
         for which in (*combinations(numbers, 1), *combinations(numbers, 2)):
-            cells = _cells(rows, groups, which)
-            found = tuple(_rate(rows, here, levels, k, middle) for levels, here in cells)
+            codes, found = [tuple(cell[j] for j in which) for cell in groups.cells], []
+            for category in sorted(set(codes)):
+                here = grouped & np.array([code == category for code in codes])[rows.s]
+                columns, n = (groups.columns[j] for j in which), rows.number(here)
+                one = CategoryRate(
+                    levels=tuple(c.labels[v] for c, v in zip(columns, category, strict=True)),
+                    n=n,
+                    share=rows.mean(here, grouped),
+                    n_selected=rows.number(here & selected),
+                    selection_rate=rows.mean(selected, here),
+                    scoring_rate=rows.mean(above, here) if rows.scored else None,
+                    small=n < SMALL,
+                )
+                found.append(one)
             names = tuple(groups.columns[j].name for j in which)
-            result.append(Categories(names, rows.classes[k], middle, found))
+            result.append(Categories(names, rows.classes[k], middle, tuple(found)))
     return tuple(result)
-
-
-def _cells(
-    rows: AuditedRows, groups: Groups, which: tuple[int, ...]
-) -> Iterator[tuple[tuple[str, ...], Bools]]:
-    """The levels of each category that occurred at fit, and its rows."""
-    codes = [tuple(cell[j] for j in which) for cell in groups.cells]
-    for category in sorted(set(codes)):
-        inside = np.array([code == category for code in codes])
-        columns = (groups.columns[j] for j in which)
-        levels = tuple(c.labels[v] for c, v in zip(columns, category, strict=True))
-        yield levels, (rows.s >= 0) & inside[rows.s]
-
-
-def _rate(
-    rows: AuditedRows, here: Bools, levels: tuple[str, ...], k: int, middle: float
-) -> CategoryRate:
-    n, selected = rows.number(here), rows.decided == k
-    return CategoryRate(
-        levels=levels,
-        n=n,
-        share=rows.mean(here, rows.s >= 0),
-        n_selected=rows.number(here & selected),
-        selection_rate=rows.mean(selected, here),
-        scoring_rate=rows.mean(rows.scores[:, k] > middle, here) if rows.scored else None,
-        small=n < SMALL,
-    )
 
 
 def median(scores: Floats, weights: Floats) -> float:

@@ -44,6 +44,7 @@ from fairpc.data import (
     DistinctSum,
     Frame,
     Packing,
+    Source,
     TableCoding,
     Warned,
     Watcher,
@@ -134,11 +135,13 @@ class ReadTable:
     rows: AuditedRows  #: all rows of the table, equal ones merged; a sample where too many differ
     drawn: AuditedRows  #: rows as they are in the table: all of them, or as many at random
 
+    def _each(self, change: Callable[[AuditedRows], AuditedRows]) -> ReadTable:
+        rows = change(self.rows)
+        return ReadTable(rows, rows if self.drawn is self.rows else change(self.drawn))
+
     def called(self, names: Names) -> ReadTable:
         """The same with other names of classes and groups."""
-        shown: dict[str, Any] = {"groups": names.groups, "classes": names.classes}
-        rows = replace(self.rows, **shown)
-        return ReadTable(rows, rows if self.drawn is self.rows else replace(self.drawn, **shown))
+        return self._each(lambda of: replace(of, groups=names.groups, classes=names.classes))
 
     def without_few(self, least: int) -> ReadTable:
         """The table without the rows of groups, or of unknown group, that are fewer than a limit.
@@ -150,9 +153,7 @@ class ReadTable:
         few = (n > 0) & (n < least)
         if not few.any() or np.count_nonzero((n > 0) & ~few & (np.arange(len(n)) > 0)) < 2:
             return self
-        kept = replace(self, rows=self.rows.without_groups(few))
-        same = self.drawn is self.rows
-        return replace(kept, drawn=kept.rows if same else self.drawn.without_groups(few))
+        return self._each(lambda of: of.without_groups(few))
 
 
 def read_table(
@@ -178,53 +179,60 @@ def read_table(
     if not is_source(X):
         rows = audited_rows(model, X, y, sensitive_features, sample_weight, clusters, fair_labels)
         return ReadTable(rows, rows)
-    most = memory_bytes(settings.max_memory) // ROW_BYTES
+    check_not_apart(sensitive_features=sensitive_features)
+    roles = {"label": y, "weight": sample_weight, "clusters": clusters, "fair_labels": fair_labels}
+    source = open_source(X)
+    coder = _Coder(FittedColumns.of(source, model.coding_, unused=True, **roles))
+    return _streamed(model, source, coder, settings, watch)
+
+
+def _streamed(
+    model: FittedDecisions,
+    source: Source,
+    coder: _Coder,
+    settings: AuditSettings,
+    watch: Watcher | None,
+) -> ReadTable:
+    """One pass over a table, and what the model says of the rows that are kept of it."""
+    import polars as pl
+
+    columns, most = coder.columns, memory_bytes(settings.max_memory) // ROW_BYTES
     n_drawn = max(settings.n_drawn, DRAWN)
     if model._needs_table:
         n_drawn = max(most, LEAST)
-    drawn = RowSample(n_drawn, settings.random_state)
-    check_not_apart(sensitive_features=sensitive_features)
-    source = open_source(X)
-    columns = FittedColumns.of(
-        source,
-        model.coding_,
-        label=y,
-        weight=sample_weight,
-        clusters=clusters,
-        fair_labels=fair_labels,
-        unused=True,
-    )
-    coder = _Coder(columns)
-    coded = RowSample(max(min(CODED, most // 2), LEAST), settings.random_state)
-    sums, warned = _Sums(drawn, coded, DistinctSum(most, lambda part: None)), Warned()
+    drawn = RowSample(n_drawn, settings.random_state)  # as they are
+    coded = RowSample(max(min(CODED, most // 2), LEAST), settings.random_state)  # as keys
+    distinct, digest = DistinctSum(most, lambda part: None), np.zeros(4, np.uint64)
+    warned = Warned()
     with warned.watching():
         for batch in source.map(columns.columns, coder, stage="rows", watch=watch):
-            if batch is not None:
-                sums.push(batch)
+            if batch is None:
+                continue
+            if batch.entries is not None:
+                distinct.push(batch.entries)
+            drawn.push(batch.frame.to_polars(), batch.persons)
+            keys = pl.DataFrame({str(k): word for k, word in enumerate(batch.keys)})
+            coded.push(keys, batch.persons)
+            digest = digest + batch.digest
     if not drawn.n_seen:
         raise TableError(
             "the table is empty: it has no rows, or none with weight, give at least one"
         )
     warned.warn()
-    return _asked(model, coder, sums)
-
-
-def _asked(model: FittedDecisions, coder: _Coder, sums: _Sums) -> ReadTable:
-    """What the model says of the rows that were kept."""
-    columns, drawn = coder.columns, sums.drawn
-    name = digest_name(sums.digest)
-    facts: dict[str, Any] = {
-        "fingerprint": name,
-        "same_rows_as_fit": same_rows(model, name),
-        "n_table": drawn.n_seen,
-    }
+    name = digest_name(digest)
+    facts: dict[str, Any] = {"fingerprint": name, "same_rows_as_fit": same_rows(model, name)}
+    facts["n_table"] = drawn.n_seen
     with Warned().watching():  # it was said of all rows
         frame = drawn.rows()
-        kept = audited_rows(model, **columns.given(frame))
-    merged = columns.clusters is None
-    whole = not merged and len(frame) == drawn.n_seen
-    rows = kept if whole or model._needs_table else coder.asked(model, sums.total(merged=merged))
-    return ReadTable(replace(rows, **facts), replace(kept, **facts))
+        kept = replace(audited_rows(model, **columns.given(frame)), **facts)
+    if model._needs_table or (columns.clusters is not None and len(frame) == drawn.n_seen):
+        return ReadTable(kept, kept)
+    # Distinct keys, if persons do not keep rows apart and they are not too many; else some rows.
+    entries = None if columns.clusters is not None else distinct.total()
+    if entries is None:
+        words = np.stack([column.to_numpy() for column in coded.rows().iter_columns()])
+        entries = Distinct(words, np.ones(words.shape[1]))
+    return ReadTable(replace(coder.asked(model, entries), **facts), kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,34 +305,6 @@ class _Coder:
         rows = Rows.coded(alike, self.packing.arities, names, fair=True)
         answered = asked(model, GivenRows(rows))
         return replace(answered, weights=weights, counts=counts, persons=persons)
-
-
-@dataclass
-class _Sums:
-    """What is kept of the batches that went by."""
-
-    drawn: RowSample  #: rows at random, as they are
-    coded: RowSample  #: rows at random, as keys
-    entries: DistinctSum  #: distinct keys of all batches, as many as may be in memory
-    digest: Words = field(default_factory=lambda: np.zeros(4, np.uint64))  #: of all rows
-
-    def push(self, batch: _Batch) -> None:
-        import polars as pl
-
-        if batch.entries is not None:
-            self.entries.push(batch.entries)
-        self.drawn.push(batch.frame.to_polars(), batch.persons)
-        keys = pl.DataFrame({str(k): word for k, word in enumerate(batch.keys)})
-        self.coded.push(keys, batch.persons)
-        self.digest = self.digest + batch.digest
-
-    def total(self, *, merged: bool) -> Distinct:
-        """Distinct keys, if they are ``merged`` and not too many; else those of rows at random."""
-        entries = self.entries.total() if merged else None
-        if entries is not None:
-            return entries
-        words = np.stack([column.to_numpy() for column in self.coded.rows().iter_columns()])
-        return Distinct(words, np.ones(words.shape[1]))
 
 
 @dataclass(frozen=True)

@@ -224,19 +224,12 @@ def _shares(groups: tuple[str, ...], ranges: Floats) -> str:
     named = list(range(len(groups)))
     if len(groups) > NAMED:
         named = sorted(named, key=lambda s: -ranges[s, 1])[: NAMED - 1]
-    parts = [f"{_between(*map(float, ranges[s]))} in group {groups[s]!r}" for s in named]
+    each = [text.at_most(ranges[s].tolist(), word="between {} and {}") for s in named]
+    parts = [f"{share} in group {groups[s]!r}" for share, s in zip(each, named, strict=True)]
     if len(named) < len(groups):
         most = float(np.delete(ranges[:, 1], named).max())
         return f"{', '.join(parts)} and at most {text.share(most)} in any other"
     return " and ".join(part for part in (", ".join(parts[:-1]), parts[-1]) if part)
-
-
-def _between(low: float, high: float) -> str:
-    """A range of shares in a sentence; none is said only where nothing else is possible."""
-    least, most = text.share(low), text.share(high)
-    if most == text.share(0.0):
-        return text.NONE
-    return f"at most {most}" if least == text.share(0.0) else f"between {least} and {most}"
 
 
 def _points(altered: Iterable[LabelChanges], positive: str) -> str:

@@ -74,14 +74,13 @@ class Names:
         label = asked.get(labels.name, {})
         classes = tuple(label.get(name, name) for name in known[labels.name])
         named = [label[c] for c in known[labels.name] if c in label]
-        said = {n: text.short(n, 40) for n in named if n.split(" ")[0].lower() in _DECIDED}
+        decided = {n: text.short(n, 40) for n in named if n.split(" ")[0].lower() in _DECIDED}
         names, people = list[str](), dict[str, str]()
         for name, cell in zip(coding.group_names, groups.cells, strict=True):
             parts = [(c.name, c.labels[v]) for c, v in zip(groups.columns, cell, strict=True)]
             own = [asked.get(column, {}).get(level) for column, level in parts]
             if any(own):
-                shown = (o or "=".join(part) for o, part in zip(own, parts, strict=True))
-                name = ", ".join(shown)
+                name = ", ".join(o or "=".join(part) for o, part in zip(own, parts, strict=True))
             names.append(name)
             usual = None
             if len(parts) == 1 and parts[0][0].lower() in ("sex", "gender"):
@@ -91,11 +90,11 @@ class Names:
         for what, each in (("classes", classes), ("groups", names)):
             if len(set(each)) < len(each):
                 raise AuditError(f"names gives two {what} the same name: give each its own")
-        by = [asked.get(name, {}).get("", _readable(name)) for name in groups.column_names]
+        by = text.listed([asked.get(n, {}).get("", _readable(n)) for n in groups.column_names])
         what = label.get("", _readable(labels.name))
-        title = f"{text.short(what[:1].upper() + what[1:], 60)} by {text.listed(by)}"
-        said = {c: said.get(c, text.quoted(c)) for c in classes}
-        return cls(title, text.listed(by), classes, tuple(names), said, people)
+        title = f"{text.short(what[:1].upper() + what[1:], 60)} by {by}"
+        said = {c: decided.get(c, text.quoted(c)) for c in classes}
+        return cls(title, by, classes, tuple(names), said, people)
 
     def who(self, group: str) -> str:
         return self.people.get(group, f"people in group {text.short(group, 40)}")

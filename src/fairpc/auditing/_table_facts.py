@@ -22,6 +22,7 @@ _NOT_TRAINED: Final = (
     "The audit takes it that whatever decides was made on other rows: it cannot see how it was "
     "made."
 )
+Role = Literal["feature", "label", "group"]
 _LONG: Final = 12  # rows of a picture, and of a table that is not folded
 
 
@@ -41,7 +42,7 @@ class Missing:
     """How much of one column is missing."""
 
     column: str  #: its name
-    role: Literal["feature", "label", "group"]
+    role: Role
     share: float  #: of all rows, by weight
     #: per group in the order of ``groups``; None where a group has no rows
     by_group: tuple[float | None, ...]
@@ -128,11 +129,9 @@ def table_facts(job: Job) -> TableFacts:
 
 def _columns(coding: TableCoding) -> Iterator[Mapping[str, Any]]:
     """What was done with each column; the sensitive ones are not features, but are used."""
-    sensitive = {column.name: column for column in coding.groups.columns}
+    done = {column.name: f"sensitive attribute, {column.done}" for column in coding.groups.columns}
     for record in coding.features.describe():
-        column = sensitive.get(record["column"])
-        done = {} if column is None else {"done": f"sensitive attribute, {column.done}"}
-        yield {**record, **done}
+        yield {**record, "done": done.get(record["column"], record["done"])}
 
 
 def _count(rows: AuditedRows, codes: Codes, k: int, name: str, at_fit: int | None = None) -> Count:
@@ -143,7 +142,7 @@ def _count(rows: AuditedRows, codes: Codes, k: int, name: str, at_fit: int | Non
 def _missing(coding: TableCoding, rows: AuditedRows, least: int) -> Iterator[Missing]:
     """Shares of missing values; what fewer than ``least`` people of a group lack is left out."""
 
-    def of(name: str, role: Literal["feature", "label", "group"], hidden: Bools) -> Missing:
+    def of(name: str, role: Role, hidden: Bools) -> Missing:
         n = np.bincount(rows.s + 1, hidden * rows.each_count, len(rows.groups) + 1)
         hidden = hidden & (n >= least)[rows.s + 1]
         each = [rows.mean(hidden, rows.s == g) for g in range(len(rows.groups))]

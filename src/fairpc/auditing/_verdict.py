@@ -638,8 +638,7 @@ def _ranges(
     for group, (bar, pin) in list(fair.items())[:_DRAWN]:
         who = audit.data.people.get(group, group).removeprefix("people in ")
         note = " to ".join(text.share(end, 0) for end in bar)
-        if pin is not None:
-            note += f", recorded {text.share(pin, 0)}"
+        note += "" if pin is None else f", recorded {text.share(pin, 0)}"
         rows.append(Row(f"{who[:1].upper()}{who[1:]}", pin, bar, order[group], note))
     ends = [end for bar, pin in fair.values() for end in (*bar, pin) if end is not None]
     extent = max(0.0, min(ends) - 0.1), min(1.0, max(ends) + 0.1)

@@ -66,11 +66,9 @@ def what_if(job: Job) -> WhatIf:
     model = job.circuits("a classifier cannot marginalise what it is not given: there is no form")
     layout, coding = model.distribution_.layout, model.coding_
     chosen: Sequence[int] = range(len(layout.x))
-    circuit = None
-    if model.distribution_.n_edges <= MOST_EDGES:
-        circuit = model.circuit_
-        if _size(circuit) > MOST_BYTES:
-            circuit = None
+    circuit = model.circuit_ if model.distribution_.n_edges <= MOST_EDGES else None
+    if circuit is not None and _size(circuit) > MOST_BYTES:
+        circuit = None
     places = 0, layout.decision, layout.d, tuple(layout.x)
     if circuit is None:
         chosen = _informative(job, layout.n_groups * layout.n_classes)
