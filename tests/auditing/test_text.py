@@ -33,7 +33,6 @@ from fairpc.auditing import _formats as text
         (text.p_value, 1.0, "1"),
         (text.number_tick, 0.5, "0.5"),
         (text.number_tick, 4e-05, "4·10⁻⁵"),
-        (text.figures, -0.000268, "−0.00027"),
         (text.share_tick, 0.2, "20%"),
         (text.points_tick, -0.05, "−5"),
         (text.points_tick, 0.30000000000000004, "30"),

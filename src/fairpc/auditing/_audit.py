@@ -294,9 +294,9 @@ def group_gaps(
     about = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
     job = Job(model, settings, progress, words)
     _run(job, X, y, **about, clusters=clusters)
-    if job.results["parity"] is None:
+    facts: parities.ParityFacts | None = job.results["parity"]
+    if facts is None:
         raise AuditError(job.left_out["parity"])
-    facts: parities.ParityFacts = job.results["parity"]
     return facts
 
 
@@ -329,11 +329,7 @@ def _run(job: Job, X: Any, y: Any, **about: Any) -> None:
 
 def _are_decisions(model: object) -> bool:
     """Whether this is not a model of ours, but decides or was decided."""
-    if (
-        isinstance(model, FittedDecisions | GivenDecisions | str)
-        or model is None
-        or isinstance(model, type)
-    ):
+    if isinstance(model, FittedDecisions | GivenDecisions | str | type | None):
         return False
     return is_estimator(model) or (hasattr(model, "__len__") and not isinstance(model, Mapping))
 

@@ -289,8 +289,20 @@ def show_decidable(audit: blocks.Audit, decidable: Decidable) -> Iterator[blocks
 
 
 def _show_identified(audit: blocks.Audit, facts: IdentifiedFacts) -> Iterator[blocks.Block]:
-    after_all = f" {_after_all(audit.decidable)}" if facts.empty and not facts.strata else ""
-    yield blocks.Paragraph(facts.sentence + after_all)
+    said, test = facts.sentence, audit.decidable.test
+    if facts.empty and not facts.strata:
+        # What an empty set at point estimates means, beside a test that allows for errors.
+        after_all = "The assumptions were not tested, so chance may explain that or not."
+        if test is not None and test.rejected:
+            after_all = "The test above says that chance does not explain that."
+        elif test is not None:
+            after_all = (
+                "Estimates have errors, and the test above says that chance may explain that: it "
+                f"leaves {text.share(test.sets[0].lower)} to {text.share(test.sets[0].upper)}. So "
+                "no ranges of the mechanism are given here, and none of a person's score."
+            )
+        said = f"{said} {after_all}"
+    yield blocks.Paragraph(said)
     if facts.mean_width is not None:
         yield blocks.KeyNumbers(
             [
@@ -302,18 +314,3 @@ def _show_identified(audit: blocks.Audit, facts: IdentifiedFacts) -> Iterator[bl
         )
     if any("stratum" in group for group in facts.groups):
         yield blocks.Paragraph("What is possible in each stratum is in the part on strata.", "note")
-
-
-def _after_all(decidable: Decidable) -> str:
-    """What an empty set at point estimates means, beside a test that allows for errors."""
-    test = decidable.test
-    if test is None:
-        return "The assumptions were not tested, so chance may explain that or not."
-    if test.rejected:
-        return "The test above says that chance does not explain that."
-    (one,) = test.sets
-    return (
-        "Estimates have errors, and the test above says that chance may explain that: it leaves "
-        f"{text.share(one.lower)} to {text.share(one.upper)}. So no ranges of the mechanism are "
-        "given here, and none of a person's score."
-    )

@@ -222,11 +222,6 @@ def number_tick(value: float) -> str:
     return _powers(f"{value:.6g}")
 
 
-def figures(value: float) -> str:
-    """A number of any size in two figures: 0.39, 2.7·10⁻⁵."""
-    return _powers(f"{value:.2g}")
-
-
 def _powers(written: str) -> str:
     digits, _, power = written.partition("e")
     return signed(digits) + (f"·10{str(int(power)).translate(_RAISED)}" if power else "")

@@ -76,13 +76,8 @@ def given_decisions(
     strata = sorted(resolve(frame.names, named, "given"))
     estimator = is_estimator(decider)
     reading: dict[str, Any] = {"missing_values": tuple(missing_values), "decimal": decimal}
-    table = GivenTable.of(
-        X,
-        y,
-        sensitive_features=sensitive_features,
-        sample_weight=sample_weight,
-        **reading,
-    )
+    beside = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+    table = GivenTable.of(X, y, **beside, **reading)
     options = EncodingOptions(min_cell=MIN_CELL)
     of_label = positive if estimator or not _of_decisions_alone(positive, decider, y) else None
     coding, _ = fit_coding(

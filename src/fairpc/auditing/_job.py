@@ -85,13 +85,7 @@ Classifier = Literal["logistic", "boosting", "best"]
 MAX_ROWS: Final = 3000
 MAX_TEST_ROWS: Final = 20_000
 
-_LEAST: Final = {
-    "n_seeds": 1,
-    "cv": 2,
-    "max_rows": 100,
-    "max_test_rows": 100,
-    "random_state": 0,
-}
+_LEAST: Final = {"n_seeds": 1, "cv": 2, "max_rows": 100, "max_test_rows": 100, "random_state": 0}
 
 
 @dataclass(frozen=True)

@@ -89,9 +89,9 @@ def _rates(audit: Audit, known: Answers, left_out: frozenset[str]) -> Iterator[b
     roles, blanks = _roles(audit, known)
     for title, columns in roles:
         yield blocks.Heading(title)
-        found = [p for p in audit.parity.categories if set(p.attributes) == set(columns)]
-        for part in found:
-            yield from _rate_tables(part, left_out)
+        for part in audit.parity.categories:
+            if set(part.attributes) == set(columns):
+                yield from _rate_tables(part, left_out)
     yield from blanks
     if len(audit.data.sensitive) < 2:
         yield blocks.Notice(
@@ -108,9 +108,8 @@ def _roles(
     audit: Audit, known: Answers
 ) -> tuple[list[tuple[str, tuple[str, ...]]], list[blocks.Block]]:
     """Which tables there are, under which title; and what the auditor still has to say."""
-    sensitive = audit.data.sensitive
-    named: dict[str, str] = {}
-    blanks: list[blocks.Block] = []
+    sensitive, named = audit.data.sensitive, dict[str, str]()
+    blanks = list[blocks.Block]()
     for title, key in (("Sex", "ll144.sex"), ("Race or ethnicity", "ll144.race")):
         answer = known[key]
         if isinstance(answer, Blank):
@@ -124,16 +123,12 @@ def _roles(
             raise OptionError(f"ll144.sex and ll144.race are both {answer!r}: name two columns")
         else:
             named[answer] = title
-    tables: list[tuple[str, tuple[str, ...]]]
     # Sex and race first; other attributes only where one of the two is not named.
-    alone = list(named) if len(named) == 2 else list(sensitive)
-    tables = [(named.get(n) or text.short(n, 40), (n,)) for n in alone]
+    alone = [(n,) for n in (named if len(named) == 2 else sensitive)]
     crossed = [p.attributes for p in _first_class(audit) if len(p.attributes) == 2]
     both = [pair for pair in crossed if len(named) < 2 or set(pair) == set(named)]
-    for pair in both:
-        names = (named.get(name) or text.short(name, 40) for name in pair)
-        tables.append((" × ".join(names), pair))
-    return tables, blanks
+    called = {n: named.get(n) or text.short(n, 40) for n in sensitive}
+    return [(" × ".join(map(called.__getitem__, of)), of) for of in (*alone, *both)], blanks
 
 
 def _first_class(audit: Audit) -> list[Categories]:
@@ -200,13 +195,11 @@ def _under(audit: Audit, known: Answers, left_out: frozenset[str]) -> Iterator[b
         "An auditor may leave a category with less than 2% of the data out of the impact ratios; "
         "its number and rate are then still reported, with the reason (§ 5-301(d))."
     )
-    rows = [
-        (
-            *(_key(p, c), c.n, text.share(c.share, 2), c.selection_rate, c.scoring_rate),
-            "left out" if _key(p, c) in left_out else "kept",
-        )
-        for p, c in small
-    ]
+    rows = []
+    for p, c in small:
+        kept = "left out" if _key(p, c) in left_out else "kept"
+        share = text.share(c.share, 2)
+        rows.append((_key(p, c), c.n, share, c.selection_rate, c.scoring_rate, kept))
     head = ("Category", "Applicants", "Share", "Selection rate", "Scoring rate", "Impact ratio")
     yield blocks.TableBlock("Categories with less than 2% of the rows", head, rows, words={5})
     if left_out:

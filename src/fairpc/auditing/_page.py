@@ -18,7 +18,11 @@ def render(audit: blocks.Audit) -> str:
     what = "Decisions" if made.model == DECISIONS else f"A {made.model} model"
     date = made.date[:10].replace("-", _HYPHEN)
     title = data.title or f"{text.short(data.label, 60)} by {text.listed(data.sensitive)}"
-    chapters = [chapter for chapter in _chapters(audit) if chapter.parts]
+    chapters = []
+    for key, name, sections, gist in CHAPTERS:
+        shown = tuple(part for section in sections for part in _part(audit, section))
+        if shown:
+            chapters.append(blocks.Chapter(key, name, gist(audit), shown))
     parts = [block for c in chapters for part in c.parts for block in part.blocks]
     forms = [block for block in parts if isinstance(block, blocks.Form)]
     scripts = ["page.js", *(("engine.js", "what_if.js") if forms else ())]
@@ -34,12 +38,6 @@ def render(audit: blocks.Audit) -> str:
         closing=f"Made with fairpc {version}.",
         data=blocks.embedded(forms[0].data) if forms else None,
     )
-
-
-def _chapters(audit: blocks.Audit) -> Iterator[blocks.Chapter]:
-    for key, title, names, gist in CHAPTERS:
-        parts = tuple(part for name in names for part in _part(audit, name))
-        yield blocks.Chapter(key, title, gist(audit), parts)
 
 
 def _part(audit: blocks.Audit, name: str) -> Iterator[blocks.Section]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -222,18 +222,11 @@ def parity_facts(job: Job) -> ParityFacts:
         given, weights = (rows.scores[kept, rows.positive], rows.s[kept]), rows.each_weight[kept]
         cuts = thresholds_of(*given, sample_weight=weights)
         curve = parity_curve(*given, cuts, level=level, **rows.weighing(kept))
-        labels = (rows.d[kept] == rows.positive).astype(np.intp)
-        rate = rows.mean(rows.decided == rows.positive, kept)
         labelled = bool((rows.d[kept] >= 0).all())
-        equal = rows.named(
-            equal_rates(
-                *given,
-                labels if labelled else None,
-                threshold=cut,
-                rate=rate,
-                sample_weight=weights,
-            )
-        )
+        labels = (rows.d[kept] == rows.positive).astype(np.intp) if labelled else None
+        rate = rows.mean(rows.decided == rows.positive, kept)
+        asked: dict[str, Any] = {"threshold": cut, "rate": rate, "sample_weight": weights}
+        equal = rows.named(equal_rates(*given, labels, **asked))
     if job.strata:
         mix_gap = float(np.ptp(job.model.group_decision_rate_, axis=0).max())
     return ParityFacts(
@@ -353,25 +346,20 @@ def outcome(
     return "wider" if abs(d - c) > abs(b - a) else "narrower"
 
 
-def under_model(model_gap: float | None, mix_gap: float | None) -> str:
+def _under_model(model_gap: float, mix_gap: float | None) -> str:
     """What is equal between groups under the model, by construction, and what is not."""
-    if model_gap is None:
-        return ""
-    if mix_gap is not None and model_gap >= 1e-9:
-        return (
-            "Under the model the mean scores of the groups differ by up to "
-            f"{text.gap(model_gap)} within strata, and by up to {text.gap(mix_gap)} in the whole "
-            "table"
-        )
-    if mix_gap is not None:
+    exact, table = model_gap < 1e-9, "" if mix_gap is None else text.gap(mix_gap)
+    if exact and mix_gap is None:
+        return "Under the model the groups have the same mean score, by construction"
+    if exact:
         return (
             "Under the model the groups have the same mean score within each stratum, by "
             "construction; in the whole table their mean scores differ by up to "
-            f"{text.gap(mix_gap)}, by the mix of strata alone"
+            f"{table}, by the mix of strata alone"
         )
-    if model_gap < 1e-9:
-        return "Under the model the groups have the same mean score, by construction"
-    return f"Under the model the mean scores of the groups differ by up to {text.gap(model_gap)}"
+    apart = f"Under the model the mean scores of the groups differ by up to {text.gap(model_gap)}"
+    within = f" within strata, and by up to {table} in the whole table"
+    return apart if mix_gap is None else f"{apart}{within}"
 
 
 def _sentences(
@@ -386,20 +374,20 @@ def _sentences(
     if mix_gap is not None:
         why = ": nothing in the model makes them equal"
     sure = f"with {text.share(level, 0)} confidence"
-    words = under_model(model_gap, mix_gap)
-    said = []
-    if scores:
-        score = max(scores, key=lambda d: d.gap_upper)
-        said.append(
-            f"{words}{'. ' if words else ''}On these rows mean scores differ by "
-            f"{text.gap(score.gap)}, at most {text.size(score.gap_upper)} {sure}."
-        )
+    words = "" if model_gap is None else f"{_under_model(model_gap, mix_gap)}. "
     decision = max(decisions, key=lambda d: d.gap_upper)
-    said.append(
+    said = (
         f"Decisions on these rows differ by {text.gap(decision.gap)} between groups, at most "
         f"{text.size(decision.gap_upper)} {sure}{why}."
     )
-    return tuple(said)
+    if not scores:
+        return (said,)
+    score = max(scores, key=lambda d: d.gap_upper)
+    return (
+        f"{words}On these rows mean scores differ by {text.gap(score.gap)}, at most "
+        f"{text.size(score.gap_upper)} {sure}.",
+        said,
+    )
 
 
 @blocks.section("parity", "Decisions")

@@ -87,8 +87,9 @@ def reasons(model: FittedQueries, row: Any, *, sensitive_features: Any = None) -
     groups = model._groups(row, sensitive_features)
     proba = model.predict_proba(row, sensitive_features=sensitive_features)
     score = float(proba[0, coding.labels.positive])
-    reasons = [_reason(part, score, frame, coding.groups.column_names) for part in parts]
-    moved = [r for r, part in zip(reasons, parts, strict=True) if not part.sensitive]
+    names = coding.groups.column_names
+    groups_of = [_reason(part, score, frame, names) for part in parts if part.sensitive]
+    moved = [_reason(part, score, frame, names) for part in parts if not part.sensitive]
     known = {part.feature for part in parts if not part.sensitive}
     bounds, no_bounds = _bounds(model, row, sensitive_features)
     return Reasons(
@@ -105,8 +106,8 @@ def reasons(model: FittedQueries, row: Any, *, sensitive_features: Any = None) -
         lowered=tuple(r for r in moved if r.change < 0),
         raised=tuple(r for r in moved if r.change > 0),
         unmoved=tuple(r for r in moved if r.change == 0),
-        group=next((r for r, part in zip(reasons, parts, strict=True) if part.sensitive), None),
-        sensitive=coding.groups.column_names,
+        group=next(iter(groups_of), None),
+        sensitive=names,
         unknown=tuple(name for name in coding.features.names if name not in known),
         drift=model.warnings_,
         date=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -13,6 +13,7 @@ from fairpc.auditing import _formats as text
 from fairpc.auditing._drawing import Plane, Series, curves
 from fairpc.auditing._job import Job
 from fairpc.auditing._review import called_groups, rate_words, rows_of_decisions
+from fairpc.auditing._rows import taken
 from fairpc.core import AuditError
 from fairpc.evidence import expected_in_words
 from fairpc.models import ReviewRows
@@ -71,16 +72,14 @@ def review_plan(job: Job) -> ReviewPlan:
         table = ReviewRows.of_codes(job.coding, rows.coded(), at, observed, decided, bounds)
     else:
         table = rows_of_decisions(job)
-    words, called = rate_words(rows.positive_class), called_groups(job)
-    found = []
+    words, called, found = rate_words(rows.positive_class), called_groups(job), []
     widths = table.widths(min(_USUAL, len(at)))
     for name in _QUESTIONS:
         of_groups = [width for width in widths if width.name == name]
         if of_groups:
             worst = max(of_groups, key=lambda width: width.half_width)
-            numbers = worst.curve, worst.n, worst.half_width, worst.aim, worst.n_needed
             group = called[str(worst.group)]
-            found.append(ReviewQuestion(name, words[name], group, *numbers))
+            found.append(taken(ReviewQuestion, worst, what=words[name], group=group))
     return ReviewPlan(len(at), tuple(found))
 
 
@@ -92,7 +91,11 @@ def show_plan(audit: blocks.Audit, plan: ReviewPlan) -> Iterator[blocks.Block]:
         "files, drawn with a known chance, can: a second reader, an appeal, an outcome that came "
         "in later. This is how well three questions would be answered."
     )
-    yield blocks.Points([_in_words(question) for question in plan.questions])
+    said = []
+    for q in plan.questions:
+        what = f"the {q.what}, in every group,"
+        said.append(expected_in_words(what, q.n, q.half_width, q.n_needed, q.curve, q.aim))
+    yield blocks.Points(said)
     yield _widths(plan)
 
 
@@ -114,11 +117,3 @@ def _widths(plan: ReviewPlan) -> blocks.Figure:
     )
     picture = curves(plane, series)
     return blocks.Figure("How well a rate would be known", sentence, picture, table)
-
-
-def _in_words(question: ReviewQuestion) -> str:
-    """What to expect of a review, in the group where the rate is known least."""
-    q = question
-    return expected_in_words(
-        f"the {q.what}, in every group,", q.n, q.half_width, q.n_needed, q.curve, q.aim
-    )

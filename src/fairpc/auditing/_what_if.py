@@ -67,8 +67,9 @@ def what_if(job: Job) -> WhatIf:
     layout, coding = model.distribution_.layout, model.coding_
     chosen: Sequence[int] = range(len(layout.x))
     circuit = model.circuit_ if model.distribution_.n_edges <= MOST_EDGES else None
-    if circuit is not None and _size(circuit) > MOST_BYTES:
-        circuit = None
+    if circuit is not None:
+        size = sum(len(part) for part in packed_circuit(to_dict(circuit)).values())
+        circuit = circuit if size <= MOST_BYTES else None
     places = 0, layout.decision, layout.d, tuple(layout.x)
     if circuit is None:
         chosen = _informative(job, layout.n_groups * layout.n_classes)
@@ -98,10 +99,6 @@ def what_if(job: Job) -> WhatIf:
         unknown_threshold=model.threshold_.unknown,
         n_features=len(layout.x),
     )
-
-
-def _size(circuit: Circuit) -> int:
-    return sum(len(part) for part in packed_circuit(to_dict(circuit)).values())
 
 
 def _informative(job: Job, n_cells: int) -> list[int]:
@@ -138,44 +135,30 @@ def _marginalised(model: CircuitClassifier, chosen: Sequence[int]) -> Circuit:
     variables = list(layout.variables)
     own = [variables[k] for k in dict.fromkeys((0, layout.decision, layout.d))]
     sizes = [layout.n_groups, *[layout.n_classes] * (len(own) - 1), *arities]
-    builder = CircuitBuilder(dict(zip([*own, *names], sizes, strict=True)))
-    tree = _WhatIfTree(builder, own, names, model.bias_mechanism_ if layout.latent else None)
-    return builder.build(tree.groups(np.moveaxis(joint, 2, 1).reshape(shape)))
+    b = CircuitBuilder(dict(zip([*own, *names], sizes, strict=True)))
 
-
-@dataclass(frozen=True, eq=False)
-class _WhatIfTree:
-    """A joint distribution as sums over one variable below the other."""
-
-    builder: CircuitBuilder
-    own: Sequence[str]  #: names of group, decision and, where there is one, label
-    names: Sequence[str]  #: of the features
-    mechanism: Floats | None  #: P(label | decision, group)
-
-    def groups(self, joint: Floats) -> int:
-        """The root, of P(group, decision, features)."""
-        b, parts = self.builder, []
-        for s, own in enumerate(joint):
-            decisions = []
-            for f, mass in enumerate(own):
-                children = [b.indicator(self.own[1], f), self.features(mass, 0)]
-                if self.mechanism is not None:
-                    children.append(b.categorical(self.own[2], self.mechanism[s, f].tolist()))
-                decisions.append(b.product(*children))
-            below = b.sum(decisions, _shares(own))
-            parts.append(b.product(b.indicator(self.own[0], s), below))
-        return b.sum(parts, _shares(joint))
-
-    def features(self, mass: Floats, j: int) -> int:
+    def features(mass: Floats, j: int) -> int:
         """P(features from the j-th on) in proportion to a mass."""
-        b, shares = self.builder, _shares(mass)
-        if j == len(self.names) - 1:
-            return b.categorical(self.names[j], shares)
+        if j == len(names) - 1:
+            return b.categorical(names[j], _shares(mass))
         parts = [
-            b.product(b.indicator(self.names[j], v), self.features(below, j + 1))
+            b.product(b.indicator(names[j], v), features(below, j + 1))
             for v, below in enumerate(mass)
         ]
-        return b.sum(parts, shares)
+        return b.sum(parts, _shares(mass))
+
+    # One sum below the other: over groups, decisions, and one feature after the other.
+    joint, groups = np.moveaxis(joint, 2, 1).reshape(shape), []
+    for s, of_group in enumerate(joint):
+        decisions = []
+        for f, mass in enumerate(of_group):
+            children = [b.indicator(own[1], f), features(mass, 0)]
+            if layout.latent:
+                children.append(b.categorical(own[2], model.bias_mechanism_[s, f].tolist()))
+            decisions.append(b.product(*children))
+        below = b.sum(decisions, _shares(of_group))
+        groups.append(b.product(b.indicator(own[0], s), below))
+    return b.build(b.sum(groups, _shares(joint)))
 
 
 def _shares(mass: Floats) -> list[float]:
