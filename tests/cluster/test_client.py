@@ -21,8 +21,7 @@ from decisions import table
 from fairpc import LatNB
 from fairpc.cluster import _client as module
 from fairpc.cluster import connected
-from fairpc.cluster._client import SETTINGS, check_workers, finish
-from fairpc.cluster._table import blamed
+from fairpc.cluster._client import SETTINGS, blamed, check_workers, finish
 from fairpc.data import is_dask
 from fairpc.errors import ClusterError, MissingExtraError
 

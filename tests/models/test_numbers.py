@@ -18,7 +18,6 @@ from scipy import stats
 
 from fairpc import FairPC, LatNB, NLatPC, TwoNB, load
 from fairpc.data import Column, read_values
-from fairpc.data._column import exact_numbers
 from fairpc.errors import EvidenceError, QueryError, TableError, TableWarning
 from fairpc.models import CircuitClassifier
 from fairpc.query import parse
@@ -76,7 +75,7 @@ def bins_of(model: CircuitClassifier, name: str) -> list[tuple[float, float]]:
 
 
 def numbers_of(frame: pl.DataFrame, column: Column) -> Any:
-    return exact_numbers(column, read_values(column.name, frame[column.name].to_numpy()))
+    return column.exact_numbers(read_values(column.name, frame[column.name].to_numpy()))
 
 
 def test_codes_and_decisions_are_those_of_bins(model: FairPC) -> None:

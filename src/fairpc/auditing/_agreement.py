@@ -19,7 +19,7 @@ from fairpc.auditing._rows import AuditedRows
 from fairpc.comparison import CalibrationBin as CalibrationBin
 from fairpc.comparison import Comparison, auc, calibration, compare, default_baselines
 from fairpc.core import AuditError, Bools, Floats, LeakWarning, SameAsLabelWarning, serialise
-from fairpc.data import Groups, code_values, decode, read_frame, read_values
+from fairpc.data import Groups, read_frame, read_values
 from fairpc.evidence import mean_sample, quantile, rate_sample, wilson
 from fairpc.learners import kish
 from fairpc.models import series_of
@@ -367,7 +367,7 @@ def _grouped(table: Any, groups: Groups) -> Any:
     for column in groups.columns:
         if column.name in frame.columns:
             values = read_values(column.name, read.column(column.name), groups.missing_values)
-            names = decode(column, code_values(column, values, warn=False))
+            names = column.decode(column.codes(values, warn=False))
             named.append(series_of(frame, column.name, np.array(names, dtype=object)))
     return frame.with_columns(*named).to_native()
 

@@ -295,7 +295,7 @@ def unseen_columns(
         rows = ready(files.scan(), files)
         head = rows.select(data.exactly({c.name for c, _ in levels})).head(_FIRST).collect()
         for each, marks in levels:
-            if data.any_seen(each, _values(each, head[each.name], marks)):
+            if each.any_seen(_values(each, head[each.name], marks)):
                 continue
             if (new := _all_new(each, marks, rows)) is None:
                 continue
@@ -317,13 +317,13 @@ def _all_new(column: data.Column, marks: Sequence[data.Sentinel], rows: pl.LazyF
     values = _values(column, counts[column.name], marks)
     given = counts.filter(~pl.Series(values.missing()))
     n = int(given[N_ROWS].sum())
-    if n < data.TYPE_ROWS or data.any_seen(column, values):
+    if n < data.TYPE_ROWS or column.any_seen(values):
         return None
     return f"{n:,} values ({listed(sorted(given[column.name].to_list()), 3)})"
 
 
 def _values(column: data.Column, series: pl.Series, marks: Sequence[data.Sentinel]) -> data.Values:
-    return data.unmarked(column, read_cells(series, marks))
+    return column.unmarked(read_cells(series, marks))
 
 
 def read_cells(

@@ -19,14 +19,6 @@ from fairpc.data._column import (
     TYPE_ROWS,
     Column,
     Dropped,
-    any_seen,
-    code_values,
-    decode,
-    decoded_levels,
-    number_levels,
-    numbers_of,
-    text_levels,
-    unmarked,
 )
 from fairpc.data._column_summary import FAN_IN
 from fairpc.data._delimited import NotUtf8Error

@@ -20,16 +20,7 @@ from fairpc.core import (
     quoted,
     warn_caller,
 )
-from fairpc.data._column import (
-    Coded,
-    Column,
-    Dropped,
-    code_columns,
-    code_values,
-    decode,
-    exact_numbers,
-    shown_numbers,
-)
+from fairpc.data._column import Coded, Column, Dropped, code_columns
 from fairpc.data._fit_column import (
     FEW_PEOPLE,
     FEW_ROWS,
@@ -112,7 +103,7 @@ class Encoding(Coded):
         checked = check_codes(codes, self.arities, self.names)
         known = numbers or {}
         return {
-            c.name: shown_numbers(c, known[c.name]) if c.name in known else decode(c, checked[:, j])
+            c.name: c.shown_numbers(known[c.name]) if c.name in known else c.decode(checked[:, j])
             for j, c in enumerate(self.columns)
         }
 
@@ -123,7 +114,7 @@ class Encoding(Coded):
         for name in by_column.keys() & set(table.names):
             values = read_values(name, table.column(name), self.missing_values)
             if not values.missing().all():
-                by_column[name] = exact_numbers(self.column(name), values)
+                by_column[name] = self.column(name).exact_numbers(values)
         return by_column
 
     def log_density(self, frame: Any) -> Floats:
@@ -365,7 +356,7 @@ def fit_coding(
     n_labels = len(summary.labels.data) + bool(summary.label_weights[-1])
     found, known = values_at(summary.labels, np.arange(n_labels)), summary.label_weights[:n_labels]
     labels = labels_of(shown_name(roles.label), found, known, positive, sentinels)
-    classes, n_classes = code_values(labels.column, summary.labels), len(labels.classes)
+    classes, n_classes = labels.column.codes(summary.labels), len(labels.classes)
     given = options, classes, n_classes, labels.positive
     features = fit_features(source, roles, summary, *given)
     if not again:

@@ -22,16 +22,7 @@ from fairpc.core import (
     refuse,
     warn_caller,
 )
-from fairpc.data._column import (
-    AS_MISSING,
-    MIN_CELL,
-    Coded,
-    Column,
-    Dropped,
-    code_columns,
-    code_values,
-    decoded_levels,
-)
+from fairpc.data._column import AS_MISSING, MIN_CELL, Coded, Column, Dropped, code_columns
 from fairpc.data._column_summary import ColumnSummary, RowClasses
 from fairpc.data._fit_column import EncodingOptions, fit_column
 from fairpc.data._frame import Frame, read_columns
@@ -112,7 +103,7 @@ class Groups(Coded):
     def values(self) -> tuple[Level, ...]:
         """As ``names``; for a single column the level itself, which may be a number."""
         if len(self.columns) == 1:
-            return tuple(decoded_levels(self.columns[0])[cell[0]] for cell in self.cells)
+            return tuple(self.columns[0].decoded_levels[cell[0]] for cell in self.cells)
         return self.names
 
     @property
@@ -204,7 +195,7 @@ def groups_of(
     whole = bool((weights == np.floor(weights)).all())
     scale = 1.0 if whole else float(rows.sum() / weights.sum())
     fitted = [_column(name, values, weights, scale) for name, values in columns.items()]
-    codes = list(map(code_values, fitted, columns.values()))
+    codes = [c.codes(values) for c, values in zip(fitted, columns.values(), strict=True)]
     crossed, n_rows = _crossed(np.stack(codes, axis=1), [c.arity for c in fitted], rows)
     if not 2 <= len(crossed) <= MAX_GROUPS:
         raise TableError(
@@ -298,7 +289,7 @@ def _column(name: str, values: Values, weights: Floats, scale: float) -> Column:
     )
     summary = ColumnSummary.of(values, RowClasses(np.zeros(len(weights), np.int64), 1, weights))
     column = fit_column(name, summary, options, scale, parse=False)
-    if isinstance(column, Dropped) or len(np.setdiff1d(code_values(column, values), -1)) < 2:
+    if isinstance(column, Dropped) or len(np.setdiff1d(column.codes(values), -1)) < 2:
         raise TableError(
             f"column {name!r} has 1 value ({_only(values)}): a sensitive attribute needs at least "
             "two groups in the training rows"

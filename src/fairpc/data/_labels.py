@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.core import Array, ClassWarning, Codes, Floats, TableError, warn_caller
-from fairpc.data._column import Coded, Column, Kind, code_values, decode
+from fairpc.data._column import Coded, Column, Kind
 from fairpc.data._frame import read_columns
 from fairpc.data._groups import MANY
 from fairpc.data._table import check_weights
@@ -54,12 +54,12 @@ class Labels(Coded):
     def transform(self, y: Any) -> Codes:
         """Class code of each row; -1 where the label is missing or, with a warning, unknown."""
         _, values = _read_label(y, self.missing_values, self.name)
-        return code_values(self.column, values)
+        return self.column.codes(values)
 
     def check_known(self, y: Any) -> None:
         """A TableError where labels are given and none of them is a class."""
         name, values = _read_label(y, self.missing_values, self.name)
-        codes = code_values(self.column, values, warn=False)
+        codes = self.column.codes(values, warn=False)
         present = ~values.missing()
         if present.any() and not (codes >= 0).any():
             first = values.taken(present).data[0]
@@ -72,7 +72,7 @@ class Labels(Coded):
         """Class of each code; None (an object array) where some are -1."""
         numbers = np.asarray(codes, np.int16)
         if len(numbers) and numbers.min() < 0:
-            return np.array(decode(self.column, numbers), dtype=object)
+            return np.array(self.column.decode(numbers), dtype=object)
         return np.asarray(self.classes_array()[numbers])
 
 
@@ -162,7 +162,7 @@ def _positive(column: Column, positive: Any) -> int:
     if positive is None:
         return column.arity - 1
     values = read_values(column.name, np.array([positive], dtype=object))
-    code = -1 if values.type == "date" else int(code_values(column, values, warn=False)[0])
+    code = -1 if values.type == "date" else int(column.codes(values, warn=False)[0])
     if code < 0:
         raise TableError(
             f"positive is {positive!r}: it must be one of the classes of label {column.name!r}, "

@@ -30,7 +30,7 @@ from fairpc.core import (
     warn_caller,
 )
 from fairpc.data._binning import value_label
-from fairpc.data._column import Column, code_values, numbers_of, unmarked
+from fairpc.data._column import Column
 from fairpc.data._column_summary import ColumnSummary, Numbers
 from fairpc.data._frame import Frame
 from fairpc.data._groups import Groups
@@ -106,7 +106,7 @@ def label_leaks(
             # Numbers of which each occurs once say what they say by their size.
             leak = _parted(table, column.name, numbers)
         if leak is None and column.binned and read.content is not None:
-            codes = code_values(column, read.content.values, warn=False)
+            codes = column.codes(read.content.values, warn=False)
             bins = np.zeros((column.arity + 1, n_classes))
             np.add.at(bins, np.append(codes, -1), table)
             leak = _leak(bins, (column.name,))
@@ -131,7 +131,7 @@ def merged_leaks(
     names = tuple(column.name for column in merged)
     asked = replace(roles, label=sensitive, sensitive=(), features=names, fair=None)
     summary = summarise_source(source, asked)
-    codes = code_values(groups, summary.labels, warn=False).astype(np.int64)
+    codes = groups.codes(summary.labels, warn=False).astype(np.int64)
     return label_leaks(summary, codes, groups.arity, merged)
 
 
@@ -327,13 +327,13 @@ def _cuts(
     found = []
     for column, by_code in reads:
         given = read_values(column.name, used.column(column.name), roles.missing_values)
-        values = unmarked(column, given)
+        values = column.unmarked(given)
         if by_code:
-            ids = code_values(column, values, warn=False).astype(np.int64)
+            ids = column.codes(values, warn=False).astype(np.int64)
             names = list(range(column.arity))
         else:
             if not column.textual and values.type == "text" and column.kind != "boolean":
-                values = Values("number", numbers_of(column, values))
+                values = Values("number", column.numbers(values))
             ids, distinct = numbered(values)
             names = list(distinct.data)
             ids[ids == len(names)] = MISSING
@@ -374,7 +374,7 @@ def _sizes_by_code(read: ColumnSummary, column: Column) -> bytes:
     if read.content is None:
         return b""
     own = replace(read.content.values, declared=read.declared)
-    codes = code_values(column, own, warn=False)
+    codes = column.codes(own, warn=False)
     seen = codes >= 0
     by_label = [np.bincount(codes[seen], w[seen], column.arity) for w in table.T]
     sums = np.stack(by_label, axis=1).astype(np.float64)

@@ -15,18 +15,7 @@ import numpy as np
 
 from fairpc.circuit import INDICATOR, PRODUCT
 from fairpc.core import Floats, Ints, NotAnsweredError, TableError
-from fairpc.data import (
-    CALENDAR,
-    EXACT,
-    TRUTH,
-    Column,
-    Level,
-    Sentinel,
-    Writing,
-    marks_of,
-    number_levels,
-    text_levels,
-)
+from fairpc.data import CALENDAR, EXACT, TRUTH, Column, Level, Sentinel, Writing, marks_of
 from fairpc.models import (
     CircuitClassifier,
     FairDistribution,
@@ -71,8 +60,8 @@ class Input:
         if column.kind == "boolean":
             texts_alone = tuple(mark for mark in marks if isinstance(mark, str))
             return cls(*known, "boolean", TRUTH, {0: 0, 1: 1}, texts_alone)
-        texts = text_levels(column)
-        numbers = {} if column.textual else number_levels(column)
+        texts = column.text_levels
+        numbers = {} if column.textual else column.number_levels
         # A float does not hold the digits of the largest numbers: they are names.
         named = column.textual or max(map(abs, numbers)) >= EXACT
         if named:

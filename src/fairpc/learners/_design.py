@@ -41,12 +41,10 @@ from fairpc.data import (
     Sentinel,
     Values,
     absent,
-    code_values,
     distinct_numbers,
     identifies,
     levels_of,
     number_texts,
-    numbers_of,
     read_values,
     round_number,
 )
@@ -311,12 +309,12 @@ def encoded_matrix(encoding: Encoding, table: Frame) -> Floats:
             raise TableError(absent(column.name))
         values = read_values(column.name, present[column.name], encoding.missing_values)
         if not column.binned:
-            codes = code_values(column, values)
+            codes = column.codes(values)
             # Beyond the levels is the code of all that were not kept.
             known = (codes >= 0) & (codes < len(column.levels))
             matrix[:, j] = np.where(known, codes, np.nan)
         elif not values.missing().all():
-            matrix[:, j] = np.clip(numbers_of(column, values), -LARGEST, LARGEST)
+            matrix[:, j] = np.clip(column.numbers(values), -LARGEST, LARGEST)
     return matrix
 
 

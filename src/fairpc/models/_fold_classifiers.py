@@ -33,9 +33,7 @@ from fairpc.data import (
     Encoding,
     Frame,
     TableCoding,
-    decoded_levels,
     identifiers,
-    numbers_of,
     read_frame,
     read_values,
     take_rows,
@@ -156,7 +154,7 @@ def _unwritten(X: Any, features: Encoding) -> Any:
         if column.written is not None and column.name in frame.columns:
             values = read_values(column.name, frame[column.name], features.missing_values)
             if values.type == "text" and not values.missing().all():
-                changed.append(series_of(frame, column.name, numbers_of(column, values)))
+                changed.append(series_of(frame, column.name, column.numbers(values)))
     return frame.with_columns(*changed).to_native() if changed else X
 
 
@@ -190,7 +188,7 @@ def group_columns(coding: TableCoding) -> tuple[tuple[str, ...], bool]:
 
 def _levels(coding: TableCoding) -> tuple[tuple[Any, ...], ...]:
     """Of each group its value in each sensitive column; a label where values were binned."""
-    names = [decoded_levels(column) for column in coding.groups.columns]
+    names = [column.decoded_levels for column in coding.groups.columns]
     return tuple(
         tuple(levels[c] for levels, c in zip(names, cell, strict=True))
         for cell in coding.groups.cells

@@ -26,16 +26,7 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.core import EvidenceError, Floats, QueryError, TableError, TableWarning
-from fairpc.data import (
-    Column,
-    Encoding,
-    Groups,
-    Labels,
-    code_values,
-    dates_of,
-    read_values,
-    unmarked,
-)
+from fairpc.data import Column, Encoding, Groups, Labels, dates_of, read_values
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fair_layers import DF, S
 
@@ -310,7 +301,7 @@ class Vocabulary:
         cell, sentinels = np.array([value], dtype=object), self.features.missing_values
         values = read_values(column.name, cell, sentinels)
         # A query is written as programs write numbers, however the table does.
-        return bool(unmarked(replace(column, written=None), values).missing()[0])
+        return bool(replace(column, written=None).unmarked(values).missing()[0])
 
     def event(self, values: Mapping[str, Any]) -> Event:
         """What values of variables say, by the names of a query; what is missing says nothing.
@@ -442,7 +433,7 @@ def _code(column: Column, name: str, value: object) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TableWarning)
             # A query is written as programs write numbers, however the table does.
-            code = int(code_values(replace(column, written=None), values)[0])
+            code = int(replace(column, written=None).codes(values)[0])
     except TableError:
         code = -1
     if code < 0:
