@@ -51,8 +51,7 @@ class DaskTable(LazySource):
     """A table in partitions, which workers read any number of times."""
 
     client: Any = None  #: to whom tasks are given
-    #: types that a Dask frame declares for its columns; files know their own
-    schema: Mapping[str, Any] = field(default_factory=dict)
+    schema: Mapping[str, Any] = field(default_factory=dict)  #: types that a Dask frame declares
     lazy: tuple[Any, ...] = ()  #: polars lazy frames of batches of files; none for a Dask frame
     places: tuple[str, ...] = ()  #: what errors call each partition
     in_partitions: bool = False  #: whether the table is a Dask frame

@@ -89,20 +89,15 @@ class Column(Coded):
 
     name: str  #: name in the table
     kind: Kind  #: categories and booleans have levels, numbers and dates have edges
-    #: value of each code; if levels were merged, one code more follows, "other"
-    levels: tuple[Level, ...] = ()
+    levels: tuple[Level, ...] = ()  #: of each code; if some were merged, one code more follows
     merged: tuple[Level, ...] = ()  #: levels that share the code "other"
-    #: "other" also takes values that were not seen; too many were merged to list them
-    open: bool = False
-    #: ascending; bin i is [edges[i - 1], edges[i]), the first and last bins are open
-    edges: tuple[float, ...] = ()
+    open: bool = False  #: "other" takes values that were not seen: too many were merged to list
+    edges: tuple[float, ...] = ()  #: ascending; bin i is [edges[i - 1], edges[i])
     integral: bool = False  #: the numbers are whole
     missing_share: float = 0.0  #: share of the training weight without a value
     done: str = ""  #: what was done, in words
-    #: P(x | bin) of numbers and dates; None where bins are all that is known
-    density: ColumnDensity | None = None
-    #: how numbers are written that are text in the table; None as programs write them
-    written: Writing | None = None
+    density: ColumnDensity | None = None  #: P(x | bin); None where bins are all that is known
+    written: Writing | None = None  #: how its numbers are written as text; None as programs do
 
     def __post_init__(self) -> None:
         share = not 0 <= self.missing_share <= 1, ": its missing share lies between 0 and 1"

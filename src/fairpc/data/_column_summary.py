@@ -31,8 +31,7 @@ class RowClasses:
     classes: Ints
     n_classes: int
     weights: Floats | None = None
-    #: so many distinct values of a column are listed exactly; ``MOST`` if None
-    most: int | None = None
+    most: int | None = None  #: distinct values of a column listed exactly; ``MOST`` if None
 
     def sums(self, ids: Array, n: int) -> Floats:
         """Weight per id from 0 to n - 1 and class; rows with id n are left out."""
@@ -88,8 +87,7 @@ class Numbers:
     whole: bool  #: all are whole numbers
     remark: str = ""  #: this and the next are as in ``Values``
     written: Writing = STANDARD
-    #: weight of numbers that mean "missing", per class; None where there are none
-    lost: Floats | None = None
+    lost: Floats | None = None  #: weight of numbers that mean "missing", per class
 
     @property
     def listed(self) -> bool:
@@ -128,8 +126,7 @@ class Texts:
 
     values: Values  #: the listed texts, and how they are to be read
     weights: Floats
-    #: weight of texts that are no longer listed, per class; None where all are
-    rest: Floats | None = None
+    rest: Floats | None = None  #: weight of texts no longer listed, per class; None: all are
     #: all texts as numbers or dates, where not all are listed and all are such; in each way in
     #: which they can be read, because later batches may rule some out
     numbers: Mapping[Marks, Numbers] = field(default_factory=dict)
@@ -393,8 +390,7 @@ class QuantileSketch:
 
     values: Array  #: int64 or float64, no two equal
     weights: Floats  #: one row per value, one column per class
-    #: by how much the weight below any number may be off; 0 where nothing was joined
-    error: float = 0.0
+    error: float = 0.0  #: how far the weight below a number may be off; 0: nothing was joined
 
     @classmethod
     def count(

@@ -31,20 +31,14 @@ class EncodingOptions:
 
     n_bins: int = BINS  #: about how many bins a numeric column gets; fewer where rows are few
     rare: float = 0.005  #: levels with a smaller share are merged into "other"
-    #: levels, bins and groups that fewer people have are not kept apart, nor named
-    min_cell: int = 1
-    #: share that some value of a column of names must have, or it is dropped; None: rare
-    useful: float | None = None
+    min_cell: int = 1  #: levels, bins and groups of fewer people are not kept apart, nor named
+    useful: float | None = None  #: share that some name must have, or its column goes; None: rare
     max_levels: int = 16  #: the most levels that a column may have, "other" included
     numeric: frozenset[str] = frozenset()  #: columns to be binned, whatever they look like
-    #: columns whose values are levels, whatever they look like
-    categorical: frozenset[str] = frozenset()
-    #: choose bins with the label, or by quantiles; without labels always by quantiles
-    binning: Binning = "label"
-    #: whether what is known of a number ends at its bin, or goes on with a density
-    numbers: NumberModel = "bins"
-    #: columns in whose bins the rate of the positive class only rises, or only falls
-    monotone: frozenset[str] = frozenset()
+    categorical: frozenset[str] = frozenset()  #: columns whose values are levels in any case
+    binning: Binning = "label"  #: choose bins with the label, where there is one, or by quantiles
+    numbers: NumberModel = "bins"  #: whether numbers have a density inside their bins
+    monotone: frozenset[str] = frozenset()  #: those with a positive rate that rises or falls
     #: columns that are encoded in another way, and how
     apart: tuple[frozenset[str], EncodingOptions] | None = None
 

@@ -66,8 +66,7 @@ class Roles:
     fair: str | None = None  #: the column of fair decisions that are known by other means, if any
     missing_values: tuple[Sentinel, ...] = ()  #: values that mean "missing", besides null and NaN
     numeric: frozenset[str] = frozenset()  #: features that are said to hold numbers
-    #: all columns of the table, in their order; without those that were given separately
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  #: all columns of the table, without those given separately
     decimal: str | None = None  #: the decimal mark of numbers in text, where it is said
     positional: bool = False  #: whether they are known by position
     groups_positional: bool = False  #: whether the sensitive columns are known by position

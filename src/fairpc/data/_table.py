@@ -208,8 +208,7 @@ class CodedRows:
 
     codes: Codes  #: rows × columns, column-major
     weights: Floats  #: of each, all its copies together
-    #: how many rows of the table each one is; None where weights say it
-    copies: Floats | None = None
+    copies: Floats | None = None  #: rows of the table that each is; None where weights say it
 
     @property
     def each(self) -> Floats:
