@@ -235,12 +235,11 @@ class ColumnSummary:
         if not rows.whole:
             repeats = Repeats.of(texts, np.bincount(ids, minlength=len(texts))[: len(texts)])
         seen = np.flatnonzero(counts.any(axis=1))
-        if len(seen) < len(texts):
-            texts, counts = texts.gather(seen), counts[seen]
-        every = Texts(replace(values, data=texts, declared=False), counts)
+        listed = replace(values, data=texts.gather(seen), declared=False)
+        every = Texts(listed, counts[seen])
         content = every.bounded(rows.most, values.declared)
-        if not content.listed and repeats is None:
-            repeats = every.repeats()
+        if not content.listed:
+            repeats = repeats or every.repeats()
         return cls(lost, content, values.declared, repeats)
 
     @property

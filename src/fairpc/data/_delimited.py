@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import re
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fairpc.core import FileFormatError
-from fairpc.data._frame import MAX_COLUMNS
+from fairpc.core import FileFormatError, refuse
+from fairpc.data._frame import MAX_COLUMNS, doubled
 
 if TYPE_CHECKING:
     import polars as pl
@@ -85,12 +84,7 @@ def _check_names(names: tuple[str, ...], source: str) -> None:
             f"{source} has {len(names):,} columns: at most {MAX_COLUMNS:,} can be learned from, "
             "drop those that say nothing about the decision"
         )
-    name, count = Counter(names).most_common(1)[0]
-    if count > 1:
-        raise FileFormatError(
-            f"{source}: column {name!r} appears {count} times: column names must differ, "
-            "rename or drop the copies"
-        )
+    refuse(FileFormatError, doubled(names, f"{source}: "))
 
 
 def _check_lines(path: Path, source: str, delimiter: str, width: int) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import reprlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
-from fairpc.core import Array, TableError, counted, quoted
+from fairpc.core import Array, TableError, counted, quoted, refuse
 
 Names = str | int | Iterable[str | int]
 MAX_COLUMNS: Final = 4096
@@ -223,13 +223,14 @@ def _check_names(frame: Any) -> None:
     names = getattr(frame, "column_names", None)
     if names is None:
         names = getattr(frame, "columns", None)
-    counts = Counter(() if names is None or callable(names) else map(str, names))
-    for name, count in counts.items():
-        if count > 1:
-            raise TableError(
-                f"column {name!r} appears {count} times: column names must differ, rename or drop "
-                "the copies"
-            )
+    refuse(TableError, doubled(() if names is None or callable(names) else map(str, names)))
+
+
+def doubled(names: Iterable[str], table: str = "") -> Iterator[tuple[bool, str]]:
+    """Whether names of columns of a table appear several times, and a sentence that says so."""
+    rule = "column names must differ, rename or drop the copies"
+    for name, count in Counter(names).items():
+        yield count > 1, f"{table}column {name!r} appears {count} times: {rule}"
 
 
 def _check_shape(n_rows: int, n_columns: int) -> None:

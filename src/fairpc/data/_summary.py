@@ -15,8 +15,6 @@ from fairpc.data._source import Roles, Source, Watcher, shown_name
 from fairpc.data._table import check_some_weights
 from fairpc.data._values import Values, distinct_numbers, read_values, to_numbers
 
-MOST_LABELS: Final = 1000
-"""A label with more values is a measurement; fit_labels says so of fewer already."""
 MOST_CELLS: Final = 1 << 17  #: combinations of sensitive values that are counted
 FEW_ROWS: Final = 1 << 20
 """Of a table of so many rows, distinct values are listed as far as there is room."""
@@ -60,10 +58,9 @@ def summarise(
     labelled = read_values(label, frame.column(roles.label), roles.missing_values)
     ids, labels = numbered(labelled, None if known is None else known.labels)
     n_labels = len(labels.data)
-    if n_labels > MOST_LABELS:
+    if n_labels > 1000:  # a measurement; fit_labels says so of fewer already
         raise TableError(
-            f"label {label!r} has more than {MOST_LABELS} values: give classes, or cut it "
-            "into classes first"
+            f"label {label!r} has more than 1000 values: give classes, or cut it into classes first"
         )
     rows = RowClasses(ids, n_labels + 1, weights, most)
     columns = {}
