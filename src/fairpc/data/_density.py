@@ -15,13 +15,14 @@ all mass is on these: a piece is then a run of them, and the density is a mass.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 
-from fairpc.core import Bools, Codes, Floats, Integers, Ints, Record, TableError
+from fairpc.core import Bools, Codes, Floats, Integers, Ints, Record, TableError, refuse
 
 DAY: Final = 86_400_000_000.0  #: microseconds of a day: the unit of dates
 MAX_PIECES: Final = 1 << 16  #: pieces that a column may have
@@ -30,7 +31,6 @@ FINEST: Final = 1e-290  #: least width of a piece that holds mass: one over it i
 FARTHEST: Final = 1e150
 """Largest number that cuts a density: differences and products of such are still numbers."""
 STEPS: Final = (0.0, 1.0, DAY)
-_TOLERANCE: Final = 1e-9
 _LEAST: Final = 1e-300
 
 
@@ -48,48 +48,35 @@ class ColumnDensity(Record):
     step: float = 0.0  #: 0 for real numbers; else values are whole multiples of it, and so are cuts
 
     def __post_init__(self) -> None:
-        fault = self._fault()
-        if fault:
-            raise TableError(f"a density {fault}: fit it again")
+        faults = ((there, f"a density {fault}: fit it again") for there, fault in self._faults())
+        refuse(TableError, faults)
 
-    def _fault(self) -> str:
-        """What is wrong with the numbers; nothing where they are a density."""
-        n = len(self.cuts)
-        if n > MAX_PIECES:
-            return f"has {n + 1} pieces, and may have {MAX_PIECES}"
-        if (len(self.weights), len(self.rates), len(self.masses)) != (n + 1, n + 1, n):
-            return "has other numbers of cuts, weights, rates and masses"
-        if self.step not in STEPS:
-            return f"has the step {self.step}"
+    def _faults(self) -> Iterator[tuple[object, str]]:
+        n, lengths = len(self.cuts), (len(self.weights), len(self.rates), len(self.masses))
+        yield n > MAX_PIECES, f"has {n + 1} pieces, and may have {MAX_PIECES}"
+        yield lengths != (n + 1, n + 1, n), "has other numbers of cuts, weights, rates and masses"
+        yield self.step not in STEPS, f"has the step {self.step}"
         numbers = np.array([*self.cuts, *self.weights, *self.rates, *self.masses])
-        if not np.isfinite(numbers).all() or np.abs(numbers).max(initial=0.0) > FARTHEST:
-            return "has numbers that are not finite, or too large"
-        if (np.diff(self.cuts) <= 0).any() or not set(self.edges) <= set(self.cuts):
-            return "has cuts that do not ascend, or lacks edges of its column"
-        if min(*self.weights, *self.masses, 0.0) < 0 or not self._sums_to_one():
-            return "has weights that are not a distribution within each bin"
-        return self._shape_fault()
-
-    def _shape_fault(self) -> str:
+        large = not np.isfinite(numbers).all() or np.abs(numbers).max(initial=0.0) > FARTHEST
+        yield large, "has numbers that are not finite, or too large"
+        odd = (np.diff(self.cuts) <= 0).any() or not set(self.edges) <= set(self.cuts)
+        yield odd, "has cuts that do not ascend, or lacks edges of its column"
         line = self._line
+        total = np.bincount(line.bin, line.weight + line.mass, len(self.edges) + 1)
+        odd = min(*self.weights, *self.masses, 0.0) < 0 or not (np.abs(total - 1.0) < 1e-9).all()
+        yield odd, "has weights that are not a distribution within each bin"
         inner = np.isfinite(line.start) & np.isfinite(line.end)
         width, rate = (line.end - line.start)[inner], line.rate[inner]
         fall = np.abs(rate * width)
-        if (fall > STEEPEST).any() or (width[line.weight[inner] > 0] < FINEST).any():
-            return "has a piece that is too steep or too narrow"
-        if ((fall < FINEST) & (rate != 0)).any():
-            return "has a piece that is as good as flat, and its rate is not 0"
-        if not (self.rates[0] <= -1 / FARTHEST and self.rates[-1] >= 1 / FARTHEST):
-            return "does not fall towards its open ends"
-        on_grid = not self.step or (np.array(self.cuts) % self.step == 0).all()
-        if self.step and not (on_grid and not any(self.masses)):
-            return f"has cuts that are not multiples of {self.step}, or points on them"
-        return ""
-
-    def _sums_to_one(self) -> bool:
-        line = self._line
-        total = np.bincount(line.bin, line.weight + line.mass, len(self.edges) + 1)
-        return bool((np.abs(total - 1.0) < _TOLERANCE).all())
+        odd = (fall > STEEPEST).any() or (width[line.weight[inner] > 0] < FINEST).any()
+        yield odd, "has a piece that is too steep or too narrow"
+        flat = ((fall < FINEST) & (rate != 0)).any()
+        yield flat, "has a piece that is as good as flat, and its rate is not 0"
+        falls = self.rates[0] <= -1 / FARTHEST and self.rates[-1] >= 1 / FARTHEST
+        yield not falls, "does not fall towards its open ends"
+        if self.step:
+            off_grid = (np.array(self.cuts) % self.step != 0).any() or any(self.masses)
+            yield off_grid, f"has cuts that are not multiples of {self.step}, or points on them"
 
     @cached_property
     def _line(self) -> _Line:

@@ -64,6 +64,11 @@ class Writing:
         return _SEPARATORS[self.thousands]
 
     @property
+    def pattern(self) -> str:
+        """What a number looks like without its unit, its thousands apart or not."""
+        return self._pattern(strict=False)
+
+    @property
     def example(self) -> str:
         """A number that is written like this."""
         number = f"1{self.thousands}234{self.decimal}5"
@@ -81,7 +86,7 @@ class Writing:
         """
         import polars as pl
 
-        shape = re.compile(self._pattern(strict=False), re.ASCII)
+        shape = re.compile(self.pattern, re.ASCII)
         found: dict[str | None, float] = {}
         given = texts.to_list()
         for text in set(given) - {None}:
