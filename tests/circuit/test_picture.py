@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairpc.circuit import Circuit, CircuitBuilder, depth, drawn, summary
-from fairpc.circuit._picture import MAX_ANALYSED, MAX_COMPARED
+from fairpc.circuit import Circuit, CircuitBuilder, depth
+from fairpc.circuit._picture import MAX_ANALYSED, MAX_COMPARED, drawn, summary
 from strategies import any_circuits, examples
 
 NODE = re.compile(r'^  (\d+) \[label="((?:[^"\\]|\\.)*)", shape=(\w+),.*?(dashed)?"?\]$')

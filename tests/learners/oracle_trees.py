@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.learners import TreeLimits
+from fairpc.learners._boosting import TreeLimits
 
 Array = npt.NDArray[Any]
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpc.learners import Cells, Grower, TreeLimits, places, stacked
 from fairpc.learners import _boosting as boosting
+from fairpc.learners._boosting import Cells, Grower, TreeLimits, places, stacked
 from learners import oracle_trees
 
 

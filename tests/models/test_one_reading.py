@@ -11,7 +11,8 @@ import pytest
 from fairpc import FairPC
 from fairpc.data import merged_bins, read_frame
 from fairpc.errors import TableWarning
-from fairpc.learners import EncodedTable, edges_of, encoded_sizes
+from fairpc.learners import EncodedTable, encoded_sizes
+from fairpc.learners._design import edges_of
 from fairpc.models import Rows, TableClassifier
 from fairpc.models import _label_scores as label_scores
 from fairpc.models import _tables as tables

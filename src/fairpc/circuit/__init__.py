@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from fairpc.circuit._file import from_dict, load_circuit, save_circuit, to_dict
     from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, WEIGHT_TOLERANCE, Graph
     from fairpc.circuit._parameter_bounds import SLACK, Bounds, Near, filled, near_shares
-    from fairpc.circuit._picture import depth, drawn, summary
+    from fairpc.circuit._picture import depth
     from fairpc.circuit._properties import require
     from fairpc.circuit._psdd import Vtree, read_psdd, write_psdd
 

@@ -5,14 +5,7 @@ from typing import TYPE_CHECKING
 from fairpc.core import on_first_use
 
 if TYPE_CHECKING:
-    from fairpc.learners._boosting import (
-        BoostedOdds,
-        Cells,
-        Grower,
-        TreeLimits,
-        places,
-        stacked,
-    )
+    from fairpc.learners._boosting import BoostedOdds
     from fairpc.learners._calibration import (
         KNOT_ROWS,
         LEAST,
@@ -44,7 +37,6 @@ if TYPE_CHECKING:
         coded_columns,
         design,
         distinct,
-        edges_of,
         encoded_matrix,
         encoded_sizes,
         fit_encoding,

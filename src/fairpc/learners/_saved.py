@@ -352,30 +352,21 @@ def _forest_nodes(learner: Any) -> TreeNodes:
 
     left, counts = joined("children_left"), joined("value")[:, 0, :]
     inner = left >= 0
+    # Children are numbered within their tree.
+    own = np.concatenate([np.arange(n) for n in n_nodes])[inner]
+    if not (left[inner] == own + 1).all():
+        raise ValueError("the nodes are in another order")
     return TreeNodes(
         0.0,
         np.array(n_nodes),
         np.where(inner, joined("feature"), -1),
-        _steps_right(n_nodes, inner, left, joined("children_right")),
+        joined("children_right").astype(np.int64)[inner] - own,
         joined("missing_go_to_left")[inner].astype(np.int64),
-        _finite(joined("threshold")[inner]),
+        # A split of known from missing values is at infinity, for which JSON has no word.
+        np.clip(joined("threshold")[inner], -10 * LARGEST, 10 * LARGEST),
         (),
         (counts[:, 1] / counts.sum(axis=1))[~inner],
     )
-
-
-def _steps_right(n_nodes: list[int], inner: Bools, left: Array, right: Array) -> Ints:
-    """How far behind each inner node its right child is; both are numbered within their tree."""
-    own = np.concatenate([np.arange(n) for n in n_nodes])
-    if not (left[inner] == own[inner] + 1).all():
-        raise ValueError("the nodes are in another order")
-    steps: Ints = (right.astype(np.int64) - own)[inner]
-    return steps
-
-
-def _finite(thresholds: Floats) -> Floats:
-    """A split of known from missing values is at infinity, for which JSON has no word."""
-    return np.clip(thresholds, -10 * LARGEST, 10 * LARGEST)
 
 
 def corrected_linear(matrix: Floats, sizes: Ints, labels: AlteredLabels) -> SavedLinear:

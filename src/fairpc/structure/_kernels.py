@@ -82,7 +82,7 @@ def row_products(columns, w, start, plane, held, gram):
         k = 0
         for j in range(m):
             v = columns[j, r]
-            p = plane[start[j] + v] if v >= 0 else plane[start[m] + j]
+            p = plane[start[j] + v] if v >= 0 else plane[start[j + 1] - 1]
             if p >= 0:
                 held[k] = p
                 k += 1
@@ -95,22 +95,21 @@ def row_products(columns, w, start, plane, held, gram):
 def number_planes(columns, w, start, single, plane):
     """Number planes for the values of each variable, all but the most frequent.
 
-    ``single`` takes the weight of each value, stacked, then of "missing" in each
-    variable; ``plane`` the planes of the same, -1 for the most frequent and -2 for what
-    never occurs. Gives back the number of planes.
+    ``single`` takes the weight of each value of a variable, stacked, with that of "missing" last;
+    ``plane`` the planes of the same, -1 for the most frequent and -2 for what never occurs.
+    ``start`` is where each variable begins there. Gives back the number of planes.
     """
     m, n = columns.shape
     n_planes = 0
     for j in range(m):
         for r in range(n):
             v = columns[j, r]
-            single[start[j] + v if v >= 0 else start[m] + j] += w[r]
-        most = start[m] + j
+            single[start[j] + v if v >= 0 else start[j + 1] - 1] += w[r]
+        most = start[j + 1] - 1
         for c in range(start[j], start[j + 1]):
             if single[c] > single[most]:
                 most = c
-        for t in range(start[j + 1] - start[j] + 1):
-            c = start[j] + t if t < start[j + 1] - start[j] else start[m] + j
+        for c in range(start[j], start[j + 1]):
             if c == most:
                 plane[c] = -1
             elif single[c] > 0.0:
@@ -125,42 +124,38 @@ def number_planes(columns, w, start, single, plane):
 def expand(gram, plane, single, start, left, counts):
     """Counts of all pairs from those of the planes: the most frequent value is what is left.
 
-    ``left`` is room for as many numbers as ``single`` has.
+    ``counts`` is without "missing"; ``left`` is room for as many numbers as ``single`` has.
     """
-    m = len(start) - 1
-    for i in range(m):
-        for c in range(start[i], start[i + 1]):
-            counts[c, c] = single[c]
+    for i in range(len(start) - 1):
+        for c in range(start[i], start[i + 1] - 1):
+            counts[c - i, c - i] = single[c]
         for j in range(i):
+            hole_i, hole_j = start[i + 1] - 1, start[j + 1] - 1
             # left[d]: rows with value d of j less those with a plane of i.
-            for t in range(start[j + 1] - start[j] + 1):
-                d = start[j] + t if t < start[j + 1] - start[j] else start[m] + j
+            for d in range(start[j], start[j + 1]):
                 left[d] = single[d]
-            for s in range(start[i + 1] - start[i] + 1):
-                c = start[i] + s if s < start[i + 1] - start[i] else start[m] + i
+            for c in range(start[i], start[i + 1]):
                 p = plane[c]
                 if p < 0:
                     continue
                 rest = single[c]
-                for t in range(start[j + 1] - start[j] + 1):
-                    d = start[j] + t if t < start[j + 1] - start[j] else start[m] + j
+                for d in range(start[j], start[j + 1]):
                     if plane[d] >= 0:
                         g = gram[p, plane[d]]
                         rest -= g
                         left[d] -= g
-                        if c < start[m] and d < start[m]:
-                            counts[c, d] = g
-                for t in range(start[j + 1] - start[j] + 1):
-                    d = start[j] + t if t < start[j + 1] - start[j] else start[m] + j
+                        if c < hole_i and d < hole_j:
+                            counts[c - i, d - j] = g
+                for d in range(start[j], start[j + 1]):
                     if plane[d] == -1:
                         left[d] -= rest
-                        if c < start[m] and d < start[m]:
-                            counts[c, d] = rest if rest > 0.0 else 0.0
-            for c in range(start[i], start[i + 1]):
-                for d in range(start[j], start[j + 1]):
+                        if c < hole_i and d < hole_j:
+                            counts[c - i, d - j] = rest if rest > 0.0 else 0.0
+            for c in range(start[i], hole_i):
+                for d in range(start[j], hole_j):
                     if plane[c] == -1 and plane[d] != -2:
-                        counts[c, d] = left[d] if left[d] > 0.0 else 0.0
-                    counts[d, c] = counts[c, d]
+                        counts[c - i, d - j] = left[d] if left[d] > 0.0 else 0.0
+                    counts[d - j, c - i] = counts[c - i, d - j]
 
 
 @strict_kernel

@@ -87,14 +87,15 @@ def pair_counts(columns: Codes, weights: Floats, sizes: Integers) -> Floats:
     from fairpc.structure import _kernels
 
     columns, weights = readonly(np.ascontiguousarray(columns)), readonly(weights)
-    start = offsets(sizes)
-    n_variables, n_values = len(columns), int(start[-1])
-    single = np.zeros(n_values + n_variables)
-    plane = np.empty(n_values + n_variables, np.int64)
+    # Beside the values of each variable is a place for what is missing.
+    start = offsets(np.asarray(sizes) + 1)
+    single = np.zeros(int(start[-1]))
+    plane = np.empty(len(single), np.int64)
     n_planes = _kernels.number_planes(columns, weights, start, single, plane)
     gram = np.zeros((n_planes, n_planes))
-    held = np.empty(n_variables, np.int64)
+    held = np.empty(len(columns), np.int64)
     _kernels.row_products(columns, weights, start, plane, held, gram)
+    n_values = len(single) - len(columns)
     counts = np.zeros((n_values, n_values))
     _kernels.expand(gram, plane, single, start, np.empty(len(single)), counts)
     return counts
