@@ -91,7 +91,7 @@ def test_a_fit_says_what_its_classifiers_learn(
     ).write_csv("b.csv")
     lines: list[str] = []
     monkeypatch.setattr(
-        "fairpc.cli._fit.showing_progress", lambda name, shown: nullcontext(lines.append)
+        "fairpc.core.showing_progress", lambda name, shown: nullcontext(lines.append)
     )
     found = answer(capsys, "fit", "b.csv", *ROLES, "--model", "latent", "-o", "n.fairpc")
     assert found["twice"]

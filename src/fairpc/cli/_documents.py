@@ -9,18 +9,10 @@ from typing import Annotated, Any, Final
 import fairpc.cli._options as opt
 import fairpc.cli._polars as pl
 import fairpc.cli._tables as tables
-from fairpc import auditing, data, models
+from fairpc import auditing, core, data, models
 from fairpc.cli._predict import circuit_model
 from fairpc.cli._screen import Screen, grid, print_json, say
-from fairpc.core import (
-    MAX_BYTES,
-    FileFormatError,
-    OptionError,
-    TableError,
-    counted,
-    read_whole,
-    write_atomically,
-)
+from fairpc.core import FileFormatError, OptionError, TableError
 
 FORM: Final = "answers"
 MAKERS: Final = {
@@ -142,7 +134,7 @@ def _show(reasons: auditing.Reasons, known: auditing.Answers) -> None:
     say()
     grid(("Value", "Change, points", "Score without it"), rows)
     if reasons.unmoved:
-        say(f"{counted(len(reasons.unmoved), 'known value')} changed nothing.")
+        say(f"{core.counted(len(reasons.unmoved), 'known value')} changed nothing.")
     if reasons.group is not None:
         name, change = ", ".join(reasons.sensitive), 100 * reasons.group.change
         say(f"The score took {name} into account: {change:+.2f} points.")
@@ -190,8 +182,8 @@ def document(
         )
     check_document(output, audit_file, answers)
     known = answers_of(answers)
-    piped = audit_file == tables.STDIN
-    text = sys.stdin.buffer.read(MAX_BYTES + 1) if piped else read_whole(audit_file, MAX_BYTES)
+    piped, most = audit_file == tables.STDIN, core.MAX_BYTES
+    text = sys.stdin.buffer.read(most + 1) if piped else core.read_whole(audit_file, most)
     try:
         audit = auditing.Audit.from_json(text)
     except FileFormatError as error:
@@ -212,7 +204,7 @@ def _write_form(
     if not output.lower().endswith(".toml"):
         raise OptionError(f"{output}: the form is TOML, give a name that ends in .toml")
     tables.check_output(output)
-    write_atomically(output, auditing.form().encode())
+    core.write_atomically(output, auditing.form().encode())
     screen.note(f"the form is in {output}: fill in what you know, and give it as --answers")
 
 

@@ -14,21 +14,12 @@ from typing import Annotated, Any, Final
 
 import fairpc.cli._options as opt
 import fairpc.cli._tables as tables
-from fairpc import data, models
+from fairpc import core, data, models
 from fairpc.cli._labelled import LabelledTable, labelled, streamed, under_types
 from fairpc.cli._learned import DECIDING, facts, renamed, show_columns, show_learned
 from fairpc.cli._review_files import IN_PARTS, read_reviews
 from fairpc.cli._screen import Screen, print_json, say
-from fairpc.core import (
-    ContradictionWarning,
-    DroppedWarning,
-    InterruptedWarning,
-    LearningError,
-    OptionError,
-    SameAsLabelWarning,
-    TableError,
-    showing_progress,
-)
+from fairpc.core import LearningError, OptionError, TableError
 
 HELD: Final = ("FairPC", "LatNB")
 """Models that a fit holds to reviewed rows."""
@@ -90,12 +81,12 @@ def fit(
         began = perf_counter()
         with warned.watching(), _whole_or_nothing(keeping.checkpoint, screen):
             if screen.prints_text:  # the verdict says it
-                warnings.simplefilter("ignore", ContradictionWarning)
+                warnings.simplefilter("ignore", core.ContradictionWarning)
             if in_memory:
                 _fit_classifiers(model, rows, screen)
             else:
                 if verbose:  # the table of columns says what is not used
-                    warnings.simplefilter("ignore", DroppedWarning)
+                    warnings.simplefilter("ignore", core.DroppedWarning)
                 model.fit(rows.X, rows.y, sample_weight=rows.weights, **vars(keeping), **known)
             rates = _equalised(model, rows, in_memory) if learner.equal_rates else {}
         seconds = perf_counter() - began
@@ -142,7 +133,7 @@ def _refuse_streaming(keeping: opt.Keeping, engine: opt.Engine) -> None:
 
 
 def _fit_classifiers(model: models.FittedModel, rows: LabelledTable, screen: Screen) -> None:
-    with showing_progress(type(model).__name__, shown=screen.shows_progress) as model._say:
+    with core.showing_progress(type(model).__name__, shown=screen.shows_progress) as model._say:
         try:
             model.fit(under_types(rows), rows.y, sample_weight=rows.weight)
         finally:
@@ -186,10 +177,10 @@ def estimator(
 def refusing_copies() -> Iterator[None]:
     """A block in which a column that is a copy of the label is a TableError."""
     with warnings.catch_warnings():
-        warnings.simplefilter("error", SameAsLabelWarning)
+        warnings.simplefilter("error", core.SameAsLabelWarning)
         try:
             yield
-        except SameAsLabelWarning as warning:
+        except core.SameAsLabelWarning as warning:
             raise TableError(str(warning)) from None
 
 
@@ -200,12 +191,12 @@ def _whole_or_nothing(checkpoint: str | None, screen: Screen) -> Iterator[None]:
     Of a fit that was stopped and has a checkpoint, a note says how it goes on.
     """
     with refusing_copies():
-        warnings.simplefilter("error", InterruptedWarning)
+        warnings.simplefilter("error", core.InterruptedWarning)
         try:
             yield
-        except (InterruptedWarning, KeyboardInterrupt, SystemExit) as ended:
+        except (core.InterruptedWarning, KeyboardInterrupt, SystemExit) as ended:
             if checkpoint is not None and Path(checkpoint).is_file():
                 screen.note(f"the fit is saved in {checkpoint}: the same command resumes it")
-            if isinstance(ended, InterruptedWarning):
+            if isinstance(ended, core.InterruptedWarning):
                 raise KeyboardInterrupt from None
             raise

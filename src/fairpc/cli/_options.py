@@ -6,7 +6,7 @@ knows single options only, and puts each option into its panel of the help.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from copy import copy
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from inspect import Parameter, Signature, cleandoc, signature
@@ -388,8 +388,11 @@ def declared(run: Callable[..., None]) -> Callable[..., None]:
     options: list[Parameter] = []
     for parameter in signature(run, eval_str=True).parameters.values():
         if is_dataclass(parameter.annotation):
-            records[parameter.name] = parameter.annotation
-            options += _options(parameter.annotation)
+            record: Any = records.setdefault(parameter.name, parameter.annotation)
+            own = signature(record, eval_str=True).parameters
+            for each in fields(record):
+                made = own[each.name].replace(default=_default(each), kind=Parameter.KEYWORD_ONLY)
+                options.append(_placed(made, getattr(record, "PANEL", None)))
         else:
             options.append(_placed(parameter.replace(kind=Parameter.KEYWORD_ONLY)))
 
@@ -408,19 +411,6 @@ def declared(run: Callable[..., None]) -> Callable[..., None]:
     call.__signature__ = Signature(options)  # type: ignore[attr-defined]
     call.__annotations__ = {}
     return call
-
-
-def _options(record: Any) -> Iterator[Parameter]:
-    types = get_type_hints(record, include_extras=True)
-    for each in fields(record):
-        default = _default(each)
-        made = Parameter(
-            each.name,
-            Parameter.KEYWORD_ONLY,
-            default=Parameter.empty if default is MISSING else default,
-            annotation=types[each.name],
-        )
-        yield _placed(made, getattr(record, "PANEL", None))
 
 
 def _place(parameter: Parameter) -> int:
@@ -442,7 +432,9 @@ def _placed(parameter: Parameter, panel: str | None = None) -> Parameter:
 
 
 def _default(of: Field[Any]) -> Any:
-    return of.default if of.default_factory is MISSING else of.default_factory()
+    if of.default_factory is not MISSING:
+        return of.default_factory()
+    return Parameter.empty if of.default is MISSING else of.default
 
 
 def flag(record: type, name: str) -> str:

@@ -12,20 +12,10 @@ import numpy as np
 
 import fairpc.cli._options as opt
 import fairpc.cli._polars as pl
+import fairpc.cli._review_files as review_files
 import fairpc.cli._tables as tables
 from fairpc import auditing, data, evidence, models
 from fairpc.cli._labelled import labelled, under_types
-from fairpc.cli._review_files import (
-    ANSWER,
-    ID,
-    DrawnRows,
-    check_new,
-    decisions_of,
-    design_of,
-    fingerprint_of,
-    read_reviews,
-    write_review,
-)
 from fairpc.cli._screen import Screen, grid, print_json, say
 from fairpc.core import Floats, OptionError, TableError, counted
 
@@ -154,7 +144,7 @@ def review(
     answered = reviewed or []
     _check_paths(paths, columns)
     if drawing.output is not None:
-        check_new(drawing.output, [*paths, *answered])
+        review_files.check_new(drawing.output, [*paths, *answered])
     elif not answered:
         raise OptionError("there is nothing to do: draw rows with -n and -o, or give --reviewed")
     model = tables.loaded(paths[0]) if len(paths) == 2 else None
@@ -164,7 +154,9 @@ def review(
             subject = _subject(model, files, columns, allow_unseen, drawing.seed, screen)
         known = None
         if answered:
-            known = read_reviews(answered, subject.cells, files.source, subject.about, screen)
+            known = review_files.read_reviews(
+                answered, subject.cells, files.source, subject.about, screen
+            )
             facts = auditing.facts_of_review(subject.rows, known[0])
             if not screen.json:
                 show_review(facts)
@@ -217,7 +209,11 @@ def _subject(
 
     def decided(classes: tuple[str, str]) -> Floats | None:
         """The decisions as 0 and 1; none where the model decides."""
-        return decisions_of(cells, made["decision"], classes) if "decision" in made else None
+        return (
+            review_files.decisions_of(cells, made["decision"], classes)
+            if "decision" in made
+            else None
+        )
 
     if model is None:
         roles = opt.ColumnOptions(
@@ -275,7 +271,7 @@ def _draw(
     """Draw the next batch, say what to expect of it, and write it; facts of it."""
     output, quantity, seed = drawing.output or "", drawing.quantity, drawing.seed
     reviewed, earlier = known or (None, ())
-    for name in (ID, ANSWER):
+    for name in (review_files.ID, review_files.ANSWER):
         if name in subject.cells.columns:
             raise TableError(f"the table has a column {name!r}, which a review adds: rename it")
     strata = None if drawing.by is None else _strata(subject, drawing.by)
@@ -291,11 +287,11 @@ def _draw(
     left_out = subject.rows.n_table - len(subject.rows.at)
     if left_out:
         screen.note(f"{counted(left_out, 'row')} without a label or a group cannot be drawn")
-    drawn = DrawnRows(
+    drawn = review_files.DrawnRows(
         table=subject.source,
         n_rows=subject.cells.height,
         columns=tuple(subject.cells.columns),
-        fingerprint=fingerprint_of(subject.cells, subject.cells.columns),
+        fingerprint=review_files.fingerprint_of(subject.cells, subject.cells.columns),
         label=subject.label,
         classes=subject.about[1],
         batch=batch,
@@ -306,14 +302,14 @@ def _draw(
         rows=tuple(shuffled.tolist()),
         probability=tuple(design.probability[shuffled].tolist()),
     )
-    write_review(subject.cells, drawn, subject.hidden if drawing.blind else (), output)
+    review_files.write_review(subject.cells, drawn, subject.hidden if drawing.blind else (), output)
     if screen.prints_text:
         _say_widths(widths, str(subject.rows.classes[1]))
         if not drawing.blind:
             say("The reviewer sees the recorded label and the group: --blind hides them.")
     return {
         "output": output,
-        "design": design_of(output),
+        "design": review_files.design_of(output),
         "batch": batch,
         "drawn": len(design.rows),
         "expected": [width.to_dict() for width in widths],
@@ -344,10 +340,11 @@ def _say_widths(widths: Sequence[evidence.ExpectedWidth], positive: str) -> None
 
 def _say_written(output: str, classes: tuple[str, str], batch: int) -> None:
     number = f" (batch {batch})" if batch > 1 else ""
-    say(f"The rows are in {output}{number}, their chances in {design_of(output)}: keep both.")
+    design, answer = review_files.design_of(output), review_files.ANSWER
+    say(f"The rows are in {output}{number}, their chances in {design}: keep both.")
     say(
-        f"Fill in {ANSWER!r} with {classes[1]} or {classes[0]}; leave it blank if you cannot tell. "
-        f"{ID!r} counts rows from 0 (`fairpc explain --row` from 1)."
+        f"Fill in {answer!r} with {classes[1]} or {classes[0]}; leave it blank if you cannot tell. "
+        f"{review_files.ID!r} counts rows from 0 (`fairpc explain --row` from 1)."
     )
 
 

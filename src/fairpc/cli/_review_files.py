@@ -20,21 +20,9 @@ import numpy as np
 import fairpc.cli._options as opt
 import fairpc.cli._polars as pl
 import fairpc.cli._tables as tables
-from fairpc import data, models
+from fairpc import core, data, models
 from fairpc.cli._screen import Screen
-from fairpc.core import (
-    ALTERED,
-    FileFormatError,
-    Floats,
-    MissingExtraError,
-    OptionError,
-    TableError,
-    counted,
-    parse_json,
-    read_whole,
-    record,
-    write_atomically,
-)
+from fairpc.core import FileFormatError, Floats, MissingExtraError, OptionError, TableError
 
 ID: Final = "review_id"
 ANSWER: Final = "fair_decision"
@@ -86,15 +74,17 @@ class DrawnRows:
                 f"there is no {beside}: keep the design beside the file that `fairpc review` "
                 "wrote, under its name"
             )
-        data = parse_json(read_whole(beside, MAX_BYTES), beside, MAX_BYTES)
+        data = core.parse_json(core.read_whole(beside, MAX_BYTES), beside, MAX_BYTES)
         if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
-            raise FileFormatError(f"{beside} is not a design of a review: {ALTERED}")
+            raise FileFormatError(f"{beside} is not a design of a review: {core.ALTERED}")
         if data.pop("version", None) != VERSION:
             raise FileFormatError(f"{beside} is of another version: use that fairpc, or draw again")
         checksum = data.pop("checksum", None)
-        found = record(cls, data, beside, exact=True, repair=ALTERED)
+        found = core.record(cls, data, beside, exact=True, repair=core.ALTERED)
         if checksum != found.checksum or len(found.rows) != len(found.probability):
-            raise FileFormatError(f"{beside} was edited, and chances must be as drawn: {ALTERED}")
+            raise FileFormatError(
+                f"{beside} was edited, and chances must be as drawn: {core.ALTERED}"
+            )
         return found
 
 
@@ -120,11 +110,11 @@ def write_review(cells: pl.DataFrame, drawn: DrawnRows, hidden: Sequence[str], o
     frame = shown.insert_column(0, pl.Series(ID, drawn.rows)).with_columns(
         pl.lit(None, pl.String).alias(ANSWER)
     )
-    write_atomically(design_of(output), drawn.to_json())
+    core.write_atomically(design_of(output), drawn.to_json())
     try:
         if Path(output).suffix.lower() == WORKBOOK:
             frame.write_excel(held := BytesIO())
-            write_atomically(output, held.getvalue())
+            core.write_atomically(output, held.getvalue())
         else:
             data.write_table([frame], dict(frame.schema), output)
     except BaseException as error:
@@ -247,7 +237,7 @@ def _answers(path: str, design: DrawnRows, screen: Screen) -> Floats:
             )
         found[at] = value
     if len(found) < len(design.rows):
-        gone = counted(len(design.rows) - len(found), "row")
+        gone = core.counted(len(design.rows) - len(found), "row")
         screen.note(f"{gone} that were drawn are not in {path}: they count as not answered")
     return np.array([found.get(k, np.nan) for k in range(len(design.rows))])
 

@@ -18,17 +18,9 @@ from typing import Any, BinaryIO, Final, TypeVar
 
 import fairpc.cli._options as opt
 import fairpc.cli._polars as pl
-from fairpc import data, models
+from fairpc import core, data, models
 from fairpc.cli._screen import Screen
-from fairpc.core import (
-    FairpcError,
-    FileFormatError,
-    OptionError,
-    TableError,
-    check_writable,
-    private_file,
-    private_folder,
-)
+from fairpc.core import FairpcError, FileFormatError, OptionError, TableError
 
 Frame = TypeVar("Frame", "pl.DataFrame", "pl.LazyFrame")
 
@@ -86,7 +78,7 @@ def opened(
 
 def _scratch(kept: ExitStack) -> Path:
     """A file of our own, in a folder that goes with the block."""
-    return private_file(kept.enter_context(private_folder()) / "table")
+    return core.private_file(kept.enter_context(core.private_folder()) / "table")
 
 
 def _copy_stdin(copy: Path, source: str) -> None:
@@ -165,7 +157,7 @@ def check_output(output: str | None, *reads: str | None) -> None:
             raise OptionError(
                 f"-o {output} would write into the input ({given}): give -o another file"
             )
-    check_writable(output)
+    core.check_writable(output)
 
 
 def target_of(output: str, screen: Screen, *reads: str) -> str | BinaryIO:

@@ -16,24 +16,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fairpc import core
 from fairpc.comparison._metrics import _positive
-from fairpc.core import (
-    Array,
-    Bools,
-    FairpcError,
-    Floats,
-    MetricError,
-    Positions,
-    Record,
-    check_array,
-    check_clusters,
-    check_groups,
-    check_labels,
-    check_level,
-    check_sample_weight,
-    check_scores,
-    whole_number,
-)
+from fairpc.core import Array, Bools, FairpcError, Floats, MetricError, Positions, Record
 from fairpc.evidence import SMALL
 
 Metric = Callable[..., float]
@@ -163,13 +148,13 @@ def by_group(
     named: Any = metrics
     if not isinstance(named, Mapping) or not named or not all(map(callable, named.values())):
         raise MetricError("metrics is not a mapping from names to functions of (y_true, y_pred)")
-    truth = check_labels("y_true", y_true)
+    truth = core.check_labels("y_true", y_true)
     n = len(truth)
-    guess = check_labels("y_pred", y_pred, n)
-    check_level(level)
-    whole_number("n_draws", n_draws, 10, _MOST_DRAWS)
-    persons = check_clusters(clusters, n)
-    weights = None if sample_weight is None else check_sample_weight(sample_weight, n)
+    guess = core.check_labels("y_pred", y_pred, n)
+    core.check_level(level)
+    core.whole_number("n_draws", n_draws, 10, _MOST_DRAWS)
+    persons = core.check_clusters(clusters, n)
+    weights = None if sample_weight is None else core.check_sample_weight(sample_weight, n)
     cells = _cells(sensitive_features, n)
 
     def values(rows: Positions) -> Floats:
@@ -190,14 +175,14 @@ def by_group(
 
 def _cells(sensitive_features: Any, n: int) -> list[Cell]:
     """Attribute, name and rows of all rows, of crossed groups, then of groups of each column."""
-    table = check_array("sensitive_features", sensitive_features)
-    names, ids = check_groups(sensitive_features, n, "sensitive_features")
+    table = core.check_array("sensitive_features", sensitive_features)
+    names, ids = core.check_groups(sensitive_features, n, "sensitive_features")
     found: list[Cell] = [(None, None, np.ones(n, np.bool_))]
     found += [(None, name, ids == g) for g, name in enumerate(names)]
     if table.ndim == 2 and table.shape[1] > 1:
         columns = list(getattr(sensitive_features, "columns", range(table.shape[1])))
         for j, column in enumerate(columns):
-            own, at = check_groups(table[:, j], n, "sensitive_features", least=1)
+            own, at = core.check_groups(table[:, j], n, "sensitive_features", least=1)
             found += [(column, name, at == g) for g, name in enumerate(own)]
     return found
 
@@ -304,8 +289,8 @@ def fairness_gaps(
         positive: class that counts as positive; 1, or the last of two.
         level, n_draws, clusters, sample_weight, random_state: as for :func:`by_group`.
     """
-    truth = check_labels("y_true", y_true)
-    guess = check_labels("y_pred", y_pred, len(truth))
+    truth = core.check_labels("y_true", y_true)
+    guess = core.check_labels("y_pred", y_pred, len(truth))
     known = np.union1d(truth, guess)
     if len(known) > 2:
         raise MetricError(f"the labels have {len(known)} classes: gaps of error rates need two")
@@ -319,7 +304,7 @@ def fairness_gaps(
         "precision": _share(hit, chosen),
     }
     if scores is not None:
-        values = check_scores(scores)
+        values = core.check_scores(scores)
         if len(values) != len(truth):
             raise MetricError(
                 f"scores has {len(values)} rows and y_true {len(truth)}: give as many"

@@ -13,18 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairpc.core import (
-    Array,
-    Floats,
-    MetricError,
-    Positions,
-    check_classes,
-    check_groups,
-    check_labels,
-    check_numbers,
-    check_sample_weight,
-    refuse_rows,
-)
+from fairpc import core
+from fairpc.core import Array, Floats, MetricError, Positions
 
 Weights = ArrayLike | None
 
@@ -32,7 +22,7 @@ Weights = ArrayLike | None
 def accuracy(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Weights = None) -> float:
     """Share of rows whose predicted class is the true one."""
     truth, guess = _label_pair(y_true, y_pred)
-    weights = check_sample_weight(sample_weight, len(truth))
+    weights = core.check_sample_weight(sample_weight, len(truth))
     return float(np.average(truth == guess, weights=weights))
 
 
@@ -64,9 +54,9 @@ def group_means(
     scores: ArrayLike, groups: ArrayLike, *, sample_weight: Weights = None
 ) -> dict[Any, float]:
     """Mean score per group, groups in sorted order."""
-    values = check_numbers("scores", scores)
-    weights = check_sample_weight(sample_weight, len(values))
-    names, ids = check_groups(groups, len(values), crossed=False)
+    values = core.check_numbers("scores", scores)
+    weights = core.check_sample_weight(sample_weight, len(values))
+    names, ids = core.check_groups(groups, len(values), crossed=False)
     total = np.bincount(ids, weights)
     if not total.all():
         empty = names[int(np.argmin(total))]
@@ -91,7 +81,7 @@ def selection_rates(
     y_pred: ArrayLike, groups: ArrayLike, *, positive: Any = None, sample_weight: Weights = None
 ) -> dict[Any, float]:
     """Share of each group that is decided positively, groups in sorted order."""
-    guess = check_labels("y_pred", y_pred)
+    guess = core.check_labels("y_pred", y_pred)
     wanted = _positive(np.unique(guess), positive)
     return group_means((guess == wanted).astype(float), groups, sample_weight=sample_weight)
 
@@ -102,9 +92,9 @@ def auc(
     """Area under the ROC curve: chance that a positive row scores higher than a negative one."""
     from sklearn.metrics import roc_auc_score
 
-    truth = check_labels("y_true", y_true)
-    values = check_numbers("scores", scores, len(truth))
-    weights = check_sample_weight(sample_weight, len(truth))
+    truth = core.check_labels("y_true", y_true)
+    values = core.check_numbers("scores", scores, len(truth))
+    weights = core.check_sample_weight(sample_weight, len(truth))
     hit = truth == _positive(np.unique(truth), positive)
     if not weights[hit].any() or not weights[~hit].any():
         raise MetricError("y_true has one class only: the AUC needs positive and negative rows")
@@ -147,7 +137,7 @@ def calibration(
     names: tuple[Any, ...] = (None,)
     ids = np.zeros(len(hit), np.intp)
     if groups is not None:
-        names, ids = check_groups(groups, len(hit), crossed=False)
+        names, ids = core.check_groups(groups, len(hit), crossed=False)
     cell = ids * n_bins + np.minimum((values * n_bins).astype(np.intp), n_bins - 1)
     total, score, rate = (np.bincount(cell, weights * each) for each in (1.0, values, hit))
     bins = []
@@ -166,7 +156,7 @@ def mean_log_likelihood(log_likelihood: ArrayLike, *, sample_weight: Weights = N
         raise MetricError(
             "log_likelihood is empty or has a row that is NaN or inf: give one per row"
         )
-    weights = check_sample_weight(sample_weight, len(values))
+    weights = core.check_sample_weight(sample_weight, len(values))
     some = weights > 0
     return float(np.average(values[some], weights=weights[some]))
 
@@ -175,12 +165,12 @@ def _outcomes(
     y_true: ArrayLike, scores: ArrayLike, positive: Any, sample_weight: Weights
 ) -> tuple[Floats, Floats, Floats]:
     """Whether each row is positive, its probability, its weight."""
-    truth = check_labels("y_true", y_true)
-    values = check_numbers("scores", scores, len(truth))
+    truth = core.check_labels("y_true", y_true)
+    values = core.check_numbers("scores", scores, len(truth))
     outside = (values < 0) | (values > 1)
-    refuse_rows("scores", values, outside, "give probabilities, from 0 to 1")
+    core.refuse_rows("scores", values, outside, "give probabilities, from 0 to 1")
     hit = truth == _positive(np.unique(truth), positive)
-    return hit.astype(np.float64), values, check_sample_weight(sample_weight, len(truth))
+    return hit.astype(np.float64), values, core.check_sample_weight(sample_weight, len(truth))
 
 
 def _confusion(
@@ -188,7 +178,7 @@ def _confusion(
 ) -> tuple[float, float, float, float]:
     """Weights of true positives, false positives, false negatives and true negatives."""
     truth, guess = _label_pair(y_true, y_pred)
-    weights = check_sample_weight(sample_weight, len(truth))
+    weights = core.check_sample_weight(sample_weight, len(truth))
     wanted = _positive(np.union1d(truth, guess), positive)
     a, b = truth == wanted, guess == wanted
     tp, fp, fn, tn = (float(weights[cell].sum()) for cell in (a & b, ~a & b, a & ~b, ~a & ~b))
@@ -216,8 +206,8 @@ def _positive(known: Array, positive: Any) -> Any:
 
 def _label_pair(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[Array, Array]:
     """True and predicted labels, of one length and of types that can be equal."""
-    truth = check_labels("y_true", y_true)
-    guess = check_labels("y_pred", y_pred, len(truth))
+    truth = core.check_labels("y_true", y_true)
+    guess = core.check_labels("y_pred", y_pred, len(truth))
     if (truth.dtype.kind in "US") != (guess.dtype.kind in "US"):
         raise MetricError(
             f"y_true holds {truth.dtype} and y_pred {guess.dtype}: give labels of one type"
@@ -247,8 +237,8 @@ def wilcoxon(
     With clusters, the signed-rank test of Rosner, Glynn and Lee (2006): signed
     ranks are added within clusters, and their sum is compared with its spread over clusters.
     """
-    a = check_numbers("log_likelihood_a", log_likelihood_a)
-    b = check_numbers("log_likelihood_b", log_likelihood_b, len(a))
+    a = core.check_numbers("log_likelihood_a", log_likelihood_a)
+    b = core.check_numbers("log_likelihood_b", log_likelihood_b, len(a))
     difference = a - b
     ids, n_clusters = _clusters(clusters, len(a))
     effect, n = float(difference.mean()), int(np.count_nonzero(difference))
@@ -282,9 +272,9 @@ def mcnemar(
     and compared with its spread over clusters; for clusters of one row this is
     McNemar's test without continuity correction.
     """
-    truth = check_labels("y_true", y_true)
-    right_a = check_labels("y_pred_a", y_pred_a, len(truth)) == truth
-    right_b = check_labels("y_pred_b", y_pred_b, len(truth)) == truth
+    truth = core.check_labels("y_true", y_true)
+    right_a = core.check_labels("y_pred_a", y_pred_a, len(truth)) == truth
+    right_b = core.check_labels("y_pred_b", y_pred_b, len(truth)) == truth
     difference = right_a.astype(np.float64) - right_b
     ids, n_clusters = _clusters(clusters, len(truth))
     effect, n = float(difference.mean()), int(np.count_nonzero(difference))
@@ -303,7 +293,7 @@ def mcnemar(
 def _clusters(clusters: ArrayLike | None, n_rows: int) -> tuple[Positions | None, int | None]:
     if clusters is None:
         return None, None
-    names, ids = check_classes("clusters", clusters, n_rows)
+    names, ids = core.check_classes("clusters", clusters, n_rows)
     if len(names) < 2:
         raise MetricError("clusters has 1 value: a spread over clusters needs at least two")
     return ids, len(names)

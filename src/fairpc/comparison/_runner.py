@@ -21,19 +21,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
-from fairpc import data
+from fairpc import core, data
 from fairpc.comparison._baseline_surface import Baseline
-from fairpc.core import (
-    Array,
-    Bools,
-    Codes,
-    FairpcError,
-    Floats,
-    Ints,
-    LeakWarning,
-    SameAsLabelWarning,
-    interruptible_waits,
-)
+from fairpc.core import Array, Bools, Codes, FairpcError, Floats, Ints
 from fairpc.learners import few_threads
 from fairpc.models import CircuitClassifier, GivenTable
 
@@ -103,7 +93,7 @@ def one_by_one(work: Callable[[Any], Any], jobs: Sequence[Any]) -> Iterator[tupl
 def in_threads(n_threads: int) -> Spread:
     def spread(work: Callable[[Any], Any], jobs: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         pool = ThreadPoolExecutor(n_threads)
-        interruptible_waits()
+        core.interruptible_waits()
         try:
             yield from enumerate(pool.map(work, jobs))
         finally:
@@ -290,7 +280,7 @@ def _coded(table: GivenTable) -> tuple[data.TableCoding | None, tuple[Warning | 
             coding, _ = data.fit_coding(table.source, table.roles)
         except FairpcError:
             return None, ()  # methods that cannot take the table say why
-    kinds = LeakWarning | SameAsLabelWarning
+    kinds = core.LeakWarning | core.SameAsLabelWarning
     return coding, tuple(w.message for w in said if issubclass(w.category, kinds))
 
 

@@ -6,7 +6,6 @@ P(Df = 1) = .5, P(S = 1) = .3, P(D = 1 | Df, S) = .8 .9 .1 .4 for (1,1) (1,0) (0
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, get_args
@@ -97,6 +96,12 @@ def make_synthetic(
     drawn = pl.DataFrame(codes.astype(np.int64), schema=list(model.names))
     features = tuple(f"X{i + 1}" for i in range(n_features))
     frame = drawn.select("S", *features, "D", "Df")
+    columns = {
+        "S": "the sensitive attribute: 1 = minority",
+        **dict.fromkeys(features, "a binary feature"),
+        "D": "the observed, biased label",
+        "Df": "the true fair label, independent of S",
+    }
     return SyntheticDataset(
         "synthetic",
         f"{n_features} features",
@@ -104,25 +109,15 @@ def make_synthetic(
         positive=1,
         persons=None,
         provenance=_PROVENANCE,
-        notes=_notes(n_samples, features),
+        notes=Notes(
+            f"{counted(n_samples, 'row')} drawn from a random fair distribution over "
+            f"{counted(n_features, 'binary feature')}. The label D is a noisy copy of the fair "
+            "label Df, noisier against S = 1.",
+            MappingProxyType(columns),
+            _TRAPS,
+        ),
         df=record.as_kind(frame["Df"], as_frame),
         model=model,
-    )
-
-
-def _notes(n_samples: int, features: Sequence[str]) -> Notes:
-    columns = {
-        "S": "the sensitive attribute: 1 = minority",
-        **dict.fromkeys(features, "a binary feature"),
-        "D": "the observed, biased label",
-        "Df": "the true fair label, independent of S",
-    }
-    return Notes(
-        f"{counted(n_samples, 'row')} drawn from a random fair distribution over "
-        f"{counted(len(features), 'binary feature')}. The label D is a noisy copy of the fair "
-        "label Df, noisier against S = 1.",
-        MappingProxyType(columns),
-        _TRAPS,
     )
 
 
