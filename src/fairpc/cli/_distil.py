@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from itertools import zip_longest
 from shlex import quote
 from typing import Annotated, Any, Final, Literal
 
@@ -112,11 +111,10 @@ def score_table(
 
 
 def appended(
-    added: dict[str, Any], scores: Floats, predict: Callable[[], Any], digits: int | None
+    added: Collection[str], scores: Floats, predict: Callable[[], Any], digits: int | None
 ) -> Iterator[pl.Series]:
     """The columns that are added to some rows: their scores, and last what is decided, if asked."""
-    for (name, kind), own in zip_longest(added.items(), scores.T):
-        if kind == pl.String:
-            yield pl.Series(name, [str(d) for d in predict()], dtype=pl.String)
-        else:
-            yield pl.Series(name, own if digits is None else own.round(digits))
+    for name, own in zip(added, scores.T, strict=False):
+        yield pl.Series(name, own if digits is None else own.round(digits))
+    if len(added) > scores.shape[1]:
+        yield pl.Series([*added][-1], [str(d) for d in predict()], dtype=pl.String)
