@@ -164,9 +164,9 @@ test_within_strata.__test__ = False  # type: ignore[attr-defined]
 def _each_of_fit(bounds: WithinBounds, tested: Tested, level: float) -> TestsByStratum:
     """The strata of the fit, each by its own held-out rates."""
     each, found = bounds.level_each(level), []
-    for a, own in enumerate(bounds.strata):
-        if own is not None and len(own.groups) > 1:
-            sets = TopSets.of_fit(own, tested.rows.positive, *tested.given[1:], codes=bounds.of(a))
+    for a, groups, own in bounds.parts():
+        if len(groups) > 1:
+            sets = TopSets.of_fit(own, tested.rows.positive, *tested.given[1:], codes=groups)
             n = sum(g.positive.n for g in own.groups)
             found.append(StratumTest(a, n, sets.quoted(own, each)))
     if not found:

@@ -74,10 +74,6 @@ class HeldOutRates:
             return whole.mean, whole.mean
         return clopper_pearson(whole.mean * whole.size, whole.size, tail)
 
-    def possible(self, tail: float) -> Interval:
-        """Confidence limits of the P(Df = 1) that this group leaves possible."""
-        return 1 - joint_bound(self.negative, tail), joint_bound(self.positive, tail)
-
     def limits(
         self, known: Known, tail: float, lowers: list[Moved], uppers: list[Moved]
     ) -> GroupLimits:
@@ -175,6 +171,13 @@ class StratumBounds(HeldOutBounds):
         if not self.groups or len(self.known) != len(self.groups):
             raise MetricError("each group needs its rates and what is known of it")
 
+    def parts(self) -> Iterator[tuple[int, list[int], StratumBounds]]:
+        """Strata that have rows, each a problem of its own: number, groups in it, and bounds."""
+        yield 0, list(range(len(self.groups))), self
+
+    def level_each(self, level: float) -> float:
+        return level
+
     def with_known(self, known: tuple[Known, ...], pi: Interval = ANYTHING) -> StratumBounds:
         """The same within what is known of each group's mechanism and, without strata, P(Df)."""
         return replace(self, known=known, pi=pi)
@@ -203,7 +206,7 @@ class StratumBounds(HeldOutBounds):
             return np.array([(own.lower, own.upper) for own in self.ranges()])
         found = []
         for g, known in self._each():
-            low, high = g.possible(tail)
+            low, high = 1 - joint_bound(g.negative, tail), joint_bound(g.positive, tail)
             inside = [known.range(g, rate, g.scores(tail)) for rate in g.rate_limits(tail)]
             # Of both limits of ρ the one that leaves more counts.
             low = max(low, min(own.lower for own in inside))

@@ -10,7 +10,7 @@ onto that of the other (:mod:`fairpc.evidence._lines`): a box of b0 and b1 per g
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
@@ -63,18 +63,19 @@ class WithinBounds(HeldOutBounds):
 
     def with_known(self, known: tuple[Known, ...], pi: Interval = ANYTHING) -> WithinBounds:
         """What is known holds in every stratum."""
-        return self._each(lambda a, own: replace(own, known=tuple(known[s] for s in self.of(a))))
+        return self._each(lambda _, at, own: replace(own, known=tuple(known[s] for s in at)))
 
     def anchored(self, hits: Floats, totals: Floats, level: float) -> WithinBounds:
         each = self.level_each(level)
         return self._each(
-            lambda a, own: own.anchored(*(n[self.of(a), a][:, None] for n in (hits, totals)), each)
+            lambda a, at, own: own.anchored(hits[at, a][:, None], totals[at, a][:, None], each)
         )
 
-    def of(self, a: int) -> list[int]:
-        """The groups that have rows in a stratum, by their codes."""
-        names, own = [g.group for g in self.groups], self.strata[a]
-        return [] if own is None else [names.index(g.group) for g in own.groups]
+    def parts(self) -> Iterator[tuple[int, list[int], StratumBounds]]:
+        names = [g.group for g in self.groups]
+        for a, own in enumerate(self.strata):
+            if own is not None:
+                yield a, [names.index(g.group) for g in own.groups], own
 
     def level_each(self, level: float) -> float:
         """Of each stratum, so that all hold together at the level."""
@@ -83,11 +84,10 @@ class WithinBounds(HeldOutBounds):
     def rejected(self, level: float = LEVEL) -> list[int]:
         """Strata in which no P(Df) fits every group."""
         each = self.level_each(level)
-        pairs = enumerate(self.strata)
-        return [a for a, own in pairs if own is not None and own.rejected(each)]
+        return [a for a, _, own in self.parts() if own.rejected(each)]
 
     def with_delta(self, delta: float) -> WithinBounds:
-        return self._each(lambda a, own: own.with_delta(delta))
+        return self._each(lambda _, at, own: own.with_delta(delta))
 
     def mechanism_range(self, level: float = LEVEL) -> Floats:
         """Least and largest P(D = 1 | Df = f, s, a), [s, a, f, end].
@@ -96,9 +96,8 @@ class WithinBounds(HeldOutBounds):
         anything in a subgroup without rows.
         """
         found = np.tile(np.array(ANYTHING), (len(self.groups), len(self.strata), 2, 1))
-        for a, own in enumerate(self.strata):
-            if own is not None:
-                found[self.of(a), a] = own.mechanism_range(self.level_each(level))
+        for a, groups, own in self.parts():
+            found[groups, a] = own.mechanism_range(self.level_each(level))
         return found
 
     def rate_set(self, level: float, share: Floats | None = None) -> Interval:
@@ -124,10 +123,12 @@ class WithinBounds(HeldOutBounds):
         at_level = None if level is None else self.level_each(level)
         rejected_at = self.level_each(LEVEL)
         least, most = np.full(len(low), math.inf), np.full(len(low), -math.inf)
-        for a, own in enumerate(self.strata):
-            for place, s in enumerate(self.of(a)):
+        there = np.zeros((len(self.groups), len(self.strata)), np.bool_)
+        for a, inside, own in self.parts():
+            there[inside, a] = True
+            for place, s in enumerate(inside):
                 here = np.flatnonzero((groups == s) & ((at == a) | (at < 0)))
-                if own is None or not len(here):
+                if not len(here):
                     continue
                 of = np.full(len(here), place, np.intp)
                 found = own.score_bounds(
@@ -135,13 +136,13 @@ class WithinBounds(HeldOutBounds):
                 )
                 least[here] = np.minimum(least[here], found[0])
                 most[here] = np.maximum(most[here], found[1])
-            unseen = (at == a) & ~np.isin(groups, self.of(a))
-            least[unseen], most[unseen] = ANYTHING
+        unseen = (at >= 0) & ((groups < 0) | ~there[groups, at])
+        least[unseen], most[unseen] = ANYTHING
         return least, most
 
     def _each(self, change: Any) -> WithinBounds:
-        strata = tuple(None if own is None else change(a, own) for a, own in enumerate(self.strata))
-        return replace(self, strata=strata)
+        found = {part[0]: change(*part) for part in self.parts()}
+        return replace(self, strata=tuple(found.get(a) for a in range(len(self.strata))))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ Calibrations, then a point of what held-out rows leave possible, then shifts of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
@@ -322,7 +321,7 @@ def between_recorded(
     """
     unknown, mechanism = _unknown(len(bounds.groups), n_strata)
     pi = np.tile(unknown, (len(bounds.groups), 1))
-    for a, groups, own in _by_stratum(bounds):
+    for a, groups, own in bounds.parts():
         point = own.point()
         known = np.array([(each.b0, each.b1) for each in own.known])  # [s, f, end]
         possible = np.clip(point.mechanism, LEAST_ALTERED, 1 - LEAST_ALTERED)
@@ -367,18 +366,6 @@ def _of_strata(scored: ScoredRows, pi: Floats, mechanism: Floats) -> StrataMap:
     return StrataMap(share, pi, np.broadcast_to(mechanism, (*shape, 2)).copy(), np.zeros(shape))
 
 
-def _by_stratum(
-    bounds: StratumBounds | WithinBounds,
-) -> Iterator[tuple[int, list[int], StratumBounds]]:
-    """The strata that have rows, each a problem of its own, with the groups that are in it."""
-    if isinstance(bounds, StratumBounds):
-        yield 0, list(range(len(bounds.groups))), bounds
-        return
-    for a, own in enumerate(bounds.strata):
-        if own is not None:
-            yield a, bounds.of(a), own
-
-
 def _middle(bounds: LabelBounds, n_groups: int, n_strata: int) -> tuple[Floats, Floats]:
     """P(Df = 1 | a) and the mechanism [s, a, f] in the middle of what is possible."""
     if isinstance(bounds, SharedBounds):
@@ -392,7 +379,7 @@ def _middle(bounds: LabelBounds, n_groups: int, n_strata: int) -> tuple[Floats, 
         shared = np.mean(np.array(boxes), axis=2)
         return bounds.stratum_rates(_apart(shared), STRATUM_ROWS), shared[:, None]
     pi, mechanism = _unknown(n_groups, n_strata)
-    for a, groups, own in _by_stratum(bounds):
+    for a, groups, own in bounds.parts():
         lower, upper = own.point_set()
         pi[a] = (lower + upper) / 2
         b1 = np.array([np.mean(r.b1(pi[a])) for r in own.ranges()])
@@ -409,8 +396,8 @@ def _kept_inside(pi: Floats, mechanism: Floats, bounds: LabelBounds) -> tuple[Fl
         shared = _apart(bounds.nearest(mechanism[:, 0], LEVEL))
         return bounds.stratum_rates(shared, STRATUM_ROWS), shared[:, None]
     pi, mechanism = pi.copy(), mechanism.copy()
-    level = bounds.level_each(LEVEL) if isinstance(bounds, WithinBounds) else LEVEL
-    for a, groups, own in _by_stratum(bounds):
+    level = bounds.level_each(LEVEL)
+    for a, groups, own in bounds.parts():
         lower, upper = own.rate_set(level)
         # Otherwise nothing is possible: the assumptions do not fit.
         if lower <= upper and not own.rejected(level):
