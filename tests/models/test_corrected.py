@@ -196,7 +196,7 @@ def test_strata_have_their_own_mechanisms(mechanism: Any) -> None:
     model.fit(table, d, sensitive_features=s)
     assert model.second_round_ is not None
     scored = model.cross_fitted(table, d, sensitive_features=s)
-    q = model.score_map_.decision(scored.last[None], scored.groups, scored.strata)
+    q = model.score_map_.decision(scored.last[None], scored.at)
     own = model.score_map_.strata
     assert own is not None
     for g, a in np.ndindex(2, 3):

@@ -30,6 +30,7 @@ from fairpc.errors import (
 from fairpc.evidence import SharedBounds, WithinBounds
 from fairpc.models import Rows, Strata, TableClassifier
 from fairpc.models._file import checksum
+from fairpc.models._score_map import Subgroups
 from fairpc.models._score_map_fit import ScoredRows, fit_score_map
 from fairpc.models._strata import Scope
 from models.test_strata import BENT, PI, table
@@ -84,8 +85,8 @@ def test_every_group_of_a_stratum_has_the_same_mean(
         reject()
     own, w = found.strata, rows.rows.weights
     assert own is not None
-    q = found.decision(rows.scores[None], rows.groups, rows.strata)
-    unknown = found.decision(rows.scores[None], rows.groups)
+    q = found.decision(rows.scores[None], rows.at)
+    unknown = found.decision(rows.scores[None], Subgroups(rows.groups))
     assert ((q > 0) & (q < 1)).all()
     for s in range(n_groups):
         for a in range(3):
@@ -99,7 +100,7 @@ def test_every_group_of_a_stratum_has_the_same_mean(
         assert np.average(unknown[here], weights=w[here]) == pytest.approx(mean, abs=1e-9)
     assert found.decision_rate == pytest.approx(np.average(q, weights=w), abs=1e-9)
     assert (own.mechanism[..., 1] > own.mechanism[..., 0]).all()
-    bounds = found.bounds(rows.scores[None], rows.groups, None, rows.strata)
+    bounds = found.bounds(rows.scores[None], rows.at, None)
     assert ((bounds[:, 0] <= q) & (q <= bounds[:, 1])).all()
 
 
@@ -125,8 +126,8 @@ def test_exact_scores_give_the_mechanism_and_bounds_that_hold_the_truth(
         assert own.decision_rate == pytest.approx(PI, abs=0.05)
         assert found.mechanism == pytest.approx(BENT, abs=0.08)
         assert (own.mechanism == own.mechanism[:, :1]).all()
-    asked = np.stack([rows.scores] * 5), rows.groups
-    bounds = found.bounds(*asked, 0.95, rows.strata)
+    asked = np.stack([rows.scores] * 5), rows.at
+    bounds = found.bounds(*asked, 0.95)
     assert ((bounds[:, 0] <= q) & (q <= bounds[:, 1])).mean() > 0.999
     low, high = found.rate_set(0.95)
     assert low < q.mean() < high

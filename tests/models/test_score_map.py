@@ -20,7 +20,7 @@ from fairpc.evidence import StratumBounds, label_bounds
 from fairpc.learners import Calibration, CalibrationMethod, calibrate
 from fairpc.learners._calibration import isotonic_steps
 from fairpc.models import Rows
-from fairpc.models._score_map import ScoreMap
+from fairpc.models._score_map import ScoreMap, Subgroups
 from fairpc.models._score_map_fit import ScoredRows, Select, fit_score_map, within_limits
 from strategies import examples
 
@@ -181,7 +181,7 @@ def test_the_same_on_many_rows(calibration: CalibrationMethod | None, select: Se
 
 
 def check_parity(found: ScoreMap, rows: ScoredRows) -> None:
-    q = found.decision(rows.scores[None], rows.groups)
+    q = found.decision(rows.scores[None], Subgroups(rows.groups))
     for g in range(rows.rows.n_groups):
         own = rows.groups == g
         mean = np.average(q[own], weights=rows.rows.weights[own])
@@ -191,7 +191,7 @@ def check_parity(found: ScoreMap, rows: ScoredRows) -> None:
         inner = np.diff(q[own][order])[(q[own][order][1:] < 1 - 1e-6) & (q[own][order][:-1] > 1e-6)]
         assert (inner > 0).mean() > 0.99
     assert (found.mechanism[:, 1] > found.mechanism[:, 0]).all()
-    bounds = found.bounds(rows.scores[None], rows.groups, None)
+    bounds = found.bounds(rows.scores[None], Subgroups(rows.groups), None)
     assert (bounds[:, 0] <= q).all()
     assert (q <= bounds[:, 1]).all()
 
@@ -200,9 +200,12 @@ def test_several_classifiers_are_averaged() -> None:
     rows = scored()
     found = fitted(rows, select="middle")
     both = np.stack([rows.scores, rows.scores[::-1]])
-    q = found.decision(both, rows.groups)
+    q = found.decision(both, Subgroups(rows.groups))
     plain = replace(found, shifts=np.zeros(2))
-    mean = (plain.decision(both[:1], rows.groups) + plain.decision(both[1:], rows.groups)) / 2
+    mean = (
+        plain.decision(both[:1], Subgroups(rows.groups))
+        + plain.decision(both[1:], Subgroups(rows.groups))
+    ) / 2
     odds = np.log(mean / (1 - mean)) + found.shifts[rows.groups]
     assert q == pytest.approx(1 / (1 + np.exp(-odds)), abs=1e-12)
     assert found.observed(both, rows.groups).shape == both.shape
@@ -218,10 +221,10 @@ def test_posterior_is_bayes() -> None:
         0.25 * 0.6 / (0.25 * 0.6 + 0.75 * 0.02),
         0.25,
     ]
-    assert found.posterior(q, np.array([1, 0, 1, -1]), groups) == pytest.approx(expected)
+    assert found.posterior(q, np.array([1, 0, 1, -1]), Subgroups(groups)) == pytest.approx(expected)
     # What cannot be is left as it was.
     certain = replace(found, mechanism=np.array([[0.0, 1.0], [0.0, 1.0]]))
-    assert certain.posterior(np.zeros(1), np.array([1]), np.array([0])).tolist() == [0.0]
+    assert certain.posterior(np.zeros(1), np.array([1]), Subgroups(np.array([0]))).tolist() == [0.0]
 
 
 def test_classes_may_be_either_way_round() -> None:
@@ -235,7 +238,9 @@ def test_levels_have_more_in_them() -> None:
     rows = scored()
     found = fitted(rows, select="middle")
     scores = np.stack([rows.scores] * 5)
-    point, narrow, wide = (found.bounds(scores, rows.groups, a) for a in (None, 0.8, 0.99))
+    point, narrow, wide = (
+        found.bounds(scores, Subgroups(rows.groups), a) for a in (None, 0.8, 0.99)
+    )
     for inner, outer in ((point, narrow), (narrow, wide)):
         assert (outer[:, 0] <= inner[:, 0] + 1e-12).all()
         assert (inner[:, 1] <= outer[:, 1] + 1e-12).all()
@@ -246,7 +251,7 @@ def test_a_group_whose_labels_are_alike_gets_the_rate() -> None:
     rows = scored()
     alike = replace(rows, rows=replace(rows.rows, d=np.where(rows.groups == 0, 0, rows.rows.d)))
     found = fitted(alike, select="middle")
-    q = found.decision(alike.scores[None], alike.groups)
+    q = found.decision(alike.scores[None], Subgroups(alike.groups))
     assert q[alike.groups == 0] == pytest.approx(found.decision_rate, abs=0.01)
     assert np.ptp(q[alike.groups == 1]) > 0.5
 
@@ -313,7 +318,7 @@ def test_the_same_bits_after_a_file() -> None:
     for calibration in METHODS:
         found = fitted(rows, calibration=calibration, select="middle")
         again = ScoreMap.from_dict(json.loads(json.dumps(found.to_dict())))
-        asked = rows.scores[None], rows.groups
+        asked = rows.scores[None], Subgroups(rows.groups)
         assert np.array_equal(found.decision(*asked), again.decision(*asked))
         assert np.array_equal(found.bounds(*asked, 0.9), again.bounds(*asked, 0.9))
         assert again.to_dict() == found.to_dict()

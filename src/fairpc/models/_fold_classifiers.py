@@ -489,7 +489,7 @@ def _held_out(
     estimators: list[tuple[Any, ...]], scored: ScoredRows, table: Any, score_map: ScoreMap
 ) -> Floats:
     """The same of all rows, by the classifiers that had not seen them."""
-    b = score_map.mechanism_of(scored.groups, scored.strata)
+    b = score_map.mechanism_of(scored.at)
     said = np.empty((1 + len(SECOND), len(b)))
     for k, of_df in enumerate(estimators):
         here = np.flatnonzero(scored.folds == k)

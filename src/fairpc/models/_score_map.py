@@ -22,7 +22,7 @@ Here D = 1 means the positive class, whatever the order of the classes.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from scipy.special import expit, logit
@@ -38,6 +38,13 @@ _ABSENT: Final = ("strata", "group_decision_rate")
 """Fields that a file has only where the map has them."""
 EDGE: Final = 0.02
 """From 0 and 1 the distance at which scores are compressed."""
+
+
+class Subgroups(NamedTuple):
+    """The subgroup of each row: its group, and its stratum by number, -1 where it is not known."""
+
+    groups: Positions
+    strata: Positions | None = None  #: None where all are in one, or none is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,87 +149,61 @@ class ScoreMap:
         """Confidence set of P(Df = 1); lower > upper where the assumptions are rejected."""
         return self.ends.rate_set(level, self.by_stratum.share)
 
-    def _lines(self, groups: Positions, strata: Positions | None) -> tuple[Floats, Floats]:
+    def _lines(self, at: Subgroups) -> tuple[Floats, Floats]:
         """b0 and b1 of each row, [row, f], and its shift; of the group where strata are unknown."""
-        mechanism, shifts = self.mechanism[groups], self.shifts[groups]
-        if strata is not None:
-            known, own = strata >= 0, self.by_stratum
-            at = groups[known], strata[known]
-            mechanism[known], shifts[known] = own.mechanism[at], own.shifts[at]
+        mechanism, shifts = self.mechanism[at.groups], self.shifts[at.groups]
+        if at.strata is not None:
+            known, own = at.strata >= 0, self.by_stratum
+            cells = at.groups[known], at.strata[known]
+            mechanism[known], shifts[known] = own.mechanism[cells], own.shifts[cells]
         return mechanism, shifts
 
-    def mechanism_of(self, groups: Positions, strata: Positions | None = None) -> Floats:
+    def mechanism_of(self, at: Subgroups) -> Floats:
         """b0 and b1 of each row, [row, f]."""
-        return self._lines(groups, strata)[0]
+        return self._lines(at)[0]
 
-    def decision(
-        self, scores: Floats, groups: Positions, strata: Positions | None = None
-    ) -> Floats:
-        """q = P(Df = 1 | x, s): the mean over classifiers, [classifier, row] to [row].
+    def decision(self, scores: Floats, at: Subgroups) -> Floats:
+        """q = P(Df = 1 | x, s): the mean over classifiers, [classifier, row] to [row]."""
+        return shifted(self.unshifted(scores, at), self._lines(at)[1])
 
-        Strata are by number, -1 where one is not known.
-        """
-        return shifted(self.unshifted(scores, groups, strata), self._lines(groups, strata)[1])
-
-    def unshifted(
-        self, scores: Floats, groups: Positions, strata: Positions | None = None
-    ) -> Floats:
+    def unshifted(self, scores: Floats, at: Subgroups) -> Floats:
         """The same before log-odds are shifted: what shifts are found from, to the last bit."""
         q = np.empty_like(scores)
-        mechanism = self._lines(groups, strata)[0]
+        mechanism = self.mechanism_of(at)
         for g, calibration in enumerate(self.calibrations):
-            here = groups == g
+            here = at.groups == g
             b0, b1 = mechanism[here].T
             q[..., here] = _squashed((calibration(scores[..., here]) - b0) / (b1 - b0))
         return mean_of(np.atleast_2d(q))
 
-    def bounds(
-        self,
-        scores: Floats,
-        groups: Positions,
-        level: float | None,
-        strata: Positions | None = None,
-    ) -> Floats:
+    def bounds(self, scores: Floats, at: Subgroups, level: float | None) -> Floats:
         """Least and largest P(Df = 1 | x, s), rows × 2; see ``StratumBounds.score_bounds``.
 
         With a level, half of 1 − level is for the set, half for what is not known of r: the
         spread of classifiers that were each learned without a fold (a jackknife), and the
         calibration. The score itself always lies between the two, if any does.
         """
-        each = self.observed(np.atleast_2d(scores), groups)
+        each = self.observed(np.atleast_2d(scores), at.groups)
         r = mean_of(each)
         low = high = r
         if level is not None:
-            half = _half_width(self, each, np.atleast_2d(scores), groups, level)
+            half = _half_width(self, each, np.atleast_2d(scores), at.groups, level)
             low, high = np.clip(r - half, 0.0, 1.0), np.clip(r + half, 0.0, 1.0)
             level = (1 + level) / 2
-        q = self.decision(scores, groups, strata)
-        return around(q, self.ends.score_bounds(low, high, groups, level, strata))
+        q = self.decision(scores, at)
+        return around(q, self.ends.score_bounds(low, high, at.groups, level, at.strata))
 
-    def posterior(
-        self,
-        q: Floats,
-        labels: Positions,
-        groups: Positions,
-        strata: Positions | None = None,
-    ) -> Floats:
+    def posterior(self, q: Floats, labels: Positions, at: Subgroups) -> Floats:
         """P(Df = 1 | x, s, d) ∝ q P(d | Df = 1, s); q where the label is not known (-1)."""
-        known = posterior_of(q, labels, self._lines(groups, strata)[0])
+        known = posterior_of(q, labels, self.mechanism_of(at))
         return np.where(labels >= 0, known, q)
 
-    def altered(
-        self,
-        q: Floats,
-        labels: Positions,
-        groups: Positions,
-        weights: Floats,
-        strata: Positions | None = None,
-    ) -> Floats:
+    def altered(self, q: Floats, labels: Positions, at: Subgroups, weights: Floats) -> Floats:
         """Expected weight of rows with Df = f and D = d in group s, [s, f, d], 1 = positive.
 
         Of a row whose label is not known (-1) either is counted, as probable as it is.
         """
-        own = self._lines(groups, strata)[0]
+        own = self.mechanism_of(at)
         mechanism = np.stack([1 - own, own], axis=2)  # [row, f, d]
         # Not zero: a decision that is known may contradict it.
         joint = np.stack([1 - q, q], axis=1)[:, :, None] * np.maximum(mechanism, LEAST)
@@ -230,7 +211,7 @@ class ScoreMap:
             joint[labels == 1 - d, :, d] = 0.0
         joint *= (weights / joint.sum(axis=(1, 2)))[:, None, None]
         counts = np.zeros((len(self.mechanism), 2, 2))
-        np.add.at(counts, groups, joint)
+        np.add.at(counts, at.groups, joint)
         return counts
 
     def to_dict(self) -> dict[str, Any]:

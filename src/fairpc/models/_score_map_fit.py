@@ -29,7 +29,7 @@ from fairpc.models._label_scores import Scores
 from fairpc.models._priors import RECIPE_MECHANISM, STRATUM_ROWS
 from fairpc.models._reviewed_fit import ReviewedRates
 from fairpc.models._rows import Rows
-from fairpc.models._score_map import ScoreMap, StrataMap, shifted
+from fairpc.models._score_map import ScoreMap, StrataMap, Subgroups, shifted
 from fairpc.models._score_mechanism import (
     HARDLY_ANY,
     fit_mechanism,
@@ -83,6 +83,10 @@ class ScoredRows:
     def strata(self) -> Positions:
         """Number of each row's stratum; without strata all rows are in one."""
         return np.asarray(self.rows.strata.codes(self.rows.x), np.intp)
+
+    @property
+    def at(self) -> Subgroups:
+        return Subgroups(self.groups, self.strata)
 
 
 def fit_score_map(
@@ -143,10 +147,10 @@ def calibrated(
     score_map = replace(score_map, calibrations=calibrations)
     # Where the stratum of a row is not known, its group has its mean over all strata.
     rates = score_map.by_stratum.rates[:, 0] if own is None else own.group_decision_rate
-    q = score_map.unshifted(scores[None], groups)
+    q = score_map.unshifted(scores[None], Subgroups(groups))
     shifts = [_shift(q[h], weights[h], rate) for h, rate in zip(each, rates, strict=True)]
     if own is not None:
-        q, cells = score_map.unshifted(scores[None], groups, strata), np.zeros(own.share.shape)
+        q, cells = score_map.unshifted(scores[None], scored.at), np.zeros(own.share.shape)
         for s, a in zip(*np.nonzero(own.share), strict=True):
             here = each[s] & (strata == a)
             cells[s, a] = _shift(q[here], weights[here], own.rates[s, a])

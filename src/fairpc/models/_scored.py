@@ -26,12 +26,12 @@ from fairpc.models._fold_classifiers import (
 )
 from fairpc.models._model import over_groups
 from fairpc.models._rows import Rows
-from fairpc.models._score_map import ScoreMap, mean_of
+from fairpc.models._score_map import ScoreMap, Subgroups, mean_of
 from fairpc.models._score_map_fit import ScoredRows
 from fairpc.models._strata import Strata
 
-OfScores = Callable[[Floats, Positions, Positions | None], Floats]
-"""Of scores [classifier, row], groups and strata; these are None where the model has none."""
+OfScores = Callable[[Floats, Subgroups], Floats]
+"""Of scores [classifier, row] and the subgroups of the rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +50,10 @@ class TableRows:
             self.table.taken(rows) if isinstance(self.table, Frame) else take_rows(self.table, rows)
         )
 
-    def strata_of(self, rows: Ints) -> Positions | None:
-        return None if self.strata is None else self.strata[rows]
+    def at(self, rows: Ints, groups: Codes) -> Subgroups:
+        """Subgroups of some rows, as if of these groups."""
+        strata = None if self.strata is None else self.strata[rows]
+        return Subgroups(groups.astype(np.intp), strata)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,15 +122,14 @@ class ScoredModel:
 
     def observed(self, s: Codes | None, x: TableRows) -> Floats:
         found = self.score_map
-        return self.by_class(self._mean(s, x, lambda r, g, _: mean_of(found.observed(r, g))))
+        return self.by_class(self._mean(s, x, lambda r, at: mean_of(found.observed(r, at.groups))))
 
     def answers(self, s: Codes | None, x: TableRows) -> tuple[Floats, Floats]:
         found = self.score_map
 
-        def both(scores: Floats, g: Positions, a: Positions | None) -> Floats:
-            return np.column_stack(
-                [found.decision(scores, g, a), mean_of(found.observed(scores, g))]
-            )
+        def both(scores: Floats, at: Subgroups) -> Floats:
+            observed = mean_of(found.observed(scores, at.groups))
+            return np.column_stack([found.decision(scores, at), observed])
 
         decided, observed = self._mean(s, x, both).T
         return self.by_class(decided), self.by_class(observed)
@@ -137,9 +138,9 @@ class ScoredModel:
         found, labels = self.score_map, self._labels(d)
 
         def said(rows: Ints, g: Codes) -> Floats:
-            at = g.astype(np.intp), x.strata_of(rows)
-            q = found.decision(self._scores(s, x, rows, g), *at)
-            return found.posterior(q, labels[rows], *at)
+            at = x.at(rows, g)
+            q = found.decision(self._scores(s, x, rows, g), at)
+            return found.posterior(q, labels[rows], at)
 
         def chances(rows: Ints) -> Floats:
             return self._chances_given(x, rows, labels[rows])
@@ -156,7 +157,7 @@ class ScoredModel:
     ) -> Floats:
         """Of the map's own ends, and with what is not known of the scores themselves."""
         found = self.score_map
-        return self._mean(s, x, lambda scores, g, a: found.bounds(scores, g, level, a))
+        return self._mean(s, x, lambda scores, at: found.bounds(scores, at, level))
 
     def altered(self, rows: Rows, x: TableRows) -> Floats:
         labels = self._labels(rows.d)
@@ -166,20 +167,19 @@ class ScoredModel:
             shares[unknown] = self._chances_given(x, unknown, labels[unknown])
         counts = np.zeros((rows.n_groups, 2, 2))
         for g in range(rows.n_groups):
-            at = np.flatnonzero(shares[:, g])
-            s = np.full(len(at), g, np.int16)
-            where = s.astype(np.intp), x.strata_of(at)
-            q = self.score_map.decision(self._scores(rows.s, x, at, s), *where)
-            q = self._anchored(q, rows.take(at))
-            weights = rows.weights[at] * shares[at, g]
-            counts += self.score_map.altered(q, labels[at], where[0], weights, where[1])
+            some = np.flatnonzero(shares[:, g])
+            s = np.full(len(some), g, np.int16)
+            at = x.at(some, s)
+            q = self.score_map.decision(self._scores(rows.s, x, some, s), at)
+            q = self._anchored(q, rows.take(some))
+            weights = rows.weights[some] * shares[some, g]
+            counts += self.score_map.altered(q, labels[some], at, weights)
         return self._in_order(counts)
 
     def altered_by_scores(self, scored: ScoredRows) -> Floats:
         """``altered``, of the training rows by scores of classifiers that had not seen them."""
-        at = scored.groups, scored.strata
-        q = self._anchored(self.score_map.decision(scored.last[None], *at), scored.rows)
-        counts = self.score_map.altered(q, scored.labels, at[0], scored.rows.weights, at[1])
+        q = self._anchored(self.score_map.decision(scored.last[None], scored.at), scored.rows)
+        counts = self.score_map.altered(q, scored.labels, scored.at, scored.rows.weights)
         return self._in_order(counts)
 
     def _anchored(self, q: Floats, rows: Rows) -> Floats:
@@ -202,7 +202,7 @@ class ScoredModel:
         """What a function of scores says of each row in its group; see ``over_groups``."""
 
         def said(rows: Ints, g: Codes) -> Floats:
-            return of(self._scores(s, x, rows, g), g.astype(np.intp), x.strata_of(rows))
+            return of(self._scores(s, x, rows, g), x.at(rows, g))
 
         return over_groups(s, x.n_rows, said, lambda rows: self._chances(x, rows))
 
@@ -217,7 +217,7 @@ class ScoredModel:
         each = [scores_by(classifiers, table, g) for classifiers in self.classifiers]
         second = self.second_round
         if second is not None:
-            b = self.score_map.mechanism_of(g.astype(np.intp), x.strata_of(rows))
+            b = self.score_map.mechanism_of(x.at(rows, g))
             each = [second.scores(first, k, table, b) for k, first in enumerate(each)]
         return np.stack(each)
 
