@@ -99,7 +99,7 @@ def test_the_same_nodes_give_the_same_graph_whatever_was_built_beside_them() -> 
 def test_faults_are_named() -> None:
     b = CircuitBuilder({"A": 2, "B": 3})
     a = b.categorical("A", [0.5, 0.5], tie="t")
-    with pytest.raises(CircuitError, match="no variable 'C': the builder has A, B"):
+    with pytest.raises(CircuitError, match="no variable 'C': the circuit has A, B"):
         b.indicator("C", 0)
     with pytest.raises(CircuitError, match="no variable 2"):
         b.indicator(2, 0)

@@ -212,14 +212,14 @@ def test_circuit_reads_its_graph() -> None:
 
 def test_variables_by_name_and_number() -> None:
     g = graph()
-    assert variable_index(g, "B") == 1
-    assert [variable_index(g, v) for v in ("B", 0)] == [1, 0]
+    assert variable_index(g.names, "B") == 1
+    assert [variable_index(g.names, v) for v in ("B", 0)] == [1, 0]
     with pytest.raises(CircuitError, match="no variable 'C': the circuit has A, B"):
-        variable_index(g, "C")
+        variable_index(g.names, "C")
     with pytest.raises(CircuitError, match="no variable 2: columns are 0 to 1"):
-        variable_index(g, 2)
+        variable_index(g.names, 2)
     with pytest.raises(CircuitError, match="no variable -1"):
-        variable_index(g, -1)
+        variable_index(g.names, -1)
 
 
 @settings(max_examples=examples(200))

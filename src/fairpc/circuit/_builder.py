@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 
 from fairpc.circuit._circuit import Circuit
-from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, Graph
+from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, Graph, variable_index
 from fairpc.core import CircuitError
 
 _Node = tuple[int, int, int, tuple[int, ...], int]  # kind, variable, value, children, block
@@ -31,7 +31,6 @@ class CircuitBuilder:
     def __init__(self, variables: Mapping[str, int]) -> None:
         self._names = tuple(variables)
         self._arities = tuple(int(a) for a in variables.values())
-        self._column = {name: i for i, name in enumerate(self._names)}
         self._ids: dict[_Node, int] = {}  # the nodes, in the order of their numbers
         self._weights: list[tuple[float, ...]] = []
         self._ties: dict[Hashable, int] = {}
@@ -41,7 +40,7 @@ class CircuitBuilder:
 
     def indicator(self, variable: int | str, value: int) -> int:
         """The leaf [variable = value]."""
-        column = self._variable(variable)
+        column = variable_index(self._names, variable)
         if not 0 <= value < self._arities[column]:
             raise CircuitError(
                 f"{self._names[column]!r} has no value {value}: its values are 0 to "
@@ -84,7 +83,7 @@ class CircuitBuilder:
         tie: Hashable | None = None,
     ) -> int:
         """A discrete distribution of one variable: the sum of all its indicators."""
-        column = self._variable(variable)
+        column = variable_index(self._names, variable)
         leaves = [self.indicator(column, v) for v in range(self._arities[column])]
         return self.sum(leaves, weights, tie=tie)
 
@@ -119,17 +118,6 @@ class CircuitBuilder:
             block_ptr=np.append(0, np.cumsum([len(w) for w in weights])),
         )
         return Circuit(graph, np.fromiter(chain.from_iterable(weights), np.float64))
-
-    def _variable(self, variable: int | str) -> int:
-        if isinstance(variable, str):
-            if variable not in self._column:
-                raise CircuitError(
-                    f"there is no variable {variable!r}: the builder has {', '.join(self._names)}"
-                )
-            return self._column[variable]
-        if not 0 <= variable < len(self._names):
-            raise CircuitError(f"there is no variable {variable}: there are {len(self._names)}")
-        return int(variable)
 
     def _known(self, children: Sequence[int]) -> None:
         n = len(self._ids)

@@ -144,7 +144,7 @@ class Circuit(WeightedGraph):
         rows, as many for each. A set of values is a row of zeros and ones, and an
         interval that holds a share of a value weighs it by that share. All else is marginalised.
         """
-        rows = {variable_index(self.graph, v): np.atleast_2d(w) for v, w in weights.items()}
+        rows = {variable_index(self.names, v): np.atleast_2d(w) for v, w in weights.items()}
         n_rows = max((len(w) for w in rows.values()), default=1)
         for j, w in rows.items():
             sound = w.shape == (n_rows, int(self.arities[j])) and np.isfinite(w).all()
@@ -185,7 +185,7 @@ class Circuit(WeightedGraph):
     ) -> Floats:
         """P(variable = v | e) for each row: rows × values. Much faster than all conditionals."""
         rows = self._rows(codes)
-        column = variable_index(self.graph, variable)
+        column = variable_index(self.names, variable)
         logs = self._logs_of_values(rows, column, n_threads)
         given = rows[:, column]
         for v in range(logs.shape[1]):
@@ -235,7 +235,7 @@ class Circuit(WeightedGraph):
         """
         rows = self._rows(codes)
         flows = self._value_flows(rows)
-        joined = [flows[variable_index(self.graph, v)] for v in variables]
+        joined = [flows[variable_index(self.names, v)] for v in variables]
         return np.concatenate(joined, axis=1) * np.exp(self.log_marginal(rows))[:, None]
 
     def _value_flows(self, rows: Codes) -> tuple[Floats, ...]:
@@ -291,7 +291,7 @@ class Circuit(WeightedGraph):
         per joint value, or is an array indexed by the values. Without ``codes`` the
         result is a single number, else one per row of evidence.
         """
-        columns = tuple(variable_index(self.graph, v) for v in variables)
+        columns = tuple(variable_index(self.names, v) for v in variables)
         states, f = self._tabulated(function, columns)
         evidence = self._rows(codes)
         logs = self.log_marginal(evidence)
@@ -333,7 +333,7 @@ class Circuit(WeightedGraph):
         marginals = self.conditionals(self._rows(codes))
         total = np.zeros(len(marginals[0]))
         for variable, table in tables.items():
-            column = variable_index(self.graph, variable)
+            column = variable_index(self.names, variable)
             g = np.asarray(table, np.float64)
             if g.shape != (int(self.arities[column]),):
                 raise CircuitError(

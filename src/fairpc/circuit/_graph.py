@@ -204,17 +204,15 @@ class WeightedGraph:
         return self.parameters[g.block_ptr[b] : g.block_ptr[b + 1]]
 
 
-def variable_index(graph: Graph, variable: int | str) -> int:
+def variable_index(names: tuple[str, ...], variable: int | str) -> int:
     """Column of a variable given by name or number."""
     if isinstance(variable, str):
-        if variable not in graph.names:
-            known = ", ".join(graph.names[:8]) + (", …" if graph.n_variables > 8 else "")
+        if variable not in names:
+            known = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
             raise CircuitError(f"there is no variable {variable!r}: the circuit has {known}")
-        return graph.names.index(variable)
-    if not 0 <= variable < graph.n_variables:
-        raise CircuitError(
-            f"there is no variable {variable}: columns are 0 to {graph.n_variables - 1}"
-        )
+        return names.index(variable)
+    if not 0 <= variable < len(names):
+        raise CircuitError(f"there is no variable {variable}: columns are 0 to {len(names) - 1}")
     return int(variable)
 
 

@@ -98,21 +98,17 @@ class Bounds:
             weights = np.where(n.sum(axis=-1, keepdims=True) > 0, n, theta[..., block])
             result[..., block] = filled(weights, self.lower[..., block], self.upper[..., block])
         if self.near is not None:
-            self._draw_near(result, counts, self.near)
+            first, second = self.near.first, self.near.second
+            share = near_shares(
+                counts[..., second],
+                counts[..., second] + counts[..., first],
+                self.near.distance,
+                lower=np.maximum(self.lower[..., second], 1 - self.upper[..., first]),
+                upper=np.minimum(self.upper[..., second], 1 - self.lower[..., first]),
+                silent=result[..., second],
+            )
+            result[..., second], result[..., first] = share, 1 - share
         return result
-
-    def _draw_near(self, theta: Floats, counts: Floats, near: Near) -> None:
-        """Set the best shares of the blocks that keep near each other."""
-        hits = counts[..., near.second]
-        share = near_shares(
-            hits,
-            hits + counts[..., near.first],
-            near.distance,
-            lower=np.maximum(self.lower[..., near.second], 1 - self.upper[..., near.first]),
-            upper=np.minimum(self.upper[..., near.second], 1 - self.lower[..., near.first]),
-            silent=theta[..., near.second],
-        )
-        theta[..., near.second], theta[..., near.first] = share, 1 - share
 
     def within(self, theta: Floats) -> Floats:
         """``theta`` brought within the bounds."""
