@@ -53,7 +53,6 @@ CALENDAR: Final = (-62_135_596_800_000_000.0, 253_402_214_400_000_000.0)
 """Microseconds of the first and the last day that Python knows."""
 TRUTH: Final = {"False": 0, "True": 1, "false": 0, "true": 1, "0": 0, "1": 1}
 """How booleans are written as text."""
-_SHOWN: Final = 3
 
 
 class Coded(Record):
@@ -366,7 +365,7 @@ class Column(Coded):
         read = values.parsed()
         levels = pl.Series(list(map(str, self.known)))
         if read.type == "number" and parsed_numbers(levels).null_count() == len(levels):
-            shown = ", ".join(repr(level) for level in self.levels[:_SHOWN])
+            shown = ", ".join(map(repr, self.levels[:3]))
             raise TableError(
                 f"column {self.name!r} holds numbers such as {values.data[0]} and held text at fit "
                 f"({shown}): give it as it was at fit, or fit again"
@@ -387,8 +386,8 @@ class Column(Coded):
             return
         data = values.taken(unseen).data
         levels = sorted(set(data.to_list() if values.type == "text" else data.tolist()))
-        shown = ", ".join(repr(level) for level in levels[:_SHOWN])
-        more = f" and {len(levels) - _SHOWN} more" if len(levels) > _SHOWN else ""
+        shown = ", ".join(map(repr, levels[:3]))
+        more = f" and {len(levels) - 3} more" if len(levels) > 3 else ""
         warn_caller(
             f"column {self.name!r} has {shown}{more}, not seen at fit: "
             f"{counted(int(unseen.sum()), 'value counts', 'values count')} as missing",

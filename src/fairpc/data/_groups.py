@@ -34,6 +34,10 @@ SMALL: Final = 30  #: a group with fewer rows is reported as small
 MANY: Final = 20
 """More groups or classes than this are warned of: each has parameters of its own to learn."""
 NAMELESS: Final = "sensitive"  #: what a sensitive column is called that came without a name
+_ABSENT: Final = (
+    "sensitive column {!r} is absent: give it, or leave out all sensitive columns to have them "
+    "marginalised"
+)
 
 
 @dataclass(frozen=True)
@@ -124,10 +128,8 @@ class Groups(Coded):
         if frame.from_array and len(frame.names) == len(self.columns):
             # A vector, a series or an array is known by position.
             frame = replace(frame, names=self.column_names)
-        repair = "give it, or leave out all sensitive columns to have them marginalised"
-        absent = f"sensitive column {{!r}} is absent: {repair}".format
-        lacking = None if allow_absent else absent
-        codes = code_columns(self.columns, frame, self.missing_values, lacking, warn=warn)
+        absent = None if allow_absent else _ABSENT.format
+        codes = code_columns(self.columns, frame, self.missing_values, absent, warn=warn)
         return self._group_codes(codes, warn=warn)
 
     def _group_codes(self, codes: Codes, *, warn: bool) -> Codes:

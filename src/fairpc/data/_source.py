@@ -344,9 +344,6 @@ def _in_order(
                 future.cancel()
 
 
-_SHOWN: Final = 10
-
-
 @dataclass
 class Warned:
     """The first warning about each column; a batch after it may say the same with other numbers."""
@@ -376,11 +373,11 @@ class Warned:
         self.first.setdefault(column, text)
 
     def sentences(self) -> Iterator[str]:
-        for column, text in list(self.first.items())[:_SHOWN]:
+        for column, text in list(self.first.items())[:10]:
             parts = counted(self.again[column], "later part")
             yield f"{text} (and more in {parts} of the table)" if self.again[column] else text
-        if len(self.first) > _SHOWN:
-            rest = counted(len(self.first) - _SHOWN, "more column has", "more columns have")
+        if len(self.first) > 10:
+            rest = counted(len(self.first) - 10, "more column has", "more columns have")
             yield f"{rest} values that were not seen at fit"
 
     def warn(self) -> None:
