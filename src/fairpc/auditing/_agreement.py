@@ -116,6 +116,12 @@ def _metric(rows: AuditedRows, part: Bools, name: str | None, level: float) -> G
         low, high = wilson(sample.mean, sample.size, quantile((1 + level) / 2))
         return Estimate(sample.mean, low, high, rows.number(among))
 
+    brier, mean = Estimate(), rows.mean((score - truth) ** 2, part) if rows.scored else None
+    if mean is not None:
+        sample = mean_sample(((score - truth) ** 2)[part], *rows.weighing(part).values())
+        half = quantile((1 + level) / 2, max(sample.freedom, 1.0)) * math.sqrt(sample.variance)
+        low, high = max(0.0, sample.mean - half), min(1.0, sample.mean + half)
+        brier = Estimate(mean, min(low, mean), max(high, mean), rows.number(part))
     every = rows.every
     return GroupMetric(
         group=name,
@@ -126,18 +132,8 @@ def _metric(rows: AuditedRows, part: Bools, name: str | None, level: float) -> G
         false_positive_rate=rate(chosen, ~truth),
         precision=rate(truth, chosen),
         auc=_auc(rows, truth, score, part, level) if rows.scored else Estimate(),
-        brier=_mean(rows, (score - truth) ** 2, part, level) if rows.scored else Estimate(),
+        brier=brier,
     )
-
-
-def _mean(rows: AuditedRows, values: Floats, among: Bools, level: float) -> Estimate:
-    mean = rows.mean(values, among)
-    if mean is None:
-        return Estimate()
-    sample = mean_sample(values[among], *rows.weighing(among).values())
-    half = quantile((1 + level) / 2, max(sample.freedom, 1.0)) * math.sqrt(sample.variance)
-    low, high = max(0.0, sample.mean - half), min(1.0, sample.mean + half)
-    return Estimate(mean, min(low, mean), max(high, mean), rows.number(among))
 
 
 def _auc(rows: AuditedRows, truth: Bools, score: Floats, part: Bools, level: float) -> Estimate:

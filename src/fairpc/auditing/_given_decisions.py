@@ -73,7 +73,7 @@ def given_decisions(
         )
     named = (given,) if isinstance(given, str) else tuple(given)
     frame = read_frame(X)
-    strata = sorted(resolve(frame.names, named, "given"))
+    columns = sorted(resolve(frame.names, named, "given"))
     estimator = is_estimator(decider)
     reading: dict[str, Any] = {"missing_values": tuple(missing_values), "decimal": decimal}
     beside = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
@@ -98,8 +98,14 @@ def given_decisions(
     if scores is not None:
         check_rows(X, frame, scores, "score")
         scores = check_scores(_values(scores, "score"))
-    name = type(decider).__name__ if estimator else DECISIONS
-    return GivenDecisions(name, coding, decided, scores, _strata(coding, strata), reading)
+    names, name = coding.features.names, type(decider).__name__ if estimator else DECISIONS
+    for column in (column for column in columns if column not in names):
+        raise AuditError(
+            f"column {column!r} of given cannot make strata: it is constant, has a value of its "
+            "own in most rows, or is sensitive; name another"
+        )
+    strata = Strata.of([names.index(c) for c in columns], coding.features.arities, "shared")
+    return GivenDecisions(name, coding, decided, scores, strata, reading)
 
 
 def is_estimator(decider: object) -> bool:
@@ -185,17 +191,6 @@ def _refuse_copies(decided: Positions, d: npt.NDArray[Any]) -> None:
             "they are the recorded ones, and an audit needs decisions that did not look at these "
             "labels; give those of a model that was made on other rows"
         )
-
-
-def _strata(coding: TableCoding, given: Sequence[str]) -> Strata:
-    names = coding.features.names
-    for name in given:
-        if name not in names:
-            raise AuditError(
-                f"column {name!r} of given cannot make strata: it is constant, has a value of its "
-                "own in most rows, or is sensitive; name another"
-            )
-    return Strata.of([names.index(n) for n in given], coding.features.arities, "shared")
 
 
 def decided_rows(

@@ -118,7 +118,9 @@ def mechanism_facts(job: Job) -> MechanismFacts:
     totals = counts.sum(axis=(1, 2))
     on_rows = np.full(len(totals), np.nan)
     np.divide(counts[:, rows.positive].sum(axis=1), totals, out=on_rows, where=totals > 0)
-    known = account.ranges is not None and not account.contradiction
+    known, rate_range = account.ranges is not None and not account.contradiction, None
+    if known and model.label_ends_ is not None:
+        rate_range = _ends(model.label_ends_.rate_set(account.level, model.subgroup_rate_))
     return MechanismFacts(
         groups=rows.groups,
         classes=rows.classes,
@@ -133,16 +135,9 @@ def mechanism_facts(job: Job) -> MechanismFacts:
         contradiction=account.contradiction,
         range_level=account.level if known else None,
         delta=job.strata.delta,
-        rate_range=_rate_range(job, account.level) if known else None,
+        rate_range=rate_range,
         alike=account.alike,
     )
-
-
-def _rate_range(job: Job, level: float) -> Interval | None:
-    """What the fit left of the fair rate, by the mix of groups and strata in its table."""
-    bounds = job.model.label_ends_
-    low, high = (1.0, 0.0) if bounds is None else bounds.rate_set(level, job.model.subgroup_rate_)
-    return (low, high) if low <= high else None
 
 
 def bias_account(job: Job) -> BiasAccount:
@@ -181,7 +176,7 @@ def _cells(account: BiasAccount, training: Floats) -> Iterator[MechanismCell]:
         yield MechanismCell(*names, share, here, at_fit, span, labels, bare, prior)
 
 
-def _ends(of: Floats) -> Interval | None:
+def _ends(of: Floats | Interval) -> Interval | None:
     low, high = map(float, of)
     return (low, high) if low <= high else None
 
