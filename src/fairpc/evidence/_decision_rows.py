@@ -106,16 +106,12 @@ class DecisionRows:
         strata, where = check_strata(given, n)
         rest = names, ids, weights, persons, classes[wanted], strata, where, mechanism == "within"
         found = cls(decided, labels == wanted, *rest)
-        found._check_labels()
-        return found
-
-    def _check_labels(self) -> None:
-        """Both labels in every group and, if mechanisms are its own, in every stratum of it."""
-        for a, here in enumerate(self.parts):
-            inside = f" in stratum {self.strata[a]!r}" if self.within else ""
-            for g, name in enumerate(self.names):
-                own = self.labelled[here & (self.ids == g)]
-                if self.within and len(own) < MIN_ROWS:
+        # Both labels in every group and, if mechanisms are its own, in every stratum of it.
+        for a, here in enumerate(found.parts):
+            inside = f" in stratum {strata[a]!r}" if found.within else ""
+            for g, name in enumerate(names):
+                own = found.labelled[here & (ids == g)]
+                if found.within and len(own) < MIN_ROWS:
                     raise MetricError(
                         f"group {name!r} has {len(own)} rows{inside}: a mechanism of its own needs "
                         f"{MIN_ROWS}; merge strata or groups, or use mechanism='shared'"
@@ -125,6 +121,7 @@ class DecisionRows:
                         f"every row of group {name!r}{inside} has the same label: error rates need "
                         "both labels in every group; merge groups or strata, or collect more rows"
                     )
+        return found
 
     @property
     def parts(self) -> list[Bools]:

@@ -126,16 +126,11 @@ class WithinBounds(HeldOutBounds):
         there = np.zeros((len(self.groups), len(self.strata)), np.bool_)
         for a, inside, own in self.parts():
             there[inside, a] = True
-            for place, s in enumerate(inside):
-                here = np.flatnonzero((groups == s) & ((at == a) | (at < 0)))
-                if not len(here):
-                    continue
-                of = np.full(len(here), place, np.intp)
-                found = own.score_bounds(
-                    low[here], high[here], of, at_level, rejected_at=rejected_at
-                )
-                least[here] = np.minimum(least[here], found[0])
-                most[here] = np.maximum(most[here], found[1])
+            here = np.flatnonzero(np.isin(groups, inside) & ((at == a) | (at < 0)))
+            of = np.searchsorted(inside, groups[here])  # groups of a stratum are in order
+            found = own.score_bounds(low[here], high[here], of, at_level, rejected_at=rejected_at)
+            least[here] = np.minimum(least[here], found[0])
+            most[here] = np.maximum(most[here], found[1])
         unseen = (at >= 0) & ((groups < 0) | ~there[groups, at])
         least[unseen], most[unseen] = ANYTHING
         return least, most
