@@ -145,7 +145,11 @@ class ForestDistribution(FairDistribution):
     @property
     def fingerprint(self) -> str:
         """Of boxes and rates, without the circuit."""
-        said = {"layout": repr(self.layout)} | self.forest.to_dict() | self.rates.to_dict()
+        # Names of models that were audited stay: they have the fields in these words.
+        fields = "n_groups", "n_classes", "names", "arities", "latent", "tied"
+        known = (f"{n}={getattr(self.layout, n)!r}" for n in (*fields, "n_components", "strata"))
+        said = {"layout": f"Layout({', '.join(known)})"}
+        said |= self.forest.to_dict() | self.rates.to_dict()
         return f"sha256:{hashlib.sha256(json.dumps(said).encode()).hexdigest()}"
 
     @property
