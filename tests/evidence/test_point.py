@@ -114,7 +114,7 @@ def test_by_hand() -> None:
 
 def test_the_end_where_knowledge_leaves_nothing_between() -> None:
     """b0 is at least .2 in both: π ≤ (.4 − .2)/(.9 − .2) = .286 < .4."""
-    groups = [GroupRange.of(k, 100, 0.4, (0.25, 0.9), (0.2, 1.0)) for k in "ab"]
+    groups = [GroupRange.of(k, 100, 0.4, (0.25, 0.9), floor=0.2) for k in "ab"]
     found = fair_rate_point(groups)
     assert found.rate == pytest.approx(0.2 / 0.7)
     assert found.rule == "end"

@@ -177,8 +177,8 @@ class GroupSet:
     @property
     def possible(self) -> GroupRange:
         """What the box leaves of P(Df=1 | s), at the estimates."""
-        ends, known = (self.b0[1], self.b1[0]), (self.b0[0], self.b1[1])
-        return GroupRange.of(None, 0, self.cells.labelled, ends, known)
+        ends = self.b0[1], self.b1[0]
+        return GroupRange.of(None, 0, self.cells.labelled, ends, self.b0[0], self.b1[1])
 
 
 @dataclass(frozen=True, eq=False)

@@ -78,13 +78,18 @@ class GroupRange:
 
     @classmethod
     def of(
-        cls, group: Any, n: int, rate: float, scores: Interval, known: Interval = (0.0, 1.0)
+        cls,
+        group: Any,
+        n: int,
+        rate: float,
+        scores: Interval,
+        floor: float = 0.0,
+        ceiling: float = 1.0,
     ) -> GroupRange:
         """A group whose scores lie between these two; an end beyond the mean counts as the mean.
 
         What is known beforehand counts for more than an end: b0 is not below the floor.
         """
-        floor, ceiling = known
         low, high = max(min(scores[0], rate), floor), min(max(scores[1], rate), ceiling)
         lower = (rate - low) / (ceiling - low) if low < ceiling else 0.0
         upper = (rate - floor) / (high - floor) if high > floor else 1.0

@@ -121,7 +121,7 @@ class Known:
     def range(self, own: HeldOutRates, rate: float, scores: Interval) -> GroupRange:
         """What a group leaves possible at a rate ρ and scores from m to M, within what is known."""
         narrowed = min(scores[0], self.b0[1]), max(scores[1], self.b1[0])
-        return GroupRange.of(own.group, own.positive.n, rate, narrowed, (self.b0[0], self.b1[1]))
+        return GroupRange.of(own.group, own.positive.n, rate, narrowed, self.b0[0], self.b1[1])
 
 
 @dataclass(frozen=True)
