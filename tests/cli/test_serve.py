@@ -112,14 +112,42 @@ def test_scores_are_those_of_the_model(service: Service) -> None:
     assert json.loads(said)["rows"] == service.model.data_fingerprint_
 
 
+def test_an_answer_says_what_is_missing(service: Service) -> None:
+    """Columns that are left out, null, or have a value that was not there at fit."""
+    text = next(name for name, value in service.row.items() if isinstance(value, str))
+    rows = [service.row, service.row | {text: "yacht"}, service.row | {text: None}, {}]
+    status, said = service.sends(json.dumps(rows).encode())
+    assert status == 200
+    missing = [row["missing"] for row in json.loads(said)]
+    assert missing[:3] == [[], [text], [text]]
+    assert sorted(missing[3]) == sorted(service.row)
+
+
+def test_a_row_does_not_depend_on_the_others(service: Service) -> None:
+    """Values of two kinds in one column would be cast to one of them."""
+    name, number = next((n, v) for n, v in service.row.items() if isinstance(v, float))
+    mixed = [service.row | {name: value} for value in (number, 1, None)]
+    alone = [json.loads(service.sends(json.dumps(row).encode())[1]) for row in mixed]
+    assert json.loads(service.sends(json.dumps(mixed).encode())[1]) == alone
+    for other in (True, str(number)):
+        status, said = service.sends(json.dumps([*mixed, {name: other}]).encode())
+        assert status == 400
+        assert f"column {name!r} has numbers and t" in json.loads(said)["error"]
+    assert service.sends(json.dumps({name: True}).encode())[0] == 400
+
+
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
         (b"[" * 100_000, 400, "nested"),
         (b'{"x": {"y": 1}}', 400, "nested"),
         (b'{"nobody": 1}', 400, "no column 'nobody'"),
-        (b"not JSON", 400, "nested"),
-        (b'{"a": 1', 400, "nested"),
+        (b"not JSON", 400, "a JSON object"),
+        (b"null", 400, "a JSON object"),
+        (b'{"x": NaN}', 400, "a JSON object"),
+        (b'{"x": 1' + b"0" * 400 + b"}", 400, "up to 2^53"),
+        (b'{"x": 1' + b"0" * 5000 + b"}", 400, "up to 2^53"),
+        ('{"x": 1}'.encode("utf-16"), 400, "in UTF-8"),
         (b"[" + b"{}," * 1000 + b"{}]", 400, "1001 rows"),
         (b" " * 2_000_000, 413, "bytes"),
     ],
@@ -130,6 +158,13 @@ def test_what_cannot_be_scored_is_said(
     found, said = service.sends(body)
     assert found == status
     assert words in json.loads(said)["error"]
+
+
+def test_a_body_that_says_it_is_too_long_is_not_waited_for(service: Service) -> None:
+    request = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999999999999999\r\n\r\n"
+    began = time.monotonic()
+    assert service.sends_raw(request, hangs_up=False) == 413
+    assert time.monotonic() - began < 5
 
 
 def test_a_page_of_another_name_is_not_answered(service: Service) -> None:

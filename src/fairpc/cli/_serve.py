@@ -12,14 +12,22 @@ import logging
 import re
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import fairpc.cli._options as opt
 import fairpc.cli._polars as pl
 import fairpc.cli._tables as tables
-from fairpc import models
+from fairpc import data, models
 from fairpc.cli._screen import Screen, say
-from fairpc.core import FairpcError, MissingExtraError, TableError, brief, parse_json
+from fairpc.core import (
+    FairpcError,
+    FileFormatError,
+    MissingExtraError,
+    TableError,
+    brief,
+    parse_json,
+)
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -34,6 +42,12 @@ _TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*\\?(?:"|\Z)', re.DOTALL)  # open te
 _NO_BRACKETS: Final = re.compile(rb"[^][{}]+")
 _FLAT: Final = re.compile(rb"\{\}|\[(?:\{\})*\]")
 """The brackets of a request, without its text: those of an object of values, or a list of some."""
+EXPECTED: Final = (
+    "the body is not what is expected: send, in UTF-8, a JSON object of columns, each once, or a "
+    "list of such objects, with text of up to 10,000 characters, numbers (whole ones up to 2^53), "
+    "true, false or null in them, and nothing nested"
+)
+_KINDS: Final = {str: "text", bool: "true or false", int: "numbers", float: "numbers"}
 READ_SECONDS: Final = 10.0
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 CONNECTIONS: Final = 1024
@@ -166,6 +180,8 @@ class _WholeBodies:
 
 async def _read(request: Request) -> bytes | None:
     """The body; None where it is too long, of which no more is read."""
+    if int(request.headers.get("content-length", 0)) > MAX_BYTES:
+        return None
     body = bytearray()
     async for piece in request.stream():
         body += piece
@@ -181,39 +197,56 @@ def _work(body: bytes) -> int:
 
 def answer(model: models.FittedModel, body: bytes) -> dict[str, Any] | list[dict[str, Any]]:
     """What a model says of the rows of a request; a FairpcError says what is wrong with them."""
-    if _FLAT.fullmatch(_NO_BRACKETS.sub(b"", _TEXT.sub(b"", body))) is None:
-        raise TableError("the request is nested otherwise: send an object, or a list of objects")
-    given = parse_json(body, "the request", MAX_BYTES)
+    given = _parsed(body)
     rows: list[Any] = given if isinstance(given, list) else [given]
     if not 0 < len(rows) <= MAX_ROWS:
         raise TableError(f"the request has {len(rows)} rows: send 1 to {MAX_ROWS:,}")
     coding = model.coding_
-    known = dict.fromkeys((*coding.features.names_in, *coding.groups.column_names))
+    parts = coding.features, coding.groups
+    used = {c.name: (c, part.missing_values) for part in parts for c in part.columns}
+    columns: dict[str, list[Any]] = {n: [] for n in (*coding.features.names_in, *used)}
     for row in rows:
         if not isinstance(row, dict) or not all(map(_is_value, row.values())):
-            raise TableError("a row is a JSON object of columns with text, numbers or null")
-        if unknown := set(row) - set(known):
+            raise TableError(EXPECTED)
+        if unknown := set(row) - set(columns):
             raise TableError(f"there is no column {min(unknown)!r}: send those of the fit")
-    used = [name for name in known if any(name in row for row in rows)]
-    columns = {name: [row.get(name) for row in rows] for name in used or [next(iter(known))]}
-    cells = pl.DataFrame(
-        {name: pl.Series(name, values, strict=False) for name, values in columns.items()}
-    )
+        for name, values in columns.items():
+            values.append(row.get(name))
+    for name, values in columns.items():
+        kinds = sorted({_KINDS[type(value)] for value in values if value is not None})
+        if len(kinds) > 1:  # as one column, some would be read as what they are not
+            raise TableError(f"column {name!r} has {' and '.join(kinds)}: send one kind")
+        if kinds == [_KINDS[bool]] and name in used and used[name][0].binned:
+            raise TableError(f"column {name!r} has {kinds[0]}: send numbers or dates, as at fit")
+    cells = pl.DataFrame([pl.Series(n, values, strict=False) for n, values in columns.items()])
     about = tables.evidence(model, cells)
-    scores = model.predict_proba(**about)
-    decided = model.predict(**about)
+    coded = {n: c.codes(tables.read_cells(cells[n], m), warn=False) for n, (c, m) in used.items()}
     classes = [str(c) for c in coding.labels.classes]
     found = [
-        {"p_df": dict(zip(classes, map(float, own), strict=True)), "decision": str(decision)}
-        for own, decision in zip(scores, decided, strict=True)
+        {
+            "p_df": dict(zip(classes, map(float, scores), strict=True)),
+            "decision": str(decision),
+            "missing": [name for name, codes in coded.items() if codes[k] < 0],
+        }
+        for k, (scores, decision) in enumerate(
+            zip(model.predict_proba(**about), model.predict(**about), strict=True)
+        )
     ]
     return found if isinstance(given, list) else found[0]
 
 
+def _parsed(body: bytes) -> object:
+    """The JSON of a request, unless it is nested, or none."""
+    with suppress(FileFormatError):
+        if _FLAT.fullmatch(_NO_BRACKETS.sub(b"", _TEXT.sub(b"", body))):
+            return parse_json(body, "the request", MAX_BYTES)
+    raise TableError(EXPECTED)
+
+
 def _is_value(value: object) -> bool:
-    """Whether a cell is text of some length, a number that polars can hold, true, false or null."""
+    """Whether a cell is short text, a number that floats hold exactly, true, false or null."""
     if isinstance(value, str):
         return len(value) <= 10_000
     if isinstance(value, int):
-        return abs(value) < 2**63
+        return abs(value) <= data.EXACT
     return value is None or isinstance(value, float)

@@ -355,7 +355,8 @@ def evidence(
     names = model.coding_.groups.column_names
     if model.coding_.sensitive or not set(names) <= set(cells.columns):
         return {"X": cells}
-    return {"X": cells, "sensitive_features": cells[list(names)]}
+    apart = data.exactly(name for name in names if name not in model.coding_.features.names_in)
+    return {"X": cells.drop(apart), "sensitive_features": cells[list(names)]}
 
 
 def model_source(
