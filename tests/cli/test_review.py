@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -282,6 +283,32 @@ def test_one_answer_says_what_it_cannot(work: Path, capsys: pytest.CaptureFixtur
     assert "nan" not in ended.out
 
 
+def test_a_file_to_fill_in_has_no_formulas(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """People open it in spreadsheets; a class may look like one, and is an answer as written."""
+    said = pl.when(approved="yes").then(pl.lit("=1+1")).otherwise(pl.lit("-no")).alias("approved")
+    rows = pl.read_csv(TABLE).with_columns(said, pl.col("purpose").alias("@x"))
+    rows.with_columns(pl.lit("@y").cast(pl.Categorical).alias("note")).write_parquet("t.parquet")
+    given = ("t.parquet", *LABEL, "--positive", "=1+1")
+    ended = called(capsys, "review", *given, "-n", "60", "-o", "rows.csv")
+    assert ended.code == 0, ended.err
+    shown = pl.read_csv("rows.csv")
+    assert "'@x" in shown.columns
+    assert set(shown["approved"]) == {"'=1+1", "'-no"}
+    assert set(shown["note"]) == {"'@y"}
+    shown.with_columns(fair_decision="approved").write_csv("rows.csv")
+    found = answer(capsys, "review", *given, "--reviewed", "rows.csv")["review"]
+    assert (found["n_drawn"], found["n_blank"]) == (60, 0)
+
+
+def _seal(**fields: object) -> None:
+    """Alter a design, and write a checksum that fits."""
+    path = Path("to_review.csv.design.json")
+    design = json.loads(path.read_text()) | fields
+    own = {k: v for k, v in design.items() if k not in ("format", "version", "checksum")}
+    sealed = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()
+    path.write_text(json.dumps(design | {"checksum": f"sha256:{sealed}"}))
+
+
 def _edit_design(old: str, new: str) -> None:
     path = Path("to_review.csv.design.json")
     path.write_text(path.read_text().replace(old, new, 1))
@@ -322,6 +349,16 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "no design": (lambda: Path("to_review.csv.design.json").unlink(), "there is no to_review.csv"),
     "an edited design": (lambda: _edit_design('"seed": 0', '"seed": 1'), "was edited"),
+    "a chance that overflows": (
+        lambda: _seal(probability=[1e-300] * 200),
+        "a row that was drawn has a chance of 1e-09 to 1",
+    ),
+    "a chance above 1": (lambda: _seal(probability=[2.0] * 200), "has a chance of 1e-09 to 1"),
+    "a row drawn twice": (lambda: _seal(rows=[1] * 200), "each is drawn once"),
+    "a row beyond the table": (lambda: _seal(rows=[*range(199), 9999]), "not below 1500"),
+    "an unknown quantity": (lambda: _seal(quantity="evil"), "quantity is"),
+    "a table of other length": (lambda: _seal(n_rows=9999), "has changed since"),
+    "a column of the table twice": (lambda: _seal(columns=["sex", "sex"]), "a column twice"),
     "a design cut in half": (
         lambda: Path("to_review.csv.design.json").write_text('{"format": "fairpc review"'),
         "truncated or altered",

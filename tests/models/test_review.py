@@ -200,6 +200,7 @@ def test_three_classes_are_refused(loans: tuple) -> None:  # type: ignore[type-a
         ([([1, 1], [0.5, 0.5], [1.0, 0.0])], "drawn before"),
         ([([1], [0.5], [1.0]), ([1], [0.5], [1.0])], "drawn before"),
         ([([1], [0.5], [2.0])], "not 0, 1 or NaN"),
+        ([([1], [1e-300], [1.0])], "a chance of 1e-09 to 1"),
     ],
 )
 def test_batches_that_do_not_fit(batches: list, sentence: str) -> None:  # type: ignore[type-arg]

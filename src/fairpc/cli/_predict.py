@@ -6,7 +6,6 @@ A table is streamed, however long it is.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -34,8 +33,6 @@ BOUNDS: Final = (f"{PREFIX}lower", f"{PREFIX}upper")
 DECISION: Final = "decision"
 LISTED_BINS: Final = 6
 """Bins of an answer that are all listed; of more, those that count in part."""
-FORMULA: Final = r"^[=+\-@\t\r]"
-"""How text begins that a spreadsheet takes for a formula; numbers do so too, and are none."""
 
 
 def predict(
@@ -121,7 +118,8 @@ def predict(
         with models.progress(screen.shows_progress, None) as step:
             batches = scored.batches(warned, step, total)
             if safe_csv:
-                schema, batches = _safe_names(schema), map(_without_formulas, batches)
+                schema = dict(tables.without_formulas(pl.DataFrame(schema=schema)).schema)
+                batches = map(tables.without_formulas, batches)
             data.write_table(batches, schema, target, delimiter=files.delimiter)
     screen.notes(warned)
     facts = {
@@ -144,19 +142,6 @@ def predict(
             f"{'stdout' if output == tables.STDOUT else output} with {', '.join(scored.added)}; "
             f"favourable class: {model.positive_class_}, mean score {facts['mean_score']:.4f}"
         )
-
-
-def _without_formulas(batch: pl.DataFrame) -> pl.DataFrame:
-    """A table in which no spreadsheet finds a formula: such text begins with a quotation mark."""
-    text = pl.col(pl.String)
-    formula = text.str.contains(FORMULA) & text.cast(pl.Float64, strict=False).is_null()
-    safe = batch.with_columns(pl.when(formula).then("'" + text).otherwise(text).name.keep())
-    safe.columns = list(_safe_names(dict.fromkeys(batch.columns)))
-    return safe
-
-
-def _safe_names(columns: dict[str, Any]) -> dict[str, Any]:
-    return {f"'{n}" if re.search(FORMULA, n) else n: value for n, value in columns.items()}
 
 
 def _new_columns(

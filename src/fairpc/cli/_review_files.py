@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
 import fairpc.cli._options as opt
 import fairpc.cli._polars as pl
 import fairpc.cli._tables as tables
-from fairpc import core, data, models
+from fairpc import core, data, evidence, models
 from fairpc.cli._screen import Screen
 from fairpc.core import FileFormatError, Floats, MissingExtraError, OptionError, TableError
 
@@ -51,10 +51,15 @@ class DrawnRows:
     batch: int  #: from 1
     earlier: tuple[str, ...]  #: checksums of the batches before
     seed: int
-    quantity: str
-    method: str
+    quantity: Literal["all", "rates", "mechanism", "errors"]
+    method: Literal["active", "uniform"]
     rows: tuple[int, ...]  #: positions in the table, from 0
     probability: tuple[float, ...]  #: chance of each of these rows
+
+    def __post_init__(self) -> None:
+        evidence.check_draw(self.rows, self.probability, self.n_rows)
+        if len(set(self.columns)) < len(self.columns):
+            raise TableError("the design has a column twice: each is one of the table")
 
     @property
     def checksum(self) -> str:
@@ -81,7 +86,7 @@ class DrawnRows:
             raise FileFormatError(f"{beside} is of another version: use that fairpc, or draw again")
         checksum = data.pop("checksum", None)
         found = core.record(cls, data, beside, exact=True, repair=core.ALTERED)
-        if checksum != found.checksum or len(found.rows) != len(found.probability):
+        if checksum != found.checksum:
             raise FileFormatError(
                 f"{beside} was edited, and chances must be as drawn: {core.ALTERED}"
             )
@@ -116,6 +121,8 @@ def write_review(cells: pl.DataFrame, drawn: DrawnRows, hidden: Sequence[str], o
             frame.write_excel(held := BytesIO())
             core.write_atomically(output, held.getvalue())
         else:
+            if data.format_of(output) == "text":  # people open it in spreadsheets
+                frame = tables.without_formulas(frame)
             data.write_table([frame], dict(frame.schema), output)
     except BaseException as error:
         Path(design_of(output)).unlink(missing_ok=True)
@@ -160,8 +167,8 @@ def _understood(answers: pl.Series, classes: tuple[str, str]) -> list[float | No
 
 
 def _plain(text: str) -> str:
-    """A word without what programs make of it: a workbook has 1.0 for 1 and TRUE for true."""
-    return text.strip().lower().removesuffix(".0")
+    """A word without what programs make of it: 1.0 for 1, TRUE for true; ' before a formula."""
+    return text.strip().lower().removeprefix("'").removesuffix(".0")
 
 
 def read_reviews(
@@ -193,7 +200,8 @@ def read_reviews(
             )
         if set(design.columns) <= set(cells.columns) and design.columns not in fingerprints:
             fingerprints[design.columns] = fingerprint_of(cells, design.columns)
-        if fingerprints.get(design.columns) != design.fingerprint:
+        of_table = design.n_rows, design.fingerprint
+        if of_table != (cells.height, fingerprints.get(design.columns)):
             raise TableError(
                 f"{source} is not the table that {path} was drawn from, or has changed "
                 "since: give it as it was, with the same rows in the same order"

@@ -6,6 +6,7 @@ What cannot be read or written is refused before the work begins.
 from __future__ import annotations
 
 import codecs
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,6 +42,8 @@ STDOUT: Final = "-"
 ALONE: Final = "; if there should be more columns than one, give --delimiter"
 """What may be the matter with a table of one column."""
 
+FORMULA: Final = r"^[=+\-@\t\r]"
+"""How text begins that a spreadsheet takes for a formula; numbers do so too, and are none."""
 CLOSE: Final = 0.8
 """Names at least as alike, from 0 to 1, are taken for one name and a slip."""
 
@@ -375,6 +378,14 @@ def _with_empty(
     """A table in which features that are absent, and columns of new values, are empty."""
     empty = dict.fromkeys((*absent_features(model, names), *unseen))
     return frame.with_columns(pl.lit(None, pl.String).alias(name) for name in empty)
+
+
+def without_formulas(batch: pl.DataFrame) -> pl.DataFrame:
+    """A table in which no spreadsheet finds a formula: such text begins with a quotation mark."""
+    text = pl.col(pl.String, pl.Categorical, pl.Enum).cast(pl.String)
+    formula = text.str.contains(FORMULA) & text.cast(pl.Float64, strict=False).is_null()
+    safe = batch.with_columns(pl.when(formula).then("'" + text).otherwise(text).name.keep())
+    return safe.rename(lambda name: f"'{name}" if re.search(FORMULA, name) else name)
 
 
 def is_large(files: data.TableFiles) -> bool:

@@ -99,7 +99,7 @@ if TYPE_CHECKING:
         ReviewEstimates,
         review_estimates,
     )
-    from fairpc.evidence._review_rows import recalibrate_posterior, shifted
+    from fairpc.evidence._review_rows import check_draw, recalibrate_posterior, shifted
     from fairpc.evidence._review_tests import ReviewTest
     from fairpc.evidence._strata import LeftOut
     from fairpc.evidence._test_records import (

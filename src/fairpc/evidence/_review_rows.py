@@ -40,6 +40,8 @@ _EDGE: Final = 0.005
 """Least chance that a posterior is taken to mean; 0 and 1 have no logit."""
 _PRIOR: Final = (0.25, 1.0, 2.0)
 """Precision of the priors: intercept around 0, slope around 1, a group's own intercept around 0."""
+_LEAST: Final = 1e-9
+"""Chance of a row that was drawn: a floor of a billion rows; squares of what is less overflow."""
 _STEPS: Final = 25
 _HALVINGS: Final = 50
 
@@ -66,7 +68,7 @@ def binary(name: str, values: npt.ArrayLike, n: int, *, blank: bool = False) -> 
 
 
 def check_chances(values: npt.ArrayLike, drawn: Bools) -> Floats:
-    """Chances of being drawn, above 0 and at most 1 where a row was; other rows' do not matter."""
+    """Chances of being drawn, 1e-9 to 1 where a row was; other rows' do not matter."""
     found = as_numbers(check_array("probability", values))
     if found is not None and found.ndim == 0:
         found = np.full(len(drawn), float(found))
@@ -75,11 +77,22 @@ def check_chances(values: npt.ArrayLike, drawn: Bools) -> Floats:
             f"probability has shape {np.shape(values)}: give one chance, or one per row, of "
             f"{len(drawn)}"
         )
-    wrong = drawn & ~((found > 0) & (found <= 1))
-    refuse_rows(
-        "probability", found, wrong, "a row that was drawn has a chance above 0 and at most 1"
-    )
+    wrong = drawn & ~((found >= _LEAST) & (found <= 1))
+    rule = f"a row that was drawn has a chance of {_LEAST:g} to 1"
+    refuse_rows("probability", found, wrong, rule)
     return found
+
+
+def check_draw(
+    rows: npt.ArrayLike, probability: npt.ArrayLike, n_rows: int, what: str = "the draw"
+) -> tuple[Positions, Floats]:
+    """Rows that were drawn of a table, each once, and their chances."""
+    at = check_array("rows", rows).astype(np.intp)
+    if at.size and not 0 <= at.min() <= at.max() < n_rows:
+        raise MetricError(f"{what} has a row that is not below {n_rows}: give positions")
+    if len(np.unique(at)) < len(at):
+        raise MetricError(f"{what} has a row that was drawn before: each is drawn once")
+    return at, check_chances(probability, np.ones(at.shape, np.bool_))
 
 
 def check_drawn(values: npt.ArrayLike | None, truth: Floats) -> Bools:

@@ -26,7 +26,6 @@ from fairpc.core import (
     LearningError,
     MetricError,
     Positions,
-    check_array,
 )
 from fairpc.data import Column, TableCoding, take_rows
 from fairpc.evidence import LEVEL, Interval, LabelBounds
@@ -69,16 +68,14 @@ class Reviewed:
         truth, chance = np.full(n_rows, np.nan), np.ones(n_rows)
         number = np.zeros(n_rows, np.intp)
         for k, (rows, probability, answers) in enumerate(batches, 1):
-            at = check_array("rows", rows).astype(np.intp)
-            if at.size and not 0 <= at.min() <= at.max() < n_rows:
-                raise MetricError(f"batch {k} has a row that is not below {n_rows}: give positions")
-            if (number[at] > 0).any() or len(np.unique(at)) < len(at):
+            at, chances = evidence.check_draw(rows, probability, n_rows, f"batch {k}")
+            if (number[at] > 0).any():
                 raise MetricError(f"batch {k} has a row that was drawn before: each is drawn once")
             given = np.asarray(answers, np.float64)
             known = given[~np.isnan(given)]
             if given.shape != at.shape or not np.isin(known, (0.0, 1.0)).all():
                 raise MetricError(f"answers of batch {k} are not 0, 1 or NaN for each row drawn")
-            truth[at], chance[at], number[at] = given, probability, k
+            truth[at], chance[at], number[at] = given, chances, k
         if not (number > 0).any():
             raise MetricError("no row was drawn: give a batch")
         return cls(truth, number > 0, chance, number)
