@@ -11,7 +11,7 @@ from auditing.tables import QUICK, fitted, table
 from fairpc.auditing import _mechanism as mechanism
 from fairpc.auditing import audit
 from fairpc.auditing._mechanism import LabelChanges
-from fairpc.models import BiasAccount
+from fairpc.models import OUTSIDE, BiasAccount, LatNB
 
 
 def test_refits_are_asked_for_elsewhere() -> None:
@@ -91,3 +91,28 @@ def test_a_sentence_names_few_of_many_groups() -> None:
     points = mechanism._points(altered, "yes")
     assert points.count("in group") == 5
     assert points.endswith("no larger share in any of the other 45 groups")
+
+
+@pytest.mark.parametrize(("rate", "said"), [(0.9, OUTSIDE), (0.8, "The fair rate may be anything")])
+def test_a_point_outside_its_range_is_not_quoted(rate: float, said: str) -> None:
+    """P(no | yes, a) is 0.2 at the point, and 0.3 to 0.4 by the labels."""
+    ranges = [[[0.0, 0.05], [0.6, 0.7]], [[0.0, 0.0], [0.9, 1.0]]]
+    one = account(ranges, rate=rate, rate_range=(0.87, 0.93))
+    assert one.outside
+    assert said in str(one)
+    assert "convention" not in str(one)
+
+
+def test_counts_are_those_of_the_table_and_never_of_few_people() -> None:
+    """Rows of unknown group are not shared out; of 40 people only 3 are recorded "yes"."""
+    X, y, s = table(1500, n_groups=3)
+    s[1460:], y[1460:1497], y[1497:] = "g9", "no", "yes"
+    s = np.where(np.arange(1500) < 40, None, s)
+    found = audit(LatNB().fit(X, y, sensitive_features=s), X, y, sensitive_features=s, **QUICK)
+    assert found.mechanism is not None
+    known = {group.name: group.n for group in found.data.groups}
+    for one in found.mechanism.turned:
+        if one.group == "g9":
+            assert one.down_range is None
+        else:
+            assert one.n == pytest.approx(known[one.group])

@@ -17,9 +17,10 @@ from fairpc.auditing import _formats as text
 from fairpc.auditing._assumptions import within_test
 from fairpc.auditing._drawing import Row, ranges
 from fairpc.auditing._job import Job
+from fairpc.auditing._rows import AuditedRows
 from fairpc.core import AuditError, Floats
 from fairpc.evidence import AssumptionTest, Interval
-from fairpc.models import BiasAccount
+from fairpc.models import OUTSIDE, BiasAccount
 
 _LONG: Final = 16  # rows of a table that is not folded
 _DRAWN: Final = 12  # groups in pictures
@@ -91,6 +92,8 @@ class MechanismFacts:
     #: fair rate of the positive class in the whole table, as the fit leaves it; None: not known
     rate_range: Interval | None = None
     alike: bool = False  #: whether recorded rates are equal within chance: nothing to explain
+    withheld: str = ""  #: why nothing is said about altered labels; empty where something is
+    outside: bool = False  #: whether the point is outside a range: it is not to be quoted
 
     @property
     def altered(self) -> tuple[MechanismCell, ...]:
@@ -118,9 +121,7 @@ def mechanism_facts(job: Job) -> MechanismFacts:
     totals = counts.sum(axis=(1, 2))
     on_rows = np.full(len(totals), np.nan)
     np.divide(counts[:, rows.positive].sum(axis=1), totals, out=on_rows, where=totals > 0)
-    known, rate_range = account.ranges is not None and not account.contradiction, None
-    if known and model.label_ends_ is not None:
-        rate_range = _ends(model.label_ends_.rate_set(account.level, model.subgroup_rate_))
+    known = account.ranges is not None and not account.contradiction
     return MechanismFacts(
         groups=rows.groups,
         classes=rows.classes,
@@ -135,8 +136,10 @@ def mechanism_facts(job: Job) -> MechanismFacts:
         contradiction=account.contradiction,
         range_level=account.level if known else None,
         delta=job.strata.delta,
-        rate_range=rate_range,
+        rate_range=account.rate_range if known else None,
         alike=account.alike,
+        withheld=account.withheld,
+        outside=account.outside,
     )
 
 
@@ -146,10 +149,12 @@ def bias_account(job: Job) -> BiasAccount:
     account = replace(account, groups=rows.groups, classes=rows.classes)
     if rows.same_rows_as_fit and account.contradiction:
         return account
+    counts, at_fit = account.counts, account.contradiction
     if not rows.same_rows_as_fit:
-        own = job.model._altered_counts(rows.given())
-        at_fit = account.contradiction and f"On the rows of the fit: {account.contradiction}"
-        account = replace(account, counts=own, contradiction=at_fit, training=account.counts)
+        counts = job.model._altered_counts(rows.given())
+        at_fit = at_fit and f"On the rows of the fit: {at_fit}"
+    counts = _as_recorded(rows, counts, job.min_cell)
+    account = replace(account, counts=counts, contradiction=at_fit, training=account.counts)
     if test is None or not test.rejected:
         return account
     if isinstance(test, AssumptionTest):
@@ -157,6 +162,23 @@ def bias_account(job: Job) -> BiasAccount:
     else:
         clash = within_test(job, test).outcome
     return replace(account, contradiction=f"These labels contradict the assumptions: {clash}.")
+
+
+def _as_recorded(rows: AuditedRows, counts: Floats, min_cell: int) -> Floats:
+    """Counts [s, f, d] that add up to the recorded labels of each group; NaN where few have one.
+
+    As they are where no group is known: they are inferred.
+    """
+    known = (rows.s >= 0) & (rows.d >= 0)
+    if not known.any():
+        return counts
+    labels, people = np.zeros((2, len(rows.groups), len(rows.classes)))
+    np.add.at(labels, (rows.s[known], rows.d[known]), rows.each_weight[known])
+    np.add.at(people, (rows.s[known], rows.d[known]), rows.each_count[known])
+    own = counts.sum(axis=1)
+    ratio = np.divide(labels, own, out=np.ones_like(own), where=own > 0)
+    few = np.any((people > 0) & (people < min_cell), axis=1, keepdims=True)
+    return counts * np.where(few, np.nan, ratio)[:, None]
 
 
 def _cells(account: BiasAccount, training: Floats) -> Iterator[MechanismCell]:
@@ -197,13 +219,13 @@ def _altered_labels(account: BiasAccount, s: int, positive: int) -> LabelChanges
 
 def _sentence(account: BiasAccount, positive: int, grouped: bool) -> str:
     """The account in one: shares of each group, the range first; the point where there is none."""
-    if account.contradiction:
+    if account.withheld:
         return account.sentences[0]
     inferred = "" if grouped else " and with groups that it infers, because they are not known"
     begins, ranges, classes = f"If the assumptions hold{inferred}", account.ranges, account.classes
     if ranges is None:
         altered = (_altered_labels(account, s, positive) for s in range(len(account.groups)))
-        said = _points(altered, classes[positive])
+        said = _points((one for one in altered if one.n >= 0), classes[positive])
         return f"{begins}, the point of the model, whose range is not known, is that {said}."
     clauses = [
         f"of the people whose fair decision is {classes[f]!r}, "
@@ -245,7 +267,7 @@ def _points(altered: Iterable[LabelChanges], positive: str) -> str:
 @blocks.section("mechanism", "How labels were altered")
 def show_mechanism(audit: blocks.Audit, facts: MechanismFacts) -> Iterator[blocks.Block]:
     """What the labels leave of P(D | Df, S), then the point, and what it means for the rows."""
-    if facts.contradiction or audit.verdict.withdrawn:
+    if facts.withheld or audit.verdict.withdrawn:
         yield blocks.Notice("Nothing is said about altered labels.", _why(audit, facts), alert=True)
         yield replace(_table(facts), folded=True)
         return
@@ -254,16 +276,16 @@ def show_mechanism(audit: blocks.Audit, facts: MechanismFacts) -> Iterator[block
         yield from _figures(audit, facts)
     else:
         yield _table(facts)
-    yield blocks.Paragraph(f"{_POINT} {_rate_words(facts)}", "note")
+    yield blocks.Paragraph(f"{OUTSIDE if facts.outside else _POINT} {_rate_words(facts)}", "note")
 
 
 def _why(audit: blocks.Audit, facts: MechanismFacts) -> tuple[str, ...]:
     """Why what the model learned is not a finding."""
     learned, said = audit.decidable.learned, list(audit.verdict.drift)
-    if facts.contradiction and facts.contradiction not in said:
-        said.insert(0, facts.contradiction)
     if learned is not None and learned.outside:
         said.append(learned.sentence)
+    elif facts.withheld and facts.withheld not in said:
+        said.insert(0, facts.withheld)
     if not said and audit.review is not None:
         said += [*audit.review.missed, *audit.review.conclusions]
     return (*said, "What follows is what the model learned. It is not what happened.")

@@ -63,7 +63,7 @@ def _bias(audit: blocks.Audit) -> str:
     facts = audit.mechanism
     if facts is None:
         return "How often decisions err" if audit.error_rates is not None else ""
-    if facts.contradiction or audit.verdict.withdrawn:
+    if facts.withheld or audit.verdict.withdrawn:
         return "Learned by the model, not a finding"
     known = [c for c in facts.altered if c.range and c.decision == facts.positive]
     if not known:

@@ -84,7 +84,8 @@ def verdict(job: Job, found: blocks.Audit) -> Verdict:
         drift = tuple(one for one in drift if one not in job.model.explain_bias().contradiction)
     learned, overruled = decidable.learned, _overruled(job, review)
     outside = learned is not None and learned.outside
-    withdrawn = bool(decidable.rejected or drift or outside or overruled)
+    unsaid = found.mechanism is not None and found.mechanism.withheld
+    withdrawn = bool(decidable.rejected or drift or outside or overruled or unsaid)
     lead: tuple[str, ...] = ()
     if decidable.rejected:
         lead = (_rejection(found, own),)
@@ -92,12 +93,14 @@ def verdict(job: Job, found: blocks.Audit) -> Verdict:
         lead = "The mechanism of this model must not be read as what happened.", drift[0]
     elif learned is not None and learned.outside:
         lead = (learned.sentence,)
+    elif found.mechanism is not None and unsaid and not overruled:
+        lead = (found.mechanism.sentence,)
     elif not withdrawn:
         lead = _finding(job, found)
         if review is not None and lead:
             lead = (_by_labels(lead[0]), *lead[1:])
     amiss = [*_amiss(job, found)]
-    said = [*lead, *amiss[:1], *_what_was_found(found, own, withdrawn)]
+    said = [*lead, *amiss[:1], *_what_was_found(job, found, own, withdrawn)]
     sure = drift[1:]
     if review is not None:
         said[:0] = _by_review(found, review, "mechanism_1", "tpr")
@@ -160,18 +163,12 @@ def _finding(job: Job, found: blocks.Audit) -> tuple[str, ...]:
             f"No difference between {both} needs explaining; errors that all share cannot be seen "
             "in such a table.",
         )
-    if delta := job.strata.delta:
-        tied = f"fair rates of groups differ by at most {text.gap(delta)}"
-    else:
-        both = "both" if len(data.groups) == 2 else "all"
-        tied = f"{both} groups deserve {data.due} equally often"
-    tied += " within strata" * bool(job.strata)
 
     def altered_most(worst: MechanismCell, least: MechanismCell) -> str:
         deserved, recorded = text.due(data.called(worst.decision)), data.called(worst.label)
         return (
-            f"If {tied}, {_of_hundred(_span(worst))} of 100 {data.who(worst.group)} who deserved "
-            f"{deserved} were recorded {recorded}; among {data.who(least.group)} "
+            f"If {_tied(job, data)}, {_of_hundred(_span(worst))} of 100 {data.who(worst.group)} "
+            f"who deserved {deserved} were recorded {recorded}; among {data.who(least.group)} "
             f"{_of_hundred(_span(least))}."
         )
 
@@ -189,6 +186,15 @@ def _finding(job: Job, found: blocks.Audit) -> tuple[str, ...]:
     return f"{OVERLAP}.", altered_most(worst, least)
 
 
+def _tied(job: Job, data: TableFacts) -> str:
+    """What the model assumes of fair rates."""
+    both = "both" if len(data.groups) == 2 else "all"
+    tied = f"{both} groups deserve {data.due} equally often"
+    if delta := job.strata.delta:
+        tied = f"fair rates of groups differ by at most {text.gap(delta)}"
+    return tied + " within strata" * bool(job.strata)
+
+
 def _span(cell: MechanismCell) -> Interval:
     return cell.range or (0.0, 0.0)
 
@@ -203,7 +209,9 @@ def _of_hundred(interval: Sequence[float]) -> str:
     return f"between {low} and {high}" if low else f"at most {high}"
 
 
-def _what_was_found(found: blocks.Audit, own: OwnStrata | None, withdrawn: bool) -> Iterator[str]:
+def _what_was_found(
+    job: Job, found: blocks.Audit, own: OwnStrata | None, withdrawn: bool
+) -> Iterator[str]:
     """How many labels were altered, and then what decisions of the model would change."""
     data = found.data
     if data.n_rows < data.n_table:
@@ -211,7 +219,7 @@ def _what_was_found(found: blocks.Audit, own: OwnStrata | None, withdrawn: bool)
     if own is not None:
         yield from own.sentences[1:]
     if found.mechanism is not None and not withdrawn and found.review is None:
-        yield _counts(data, found.mechanism)
+        yield _counts(_tied(job, data), data, found.mechanism)
     yield from _gap(found)
     if found.parity is None and data.n_grouped:
         yield (
@@ -292,7 +300,7 @@ def _gap(found: blocks.Audit) -> Iterator[str]:
         yield found.parity.sentences[-1]
 
 
-def _counts(data: TableFacts, mechanism: MechanismFacts) -> str:
+def _counts(tied: str, data: TableFacts, mechanism: MechanismFacts) -> str:
     """Labels that were altered away from the positive class, as ranges; else the whole account."""
     if mechanism.range_level is None or len(mechanism.groups) > 3 or not data.n_grouped:
         return mechanism.sentence
@@ -304,9 +312,8 @@ def _counts(data: TableFacts, mechanism: MechanismFacts) -> str:
             parts.append(f"{many} of {text.count(one.n)} {data.who(one.group)}")
     if not parts:
         return mechanism.sentence
-    shared = ", rows of unknown group shared out," if data.n_grouped < data.n_rows else ""
     return (
-        f"In counts{shared}, if that is so: {text.series(parts)} deserved {data.due} and were "
+        f"In counts, if {tied}: {text.series(parts)} deserved {data.due} and were "
         "recorded otherwise. Do not multiply shares instead: their ends belong to other fair rates."
     )
 

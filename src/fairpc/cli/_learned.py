@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 import fairpc.cli._options as opt
-from fairpc import data, evidence, models
+from fairpc import data, models
 from fairpc.cli._screen import Tone, grid, headline, say
 from fairpc.core import Array, counted
 
@@ -32,9 +32,9 @@ WHO: Final = ("deserved", "did not deserve")
 SURE: Final = "95% confidence, if the assumptions hold"
 ASSUMED: Final = (
     "The ranges need labels that depend on the features only through the fair decision; where some "
-    "kinds of cases are recorded wrongly more often, only a review (`fairpc review`) shows it. "
-    "Points are chosen by a rule, not found."
+    "kinds of cases are recorded wrongly more often, only a review (`fairpc review`) shows it."
 )
+POINTS: Final = "Points are chosen by a rule, not found."
 
 
 def facts(model: models.FittedModel, rows: LabelledTable, seconds: float) -> Facts:
@@ -120,11 +120,10 @@ def _learned(model: models.FittedModel) -> Facts:
         mostly = np.broadcast_to(account.mostly_prior[..., None], account.mechanism.shape)
         values |= {"without_prior": account.without_prior, "mostly_prior": mostly}
     mechanism = _cells(values, account.classes, group=account.groups)
-    rate_set, bounds = None, model.label_ends_
-    if latent and bounds is not None:
-        lower, upper = bounds.rate_set(evidence.LEVEL, model.subgroup_rate_)
-        if lower <= upper:  # none is left otherwise
-            rate_set = {"lower": lower, "upper": upper, "level": evidence.LEVEL}
+    rate_set = None
+    if account.rate_range is not None:
+        lower, upper = account.rate_range
+        rate_set = {"lower": lower, "upper": upper, "level": account.level}
     return {
         "decision": "Df" if latent else "D",
         "decision_rate": dict(zip(account.classes, map(float, model.fair_rate_), strict=True)),
@@ -138,6 +137,8 @@ def _learned(model: models.FittedModel) -> Facts:
         "mechanism": mechanism if latent else [],
         "prior_rows": account.prior_rows,
         "contradiction": account.contradiction,
+        "withheld": account.withheld,
+        "outside": account.outside,
         "no_difference": account.no_difference if latent else "",
         "sentences": list(account.sentences) if latent and not model.warnings_ else [],
         "strata": _strata(model),
@@ -232,10 +233,10 @@ def show_learned(learned: Mapping[str, Any]) -> None:
 def verdict_of(learned: Mapping[str, Any]) -> tuple[tuple[Tone, str], list[str]]:
     """The finding in a sentence, a line per group, and the fair rate."""
     found, lines = learned["learned"], list[str]()
-    if not (found["contradiction"] or learned["warnings"]):
+    if not (found["withheld"] or learned["warnings"]):
         lines = [*_group_lines(learned), _fair_rate(learned)]
         if found["decision"] == "Df" and "lower" in found["mechanism"][0]:
-            lines.append(ASSUMED)
+            lines.append(f"{ASSUMED} {models.OUTSIDE if found['outside'] else POINTS}")
     return _verdict(learned), lines
 
 
@@ -244,8 +245,8 @@ def _verdict(learned: Mapping[str, Any]) -> tuple[Tone, str]:
     found = learned["learned"]
     if found["decision"] == "D":
         return "plain", f"{learned['model']} has no fair decision: it describes recorded labels."
-    if found["contradiction"]:
-        return "bad", f"Nothing is said about altered labels. {found['contradiction']}"
+    if found["withheld"]:
+        return "bad", f"Nothing is said about altered labels. {found['withheld']}"
     if learned["warnings"]:
         return "warn", "The fit check failed (see the notes): nothing is said about altered labels."
     if found["no_difference"]:
@@ -276,7 +277,8 @@ def _off_diagonal(learned: Mapping[str, Any]) -> tuple[list[Facts], list[Facts]]
 
 def _group_lines(learned: Mapping[str, Any]) -> Iterator[str]:
     """How often the label of each group is not the fair decision: the range, and the point."""
-    cells = learned["learned"]["mechanism"]
+    found = learned["learned"]
+    cells = found["mechanism"]
     if len(learned["label"]["classes"]) > 2:
         for group in list(dict.fromkeys(cell["group"] for cell in cells))[:MAX_LINES]:
             own = [cell for cell in cells if cell["group"] == group]
@@ -290,7 +292,7 @@ def _group_lines(learned: Mapping[str, Any]) -> Iterator[str]:
         yield (
             f"{missed['group']}: of those who deserved {positive}, {_of_a_hundred(missed)} were "
             f"recorded {missed['label']}; of the others, {_of_a_hundred(granted)} were recorded "
-            f"{granted['label']}{_convention(missed, granted)}"
+            f"{granted['label']}{_convention(found['outside'], missed, granted)}"
         )
     if len(pairs) > MAX_LINES:
         yield f"… and {len(pairs) - MAX_LINES} more groups: see --json"
@@ -306,8 +308,10 @@ def _of_a_hundred(cell: Mapping[str, Any]) -> str:
     return f"{low} of 100" if low == high else f"{low} to {high} of 100"
 
 
-def _convention(*cells: Mapping[str, Any]) -> str:
-    """The point of each, where it stands beside a range; and without its prior rows, if any."""
+def _convention(outside: bool, *cells: Mapping[str, Any]) -> str:
+    """The point of each, where it stands in a range; and without its prior rows, if any."""
+    if outside:
+        return ""
 
     def points(of: str) -> str:
         each = ("none" if c.get("mostly_prior") else f"{100 * c[of]:.0f}" for c in cells)
@@ -329,7 +333,7 @@ def _fair_rate(learned: Mapping[str, Any]) -> str:
     if possible is not None:
         rate |= {"lower": possible["lower"], "upper": possible["upper"]}
     what = "Fair rate" if found["decision"] == "Df" else "Rate"
-    said = f"{what} of {positive}: {_of_a_hundred(rate)}{_convention(rate)}"
+    said = f"{what} of {positive}: {_of_a_hundred(rate)}{_convention(found['outside'], rate)}"
     if found["delta"]:
         rates = found["decision_rates"].items()
         each = ", ".join(f"{100 * of[positive]:.0f} in {group}" for group, of in rates)

@@ -28,11 +28,13 @@ from fairpc.models._settings import named_strata
 from fairpc.models._strata import Strata
 
 ZERO: Final = "0.0%"
+_SEEN: Final = 5e-4, 5e-4, 0.5  # a share, the fair rate, a number of labels: by rounding
 NO_DIFFERENCE: Final = (
     "No difference between the groups needs explaining: their recorded rates are equal within "
     "chance. Errors that all groups share cannot be seen in such a table; a review of some rows "
     "would show them."
 )
+OUTSIDE: Final = "The point is outside the range: do not quote it."
 OVERLAP: Final = "The labels do not say whose were altered: the ranges overlap"
 ASSUMED: Final = (
     "These ranges need that a label depends on the features only through the fair decision and the "
@@ -50,6 +52,7 @@ class BiasAccount:
         mechanism: P(D = d | Df = f, S = s), [s, f, d]: the point.
         counts: number of training labels with Df = f, D = d in group s, [s, f, d], estimated from
             the features of each row: not the point times the group's rows, if these rows differ.
+            NaN in a group of audited rows of which too few people have some label.
         ranges: least and largest P(D = d | Df = f, S = s) that held-out labels leave possible,
             [s, f, d, end]; NaN where they contradict the assumptions, None where no range was
             looked for.
@@ -59,6 +62,7 @@ class BiasAccount:
         level: of the ranges.
         training: the counts of the fit, where ``counts`` are those of other rows.
         without_prior: the point without prior rows, [s, f, d], where it has any.
+        rate, rate_range: fair rate of the positive class, and what labels leave possible.
     """
 
     groups: tuple[str, ...]
@@ -72,6 +76,8 @@ class BiasAccount:
     level: float = LEVEL
     training: Floats | None = None
     without_prior: Floats | None = None
+    rate: float = np.nan
+    rate_range: Interval | None = None
 
     @property
     def _fitted(self) -> Floats:
@@ -108,10 +114,40 @@ class BiasAccount:
         return found
 
     @property
+    def _beyond(self) -> tuple[Bools, Bools, Bools]:
+        """Which shares, whether the fair rate, and which counts are outside their ranges."""
+        if self.rate_range is None or self.ranges is None or self.count_ranges is None:
+            return (np.zeros(1, np.bool_),) * 3
+        learned = np.where(self.mostly_prior, np.nan, 1.0)[..., None]
+        points = self.mechanism * learned, np.asarray(self.rate), self.counts * learned
+        each = zip(points, (self.ranges, self.rate_range, self.count_ranges), _SEEN, strict=True)
+        shares, rate, counts = (
+            (at < np.asarray(of)[..., 0] - seen) | (at > np.asarray(of)[..., 1] + seen)
+            for at, of, seen in each
+        )
+        return shares, rate, counts
+
+    @property
+    def outside(self) -> bool:
+        """Whether a share, a count or the fair rate of the point is outside its range."""
+        return any(beyond.any() for beyond in self._beyond)
+
+    @property
+    def withheld(self) -> str:
+        """Why nothing is said about altered labels; empty where something is."""
+        if self.contradiction or self.rate_range is None or not self._beyond[1].any():
+            return self.contradiction
+        low, high = self.rate_range
+        return (
+            f"The fair rate may be anything from {low:.1%} to {high:.1%}, and the model uses "
+            f"{self.rate:.1%}: its mechanism must not be read as what happened."
+        )
+
+    @property
     def sentences(self) -> tuple[str, ...]:
         """What can be said, one sentence for each way in which labels of a group were altered."""
-        if self.contradiction:
-            return (f"Nothing is said about altered labels. {self.contradiction}",)
+        if self.withheld:
+            return (f"Nothing is said about altered labels. {self.withheld}",)
         own = tuple(
             self._sentence(s, f, d) for s, f, d in np.ndindex(self.mechanism.shape) if d != f
         )
@@ -145,27 +181,26 @@ class BiasAccount:
         if high == ZERO:
             return f"{who}, {NONE} were recorded {label} ({self.level:.0%} confidence)."
         between = f"at most {high}" if low == ZERO else f"between {low} and {high}"
-        least, most = (round(end) for end in counts[s, f, d].tolist())
-        labels = (
-            f"{least:,} to {counted(most, 'label')}"
-            if least
-            else f"at most {counted(most, 'label')}"
-        )
+        (least, most), labels = np.round(counts[s, f, d]), ""
+        if most >= 0:
+            labels = f"; {f'{least:,.0f} to' if least else 'at most'} {counted(int(most), 'label')}"
         return (
-            f"{who}, {between} were recorded {label} ({self.level:.0%} confidence; {labels}). "
-            f"Point by convention: {point}."
+            f"{who}, {between} were recorded {label} ({self.level:.0%} confidence{labels}). "
+            f"{OUTSIDE if self.outside else f'Point by convention: {point}.'}"
         )
 
     def _point(self, s: int, f: int, d: int) -> str:
         if self.mostly_prior[s, f]:
             return "none, as the prior outweighs the rows"
-        share, n = f"{self.mechanism[s, f, d]:.1%}", round(float(self.counts[s, f, d]))
+        share, n = f"{self.mechanism[s, f, d]:.1%}", np.round(self.counts[s, f, d])
         bare = ""
         if self.without_prior is not None:
             bare = f"{self.without_prior[s, f, d]:.1%} without the prior"
         if share == ZERO:
             return f"under 0.1%{bare and f' ({bare})'}"
-        return f"{share} (by these rows' features {counted(n, 'label')}{bare and f'; {bare}'})"
+        by = f"by these rows' features {counted(int(n), 'label')}" if n >= 0 else ""
+        notes = "; ".join(filter(None, (by, bare)))
+        return f"{share} ({notes})" if notes else share
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)

@@ -31,7 +31,7 @@ from fairpc.data import (
     read_frame,
     take_rows,
 )
-from fairpc.evidence import LabelBounds
+from fairpc.evidence import LEVEL, LabelBounds
 from fairpc.models._batches import in_batches
 from fairpc.models._bias_account import BiasAccount, contradictions, mechanism_ranges, rates_alike
 from fairpc.models._knowledge import Knowledge
@@ -519,7 +519,13 @@ class FittedDecisions(Reviewable, ABC):
         clash = " ".join(contradictions(bounds, coding, self._fair().strata))
         if ranges.ndim == 5:
             ranges = _over_strata(ranges)
-        return BiasAccount(*point, ranges, clash, rates_alike(bounds), prior, without_prior=bare)
+        low, high = bounds.rate_set(LEVEL, self.subgroup_rate_)
+        return BiasAccount(
+            *(*point, ranges, clash, rates_alike(bounds), prior),
+            without_prior=bare,
+            rate=float(self.fair_rate_[coding.labels.positive]),
+            rate_range=(low, high) if low <= high else None,
+        )
 
     def _prior_rows(self) -> float:
         """Prior rows of the mechanism, where a rule does not choose the point."""
