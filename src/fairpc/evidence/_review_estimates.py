@@ -157,10 +157,10 @@ class ReviewEstimates(Record):
         if not test.rejected:
             lead = f"The review does not contradict equal fair rates ({seen})"
             return lead, "a difference within these limits stays possible."
-        most = max(abs(widest.low), abs(widest.high))
+        most = math.ceil(100 * max(abs(widest.low), abs(widest.high))) / 100
         advice = (
-            f"do not tie them; allow a difference (delta={most:.2f}), or use the reviewed "
-            "estimates."
+            f"do not tie them; allow a difference, delta={most:.2f} (--rates-may-differ), or use "
+            "the reviewed estimates."
         )
         return f"The review contradicts equal fair rates ({seen})", advice
 

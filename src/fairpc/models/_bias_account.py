@@ -256,8 +256,8 @@ def anchor_contradiction(counts: Floats, coding: TableCoding, strata: Strata) ->
     return [
         f"Rows whose fair decision is known differ between groups ({', '.join(shares)} are "
         f"{coding.labels.positive_class}; {found}): if they were drawn at random, the fair rates "
-        "are not equal, so allow a difference (delta=…). How they were drawn is not known, so they "
-        "cannot say by how much; rows that `review` draws can."
+        "are not equal, so allow a difference, delta=… (--rates-may-differ). How they were drawn "
+        "is not known, so they cannot say by how much; rows that `review` draws can."
     ]
 
 
