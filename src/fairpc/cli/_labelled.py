@@ -245,6 +245,8 @@ def _hints(frame: pl.DataFrame, roles: opt.ColumnOptions, positive: str | None) 
         share: Any = finite.mean() or 0.0
         if series.name not in roles.categorical and share > MOSTLY:
             others = known.filter(~finite).unique().sort().to_list()
+            if not others:  # codes with leading zeros
+                continue
             marks = " ".join(f"--missing {quote(word)}" for word in others)
             repair = f"with the others as missing, add {marks}; or correct them"
             if len(others) > WORDS:
