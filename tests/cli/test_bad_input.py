@@ -222,6 +222,7 @@ CALLS = {
         ("--structure is not for --model LatNB", "leave it out, or take --model FairPC"),
     ),
     "no folder to write to": Bad("fit t.csv FIT -o no/m", ("no/m", "check the folder")),
+    "output ends like a folder": Bad("fit t.csv FIT -o m.fairpc/", ("is that of a folder",)),
     "output is a folder": Bad("fit t.csv FIT -o .", ("it is a folder",)),
     "output is a device": Bad("fit t.csv FIT -o /dev/full", ("/dev/full", "not a regular file")),
     "no model": Bad("predict none.fairpc t.csv -o o.csv", ("no model none.fairpc", "then TABLE")),

@@ -22,6 +22,8 @@ def ended_with(arguments: list[str]) -> int | str | None:
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert ended_with(["--version"]) == 0
     assert capsys.readouterr().out == f"fairpc {fairpc.__version__}\n"
+    module = [sys.executable, "-m", "fairpc", "--version"]
+    assert subprocess.check_output(module, text=True) == f"fairpc {fairpc.__version__}\n"
 
 
 COMMANDS = ("demo", "fit", "predict", "audit", "query", "export", "compare", "data")

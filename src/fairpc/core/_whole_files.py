@@ -45,6 +45,8 @@ def replacing(path: AnyPath) -> Iterator[Path]:
     target = Path(os.path.realpath(path))
     try:
         mode = _mode_of(target)
+        if os.fspath(path).endswith(("/", os.sep)):
+            raise OSError(errno.EISDIR, "its name is that of a folder")
         temporary, lock = _begun(target)
         try:
             yield temporary

@@ -138,8 +138,8 @@ def _ragged(source: str, line: int, n_fields: int, width: int, delimiter: str) -
     name = NAMES.get(delimiter, repr(delimiter))
     return FileFormatError(
         f"{source}, line {line}: {n_fields} value{'s' * (n_fields != 1)} where the header has "
-        f"{width} (delimiter: {name}): correct the line, or give its delimiter (--delimiter) if "
-        "it is another one"
+        f"{width} (delimiter: {name}): correct the line and line ends (LF or CRLF), or give its "
+        "delimiter (--delimiter) if it is another one"
     )
 
 
