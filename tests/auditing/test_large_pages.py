@@ -26,7 +26,7 @@ LOADERS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:The labels contradict the assumptions")
+@pytest.mark.filterwarnings("ignore:The labels of the fit contradict the assumptions")
 @pytest.mark.parametrize("name", LOADERS)
 def test_the_page_of_a_known_table(name: str, tmp_path: Path) -> None:
     require_browser()

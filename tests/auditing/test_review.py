@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import polars as pl
 
 from fairpc import FairPC, LatNB, audit
 from fairpc.auditing import Audit, render
@@ -151,3 +153,26 @@ def test_a_review_that_misses_the_range_of_the_labels_withdraws_it() -> None:
     assert "do not contradict the assumptions behind" not in said
     assert "deserved “yes” and were recorded otherwise" not in said
     assert not any("review decides" in one for one in found.verdict.to_do)
+
+
+def test_a_complete_review_of_decisions_is_exact_and_read_back() -> None:
+    """Of three groups one is recorded "no" too often: it is named once, whatever the pairs."""
+    rng = np.random.default_rng(0)
+    s, truth = rng.choice(["a", "b", "c"], 900), rng.random(900) < 0.5
+    y = np.where(truth & ~((s == "a") & (rng.random(900) < 0.5)), "yes", "no")
+    X = pl.DataFrame({f"x{k}": truth + rng.normal(size=900) for k in range(3)})
+    reviewed = Reviewed.of(900, [(np.arange(900), np.ones(900), truth.astype(float))])
+    given: dict[str, Any] = {
+        "sensitive_features": s,
+        "positive": "yes",
+        "reviewed": reviewed,
+        "n_seeds": 1,
+    }
+    found = audit(np.where(X["x0"] > 0.5, "yes", "no"), X, y, **given)
+    assert found.review is not None
+    assert any(r.without for r in found.review.rates if r.name == "tpr")
+    assert Audit.from_json(found.to_json()).review == found.review
+    assert sum("Look again" in one for one in found.verdict.to_do) == 1
+    said = found.verdict.sentences
+    assert any("is exact" in one for one in said)
+    assert not any("0 to 0 of 100" in one for one in said)

@@ -20,6 +20,7 @@ from fairpc.auditing import _formats as text
         (text.threshold, 0.3142, "31.4%"),
         (text.threshold, 0.000366, "0.037%"),
         (text.threshold, 4e-9, "4·10⁻⁷%"),
+        (text.threshold, 0.9996, "99.96%"),
         (text.threshold, 0.0, "0.0%"),
         (text.points, -0.1963, "−19.6"),
         (text.points, 0.05, "+5.0"),
@@ -47,6 +48,14 @@ def test_a_span_is_two_numbers_or_nothing() -> None:
     assert text.span((0.309, 0.316)) == "30.9% to 31.6%"
     assert text.span((-0.2, 0.1), text.points) == "−20.0 to +10.0"
     assert text.span(None) == text.span((0.1, math.nan)) == "–"
+
+
+def test_a_range_that_rounds_to_one_number_is_said_once() -> None:
+    assert text.ranged(14.6, 33.2) == "15 to 33"
+    assert text.ranged(5.6, 6.4) == "5.6 to 6.4"
+    assert text.ranged(97.6, 97.61) == "97.6"
+    assert text.ranged(0.0, 0.0) == "0"
+    assert text.more_often(-0.0549, -0.0546, 0) == "5.5 points less often"
 
 
 def test_names_stay_on_one_line_and_hide_nothing() -> None:

@@ -192,9 +192,9 @@ def test_bounds_of_a_table_that_contradicts_the_assumptions(
     for model in ("LatNB", "latent"):
         call = ("fit", "bad.csv", *ROLES, "--model", model, "-o", "n.fairpc")
         fitted = called(capsys, *call)
-        assert fitted.out.startswith("Nothing is said about altered labels. The labels contradict")
+        assert fitted.out.startswith("Nothing is said about altered labels. The labels of the fit")
         assert "of those who deserved" not in fitted.out
-        assert "The labels contradict" not in fitted.err  # it is said once
+        assert "contradict the assumptions" not in fitted.err  # it is said once
         asked = ("predict", "n.fairpc", "bad.csv", "-o", "o.csv", "--bounds")
         ended = called(capsys, *asked)
         assert "note: the data contradict the assumptions" in ended.err

@@ -750,7 +750,7 @@ def test_bounds_are_nan_where_the_assumptions_are_rejected() -> None:
         warnings.simplefilter("ignore")
         naive = LatNB(max_iter=5, min_iter=1).fit(table, y, sensitive_features=s)
     latent = LatentDecision(random_state=0)
-    with pytest.warns(ContradictionWarning, match="labels contradict the assumptions"):
+    with pytest.warns(ContradictionWarning, match="labels of the fit contradict the assumptions"):
         latent.fit(table, y, sensitive_features=s)
     for model, level in product((naive, latent), (None, 0.95)):
         with pytest.warns(ContradictionWarning, match="bounds are NaN"):

@@ -91,7 +91,7 @@ class IdentifiedFacts(Record):
         width, depends = text.gap(self.mean_width), text.share(self.open)
         if self.lower > self.upper:
             return (
-                "At the estimates themselves the groups' ranges of fair decisions "
+                "At the estimates of the fit the groups' ranges of fair decisions "
                 f"{self.positive!r} just miss each other, which chance may explain. At the rate "
                 f"between them a person's score could lie anywhere in a range of {width}, on "
                 f"average, and for {depends} of the rows the decision depends on it."

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from fairpc.core import NONE as NONE
 from fairpc.core import counted as counted
+from fairpc.core import ranged as ranged
 
 Form = Callable[[float | None], str]
 
@@ -122,7 +123,9 @@ def share(value: float, digits: int = 1) -> str:
 
 @_if_known
 def threshold(value: float) -> str:
-    """A score that is compared with: 31.4%, and small ones with two digits, 0.037%."""
+    """A score that is compared with: 31.4%, 0.037%, 99.96%."""
+    if 0.999 < value < 1.0:
+        return share(value, -math.floor(math.log10(100 * (1 - value))))
     return _powers(f"{100 * value:.2g}") + "%" if 0.0 < value < 0.001 else share(value)
 
 
@@ -179,11 +182,13 @@ def span(bounds: Sequence[float | None] | None, form: Form = share) -> str:
 def more_often(low: float, high: float, digits: int = 1) -> str:
     """A range of a difference of rates with its direction: 2.8 to 11.9 points more often."""
     digits = max(digits, int(min(abs(low), abs(high)) < 0.005))  # 0 would hide the direction
-    least, most = (number(100 * end, digits) for end in sorted((abs(low), abs(high))))
+    if low == high == 0:
+        return "equally often"
     if low <= 0 <= high:
         less, more = (number(100 * abs(end), digits) for end in (low, high))
         return f"between {less} points less and {more} more often"
-    return f"{least} to {most} points {'more' if low > 0 else 'less'} often"
+    least, most = sorted((100 * abs(low), 100 * abs(high)))
+    return f"{ranged(least, most, digits)} points {'more' if low > 0 else 'less'} often"
 
 
 def at_most(

@@ -149,12 +149,11 @@ def bias_account(job: Job) -> BiasAccount:
     account = replace(account, groups=rows.groups, classes=rows.classes)
     if rows.same_rows_as_fit and account.contradiction:
         return account
-    counts, at_fit = account.counts, account.contradiction
+    counts = account.counts
     if not rows.same_rows_as_fit:
         counts = job.model._altered_counts(rows.given())
-        at_fit = at_fit and f"On the rows of the fit: {at_fit}"
     counts = _as_recorded(rows, counts, job.min_cell)
-    account = replace(account, counts=counts, contradiction=at_fit, training=account.counts)
+    account = replace(account, counts=counts, training=account.counts)
     if test is None or not test.rejected:
         return account
     if isinstance(test, AssumptionTest):

@@ -92,7 +92,7 @@ class GapChange(Record):
         decided = list(zip(self.sizes, self.decision_rates, strict=True))[::way]
         after = " and ".join(f"{text.count(n * rate)} ({text.share(rate)})" for n, rate in decided)
         how = ""
-        if (self.decision_rates[1] - self.decision_rates[0]) * way > 0:
+        if (self.decision_rates[1] - self.decision_rates[0]) * way >= _SEEN:
             how = " the other way"
         if self.farthest - self.decision_gap >= _SEEN:
             how += f"; of all groups, up to {text.size(self.farthest)}"

@@ -145,7 +145,7 @@ def review_facts(job: Job) -> ReviewFacts:
         table = rows_of_decisions(job)
     known, errors = dict(table.ranges), job.results.get("error_rates")
     for group, rates in () if errors is None else errors.rates.groups.items():
-        known |= {(name, group): getattr(rates, name) for name in _ERRORS}
+        known |= {(name, group): tuple(getattr(rates, name)) for name in _ERRORS}
     called = called_groups(job)
     table = replace(
         table,

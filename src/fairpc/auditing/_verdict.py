@@ -275,10 +275,9 @@ def _amiss(job: Job, found: blocks.Audit) -> Iterator[str]:
             for how, of in amiss.items()
             if of
         )
-        which = f"a lower threshold, such as {text.share(min(cuts))},"
-        if amiss["many"]:
-            which = f"a higher threshold, such as {text.share(max(cuts))},"
-        if all(amiss.values()):
+        way, cut = ("higher", max(cuts)) if amiss["many"] else ("lower", min(cuts))
+        which = f"a {way} threshold, such as {text.threshold(cut)},"
+        if all(amiss.values()) or not 0.0 < cut < 1.0:
             which = "a threshold for each group"
         yield f"Choose {which} before you use decisions: under Gaps is what each selects."
 
@@ -350,7 +349,8 @@ def _sure(
 
 def _to_do(found: blocks.Audit, withdrawn: bool, amiss: Sequence[str]) -> Iterator[str]:
     """The next steps that these findings call for, the most pressing first."""
-    yield from amiss
+    if not withdrawn:
+        yield from amiss
     parity, identified = found.parity, found.decidable.identified
     if withdrawn and found.mechanism is not None:
         yield _NO_FINDING if found.review is None else _QUOTE_REVIEW
@@ -367,7 +367,7 @@ def _to_do(found: blocks.Audit, withdrawn: bool, amiss: Sequence[str]) -> Iterat
     yield from _files_that_decide(found, None, rejected=False)
     if parity is not None:
         change, gap = parity.change, max(d.gap for d in parity.decisions)
-        if change is not None and change.outcome == "one class" and not amiss:
+        if change is not None and change.outcome == "one class" and not (amiss or withdrawn):
             yield "Choose another threshold before you use decisions."
         if gap >= _WIDE and parity.equal_rates is not None:
             yield (
@@ -409,9 +409,10 @@ def _by_review(found: blocks.Audit, review: ReviewFacts, *names: str) -> Iterato
 def _reviewed_share(data: TableFacts, rate: ReviewedFact, *, missed: bool) -> str:
     """A rate of a group of a hundred; its limits alone where few rows carry it."""
     low, high = (1 - end for end in rate.interval[::-1]) if missed else rate.interval
-    ends = f"{text.number(100 * low, 0)} to {text.number(100 * high, 0)}"
+    ends = text.ranged(100 * low, 100 * high)
     value = text.number(100 * (1 - rate.value if missed else rate.value), 0)
-    return f"{ends if rate.few else f'{value} ({ends})'} of 100 {data.who(rate.group)}"
+    one = rate.few or low == high
+    return f"{ends if one else f'{value} ({ends})'} of 100 {data.who(rate.group)}"
 
 
 def _reviewed_gap(
@@ -422,12 +423,17 @@ def _reviewed_gap(
         if gap.name == one.name and {gap.first, gap.last} == {one.group, other.group}:
             turned = (gap.last == one.group) == missed
             low, high = (-end for end in gap.interval[::-1]) if turned else gap.interval
-            left_open = ", which is open" if low <= 0 <= high else ""
+            left_open = ", which is open" if low <= 0 <= high and low < high else ""
             return f": {data.who(one.group)} {text.more_often(low, high, 0)}{left_open}"
     return ""
 
 
 def _sure_of_review(facts: ReviewFacts) -> str:
+    if facts.n_drawn == facts.n_rows and not facts.n_blank:
+        return (
+            f"What the review says is exact, however labels were altered: all {facts.n_rows:,} "
+            "rows have an answer."
+        )
     return (
         f"What the review says holds with {text.share(facts.level, 0)} confidence, however labels "
         f"were altered: {facts.n_drawn:,} of {facts.n_rows:,} rows were drawn with known chances, "
@@ -500,11 +506,12 @@ def _files_that_decide(
     review, data = found.review, found.data
     if review is not None:
         missed = [g for g in review.gaps if g.name == "mechanism_1"]
-        for gap in (g for g in missed if g.interval[0] > 0 or g.interval[1] < 0):
+        apart = (g for g in missed if g.interval[0] > 0 or g.interval[1] < 0)
+        for group in dict.fromkeys(g.first if g.value > 0 else g.last for g in apart):
             yield (
-                f"Look again at files of {data.who(gap.first if gap.value > 0 else gap.last)} who "
-                f"deserve {data.due} by their features and were recorded otherwise, and let no "
-                "model learn from these labels as they are."
+                f"Look again at files of {data.who(group)} who deserve {data.due} by their "
+                "features and were recorded otherwise, and let no model learn from these labels "
+                "as they are."
             )
         if review.more:
             yield (

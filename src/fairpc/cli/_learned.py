@@ -10,7 +10,7 @@ import numpy as np
 import fairpc.cli._options as opt
 from fairpc import data, models
 from fairpc.cli._screen import Tone, grid, headline, say
-from fairpc.core import Array, counted
+from fairpc.core import Array, counted, ranged
 
 if TYPE_CHECKING:
     from fairpc.cli._labelled import LabelledTable
@@ -302,10 +302,9 @@ def _of_a_hundred(cell: Mapping[str, Any]) -> str:
     """A range of shares, or the point where there is none, as so many of a hundred."""
     if "lower" not in cell and cell.get("mostly_prior"):
         return "an unknown number (mostly prior)"
-    ends = [cell.get("lower", cell["probability"]), cell.get("upper", cell["probability"])]
-    digits = 1 if SEEN / 10 < ends[1] < 2 * SEEN else 0
-    low, high = (f"{100 * end:.{digits}f}" for end in ends)
-    return f"{low} of 100" if low == high else f"{low} to {high} of 100"
+    low, high = (cell.get(end, cell["probability"]) for end in ("lower", "upper"))
+    digits = 1 if SEEN / 10 < high < 2 * SEEN else 0
+    return f"{ranged(100 * low, 100 * high, digits)} of 100"
 
 
 def _convention(outside: bool, *cells: Mapping[str, Any]) -> str:

@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         brief,
         counted,
         quoted,
+        ranged,
         refuse,
         shown,
         warn_caller,

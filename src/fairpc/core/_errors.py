@@ -188,6 +188,15 @@ def counted(n: int, word: str, plural: str | None = None) -> str:
     return f"{n:,} {word if n == 1 else plural or word + 's'}"
 
 
+def ranged(low: float, high: float, digits: int = 0) -> str:
+    """15 to 33; with a digit more where both read alike, and once where they still do: 97.6."""
+    least, most = f"{low:,.{digits}f}", f"{high:,.{digits}f}"
+    if least != most:
+        return f"{least} to {most}"
+    least, most = (f"{end:,.{digits + 1}f}" for end in (low, high))
+    return f"{least} to {most}" if least != most else least.removesuffix(".0")
+
+
 def quoted(names: Sequence[Any], most: int) -> str:
     """'a', 'b', …: the first names of a list."""
     return ", ".join(map(repr, names[:most])) + (", …" if len(names) > most else "")

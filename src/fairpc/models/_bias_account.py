@@ -299,7 +299,7 @@ def contradictions(bounds: LabelBounds, coding: TableCoding, strata: Strata) -> 
             f"{clash}. Either that is so, or the label depends on features otherwise than through "
             f"the fair decision, {tail} The labels alone cannot say which."
         )
-    return [f"The labels contradict the assumptions ({LEVEL:.0%} confidence): {found}"]
+    return [f"The labels of the fit contradict the assumptions ({LEVEL:.0%} confidence): {found}"]
 
 
 def rates_alike(bounds: LabelBounds, level: float = LEVEL) -> bool:
