@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -62,12 +63,13 @@ def test_a_class_that_nobody_knows_must_be_named(
 def test_values_have_names_that_people_say(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = ("--name", "hired=yes:a job", "--name", "hired=no:refused", "--name", "sex=F:women")
+    spelt = "--name 'hired=yes:a job' --name hired=no:refused --name hired=:Offers "
+    spelt += "--name sex=F:women"
+    said = shlex.split(spelt)
     ended = called(capsys, "fit", "t.csv", *FIT, *said, "-o", "n.fairpc")
     assert "\n  women: of those who deserved a job, " in ended.out
     assert " of 100 were recorded refused" in ended.out
     assert "\n  M: of those" in ended.out
-    spelt = "--name 'hired=yes:a job' --name hired=no:refused --name sex=F:women"
     assert f"\nNext: fairpc audit n.fairpc t.csv {spelt} -o report.html\n" in ended.out
     handed: list[Any] = []
 
@@ -77,7 +79,9 @@ def test_values_have_names_that_people_say(
 
     monkeypatch.setattr(auditing, "audit", audit)
     assert called(capsys, "audit", "n.fairpc", "t.csv", *said).code == 2
-    assert handed == [{"hired": {"yes": "a job", "no": "refused"}, "sex": {"F": "women"}}]
+    assert handed == [
+        {"hired": {"yes": "a job", "no": "refused", "": "Offers"}, "sex": {"F": "women"}}
+    ]
 
 
 @pytest.mark.parametrize("name", ["deny", "deny=yes", "=yes:x", "hired:x", "hired=yes:"])

@@ -197,6 +197,7 @@ def renamed(learned: Mapping[str, Any], names: Names) -> Facts:
     words = dict(names.get(learned["label"]["column"], {}))
     if len(learned["groups"]["columns"]) == 1:
         words |= names.get(learned["groups"]["columns"][0], {})
+    words.pop("", None)  # the name of a column: facts have its own
 
     def of(value: Any) -> Any:
         if isinstance(value, dict):
