@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -30,8 +31,11 @@ from fairpc.data import Warned, write_table
 # What ``fairpc fit`` may choose on such tables, without the comparison that leads to it.
 LEARNER: Final = opt.ModelOptions(structure="forest")
 LOANS: Final = opt.ColumnOptions(["approved"], ["sex"], positive="yes")
-NAMES: Final = {"sex": {"F": "women", "M": "men"}, "approved": {"yes": "a loan", "no": "refused"}}
-WHO: Final = NAMES["sex"]
+WHO: Final = {"F": "women", "M": "men"}
+NAMES: Final = {"sex": WHO, "approved": {"yes": "a loan", "no": "refused"}}
+APPROVED: Final = {"": "Loan approvals", "yes": "approved", "no": "refused"}
+CALLED: Final = {"sex": WHO, "approved": APPROVED}
+"""Names in the report, whose sentences say who deserves to be approved."""
 STORY: Final = (
     "The same share of women and of men deserves a loan. Of the deserving, 30 of 100 women and",
     "5 of 100 men are refused: that is the planted bias. fairpc sees the applications and the",
@@ -92,19 +96,29 @@ def demo(
 
 
 @dataclass(frozen=True, eq=False)
-class CensusDemo:
-    """What was found in the census: the fit, and the audit of rows held out."""
+class Demo(ABC):
+    """What was found in a table: the fit, and the audit."""
 
     fit: dict[str, Any]
     audit: auditing.Audit
 
-    then: ClassVar[tuple[str, ...]] = ("Where a bias is found: fairpc demo loans",)
+    then: ClassVar[tuple[str, ...]]  #: what to do after it
 
     def to_dict(self) -> dict[str, Any]:
         """The findings as plain data; the report has the rest of the audit."""
         found = self.audit.to_dict()
         parts = ("verdict", "labels", "decidable", "parity")
         return {"fit": self.fit, "audit": {name: found[name] for name in parts}}
+
+    @abstractmethod
+    def show(self) -> None:
+        """Print what was found."""
+
+
+class CensusDemo(Demo):
+    """The census, whose labels contradict the assumptions; the audit is of rows held out."""
+
+    then = ("Where a bias is found: fairpc demo loans",)
 
     def show(self) -> None:
         """Print what was learned, and what the audit says of it."""
@@ -117,8 +131,8 @@ class CensusDemo:
 
 
 @dataclass(frozen=True, eq=False)
-class LoansDemo(CensusDemo):
-    """What was found in the loan applications, beside the truth."""
+class LoansDemo(Demo):
+    """The loan applications, beside the truth."""
 
     reviews: tuple[auditing.ReviewFacts, ...]  #: after each batch
     recorded: Shares  #: of the deserving, how many were approved
@@ -137,7 +151,7 @@ class LoansDemo(CensusDemo):
         """The findings as plain data."""
         missed = {group: 1 - share for group, share in self.recorded.items()}
         truth = {"missed": missed, "fair_rate": self.fair_rate, "decided": dict(self.decided)}
-        return {"fit": self.fit, "truth": truth, "reviews": self.reviews} | super().to_dict()
+        return super().to_dict() | {"truth": truth, "reviews": self.reviews}
 
     def show(self) -> None:
         """Tell the story: the rule, the finding, the decisions, the review."""
@@ -190,7 +204,7 @@ def demonstrate(seed: int, screen: Screen) -> LoansDemo:
         batches.append((design.rows, chances, deserving[design.rows].astype(float)))
         reviewed = models.Reviewed.of(known.height, batches)
         reviews.append(auditing.facts_of_review(subject, reviewed))
-    record = _audited(model, rows, seed, screen, reviewed=reviewed, names={"sex": WHO})
+    record = _audited(model, rows, seed, screen, reviewed=reviewed, names=CALLED)
 
     def approved(given: Any) -> Shares:
         """Of the deserving in each group, how many have a yes."""
