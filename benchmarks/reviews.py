@@ -1,11 +1,12 @@
-"""Prints the numbers of docs/reviews.md: coverage and widths of reviews, tests, and the mechanism.
+"""Prints the numbers of docs/reviews.md: coverage, widths, tests, mechanism, numbers of reviews.
 
-    python benchmarks/reviews.py [coverage | tests | mechanism] [--draws N]
+    python benchmarks/reviews.py [coverage | tests | mechanism | decide] [--draws N]
 
 Tables whose recorded label and truth are both known are read from FAIRPC_DUAL_DATA, or from
 ../shared/data/dual beside the repository: features, `group`, `recorded`, `truth`. Of larger ones
 8,000 rows are drawn once. Posterior and decisions are those of `LatentDecision(select="middle")`,
-fitted once to each table; it never sees the truth.
+fitted once to each table; it never sees the truth. `decide` audits a logistic regression of every
+second row on the others, and the loans of the package, too.
 """
 
 from __future__ import annotations
@@ -22,11 +23,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import polars.selectors as cs
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from checkout import data_folder
 from fairpc import LatentDecision
+from fairpc.auditing._review import rows_without_model
+from fairpc.datasets import load_loans
 from fairpc.evidence import (
     ReviewEstimates,
+    error_rates,
     recalibrate_posterior,
     review_design,
     review_estimates,
@@ -288,7 +296,61 @@ def mechanism(most: int) -> None:
         print(f"{name} | " + " | ".join(f"{e:.3f}" for e in np.mean(errors, axis=0)), flush=True)
 
 
-PARTS = {"coverage": coverage, "tests": tests, "mechanism": mechanism}
+def halved(name: str) -> tuple[pl.DataFrame, ReviewRows, Floats]:
+    """Features of every second row, what a review of decisions on them is about, and the truth."""
+    if name == "loans":
+        loans = load_loans()
+        x, y, groups = loans.X, (loans.y == "yes").to_numpy(), loans.sensitive.to_numpy()
+        truth = (loans.df == "yes").to_numpy().astype(np.float64)
+    else:
+        table = read(name)
+        x, y, groups, truth = table.X, table.y.astype(bool), table.groups, table.truth
+    numbers = x.to_dummies(cs.string()).cast(pl.Float64).fill_null(strategy="mean").fill_null(0)
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    h = model.fit(numbers[1::2], y[1::2]).predict(numbers[::2]).astype(np.float64)
+    x, y, groups = x[::2], y[::2].astype(int), groups[::2]
+    rows, why = rows_without_model(x, y, groups, h, positive=1, random_state=0)
+    if why:
+        sys.exit(why)
+    return numbers[::2], rows, truth[::2][rows.at]
+
+
+def decide(draws: int) -> None:
+    """Do as many reviews as are named decide a difference of two groups that labels leave open?"""
+    print(f"\nshare of {draws} reviews that decide: 0 is outside of the limits, or the limits are")
+    print("within the difference named; with as many reviews as error_rates names, and with half")
+    print("table | rows | rate | difference named | true | reviews named | decide | half | decide")
+    for name in ("loans", *TABLES):
+        x, rows, truth = halved(name)
+        about: Any = {"y": rows.y.astype(int), "sensitive_features": rows.groups}
+        pair = error_rates(rows.decisions.astype(int), X=x, **about).differences[0]
+        whole = review_estimates(truth, **about, probability=1.0, decisions=rows.decisions)
+        for rate, n in (("tpr", pair.tpr_reviews), ("fpr", pair.fpr_reviews)):
+            if n is None:
+                continue
+            apart, true = pair.detectable(rate), whole.differences[rate][0].value
+            print(f"{name} | {len(truth)} | {rate} | {apart:.3f} | {true:.3f}", end="")
+            for k in (n, n // 2):
+                gaps = [decided(rows, truth, k, seed).differences[rate][0] for seed in range(draws)]
+                share = np.mean(
+                    [g.low > 0 or g.high < 0 or -apart < g.low < g.high < apart for g in gaps]
+                )
+                print(f" | {k} | {share:.2f}", end="")
+            print(flush=True)
+
+
+def decided(rows: ReviewRows, truth: Floats, n: int, seed: int) -> ReviewEstimates:
+    """What one review of decisions shows."""
+    design = rows.design(n, random_state=seed)
+    answers = np.full(len(truth), np.nan)
+    at = np.searchsorted(rows.at, design.rows)
+    answers[at] = truth[at]
+    of: Any = {"posterior": rows.posterior, "decisions": rows.decisions}
+    p = design.probability[rows.at]
+    return review_estimates(answers, rows.y, rows.groups, probability=p, **of)
+
+
+PARTS = {"coverage": coverage, "tests": tests, "mechanism": mechanism, "decide": decide}
 
 
 def main() -> None:

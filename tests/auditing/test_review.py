@@ -116,8 +116,16 @@ def test_after_a_review_the_page_begins_with_what_it_showed() -> None:
     assert found.review.more == 0  # how women and men were recorded differs for sure
     assert any("Look again at files of women" in one for one in found.verdict.to_do)
     selected = replace(found.review, asked="tpr")  # as of decisions that are audited
-    more = 300 * ((most - least) / 2 / 0.05) ** 2 - 300
-    assert selected.more == min(10 * round(more / 10), 2200)
+    # Variances go with 1 / files less 1 / rows; where it takes nearly all rows, all are asked for.
+    wanted = 1 / (1 / 2500 + (1 / 300 - 1 / 2500) * (0.1 / (most - least)) ** 2)
+    assert selected.more == 10 * np.ceil((wanted - 300) / 10)
+    few = np.arange(80)
+    one = Reviewed.of(80, [(few[:20], np.full(20, 0.25), truth[:20])])
+    small = audit(
+        np.asarray(X["owns_home"])[few], X[few], y[few], sensitive_features=s[few], reviewed=one
+    )
+    assert "Have all 60 other files reviewed" in (said := "".join(small.verdict.to_do))
+    assert "would be known exactly" in said
     (rows,) = (bar for bar in found.review.rates if (bar.name, bar.group) == ("fair_rate", "men"))
     drawn = " to ".join(f"{100 * end:.0f}%" for end in rows.interval)
     page = render(found)

@@ -24,6 +24,8 @@ from fairpc.evidence import (
     RateRange,
     RecordedRates,
     error_rates,
+    review_design,
+    review_estimates,
 )
 from fairpc.evidence._error_sets import RATES, DecisionCells, GroupSet, Rate, StrataSet, coupled
 from fairpc.evidence._possible_sets import pair_range
@@ -493,7 +495,7 @@ def test_strata_that_cannot_be() -> None:
 
 
 def test_reviews_that_would_decide() -> None:
-    r, h, d, s, _ = drawn(8_000, 8)
+    r, h, d, s, f = drawn(8_000, 8)
     found = error_rates(h, d, s, label_scores=r)
     pair = found.differences[0]
     assert (pair.fpr_reviews is None) == (not pair.is_open("fpr"))
@@ -501,6 +503,17 @@ def test_reviews_that_would_decide() -> None:
     assert n is not None
     assert 50 < n < 8_000
     assert f"about {n:,} reviews would decide a difference of" in found.sentences[0]
+    # Four of five reviews of so many rows show such a difference, or that there is none.
+    decides = 0
+    for seed in range(20):
+        design = review_design(r, n, sensitive_features=s, y=d, decisions=h, random_state=seed)
+        answers = np.full(8_000, np.nan)
+        answers[design.rows] = f[design.rows]
+        about: Any = {"probability": design.probability, "posterior": r, "decisions": h}
+        gap = review_estimates(answers, d, s, **about).differences["tpr"][0]
+        apart = pair.detectable("tpr")
+        decides += gap.low > 0 or gap.high < 0 or -apart < gap.low <= gap.high < apart
+    assert decides >= 16
     # Held-out scores that a classifier learns from the features say about the same.
     learned = error_rates(h, d, s, X=r[:, None], classifier="logistic")
     assert learned.differences[0].tpr_reviews == pytest.approx(n, rel=0.3)

@@ -276,6 +276,25 @@ def test_rates_that_differ_are_rejected_and_equal_ones_rarely() -> None:
     assert reviewed(far, n=400).tests["rates"].p_value < 0.01
 
 
+@pytest.mark.parametrize("k", [2, 5])
+def test_limits_of_rates_that_differ_agree_with_their_test(k: int) -> None:
+    """In groups of unlike sizes; of two groups either way, of more where nothing is rejected."""
+    rejected = 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        s = rng.choice(k, 1500, p=np.arange(1, k + 1) / sum(range(1, k + 1)))
+        t = (rng.random(1500) < 0.4 + 0.15 * (s == 0)).astype(float)
+        truth, drawn = np.full(1500, np.nan), rng.choice(1500, 400, replace=False)
+        truth[drawn] = t[drawn]
+        found = review_estimates(truth, t, s, probability=np.full(1500, 400 / 1500))
+        test = found.tests["rates"]
+        rejected += test.rejected
+        assert test.rejected or test.low < 0 < test.high
+        assert not (test.rejected and k == 2) or not test.low <= 0 <= test.high
+        assert f"{abs(100 * test.high):.1f} points" in found.conclusions()[0]
+    assert 3 < rejected < 27
+
+
 def test_equal_rates_are_rarely_rejected_in_small_tables_that_a_posterior_knows() -> None:
     """Rates of a table differ by chance, however well reviews and a posterior show them."""
     rejected = 0
@@ -349,10 +368,10 @@ def test_what_follows_from_the_tests_is_said() -> None:
     assert "too few to show stays possible" in kept.conclusions()[1]
     assert not kept.contradictions()
     altered = reviewed(dict(rows, y=y, t=far), n=500, X=kind[:, None])
-    (widest,) = altered.differences["fair_rate"]
+    limits = altered.tests["rates"]
     allowed = re.search(r"delta=(\S+) \(--rates-may-differ\)", altered.conclusions()[0])
     assert allowed is not None
-    assert 0 <= float(allowed[1]) - max(abs(widest.low), abs(widest.high)) < 0.011
+    assert 0 <= float(allowed[1]) - max(abs(limits.low), abs(limits.high)) < 0.01
     assert "given=[0] and mechanism='within'" in altered.conclusions()[1]
     assert len(altered.contradictions()) == 2
     many = reviewed(dict(rows, y=y), n=500, X=np.column_stack([kind] * 3))

@@ -103,10 +103,7 @@ class ErrorFacts(Record):
         """Files whose review would decide what is open, equal opportunity first, if known; None
         where that takes all of them."""
         tpr, fpr = self.quoted("tpr"), self.quoted("fpr")
-        n = fpr.fpr_reviews if fpr.is_open("fpr") else None
-        if tpr.is_open("tpr"):
-            n = tpr.tpr_reviews
-        return n if n is not None and n < self.n_rows else None
+        return tpr.tpr_reviews if tpr.is_open("tpr") else fpr.fpr_reviews
 
     def _said(self, rate: Notion) -> tuple[str, bool]:
         """The sentence of the pair that is quoted, and whether its difference has a sign."""

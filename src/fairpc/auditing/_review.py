@@ -6,6 +6,7 @@ say anything. None of it rests on the assumptions of the model (:mod:`fairpc.evi
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -28,6 +29,8 @@ _ERRORS: Final = ("tpr", "fpr", "accuracy", "precision")
 _NAMED: Final = 2  # rates that a sentence names
 AIM: Final = 0.05
 """Half of the interval that more files are asked for."""
+_NEARLY: Final = 0.9
+"""Share of the other files from which all of them are asked for."""
 
 
 @dataclass(frozen=True)
@@ -98,13 +101,17 @@ class ReviewFacts(Record):
     def more(self) -> int:
         """Further files that show the difference asked for to ±5 points, about; 0: none needed.
 
-        None are where the difference has a sign, or is known so well.
+        None are where the difference has a sign, or is known so well; all others are where it takes
+        nearly all of them. Variances go with 1 / files less 1 / rows.
         """
         intervals = (gap.interval for gap in self.gaps if gap.name == self.asked)
         open_ = [(low, high) for low, high in intervals if low <= 0 <= high]
         half = max((high - low for low, high in open_), default=0.0) / 2
-        wanted = 10 * round(self.n_drawn * max((half / AIM) ** 2 - 1, 0.0) / 10)
-        return min(wanted, self.n_rows - self.n_drawn)
+        left, drawn = self.n_rows - self.n_drawn, 1 / self.n_drawn - 1 / self.n_rows
+        if half <= AIM:
+            return 0
+        wanted = 1 / (1 / self.n_rows + drawn * (AIM / half) ** 2) - self.n_drawn
+        return 10 * math.ceil(wanted / 10) if wanted < _NEARLY * left else left
 
     @property
     def missed(self) -> tuple[str, ...]:

@@ -514,10 +514,12 @@ def _files_that_decide(
                 "as they are."
             )
         if review.more:
+            files, known = f"about {review.more:,} more files", f"to ±{100 * AIM:.0f} points"
+            if review.n_drawn + review.more >= review.n_rows:
+                files, known = f"all {review.more:,} other files", "exactly"
             yield (
-                f"Have about {review.more:,} more files reviewed: the difference in how often "
-                f"those who deserve {data.due} {_ASKED[review.asked]} would be known to "
-                f"±{100 * AIM:.0f} points."
+                f"Have {files} reviewed: the difference in how often those who deserve {data.due} "
+                f"{_ASKED[review.asked]} would be known {known}."
             )
     elif rejected and found.review_plan is not None:
         yield (

@@ -52,7 +52,7 @@ from fairpc.evidence._group_range import NO_DELTA
 from fairpc.evidence._held_out_bounds import Known
 from fairpc.evidence._intervals import Interval, some_of
 from fairpc.evidence._possible_sets import PossibleSets, free_range, joined, pair_limits, pair_range
-from fairpc.evidence._review_design import expected_widths
+from fairpc.evidence._review_design import reviews_to_decide
 from fairpc.evidence._strata import Mechanism, level_of_each
 
 _FEW: Final = 5
@@ -60,11 +60,7 @@ _SEEDS: Final = 5
 _MOST_SEEDS: Final = 1000
 _MOST_BINS: Final = 1000
 _MOST_PAIRS: Final = 6
-_SAMPLE: Final = 5000
-"""Pairs of groups up to which reviews are counted, and rows from which they are."""
-_TRIED: Final = 200
-_GAIN: Final = 3.0
-"""Reviews at which widths are looked at, and how many times fewer a posterior saves at most."""
+"""Pairs of groups up to which reviews are counted."""
 _UNDEFINED: Final = RateRange(math.nan, math.nan, (math.nan, math.nan))
 
 
@@ -351,26 +347,11 @@ def _posterior(rows: DecisionRows, sets: PossibleSets, predicted: Floats) -> Flo
 def _reviews(
     rows: DecisionRows, fair: Floats, pair: PairErrorRates, at: tuple[int, int], level: float
 ) -> dict[str, Any]:
-    """Rows of both groups to review, so that a difference that labels leave open is decided."""
-    both = np.flatnonzero(np.isin(rows.ids, at))
-    some = both[:: -(-len(both) // _SAMPLE)]
-    found: dict[str, Any] = {}
+    """Rows to review, so that a difference that labels leave open is decided."""
     rates: tuple[Rate, ...] = ("tpr", "fpr")
-    for rate in rates:
-        if not pair.is_open(rate) or math.isnan(getattr(pair, rate).low):
-            continue
-        aim = pair.detectable(rate) / math.sqrt(2)
-        widths = expected_widths(
-            fair[some],
-            n := min(_TRIED, len(some)),
-            sensitive_features=rows.ids[some],
-            decisions=rows.decided[some].astype(np.float64),
-            quantity="errors",
-            aim=aim,
-            level=level,
-        )
-        each = (max(w.n_needed, n * (w.alone / aim) ** 2 / _GAIN) for w in widths if w.name == rate)
-        needed = min(max(each, default=len(some)), len(some))
-        # What some rows would need, of all: variances go with 1/n less 1/rows.
-        found[f"{rate}_reviews"] = math.ceil(1 / (1 / needed - 1 / len(some) + 1 / len(both)))
-    return found
+    of = fair, rows.ids, rows.decided.astype(np.float64), level
+    return {
+        f"{rate}_reviews": reviews_to_decide(pair.detectable(rate), rate, at, *of)
+        for rate in rates
+        if pair.is_open(rate) and not math.isnan(getattr(pair, rate).low)
+    }

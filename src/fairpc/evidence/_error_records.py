@@ -103,7 +103,8 @@ class PairErrorRates(Record):
     precision: RateRange
     selection: RateRange
     recorded: RecordedRates  #: the same of the rates against the recorded label
-    #: reviews that would decide which group is higher, where labels leave it open
+    #: reviews that would decide which group is higher, where labels leave it open and fewer than
+    #: all rows do
     tpr_reviews: int | None = None
     fpr_reviews: int | None = None
 

@@ -141,23 +141,21 @@ class ReviewEstimates(Record):
 
     def _of_rates(self) -> tuple[str, str]:
         """Whether fair rates of groups may be taken for equal."""
-        test, gaps = self.tests["rates"], self.differences["fair_rate"]
-        if not gaps:
+        if len(self.groups) < 2:
             return "There is one group", "fair rates are not compared."
-        known = [gap for gap in gaps if not math.isnan(gap.value)]
-        if not known:
+        test = self.tests["rates"]
+        if math.isnan(test.value):
             return "Too few groups have reviewed rows to compare fair rates", "review more rows."
-        widest = max(known, key=lambda one: abs(one.value))
         by, low, high = (
             f"{abs(100 * each):.1f} points {'less' if each < 0 else 'more'}"
-            for each in (widest.value, widest.low, widest.high)
+            for each in (test.value, test.low, test.high)
         )
         p = _p_words(test.p_value)
-        seen = f"{p}; {widest.last}: {by} than {widest.first}, limits {low} and {high}"
+        seen = f"{p}; {test.last}: {by} than {test.first}, limits {low} and {high}"
         if not test.rejected:
             lead = f"The review does not contradict equal fair rates ({seen})"
             return lead, "a difference within these limits stays possible."
-        most = math.ceil(100 * max(abs(widest.low), abs(widest.high))) / 100
+        most = math.ceil(100 * max(abs(test.low), abs(test.high))) / 100
         advice = (
             f"do not tie them; allow a difference, delta={most:.2f} (--rates-may-differ), or use "
             "the reviewed estimates."
@@ -273,7 +271,7 @@ def review_estimates(
         rates.get("accuracy", {}),
         rates.get("precision", {}),
         {name: _differences(by_group) for name, by_group in rates.items()},
-        _tests(rows, fair, X),
+        _tests(rows, names, fair, X),
     )
 
 
@@ -309,12 +307,14 @@ def _differences(rates: Mapping[Any, ReviewedRate]) -> tuple[ReviewedDifference,
     return tuple(found)
 
 
-def _tests(rows: ReviewedTable, rates: list[Ratio], x: Any) -> dict[str, Any]:
+def _tests(
+    rows: ReviewedTable, names: tuple[Any, ...], rates: list[Ratio], x: Any
+) -> dict[str, Any]:
     """Df ⟂ S, and for every column D ⟂ X_j given Df and S."""
     known = np.flatnonzero(~np.isnan(rows.truth))
     freedom = min(ratio.freedom for ratio in rates)
-    pairs = [ratio.value for ratio in rates], [ratio.variance for ratio in rates]
-    tests: dict[str, Any] = {"rates": rates_test(*pairs, freedom, len(known)), "features": {}}
+    of = [ratio.value for ratio in rates], [ratio.variance for ratio in rates], freedom
+    tests: dict[str, Any] = {"rates": rates_test(names, *of, len(known)), "features": {}}
     if x is not None and len(known):
         expected = rows.m
         if expected is None:  # what the review says by label and group

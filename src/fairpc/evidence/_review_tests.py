@@ -13,8 +13,10 @@ altered labels lower or raise. Its distribution is that of answers drawn from th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
@@ -59,21 +61,45 @@ UNTESTED: Final = ReviewTest(1.0, 1.0, 0)
 """Of a column with one level; it does not count in the correction."""
 
 
+@dataclass(frozen=True)
+class RatesTest(ReviewTest):
+    """A test of equal fair rates, and the pair that stands out most."""
+
+    first: Any = None  #: None where fewer than two groups have reviewed rows
+    last: Any = None
+    value: float = math.nan  #: last minus first, in the population
+    low: float = math.nan  #: limits that hold for all pairs at once; 0 is within unless rejected
+    high: float = math.nan
+
+
 def rates_test(
-    rates: Sequence[float], variances: Sequence[float], freedom: float, n: int
-) -> ReviewTest:
-    """Are the fair rates of all groups equal in the population? By the weighted rates."""
+    names: Sequence[Any],
+    rates: Sequence[float],
+    variances: Sequence[float],
+    freedom: float,
+    n: int,
+) -> RatesTest:
+    """Are the fair rates of all groups equal in the population? By the weighted rates.
+
+    Limits are those of Scheffé (1953), which go with this test.
+    """
     from scipy.stats import f
 
     theta, v = np.asarray(rates), np.asarray(variances)
-    usable = np.isfinite(theta) & (v > 0)
-    k = int(usable.sum()) - 1
+    usable = np.flatnonzero(np.isfinite(theta) & (v > 0))
+    k = len(usable) - 1
     if k < 1:
-        return ReviewTest(1.0, 1.0, n)
-    theta, precision = theta[usable], 1 / v[usable]
-    gap = theta - precision @ theta / precision.sum()
+        return RatesTest(1.0, 1.0, n)
+    precision = 1 / v[usable]
+    gap = theta[usable] - precision @ theta[usable] / precision.sum()
     p = float(f.sf(precision @ gap**2 / k, k, freedom))
-    return ReviewTest(p, p, n)
+    i, j = max(
+        combinations(usable.tolist(), 2),
+        key=lambda pair: abs(np.subtract(*theta[[*pair]])) / math.sqrt(v[[*pair]].sum()),
+    )
+    value, half = theta[j] - theta[i], math.sqrt(k * f.isf(0.05, k, freedom) * (v[i] + v[j]))
+    low, high = max(value - half, -1.0), min(value + half, 1.0)
+    return RatesTest(p, p, n, names[i], names[j], float(value), float(low), float(high))
 
 
 @dataclass(frozen=True, eq=False)
