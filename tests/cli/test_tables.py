@@ -44,7 +44,8 @@ def test_fit_says_what_it_did(folder: Path, capsys: pytest.CaptureFixture[str]) 
     verdict, *groups, _ = ended.out.splitlines()[:4]
     assert verdict.startswith("A point for each rate, without a range")
     for line, mechanism in zip(groups, model.bias_mechanism_, strict=True):
-        assert f": of those who deserved yes, {100 * mechanism[1, 0]:.0f} of 100 were rec" in line
+        point = f"{100 * mechanism[1, 0]:.1f}".removesuffix(".0")
+        assert f": of those who deserved yes, {point} of 100 were recorded" in line
     assert "Read 120 rows of t.csv; 'hired': no (" in ended.out
     assert "; favourable: 'yes'\n" in ended.out
     assert ended.out.endswith("\nNext: fairpc audit n.fairpc t.csv -o report.html\n")
