@@ -17,7 +17,8 @@ import pytest
 from fairpc import FairPC, LatentDecision, LatNB, audit, load
 from fairpc.auditing import Audit, model_card
 from fairpc.core import Fewer, without_few
-from fairpc.errors import DroppedWarning, GroupWarning
+from fairpc.errors import DroppedWarning, GroupWarning, TableWarning
+from fairpc.evidence import SharedBounds
 from fairpc.exporting import export
 from fairpc.models import disclosure
 
@@ -290,3 +291,42 @@ def test_no_threshold_is_the_number_of_a_person(tmp_path: Path) -> None:
     model.save(tmp_path / "m.fairpc")
     numbers = set(re.findall(r"\d+\.\d+", (tmp_path / "m.fairpc").read_text()))
     assert not numbers & set(map(str, pay.tolist()))
+
+
+def test_nothing_tells_of_few_people_with_a_label() -> None:
+    """Of 40 people of a group 3 are hired, or 1 of 8 in a stratum; no top set leaves out one."""
+    rng = np.random.default_rng(0)
+    s = np.repeat(["A", "B", "C"], [700, 760, 40])
+    where = rng.choice(["n", "s"], 1500)
+    where[:8] = "w"
+    y = np.where(rng.random(1500) < 0.4, "yes", "no")
+    y[:8], y[1460:], y[1497:] = "no", "no", "yes"
+    y[0] = "yes"
+    frame = pl.DataFrame({"x": rng.normal(size=1500).round(1), "where": where})
+    options: dict[str, Any] = {"given": ["where"], "structure": "chow-liu", "positive": "yes"}
+    with pytest.warns(TableWarning, match="under 30 rows"):
+        model = FairPC(random_state=0, max_iter=5, **options).fit(frame, y, sensitive_features=s)
+    bounds = model.label_ends_
+    assert isinstance(bounds, SharedBounds)
+    cells = [c for g in bounds.cells for c in g if c and c.size < 20]
+    assert cells
+    assert all(c.mean != 1 / 8 for c in cells)
+    for group in bounds.groups:
+        for own in (group.positive, group.negative):
+            assert own.n - own.n_top == 0 or own.n - own.n_top >= 5
+    found = audit(model, frame, y, sensitive_features=s, n_seeds=1, baselines=False)
+    assert found.parity is not None
+    assert found.strata is not None
+    change, own_strata = found.parity.change, found.strata.own
+    assert change is not None
+    assert own_strata is not None
+    assert np.isnan([*change.label_rates, change.change]).any()
+    assert "fewer than 5 or all but as few of 40 people in group C" in change.sentence
+    assert "3 of 40" not in " ".join(found.verdict.sentences)
+    west = next(one for one in own_strata.strata if one.stratum.endswith("=w"))
+    assert west.label_rates[0] is None
+    assert found.curves
+    for one in found.curves.observed_calibration:
+        hits = one.weight * one.positive_rate
+        assert all(n < 0.5 or n > 4.5 for n in (hits, one.weight - hits))
+    assert change.sentence in Audit.from_json(found.to_json()).verdict.sentences

@@ -18,7 +18,15 @@ from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows
 from fairpc.comparison import CalibrationBin as CalibrationBin
 from fairpc.comparison import Comparison, auc, calibration, compare, default_baselines
-from fairpc.core import AuditError, Bools, Floats, LeakWarning, SameAsLabelWarning, serialise
+from fairpc.core import (
+    AuditError,
+    Bools,
+    Floats,
+    LeakWarning,
+    SameAsLabelWarning,
+    few_labels,
+    serialise,
+)
 from fairpc.data import Groups, read_frame, read_values
 from fairpc.evidence import mean_sample, quantile, rate_sample, wilson
 from fairpc.learners import kish
@@ -198,11 +206,17 @@ def _calibration(rows: AuditedRows, scores: Floats, least: int) -> tuple[Calibra
 
 
 def _joined(bins: Sequence[CalibrationBin], least: int) -> list[CalibrationBin]:
-    """Bins of a group, ascending; those of fewer people than ``least`` join their neighbours."""
+    """Bins of a group, ascending; those with fewer people of either label than ``least``, if not
+    none, or fewer in all, join their neighbours."""
+
+    def few(one: CalibrationBin) -> bool:
+        hits = np.array([one.weight * one.positive_rate])
+        return one.weight < least or bool(few_labels(hits, one.weight - hits, least).any())
+
     found: list[CalibrationBin] = []
     for one in bins:
         before = found[-1] if found else None
-        if not before or before.group != one.group or min(before.weight, one.weight) >= least:
+        if not before or before.group != one.group or not (few(before) or few(one)):
             found.append(one)
             continue
         weight, means = before.weight + one.weight, {}
@@ -210,7 +224,7 @@ def _joined(bins: Sequence[CalibrationBin], least: int) -> list[CalibrationBin]:
             parts = (getattr(own, name) * own.weight for own in (before, one))
             means[name] = float(sum(parts) / weight)
         found[-1] = replace(before, high=one.high, weight=weight, **means)
-    return [one for one in found if one.weight >= least]
+    return [one for one in found if not few(one)]
 
 
 @blocks.section("group_metrics", "Agreement with the recorded label")

@@ -24,7 +24,7 @@ from fairpc.auditing._gaps import (
 )
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows, Names, decided
-from fairpc.core import AuditError, Bools, Record
+from fairpc.core import AuditError, Bools, Codes, Positions, Record, few_labels
 from fairpc.evidence import (
     EqualRates,
     Interval,
@@ -54,8 +54,9 @@ class GapChange(Record):
     label: str  #: the class
     first: str  #: one group
     last: str  #: the other
-    label_rates: Interval  #: share of the class among the labels of each
-    decision_rates: Interval  #: share of the class among the decisions on each
+    #: share of the class among the labels of each; NaN where it would tell of few people
+    label_rates: Interval
+    decision_rates: Interval  #: share of the class among the decisions on each; likewise
     #: (last − first) in decisions less (last − first) in labels; its interval holds for all pairs
     change: float
     interval: Interval
@@ -69,6 +70,7 @@ class GapChange(Record):
     outcome: Outcome
     farthest: float = 0.0  #: the largest gap in decisions of any two groups
     own: bool = False  #: whether a model of ours decides, and not whoever is audited
+    min_cell: int = 1  #: the fewest people about whom a number is reported
 
     _computed = ("sentence",)
 
@@ -85,12 +87,18 @@ class GapChange(Record):
         """Decisions and labels in counts and shares, the group that labels favour first."""
         way = -1 if self.label_rates[1] >= self.label_rates[0] else 1
         each = list(zip(self.people, self.sizes, self.label_rates, strict=True))[::way]
+        few = f"fewer than {self.min_cell} or all but as few"
         before = " and ".join(
-            f"{text.count(rate * n)} of {text.count(n)} {who} ({text.share(rate)})"
+            f"{few} of {text.count(n)} {who}"
+            if math.isnan(rate)
+            else f"{text.count(rate * n)} of {text.count(n)} {who} ({text.share(rate)})"
             for who, n, rate in each
         )
         decided = list(zip(self.sizes, self.decision_rates, strict=True))[::way]
-        after = " and ".join(f"{text.count(n * rate)} ({text.share(rate)})" for n, rate in decided)
+        after = " and ".join(
+            few if math.isnan(rate) else f"{text.count(n * rate)} ({text.share(rate)})"
+            for n, rate in decided
+        )
         how = ""
         if (self.decision_rates[1] - self.decision_rates[0]) * way >= _SEEN:
             how = " the other way"
@@ -98,8 +106,8 @@ class GapChange(Record):
             how += f"; of all groups, up to {text.size(self.farthest)}"
         by = " by fairpc's model" * self.own
         return (
-            f"{self._headline}. Recorded {self.said}: {before}, {text.gap(self.label_gap)} apart. "
-            f"Decided {self.said}{by}: {after}, {text.gap(self.decision_gap)} apart{how}."
+            f"{self._headline}. Recorded {self.said}: {before}{_apart(self.label_gap)}. "
+            f"Decided {self.said}{by}: {after}{_apart(self.decision_gap)}{how}."
         )
 
     @property
@@ -107,16 +115,24 @@ class GapChange(Record):
         what = "decisions of fairpc's model" if self.own else "the decisions"
         begins = f"{what[:1].upper()}{what[1:]}"
         if self.outcome == "one class":
-            some = "almost nobody" if max(self.decision_rates) < 0.5 else "almost everybody"
+            some = "almost everybody" if max(self.decision_rates) > 0.5 else "almost nobody"
+            if any(map(math.isnan, self.decision_rates)):
+                some = "almost nobody or almost everybody"
             return f"{begins} hardly tell people apart, {some} is {self.said}"
         if self.outcome == "unclear":
             more = self.decision_gap - self.label_gap
             if abs(more) < _ALIKE:
                 return f"{begins} keep the gap between groups"
+            if math.isnan(more):
+                return f"Chance may explain how the gap changes in {what}"
             size = "larger" if more > 0 else "smaller"
             return f"The gap is {size} in {what}, which chance may explain"
         verb = {"wider": "widen", "narrower": "narrow", "reversed": "reverse"}[self.outcome]
         return f"{begins} {verb} the gap between groups"
+
+
+def _apart(gap: float) -> str:
+    return "" if math.isnan(gap) else f", {text.gap(gap)} apart"
 
 
 @dataclass(frozen=True)
@@ -238,7 +254,7 @@ def parity_facts(job: Job) -> ParityFacts:
         thresholds=thresholds if binary else (),
         curve=tuple(map(rows.named, curve)),
         equal_rates=equal,
-        change=None if job.results["labels"] is None else _change(rows, level, job.names),
+        change=None if job.results["labels"] is None else _change(job),
         n_unknown=rows.number(rows.s < 0),
         sentences=_sentences(model_gap, mix_gap, level, scores, decisions),
         undecided=_undecided(rows, kept, decisions),
@@ -282,11 +298,31 @@ def _undecided(
     }
 
 
-def _change(rows: AuditedRows, level: float, names: Names) -> GapChange:
-    """Decisions beside labels of the same rows: the pair, and class, with the largest gap."""
+def _change(job: Job) -> GapChange:
+    """Decisions beside labels of the same rows: the pair, and class, with the largest gap.
+
+    Without rates that would tell of few people.
+    """
+    rows, level, names = job.rows, job.settings.level, job.names
     kept = rows.comparable(rows.d >= 0)
     found = [one for k in rows.shown_classes for one in _changes(rows, kept, k, level, names)]
-    return max(found, key=lambda one: max(one.label_gap, one.decision_gap))
+    worst = max(found, key=lambda one: max(one.label_gap, one.decision_gap))
+    k = rows.classes.index(worst.label)
+    at = [rows.groups.index(name) for name in (worst.first, worst.last)]
+
+    def shown(classes: Codes | Positions, rates: Interval) -> Interval:
+        """The rates of the two groups, NaN for one whose people of a class are few."""
+        cells = [[kept & (rows.s == g) & ((classes == k) == hit) for g in at] for hit in (1, 0)]
+        hits, others = (np.array([[rows.number(cell)] for cell in own]) for own in cells)
+        few = [few_labels(hits[i], others[i], job.min_cell)[0] for i in range(2)]
+        low, high = np.where(few, np.nan, rates).tolist()
+        return low, high
+
+    before, after = shown(rows.d, worst.label_rates), shown(rows.decided, worst.decision_rates)
+    if np.isfinite([*before, *after]).all():
+        return worst
+    worst = replace(worst, label_rates=before, decision_rates=after, min_cell=job.min_cell)
+    return replace(worst, change=math.nan, interval=(math.nan, math.nan))
 
 
 def _changes(

@@ -26,7 +26,7 @@ from fairpc.auditing._assumptions import (
 from fairpc.auditing._drawing import Mark, Row, estimates
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import taken
-from fairpc.core import AuditError, Bools, FairpcError, Floats, Record
+from fairpc.core import AuditError, Bools, FairpcError, Floats, Record, few_labels
 from fairpc.evidence import SMALL, Interval, StrataTest, parity
 from fairpc.models import CircuitClassifier, Strata
 
@@ -71,7 +71,8 @@ class StratumFacts:
 
     stratum: str
     n: tuple[int, ...]  #: audited rows of each group
-    label_rates: tuple[float | None, ...]  #: share of positive labels in each group
+    #: share of positive labels in each group; None where it would tell of few people
+    label_rates: tuple[float | None, ...]
     decision_rate: float  #: P(Df = positive | stratum) as learned, the same in every group
     #: P(Df = positive | stratum) that fits the same P(D | X, S); None where nothing does, or not
     #: known
@@ -248,10 +249,18 @@ def _strata(job: Job) -> Iterator[StratumFacts]:
     rows, identified = job.rows, job.results["decidable.identified"]
     where = job.strata.codes(rows.x)
     possible = {} if identified is None else {r.stratum: r.possible for r in identified.strata}
+    known, people = (rows.d >= 0) & (where >= 0) & (rows.s >= 0), rows.each_count
+    hits, others = np.zeros((2, len(rows.groups), len(job.model.strata_)))
+    np.add.at(hits, (rows.s[known], where[known]), (people * (rows.d == rows.positive))[known])
+    np.add.at(others, (rows.s[known], where[known]), (people * (rows.d != rows.positive))[known])
+    few = [few_labels(*of, job.min_cell) for of in zip(hits, others, strict=True)]
     for a, name in enumerate(job.model.strata_):
         cells = [(where == a) & (rows.s == g) for g in range(len(rows.groups))]
         n = tuple(map(rows.number, cells))
-        rates = tuple(rows.mean(rows.d == rows.positive, c & (rows.d >= 0)) for c in cells)
+        rates = tuple(
+            None if few[g][a] else rows.mean(rows.d == rows.positive, c & (rows.d >= 0))
+            for g, c in enumerate(cells)
+        )
         rate = float(job.model.stratum_rate_[a, rows.positive])
         yield StratumFacts(name, n, rates, rate, possible.get(name), min(n) < SMALL)
 

@@ -80,7 +80,7 @@ if TYPE_CHECKING:
         shown,
         warn_caller,
     )
-    from fairpc.core._few import Fewer, without_few
+    from fairpc.core._few import Fewer, few_labels, without_few
     from fairpc.core._hashing import RowSample, fingerprint, row_digest, row_hash, row_uniform
     from fairpc.core._records import (
         ALTERED,

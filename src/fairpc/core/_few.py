@@ -13,6 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final, Self, TypeVar
 
+import numpy as np
+
+from fairpc.core._arrays import Bools, Floats, Ints
+
 R = TypeVar("R")
 COUNTS: Final = frozenset(
     ("n", "n_rows", "n_alike", "n_selected", "n_labelled", "n_grouped", "n_unknown", "n_left_out")
@@ -22,6 +26,7 @@ WHOLES: Final = {"n_selected": "n", "n_rows": "n_alike"}
 """Part -> whole: who is not in a part is a part, too."""
 PARTED: Final = frozenset(("strata", "bins", "categories", "classes"))
 """Fields whose records are the parts of one whole."""
+_NONE: Final = 1e-9  # people, by rounding of sums of weights
 _SAID: Final = re.compile(r"fewer than (\d{1,9})|not shown")
 
 
@@ -64,6 +69,22 @@ class Fewer(int):
 def is_few(n: Any, least: int) -> bool:
     """Whether a number of people is too small to be reported, and not zero."""
     return isinstance(n, int) and not isinstance(n, bool) and 0 < n < least
+
+
+def few_labels(hits: Floats | Ints, others: Floats | Ints, least: int) -> Bools:
+    """Which parts of a whole tell of few people with a label, or of few without; and as many others
+    as it takes, the smallest first, that the whole does not give them away."""
+
+    def few(n: Floats | Ints) -> Bools:
+        return np.asarray((n > _NONE) & (n < least - _NONE))
+
+    hidden = few(hits) | few(others)
+    for i in np.argsort(hits + others, kind="stable"):
+        pooled = np.array([hits[hidden].sum(), others[hidden].sum()])
+        if not hidden.any() or not few(pooled).any():
+            break
+        hidden[i] |= hits[i] + others[i] > 0
+    return hidden
 
 
 def without_few(record: R, least: int) -> R:

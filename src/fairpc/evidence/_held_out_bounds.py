@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -61,6 +61,17 @@ class HeldOutRates:
         rest = folds, weights, persons
         rates = held_out_rates(hits, scores, *rest), held_out_rates(1 - hits, -scores, *rest)
         return cls(group, *rates)
+
+    def without_few(self, min_cell: int) -> HeldOutRates:
+        """The same with all rows as the top set where that leaves out fewer, whom it would name."""
+
+        def shown(own: ClassRates) -> ClassRates:
+            if not 0 < own.n - own.n_top < min_cell:
+                return own
+            varies = float(own.whole.variance > 0)
+            return replace(own, n_top=own.n, top=own.whole, correlation=varies)
+
+        return replace(self, positive=shown(self.positive), negative=shown(self.negative))
 
     @property
     def rate(self) -> float:
@@ -137,6 +148,10 @@ class HeldOutBounds(Record):
     def tail(self, level: float) -> float:
         """Of each of two limits per group, so that all hold together at the level."""
         return (1 - level) / (2 * len(self.groups))
+
+    def without_few(self, min_cell: int) -> Self:
+        """What a file keeps: no set that leaves out fewer people than this."""
+        return replace(self, groups=tuple(own.without_few(min_cell) for own in self.groups))
 
 
 def around(q: Floats, bounds: tuple[Floats, Floats]) -> Floats:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -43,6 +43,7 @@ from fairpc.evidence._lines import (
     reference_ranges,
     region,
     scores_within,
+    without_few_rates,
 )
 from fairpc.evidence._strata import level_of_each
 
@@ -70,6 +71,10 @@ class WithinBounds(HeldOutBounds):
         return self._each(
             lambda a, at, own: own.anchored(hits[at, a][:, None], totals[at, a][:, None], each)
         )
+
+    def without_few(self, min_cell: int) -> Self:
+        shown = self._each(lambda _, at, own: own.without_few(min_cell))
+        return replace(shown, groups=super().without_few(min_cell).groups)
 
     def parts(self) -> Iterator[tuple[int, list[int], StratumBounds]]:
         names = [g.group for g in self.groups]
@@ -135,7 +140,7 @@ class WithinBounds(HeldOutBounds):
         least[unseen], most[unseen] = ANYTHING
         return least, most
 
-    def _each(self, change: Any) -> WithinBounds:
+    def _each(self, change: Any) -> Self:
         found = {part[0]: change(*part) for part in self.parts()}
         return replace(self, strata=tuple(found.get(a) for a in range(len(self.strata))))
 
@@ -155,6 +160,12 @@ class SharedBounds(HeldOutBounds):
             raise MetricError("each group needs a rate per stratum")
         for own in self.cells:
             check_rates(*own)
+
+    def without_few(self, min_cell: int) -> Self:
+        """Nor the rate of a stratum that informs no line, if few of its people have a label."""
+        pairs = zip(self.cells, self.groups, strict=True)
+        cells = tuple(without_few_rates(own, group.rate, min_cell) for own, group in pairs)
+        return replace(super().without_few(min_cell), cells=cells)
 
     def with_known(self, known: tuple[Known, ...], pi: Interval = ANYTHING) -> SharedBounds:
         return replace(self, known=known)

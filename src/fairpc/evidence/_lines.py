@@ -25,7 +25,7 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.core import Bools, Floats, Positions
+from fairpc.core import Bools, Floats, Positions, few_labels
 from fairpc.evidence._intervals import Interval, Sample, rate_sample, some_of
 from fairpc.evidence._top_sets import ClassRates, top_rate
 
@@ -261,6 +261,21 @@ def cell_rates(
         return rate_sample(hits[here], some_of(weights, here), some_of(persons, here))
 
     return tuple(tuple(rate(s, a) for a in range(shape[1])) for s in range(shape[0]))
+
+
+def without_few_rates(
+    cells: Sequence[Sample | None], rate: float, min_cell: int
+) -> tuple[Sample | None, ...]:
+    """Strata of a group that inform no line, with its rate in place of one of few people."""
+
+    def shown(cell: Sample | None) -> Sample | None:
+        if cell is None or cell.size >= INFORMATIVE:
+            return cell
+        hits = np.array([cell.mean * cell.size])
+        few = few_labels(hits, cell.size - hits, min_cell)[0]
+        return replace(cell, mean=rate, variance=rate * (1 - rate) / cell.size) if few else cell
+
+    return tuple(map(shown, cells))
 
 
 def cell_counts(cells: Cells) -> tuple[Floats, Floats]:

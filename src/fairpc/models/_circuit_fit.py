@@ -200,8 +200,9 @@ class CircuitFit:
             checked = _cut(checked, limits_of_coding(known, coding), coding)
         if checked.label_bounds is None:
             return replace(checked, contradictions=tuple(anchored))
-        clashes = contradictions(checked.label_bounds, coding, fitted.distribution.strata)
-        return replace(checked, contradictions=(*anchored, *clashes))
+        bounds = checked.label_bounds.without_few(int(self.settings.min_cell))
+        clashes = contradictions(bounds, coding, fitted.distribution.strata)
+        return replace(checked, label_bounds=bounds, contradictions=(*anchored, *clashes))
 
     def _fit(self, training: Training, limits: Limits | None) -> Fitted:
         """Fit to all rows; where they are not in memory, with the structure of a sample of them.

@@ -62,7 +62,9 @@ class Disclosure(Record):
             f"It names {counted(len(self.columns) + len(self.not_held), 'column')}, and the levels "
             f"of {counted(texts, 'column')}, spelt as in the table; numbers and dates as bins.",
             limit,
-            "The rows of each group, and the rate of each label in it, can be computed from it.",
+            "The rows of each group, and the rate of each label in it, can be computed from it; so "
+            "can those of its rows with the highest and the lowest scores: a rate may tell of one "
+            "person.",
             f"The fingerprint {self.fingerprint} confirms to whoever has the whole table, or "
             "guesses every row of it, that the model was fitted to these rows; of a single row it "
             "confirms nothing.",

@@ -7,6 +7,7 @@ classifier that predicts D best, and its scores become those of the fair decisio
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, Self
 
 import narwhals.stable.v2 as nw
@@ -245,7 +246,8 @@ class LatentDecision(  # type: ignore[misc]
             select=self.select,
             limits=limits_of_coding(self.knowledge, coding),
         )
-        held = None
+        ends = score_map.ends.without_few(int(self.min_cell))
+        score_map, held = replace(score_map, ends=ends), None
         if reviewed is not None:
             answers = reviewed.taken(_positions(all_rows))
             held = _review_of(answers, coding, scored, score_map)
