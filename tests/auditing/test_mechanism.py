@@ -93,7 +93,7 @@ def test_a_sentence_names_few_of_many_groups() -> None:
     assert points.endswith("no larger share in any of the other 45 groups")
 
 
-@pytest.mark.parametrize(("rate", "said"), [(0.9, OUTSIDE), (0.8, "The fair rate may be anything")])
+@pytest.mark.parametrize(("rate", "said"), [(0.9, OUTSIDE), (0.8, "the fair rate may be anything")])
 def test_a_point_outside_its_range_is_not_quoted(rate: float, said: str) -> None:
     """P(no | yes, a) is 0.2 at the point, and 0.3 to 0.4 by the labels."""
     ranges = [[[0.0, 0.05], [0.6, 0.7]], [[0.0, 0.0], [0.9, 1.0]]]

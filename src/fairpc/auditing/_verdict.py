@@ -653,7 +653,7 @@ def _ranges(
     order, rows, said = blocks.group_order(audit), [], audit.data.called(label)
     for group, (bar, pin) in list(fair.items())[:_DRAWN]:
         who = audit.data.people.get(group, group).removeprefix("people in ")
-        note = " to ".join(text.share(end, 0) for end in bar)
+        note = " to ".join(dict.fromkeys(text.share(end, 0) for end in bar))
         note += "" if pin is None else f", recorded {text.share(pin, 0)}"
         rows.append(Row(f"{who[:1].upper()}{who[1:]}", pin, bar, order[group], note))
     ends = [end for bar, pin in fair.values() for end in (*bar, pin) if end is not None]

@@ -139,8 +139,9 @@ class BiasAccount:
             return self.contradiction
         low, high = self.rate_range
         return (
-            f"The fair rate may be anything from {low:.1%} to {high:.1%}, and the model uses "
-            f"{self.rate:.1%}: its mechanism must not be read as what happened."
+            f"By the labels of the fit the fair rate may be anything from {low:.1%} to "
+            f"{high:.1%}, and the model uses {self.rate:.1%}: its mechanism must not be read as "
+            "what happened."
         )
 
     @property
