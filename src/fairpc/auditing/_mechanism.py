@@ -175,7 +175,10 @@ def _as_recorded(rows: AuditedRows, counts: Floats, min_cell: int) -> Floats:
     np.add.at(labels, (rows.s[known], rows.d[known]), rows.each_weight[known])
     np.add.at(people, (rows.s[known], rows.d[known]), rows.each_count[known])
     own = counts.sum(axis=1)
-    ratio = np.divide(labels, own, out=np.ones_like(own), where=own > 0)
+    # As they are where they add up but for rounding.
+    ratio = np.divide(
+        labels, own, out=np.ones_like(own), where=~np.isclose(own, labels) & (own > 0)
+    )
     few = np.any((people > 0) & (people < min_cell), axis=1, keepdims=True)
     return counts * np.where(few, np.nan, ratio)[:, None]
 
