@@ -143,7 +143,7 @@ def test_a_review_that_misses_the_range_of_the_labels_withdraws_it() -> None:
     data = load_loans()
     X, y, s = data.X.head(1500), data.y.head(1500), data.sensitive.head(1500)
     model = FairPC(structure="forest", random_state=0, positive="yes")
-    model.fit(X, y, sensitive_features=s)
+    model.fit(X, y, sensitive_features=s).choose_threshold(value=0.98)
     truth = np.random.default_rng(0).integers(0, 2, 1500).astype(float)
     drawn = np.arange(0, 1500, 4)
     reviewed = Reviewed.of(1500, [(drawn, np.full(len(drawn), 0.25), truth[drawn])])
@@ -161,6 +161,8 @@ def test_a_review_that_misses_the_range_of_the_labels_withdraws_it() -> None:
     assert "do not contradict the assumptions behind" not in said
     assert "deserved “yes” and were recorded otherwise" not in said
     assert not any("review decides" in one for one in found.verdict.to_do)
+    assert "are decided “yes” by the model" in said
+    assert not any(one.startswith("Choose") for one in found.verdict.to_do)
 
 
 def test_a_complete_review_of_decisions_is_exact_and_read_back() -> None:
