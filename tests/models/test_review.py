@@ -13,6 +13,7 @@ from sklearn.base import clone
 from fairpc import FairPC, LatentDecision, LatNB, TwoNB, load
 from fairpc.core import LearningError, MetricError
 from fairpc.datasets import load_loans
+from fairpc.evidence import review_estimates
 from fairpc.models import Reviewed, ReviewRows, TableClassifier
 from fairpc.models._review import middle_mechanism, posterior_at
 
@@ -46,6 +47,21 @@ def test_the_posterior_lies_between_and_knows_the_truth(loans: tuple) -> None:  
     assert np.corrcoef(rows.posterior, truth)[0, 1] > 0.85
     assert rows.classes == ("no", "yes")
     assert "sex" not in rows.columns
+
+
+def test_columns_are_tested_as_they_are(loans: tuple) -> None:  # type: ignore[type-arg]
+    """Bins of the model are chosen by the labels, whose chance they would show as a finding."""
+    X, y, truth, model = loans
+    rows = ReviewRows.of(model, X, y)
+    design = rows.design(300, random_state=0)
+    answers = np.full(len(truth), np.nan)
+    answers[design.rows] = truth[design.rows]
+    batch = (design.rows, design.probability[design.rows], truth[design.rows])
+    found = rows.estimates(Reviewed.of(len(truth), [batch])).tests["features"]
+    about: Any = {"probability": design.probability, "posterior": rows.posterior}
+    raw = X.drop("sex")
+    plain = review_estimates(answers, rows.y, rows.groups, X=raw, **about).tests["features"]
+    assert [found[c].p_value for c in raw.columns] == [plain[c].p_value for c in raw.columns]
 
 
 def test_rows_without_a_label_are_not_drawn(loans: tuple) -> None:  # type: ignore[type-arg]

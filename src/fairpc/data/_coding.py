@@ -107,10 +107,12 @@ class Encoding(Coded):
             for j, c in enumerate(self.columns)
         }
 
-    def numbers(self, frame: Any) -> dict[str, Floats]:
-        """Numbers of the columns with a density; NaN where missing, or known by their bin alone."""
+    def numbers(self, frame: Any, *, every: bool = False) -> dict[str, Floats]:
+        """Numbers of columns with a density, or of every binned one; NaN where missing, or known by
+        their bin alone."""
         table = self.aligned(read_frame(frame))
-        by_column = {c.name: np.full(table.n_rows, np.nan) for c in self.columns if c.density}
+        own = (c.name for c in self.columns if c.density or (every and c.binned))
+        by_column = {name: np.full(table.n_rows, np.nan) for name in own}
         for name in by_column.keys() & set(table.names):
             values = read_values(name, table.column(name), self.missing_values)
             if not values.missing().all():

@@ -100,7 +100,7 @@ if TYPE_CHECKING:
         review_estimates,
     )
     from fairpc.evidence._review_rows import check_draw, recalibrate_posterior, shifted
-    from fairpc.evidence._review_tests import ReviewTest
+    from fairpc.evidence._review_tests import RatesTest, ReviewTest
     from fairpc.evidence._strata import LeftOut
     from fairpc.evidence._test_records import (
         AlteredByFeatures,
@@ -162,6 +162,7 @@ __all__ = [
     "ParityMonitor",
     "ParityWithin",
     "RateRange",
+    "RatesTest",
     "RecordedRates",
     "ReviewDesign",
     "ReviewEstimates",

@@ -250,7 +250,7 @@ class LatentDecision(  # type: ignore[misc]
         score_map, held = replace(score_map, ends=ends), None
         if reviewed is not None:
             answers = reviewed.taken(_positions(all_rows))
-            held = _review_of(answers, coding, scored, score_map)
+            held = _review_of(answers, coding, scored, score_map, table)
             score_map, scored = held_to(score_map, scored, held, coding, self.calibration)
             strata = scored.rows.strata
         second = None
@@ -487,12 +487,12 @@ def _used(
 
 
 def _review_of(
-    answers: Reviewed, coding: TableCoding, scored: ScoredRows, score_map: ScoreMap
+    answers: Reviewed, coding: TableCoding, scored: ScoredRows, score_map: ScoreMap, X: Any
 ) -> ReviewedRates:
     """What answers for the scored rows say of the rates, by the scores before the review."""
     observed = score_map.observed(scored.scores[None], scored.groups)[0]
     own = np.arange(scored.rows.n_rows), observed, scored.scores > 0.5, score_map.ends
-    about = ReviewRows.of_codes(coding, scored.rows, *own)
+    about = ReviewRows.of_codes(coding, scored.rows, *own, X)
     return ReviewedRates.of(about, answers, coding.group_names)
 
 

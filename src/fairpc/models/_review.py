@@ -99,7 +99,7 @@ class ReviewRows:
     groups: Array  #: name of each row's group
     decisions: Floats  #: to be audited, 1 = positive
     posterior: Floats  #: P(Df = 1 | x, s, d) of a model that did not see the truth
-    columns: Mapping[str, Array]  #: features by name, numbers in bins
+    columns: Mapping[str, Array]  #: features by name
     classes: tuple[Any, Any]  #: the negative and the positive one
     #: by name and group, the values of a rate that recorded labels alone leave possible
     ranges: Mapping[tuple[str, str], Interval] = field(default_factory=dict)
@@ -134,7 +134,7 @@ class ReviewRows:
         observed = model.predict_observed_proba(**given)[:, labels.positive]
         h = model.predict(**given) == labels.positive_class if h is None else np.asarray(h)[at]
         bounds = model.label_ends_ if model._latent else None
-        return cls.of_codes(coding, rows, at, observed, h, bounds)
+        return cls.of_codes(coding, rows, at, observed, h, bounds, X)
 
     @classmethod
     def of_codes(
@@ -145,12 +145,17 @@ class ReviewRows:
         observed: Floats,
         decisions: npt.ArrayLike,
         bounds: LabelBounds | None,
+        X: Any = None,
     ) -> ReviewRows:
-        """Of coded rows; ``observed`` is P(D = positive | x, s) of those ``at`` some positions."""
+        """Of coded rows; ``observed`` is P(D = positive | x, s) of those ``at`` some positions.
+
+        Tests of columns need the numbers of ``X``: bins were chosen by the labels that they test.
+        """
         labels = coding.labels
         d = np.asarray(rows.d[at] == labels.positive, np.float64)
         s = np.asarray(rows.s[at], np.intp)
         middle = middle_mechanism(bounds, len(coding.group_names))
+        numbers = {} if X is None else coding.features.numbers(X, every=True)
         return cls(
             n_table=rows.n_rows,
             at=at,
@@ -159,7 +164,7 @@ class ReviewRows:
             decisions=np.asarray(decisions, np.float64),
             posterior=posterior_at(middle, observed, d, s),
             columns={
-                column.name: _levels(column, rows.x[at, j])
+                column.name: _levels(column, rows.x[at, j], numbers, at)
                 for j, column in enumerate(coding.features.columns)
                 if column.name not in coding.groups.column_names
             },
@@ -323,8 +328,10 @@ def posterior_at(mechanism: Floats, observed: Floats, y: Floats, groups: Positio
     return posterior_of(np.clip((observed - b0) / (b1 - b0), EDGE, 1 - EDGE), y, own)
 
 
-def _levels(column: Column, codes: Array) -> Array:
-    """A feature as the tests take it: bins by their number, names as text; missing as such."""
+def _levels(column: Column, codes: Array, numbers: Mapping[str, Floats], at: Positions) -> Array:
+    """A feature as the tests take it: numbers if known, or their bins, names as text."""
     if column.binned:
-        return np.where(codes < 0, np.nan, codes.astype(np.float64))
+        of_bins = np.where(codes < 0, np.nan, codes.astype(np.float64))
+        known = numbers[column.name][at] if column.name in numbers else of_bins
+        return known if (np.isnan(known) == np.isnan(of_bins)).all() else of_bins
     return np.array([*column.labels, ""], dtype=object)[codes]
