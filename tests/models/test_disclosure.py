@@ -321,7 +321,7 @@ def test_nothing_tells_of_few_people_with_a_label() -> None:
     assert change is not None
     assert own_strata is not None
     assert np.isnan([*change.label_rates, change.change]).any()
-    assert "fewer than 5 or all but as few of 40 people in group C" in change.sentence
+    assert "fewer than 5 or all but fewer than 5 of 40 people in group C" in change.sentence
     assert "3 of 40" not in " ".join(found.verdict.sentences)
     west = next(one for one in own_strata.strata if one.stratum.endswith("=w"))
     assert west.label_rates[0] is None

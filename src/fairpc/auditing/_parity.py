@@ -87,7 +87,7 @@ class GapChange(Record):
         """Decisions and labels in counts and shares, the group that labels favour first."""
         way = -1 if self.label_rates[1] >= self.label_rates[0] else 1
         each = list(zip(self.people, self.sizes, self.label_rates, strict=True))[::way]
-        few = f"fewer than {self.min_cell} or all but as few"
+        few = f"fewer than {self.min_cell} or all but fewer than {self.min_cell}"
         before = " and ".join(
             f"{few} of {text.count(n)} {who}"
             if math.isnan(rate)
