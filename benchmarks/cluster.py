@@ -22,8 +22,7 @@ from unittest.mock import patch
 import numpy as np
 
 from fairpc.circuit import Circuit, FlowPlan
-from fairpc.cluster import _client as cluster
-from fairpc.cluster import _plan as cluster_plan
+from fairpc.cluster import _client as cluster, _plan as cluster_plan
 from fairpc.cluster._plan import DaskParts
 from fairpc.cluster._table import exchanged
 from fairpc.core import Floats

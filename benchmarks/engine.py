@@ -30,8 +30,7 @@ from fairpc.circuit._chunks import project
 from fairpc.circuit._em import fit
 from fairpc.circuit._program import Program, program_of
 from fairpc.data import Table, check_codes
-from numpy_twin import flows as twin_flows
-from numpy_twin import log_values as twin_log_values
+from numpy_twin import flows as twin_flows, log_values as twin_log_values
 
 
 def rows_apart(program: Program, rows: Codes, theta: npt.NDArray[np.float64], down: bool) -> None:

@@ -21,8 +21,7 @@ from sklearn.metrics import roc_auc_score
 
 from fairpc.comparison._runner import Run
 from injected_bias import FAVOURED, N_FOLDS, OTHER, READ, Rows, find_folder, folds, generator, read
-from label_bias import METHODS as EVERY
-from label_bias import runs
+from label_bias import METHODS as EVERY, runs
 
 Floats = npt.NDArray[np.float64]
 

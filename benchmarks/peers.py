@@ -103,8 +103,7 @@ class Fairpc:
     merged = True
 
     def __init__(self, rows: Rows) -> None:
-        from fairpc.circuit import CircuitBuilder, prepare
-        from fairpc.circuit import _em as em
+        from fairpc.circuit import CircuitBuilder, _em as em, prepare
         from fairpc.data import Table
 
         names = {f"x{j}": k for j, k in enumerate(rows.arities)}

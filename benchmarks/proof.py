@@ -36,8 +36,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from failing import FAILURES, HELD, inject_failing
-from failing import TABLES as FAILING_TABLES
+from failing import FAILURES, HELD, TABLES as FAILING_TABLES, inject_failing
 from fairpc.comparison._runner import Decided, Method, run_jobs, run_method
 from fairpc.evidence import (
     AssumptionTest,
@@ -62,8 +61,7 @@ from injected_bias import (
     hide,
     inject,
 )
-from label_bias import METHODS as FIRST
-from label_bias import Floats, with_group
+from label_bias import METHODS as FIRST, Floats, with_group
 from label_bias_summary import summary
 from proof_pictures import draw
 from proof_tables import DEFAULT, VERSIONS, as_csv, blocks, fill_page

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from failing import FAILURES, inject_failing
-from failing import TABLES as FAILING_TABLES
+from failing import FAILURES, TABLES as FAILING_TABLES, inject_failing
 from fairpc import LatentDecision
 from fairpc.evidence import StratumBounds, WithinBounds, label_bounds, test_assumptions
 from injected_bias import FAVOURED, MECHANISMS, OTHER, Rows

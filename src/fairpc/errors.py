@@ -1,31 +1,33 @@
 """What fairpc raises. Each message says the object, the rule and the repair."""
 
-from fairpc.core import AdvisingWarning as AdvisingWarning
-from fairpc.core import AuditError as AuditError
-from fairpc.core import CircuitError as CircuitError
-from fairpc.core import ClassWarning as ClassWarning
-from fairpc.core import ClusterError as ClusterError
-from fairpc.core import CodesError as CodesError
-from fairpc.core import ColumnWarning as ColumnWarning
-from fairpc.core import ComparisonError as ComparisonError
-from fairpc.core import ContradictionWarning as ContradictionWarning
-from fairpc.core import DriftWarning as DriftWarning
-from fairpc.core import DroppedWarning as DroppedWarning
-from fairpc.core import EvidenceError as EvidenceError
-from fairpc.core import FairpcError as FairpcError
-from fairpc.core import FileFormatError as FileFormatError
-from fairpc.core import ForkError as ForkError
-from fairpc.core import GroupWarning as GroupWarning
-from fairpc.core import InterruptedWarning as InterruptedWarning
-from fairpc.core import LeakWarning as LeakWarning
-from fairpc.core import LearningError as LearningError
-from fairpc.core import MetricError as MetricError
-from fairpc.core import MissingExtraError as MissingExtraError
-from fairpc.core import NotAnsweredError as NotAnsweredError
-from fairpc.core import OptionError as OptionError
-from fairpc.core import PlotError as PlotError
-from fairpc.core import PropertyError as PropertyError
-from fairpc.core import QueryError as QueryError
-from fairpc.core import SameAsLabelWarning as SameAsLabelWarning
-from fairpc.core import TableError as TableError
-from fairpc.core import TableWarning as TableWarning
+from fairpc.core import (
+    AdvisingWarning as AdvisingWarning,
+    AuditError as AuditError,
+    CircuitError as CircuitError,
+    ClassWarning as ClassWarning,
+    ClusterError as ClusterError,
+    CodesError as CodesError,
+    ColumnWarning as ColumnWarning,
+    ComparisonError as ComparisonError,
+    ContradictionWarning as ContradictionWarning,
+    DriftWarning as DriftWarning,
+    DroppedWarning as DroppedWarning,
+    EvidenceError as EvidenceError,
+    FairpcError as FairpcError,
+    FileFormatError as FileFormatError,
+    ForkError as ForkError,
+    GroupWarning as GroupWarning,
+    InterruptedWarning as InterruptedWarning,
+    LeakWarning as LeakWarning,
+    LearningError as LearningError,
+    MetricError as MetricError,
+    MissingExtraError as MissingExtraError,
+    NotAnsweredError as NotAnsweredError,
+    OptionError as OptionError,
+    PlotError as PlotError,
+    PropertyError as PropertyError,
+    QueryError as QueryError,
+    SameAsLabelWarning as SameAsLabelWarning,
+    TableError as TableError,
+    TableWarning as TableWarning,
+)

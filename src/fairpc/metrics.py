@@ -1,28 +1,30 @@
 """Scores, metrics by group, folds and tests on plain arrays, for any classifier."""
 
-from fairpc.comparison import CalibrationBin as CalibrationBin
-from fairpc.comparison import FairnessGaps as FairnessGaps
-from fairpc.comparison import Fold as Fold
-from fairpc.comparison import GroupMetrics as GroupMetrics
-from fairpc.comparison import MetricsByGroup as MetricsByGroup
-from fairpc.comparison import MetricValue as MetricValue
-from fairpc.comparison import PairMetrics as PairMetrics
-from fairpc.comparison import TestResult as TestResult
-from fairpc.comparison import accuracy as accuracy
-from fairpc.comparison import auc as auc
-from fairpc.comparison import brier as brier
-from fairpc.comparison import by_group as by_group
-from fairpc.comparison import calibration as calibration
-from fairpc.comparison import discrimination as discrimination
-from fairpc.comparison import f1 as f1
-from fairpc.comparison import fairness_gaps as fairness_gaps
-from fairpc.comparison import folds_of as folds_of
-from fairpc.comparison import group_means as group_means
-from fairpc.comparison import largest_gap as largest_gap
-from fairpc.comparison import mcnemar as mcnemar
-from fairpc.comparison import mean_log_likelihood as mean_log_likelihood
-from fairpc.comparison import rate_f1 as rate_f1
-from fairpc.comparison import read_folds as read_folds
-from fairpc.comparison import selection_rates as selection_rates
-from fairpc.comparison import stratified_folds as stratified_folds
-from fairpc.comparison import wilcoxon as wilcoxon
+from fairpc.comparison import (
+    CalibrationBin as CalibrationBin,
+    FairnessGaps as FairnessGaps,
+    Fold as Fold,
+    GroupMetrics as GroupMetrics,
+    MetricsByGroup as MetricsByGroup,
+    MetricValue as MetricValue,
+    PairMetrics as PairMetrics,
+    TestResult as TestResult,
+    accuracy as accuracy,
+    auc as auc,
+    brier as brier,
+    by_group as by_group,
+    calibration as calibration,
+    discrimination as discrimination,
+    f1 as f1,
+    fairness_gaps as fairness_gaps,
+    folds_of as folds_of,
+    group_means as group_means,
+    largest_gap as largest_gap,
+    mcnemar as mcnemar,
+    mean_log_likelihood as mean_log_likelihood,
+    rate_f1 as rate_f1,
+    read_folds as read_folds,
+    selection_rates as selection_rates,
+    stratified_folds as stratified_folds,
+    wilcoxon as wilcoxon,
+)

@@ -1,10 +1,12 @@
 """Pictures of records and of fitted models, with matplotlib."""
 
-from fairpc.models import COLOURS as COLOURS
-from fairpc.models import EDGE as EDGE
-from fairpc.models import LINES as LINES
-from fairpc.models import MARKERS as MARKERS
-from fairpc.models import ModelPlots as ModelPlots
-from fairpc.models import draw as draw
-from fairpc.models import joint_set as joint_set
-from fairpc.models import trade_off as trade_off
+from fairpc.models import (
+    COLOURS as COLOURS,
+    EDGE as EDGE,
+    LINES as LINES,
+    MARKERS as MARKERS,
+    ModelPlots as ModelPlots,
+    draw as draw,
+    joint_set as joint_set,
+    trade_off as trade_off,
+)

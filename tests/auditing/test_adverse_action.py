@@ -9,8 +9,7 @@ import pytest
 
 from auditing.hiring import fitted, people, person
 from fairpc import FairPC, LatentDecision
-from fairpc.auditing import _blocks as view
-from fairpc.auditing import reasons
+from fairpc.auditing import _blocks as view, reasons
 from fairpc.auditing._reasons import MOST
 from fairpc.datasets import load_german
 from fairpc.errors import AuditError, LearningError

@@ -14,9 +14,14 @@ import pytest
 
 import fairpc
 from auditing.tables import QUICK, fitted, plain_json, table
-from fairpc.auditing import Audit, audit, group_gaps, render
-from fairpc.auditing import _appendix as appendix
-from fairpc.auditing import _what_if as what_if
+from fairpc.auditing import (
+    Audit,
+    _appendix as appendix,
+    _what_if as what_if,
+    audit,
+    group_gaps,
+    render,
+)
 from fairpc.auditing._audit import AT_ONCE, STEPS
 from fairpc.circuit import from_dict
 from fairpc.errors import AuditError, FairpcError, TableError

@@ -13,9 +13,7 @@ from markdown_it import MarkdownIt
 
 from auditing import facts
 from auditing.hiring import NASTY, audited, nasty, one_attribute, person
-from fairpc.auditing import Audit, audit
-from fairpc.auditing import _blocks as view
-from fairpc.auditing import _formats as text
+from fairpc.auditing import Audit, _blocks as view, _formats as text, audit
 from fairpc.auditing._blocks import Entries, escaped
 from fairpc.errors import OptionError
 from fairpc.filings import (

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fairpc.auditing import _formats as text
 from fairpc.auditing._drawing import (

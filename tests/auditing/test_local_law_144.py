@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from auditing.hiring import audited, fitted, one_attribute, people
-from fairpc.auditing import _blocks as view
-from fairpc.auditing import _formats as text
+from fairpc.auditing import _blocks as view, _formats as text
 from fairpc.auditing._blocks import Entries
 from fairpc.auditing._local_law_144 import impact_ratios
 from fairpc.errors import OptionError

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from auditing.tables import QUICK, fitted, table
-from fairpc.auditing import _mechanism as mechanism
-from fairpc.auditing import audit
+from fairpc.auditing import _mechanism as mechanism, audit
 from fairpc.auditing._mechanism import LabelChanges
 from fairpc.models import OUTSIDE, BiasAccount, LatNB
 

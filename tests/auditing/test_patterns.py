@@ -10,8 +10,7 @@ import pytest
 
 from auditing.tables import QUICK, fitted, table
 from fairpc import LatentDecision
-from fairpc.auditing import Audit, audit
-from fairpc.auditing import _patterns as patterns_module
+from fairpc.auditing import Audit, _patterns as patterns_module, audit
 from fairpc.auditing._patterns import PatternRow, PatternTable
 from fairpc.models import TableClassifier
 

@@ -14,8 +14,7 @@ import pytest
 
 from auditing.tables import QUICK, fitted, plain_json, settings, table
 from closeness import assert_close
-from fairpc.auditing import Audit, audit
-from fairpc.auditing import _job as reading_module
+from fairpc.auditing import Audit, _job as reading_module, audit
 from fairpc.auditing._job import read_table
 from fairpc.datasets import load_adult, load_german
 from fairpc.errors import (

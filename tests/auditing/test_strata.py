@@ -13,12 +13,9 @@ import polars as pl
 import pytest
 
 from auditing.facts import rejected_without_strata
-from auditing.tables import QUICK, plain_json
-from auditing.tables import fitted as plain_model
-from auditing.tables import table as plain_table
+from auditing.tables import QUICK, fitted as plain_model, plain_json, table as plain_table
 from fairpc import FairPC, LatNB
-from fairpc.auditing import Audit, audit
-from fairpc.auditing import _assumptions as assumptions
+from fairpc.auditing import Audit, _assumptions as assumptions, audit
 from fairpc.auditing._assumptions import ARGUED
 from fairpc.auditing._strata import GapParts, OwnStrata, StrataFacts
 from fairpc.errors import ContradictionWarning

@@ -14,8 +14,7 @@ from hypothesis import given
 
 from auditing.tables import QUICK, fitted, table
 from fairpc import FairPC
-from fairpc.auditing import _what_if as what_if
-from fairpc.auditing import audit, render
+from fairpc.auditing import _what_if as what_if, audit, render
 from fairpc.auditing._what_if import packed_circuit, whole_numbers
 from fairpc.circuit import Circuit, from_dict, to_dict
 from strategies import circuits

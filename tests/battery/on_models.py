@@ -18,8 +18,7 @@ from battery.forests import changed_model
 from battery.mutations import changed_bytes, dumps, equal
 from exporting.scored import by_duckdb, by_onnx, by_python, by_sqlite
 from fairpc import FairPC, LatentDecision, LatNB, NLatPC, TwoNB, load
-from fairpc.circuit import from_dict
-from fairpc.circuit import to_dict as circuit_content
+from fairpc.circuit import from_dict, to_dict as circuit_content
 from fairpc.errors import FairpcError, NotAnsweredError
 from fairpc.models import TableClassifier
 from fairpc.models._file import checksum

@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import oracle
-from fairpc.circuit import Circuit, CircuitBuilder, RowPlan, prepare
-from fairpc.circuit import _chunks as chunks
-from fairpc.circuit import _expected_flows as flows_module
+from fairpc.circuit import (
+    Circuit,
+    CircuitBuilder,
+    RowPlan,
+    _chunks as chunks,
+    _expected_flows as flows_module,
+    prepare,
+)
 from fairpc.circuit._chunks import Projection
 from fairpc.circuit._expected_flows import row_flows
 from fairpc.circuit._program import Program

@@ -10,8 +10,7 @@ from random import Random
 from shutil import which
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fairpc.circuit import Circuit, CircuitBuilder, depth
 from fairpc.circuit._picture import MAX_ANALYSED, MAX_COMPARED, drawn, summary

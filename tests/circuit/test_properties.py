@@ -10,8 +10,15 @@ import pytest
 from hypothesis import given, settings
 
 import oracle
-from fairpc.circuit import INDICATOR, SUM, Circuit, CircuitBuilder, Graph, require
-from fairpc.circuit import _properties as properties
+from fairpc.circuit import (
+    INDICATOR,
+    SUM,
+    Circuit,
+    CircuitBuilder,
+    Graph,
+    _properties as properties,
+    require,
+)
 from fairpc.circuit._properties import Properties, Property
 from fairpc.errors import PropertyError
 from strategies import any_circuits, deterministic_circuits, examples

@@ -7,8 +7,7 @@ import time
 from random import Random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import oracle
 from bounded import assert_refused, refusal

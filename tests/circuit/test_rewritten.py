@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import oracle
-from fairpc.circuit import PRODUCT, Circuit, CircuitBuilder, prepare
-from fairpc.circuit import _program as program
+from fairpc.circuit import PRODUCT, Circuit, CircuitBuilder, _program as program, prepare
 from fairpc.circuit._chunks import project
 from fairpc.data import Table, check_codes
 from fairpc.structure import Stop, Strudel, learn_cells

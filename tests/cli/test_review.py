@@ -13,8 +13,7 @@ import polars as pl
 import pytest
 
 from cli.calls import answer, called, names
-from fairpc.cli import _review_files as files
-from fairpc.cli import main
+from fairpc.cli import _review_files as files, main
 from fairpc.core import LearningError
 from fairpc.datasets import load_loans
 from fairpc.models import FairPC, LatentDecision, Reviewed, load

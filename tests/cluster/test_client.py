@@ -19,8 +19,7 @@ import pytest
 
 from decisions import table
 from fairpc import LatNB
-from fairpc.cluster import _client as module
-from fairpc.cluster import connected
+from fairpc.cluster import _client as module, connected
 from fairpc.cluster._client import SETTINGS, blamed, check_workers, finish
 from fairpc.data import is_dask
 from fairpc.errors import ClusterError, MissingExtraError

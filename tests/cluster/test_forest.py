@@ -9,8 +9,7 @@ import pytest
 from cluster.test_fit import SMALL, partitioned
 from decisions import table
 from fairpc import FairPC
-from fairpc.models import _forest_fit as forest_fit
-from fairpc.models import _score_mechanism as score_mechanism
+from fairpc.models import _forest_fit as forest_fit, _score_mechanism as score_mechanism
 from fairpc.models._selection import LabelGain
 from models.test_checkpoint import same
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fairpc.circuit import Circuit, prepare
 from fairpc.circuit._em import fit
@@ -22,8 +21,7 @@ from fairpc.cluster._table import exchanged, tree_sum
 from fairpc.data import CodedRows, Distinct, Packing, Table, add_distinct
 from fairpc.errors import CodesError
 from fairpc.models import Rows
-from fairpc.models._fit import Options
-from fairpc.models._fit import fit as fit_model
+from fairpc.models._fit import Options, fit as fit_model
 
 
 def naive_bayes(arities: tuple[int, ...]) -> Circuit:

@@ -7,11 +7,15 @@ import warnings
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from fairpc.data import _values as texts_as_values
-from fairpc.data import distinct_numbers, fit_groups, number_texts, read_values
+from fairpc.data import (
+    _values as texts_as_values,
+    distinct_numbers,
+    fit_groups,
+    number_texts,
+    read_values,
+)
 from fairpc.data._column_summary import MOST, RUNS, ColumnSummary, QuantileSketch, RowClasses
 from fairpc.data._summary import numbered, values_at
 from fairpc.data._values import is_integral, look_up_text

@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from fairpc.data import (
     Distinct,
     Roles,
     RowEncoder,
+    _files as files,
     find,
     fit_coding,
     format_of,
@@ -34,7 +34,6 @@ from fairpc.data import (
     open_source,
     write_table,
 )
-from fairpc.data import _files as files
 from fairpc.errors import FileFormatError, MissingExtraError, TableError
 
 FRAME = pl.DataFrame({"a b": [1, 2, None], 'q"': ["x", 'y,"z', None], "ü": [0.5, None, 1e-300]})

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from data import frames
 from fairpc.data import (
@@ -27,6 +26,8 @@ from fairpc.data import (
     RowEncoder,
     Source,
     TableCoding,
+    _column_summary as sketches,
+    _summary as summary_module,
     add_distinct,
     fit_coding,
     fit_groups,
@@ -35,8 +36,6 @@ from fairpc.data import (
     open_source,
     read_frame,
 )
-from fairpc.data import _column_summary as sketches
-from fairpc.data import _summary as summary_module
 from fairpc.data._column_summary import Numbers, QuantileSketch, add_sketches
 from fairpc.data._source import SumTree
 from fairpc.data._summary import Summary, add_summaries, listed, summarise

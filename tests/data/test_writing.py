@@ -5,8 +5,7 @@ from decimal import Decimal
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fairpc.data import Values, Writing
 from fairpc.data._column_summary import ColumnSummary, Numbers, RowClasses, add_columns

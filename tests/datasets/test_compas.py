@@ -13,8 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from fairpc.datasets import DownloadError, load_compas
-from fairpc.datasets import _compas as compas
+from fairpc.datasets import DownloadError, _compas as compas, load_compas
 from fairpc.datasets._compas import COLUMNS, FILE_NAME
 from fairpc.errors import FileFormatError, MissingExtraError
 from published import use_raw_compas

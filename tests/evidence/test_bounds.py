@@ -8,14 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import oracle
 from fairpc.core import Floats, Positions
 from fairpc.errors import FileFormatError
-from fairpc.evidence import Known, Sample, StratumBounds, label_bounds, read_bounds
-from fairpc.evidence import _top_sets as module
+from fairpc.evidence import (
+    Known,
+    Sample,
+    StratumBounds,
+    _top_sets as module,
+    label_bounds,
+    read_bounds,
+)
 from fairpc.evidence._group_range import GroupRange
 from fairpc.evidence._held_out_bounds import HeldOutRates
 from fairpc.evidence._top_sets import ClassRates, best_cut, held_out_rates

@@ -10,9 +10,14 @@ import numpy as np
 import pytest
 
 from fairpc.evidence import LabelledRows
-from fairpc.evidence._drift import DRIFT_FOLDS as FOLDS
-from fairpc.evidence._drift import classifier_scores, dealt, group_rates, label_fit
-from fairpc.evidence._drift import drift_bounds as bounds
+from fairpc.evidence._drift import (
+    DRIFT_FOLDS as FOLDS,
+    classifier_scores,
+    dealt,
+    drift_bounds as bounds,
+    group_rates,
+    label_fit,
+)
 
 B0, B1 = (0.1, 0.02), (0.95, 0.6)
 """P(D = 1 | Df = 0) and P(D = 1 | Df = 1), of two groups."""

@@ -6,8 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fairpc.evidence import (
     StratumBounds,

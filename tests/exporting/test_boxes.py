@@ -9,8 +9,7 @@ from random import Random
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from exporting.scored import by_onnx, expected, model_of
 from fairpc.data import Column

@@ -8,8 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from fairpc.core import Array
-from fairpc.learners import AlteredLabels, BoostedOdds, LinearOdds
-from fairpc.learners import _boosting as boosting
+from fairpc.learners import AlteredLabels, BoostedOdds, LinearOdds, _boosting as boosting
 from fairpc.learners._kernels import corrected_gradients, corrected_loss
 from fairpc.learners._linear import PENALTY, class_shares
 from learners import oracle_learners

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from fairpc.learners import INFORMATIVE, Features, chosen, learners
-from fairpc.learners import _linear as linear
+from fairpc.learners import INFORMATIVE, Features, _linear as linear, chosen, learners
 from fairpc.learners._cross_fit import Learner, strongest
 from fairpc.learners._linear import coefficients, logistic_probabilities
 

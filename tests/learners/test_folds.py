@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fairpc.errors import FileFormatError, MetricError
 from fairpc.metrics import Fold, folds_of, read_folds, stratified_folds

@@ -12,15 +12,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fairpc import FairPC, LatentDecision, LatNB, load
 from fairpc.core import Floats
 from fairpc.datasets import load_adult
 from fairpc.errors import ContradictionWarning
-from fairpc.models import BiasAccount, TableClassifier
-from fairpc.models import _forest_fit as forest_fit
+from fairpc.models import BiasAccount, TableClassifier, _forest_fit as forest_fit
 from fairpc.models._bias_account import ASSUMED, NO_DIFFERENCE, mechanism_ranges
 from strategies import examples
 

@@ -12,8 +12,7 @@ from fairpc import FairPC
 from fairpc.core import record, serialise
 from fairpc.datasets import make_synthetic
 from fairpc.errors import FileFormatError
-from fairpc.models import Rows
-from fairpc.models import _selection as choice
+from fairpc.models import Rows, _selection as choice
 from fairpc.models._choices import Choices
 from fairpc.models._fit import Options
 from fairpc.models._selection import AUTO, LabelGain, compare_labels

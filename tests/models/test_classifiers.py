@@ -26,9 +26,9 @@ from fairpc.learners import (
     ClassifierKind,
     SavedLinear,
     SavedTrees,
+    _saved as learned,
     encoded_matrix,
 )
-from fairpc.learners import _saved as learned
 from fairpc.learners._saved import Opaque
 from fairpc.models import TableClassifier
 

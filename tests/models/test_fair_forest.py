@@ -13,14 +13,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 import oracle
 from fairpc.core import Floats
 from fairpc.errors import EvidenceError, LearningError
-from fairpc.models import FairDistribution, Forest, ForestDistribution, Rows
-from fairpc.models import _forest as forest_module
+from fairpc.models import (
+    FairDistribution,
+    Forest,
+    ForestDistribution,
+    Rows,
+    _forest as forest_module,
+)
 from models.forests import Sizes, forests, random_forest
 from models.tables import largest_dependence
 from strategies import examples

@@ -9,14 +9,16 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 import oracle
 from fairpc.circuit import CircuitBuilder
-from fairpc.models import FairDistribution, Question
-from fairpc.models import _forest_decisions as forest_module
-from fairpc.models import _patterns as patterns
+from fairpc.models import (
+    FairDistribution,
+    Question,
+    _forest_decisions as forest_module,
+    _patterns as patterns,
+)
 from fairpc.models._fair_layers import Layout, build
 from fairpc.models._patterns import Counts, PatternArrays, assignments, search
 from models.distributions import distributions, random_distribution

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, reject, settings
-from hypothesis import strategies as st
+from hypothesis import given, reject, settings, strategies as st
 
 from fairpc.errors import EvidenceError, LearningError
 from fairpc.models import FairDistribution, Rows, Strata

@@ -18,10 +18,12 @@ from sklearn.base import clone
 from decisions import table
 from fairpc import FairPC, Knowledge, LatNB, NLatPC, load
 from fairpc.errors import FairpcError, FileFormatError, LearningError
-from fairpc.models import ForestDistribution
-from fairpc.models import _checkpoint as checkpoint
-from fairpc.models import _forest_fit as forest_fit
-from fairpc.models import _score_mechanism as score_mechanism
+from fairpc.models import (
+    ForestDistribution,
+    _checkpoint as checkpoint,
+    _forest_fit as forest_fit,
+    _score_mechanism as score_mechanism,
+)
 from fairpc.models._selection import LabelGain
 from models.test_checkpoint import Stop, same, stopping_at
 from models.test_models import write_signed

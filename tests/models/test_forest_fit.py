@@ -12,10 +12,13 @@ import pytest
 from fairpc.core import Array
 from fairpc.errors import LearningError
 from fairpc.learners import INFORMATIVE
-from fairpc.models import ForestDistribution, Rows
-from fairpc.models import _forest_fit as forest_fit
-from fairpc.models import _label_scores as label_scores
-from fairpc.models import _score_mechanism as score_mechanism
+from fairpc.models import (
+    ForestDistribution,
+    Rows,
+    _forest_fit as forest_fit,
+    _label_scores as label_scores,
+    _score_mechanism as score_mechanism,
+)
 from fairpc.models._fit import Observer
 from fairpc.models._forest_fit import ForestStart, fit_forest
 from fairpc.models._label_scores import dealt

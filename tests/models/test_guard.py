@@ -21,9 +21,16 @@ from fairpc.errors import (
     LeakWarning,
     SameAsLabelWarning,
 )
-from fairpc.models import FairPC, ForestDistribution, LatNB, NLatPC, TwoNB, load
-from fairpc.models import _circuit_fit as circuit_fit
-from fairpc.models import _guard as module
+from fairpc.models import (
+    FairPC,
+    ForestDistribution,
+    LatNB,
+    NLatPC,
+    TwoNB,
+    _circuit_fit as circuit_fit,
+    _guard as module,
+    load,
+)
 from fairpc.models._knowledge import Knowledge
 from models.drifting import STRONG, drifting
 

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, reject, settings
-from hypothesis import strategies as st
+from hypothesis import given, reject, settings, strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from fairpc import Knowledge, LatentDecision, LatNB, load

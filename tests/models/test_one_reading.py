@@ -13,9 +13,7 @@ from fairpc.data import merged_bins, read_frame
 from fairpc.errors import TableWarning
 from fairpc.learners import EncodedTable, encoded_sizes
 from fairpc.learners._design import edges_of
-from fairpc.models import Rows, TableClassifier
-from fairpc.models import _label_scores as label_scores
-from fairpc.models import _tables as tables
+from fairpc.models import Rows, TableClassifier, _label_scores as label_scores, _tables as tables
 from fairpc.models._score_mechanism import balanced
 from fairpc.models._selection import LabelGain, coarser
 

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fairpc import FairPC, Knowledge, LatNB, TwoNB
 from fairpc.errors import EvidenceError, QueryError

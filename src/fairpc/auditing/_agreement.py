@@ -11,13 +11,18 @@ from typing import Any, Final
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from fairpc.auditing import _blocks as blocks
-from fairpc.auditing import _formats as text
+from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._drawing import Plane, Series, curves
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows
-from fairpc.comparison import CalibrationBin as CalibrationBin
-from fairpc.comparison import Comparison, auc, calibration, compare, default_baselines
+from fairpc.comparison import (
+    CalibrationBin as CalibrationBin,
+    Comparison,
+    auc,
+    calibration,
+    compare,
+    default_baselines,
+)
 from fairpc.core import (
     AuditError,
     Bools,

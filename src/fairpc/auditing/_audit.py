@@ -15,23 +15,25 @@ from typing import Any, Final, Self
 
 import numpy.typing as npt
 
-from fairpc.auditing import _agreement as agreement
-from fairpc.auditing import _appendix as appendix
-from fairpc.auditing import _assumptions as assumptions
-from fairpc.auditing import _decidable as decidable
-from fairpc.auditing import _error_rates as errors
-from fairpc.auditing import _gaps as gaps
-from fairpc.auditing import _mechanism as mechanism
-from fairpc.auditing import _parity as parities
-from fairpc.auditing import _patterns as patterns
-from fairpc.auditing import _review as reviews
-from fairpc.auditing import _review_plan as plans
-from fairpc.auditing import _strata as within
-from fairpc.auditing import _subgroups as subgroups
-from fairpc.auditing import _table_facts as tables
-from fairpc.auditing import _tested as tested
-from fairpc.auditing import _verdict as verdicts
-from fairpc.auditing import _what_if as what_if
+from fairpc.auditing import (
+    _agreement as agreement,
+    _appendix as appendix,
+    _assumptions as assumptions,
+    _decidable as decidable,
+    _error_rates as errors,
+    _gaps as gaps,
+    _mechanism as mechanism,
+    _parity as parities,
+    _patterns as patterns,
+    _review as reviews,
+    _review_plan as plans,
+    _strata as within,
+    _subgroups as subgroups,
+    _table_facts as tables,
+    _tested as tested,
+    _verdict as verdicts,
+    _what_if as what_if,
+)
 from fairpc.auditing._given_decisions import NO_MODEL, GivenDecisions, given_decisions, is_estimator
 from fairpc.auditing._job import (
     MAX_ROWS,

@@ -9,8 +9,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from fairpc.auditing import _blocks as blocks
-from fairpc.auditing import _formats as text
+from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._assumptions import (
     AssumptionFacts,
     LearnedRate,

@@ -20,10 +20,12 @@ from functools import cache, partial
 from textwrap import wrap
 from typing import Any, Final
 
-from fairpc.auditing import _blocks as blocks
-from fairpc.auditing import _formats as text
-from fairpc.auditing import _parity as parity
-from fairpc.auditing import _table_facts as tables
+from fairpc.auditing import (
+    _blocks as blocks,
+    _formats as text,
+    _parity as parity,
+    _table_facts as tables,
+)
 from fairpc.auditing._agreement import show_metrics
 from fairpc.auditing._appendix import show_limits
 from fairpc.auditing._audit import Audit

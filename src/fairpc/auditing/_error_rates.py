@@ -12,8 +12,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from fairpc.auditing import _blocks as blocks
-from fairpc.auditing import _formats as text
+from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._drawing import Mark, Plane, Row, Series, curves, estimates
 from fairpc.auditing._job import Job
 from fairpc.core import AuditError, Record

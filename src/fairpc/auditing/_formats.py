@@ -8,9 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, Final
 
-from fairpc.core import NONE as NONE
-from fairpc.core import counted as counted
-from fairpc.core import ranged as ranged
+from fairpc.core import NONE as NONE, counted as counted, ranged as ranged
 
 Form = Callable[[float | None], str]
 

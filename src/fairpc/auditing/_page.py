@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from fairpc.auditing import _blocks as blocks
-from fairpc.auditing import _formats as text
+from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._given_decisions import DECISIONS, NO_MODEL
 
 _HYPHEN: Final = "\N{NON-BREAKING HYPHEN}"

@@ -9,8 +9,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from fairpc.auditing import _blocks as blocks
-from fairpc.auditing import _formats as text
+from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._drawing import Plane, Series, curves
 from fairpc.auditing._gaps import (
     Categories,

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from fairpc.auditing import _blocks as blocks
-from fairpc.auditing import _formats as text
+from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows, taken
 from fairpc.core import Record

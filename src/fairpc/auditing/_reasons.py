@@ -17,8 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.auditing import _blocks as blocks
-from fairpc.auditing import _formats as text
+from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._appendix import DISCLAIMER
 from fairpc.auditing._blocks import Document
 from fairpc.auditing._documents import Answers, Outline, Pairs, Said

@@ -15,8 +15,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.auditing import _blocks as blocks
-from fairpc.auditing import _formats as text
+from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import taken
 from fairpc.core import AuditError, ContradictionWarning, FairpcError, Record

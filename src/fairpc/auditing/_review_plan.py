@@ -8,8 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.auditing import _blocks as blocks
-from fairpc.auditing import _formats as text
+from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._drawing import Plane, Series, curves
 from fairpc.auditing._job import Job
 from fairpc.auditing._review import called_groups, rate_words, rows_of_decisions

@@ -13,8 +13,7 @@ from typing import Final, cast
 
 import numpy as np
 
-from fairpc.auditing import _blocks as blocks
-from fairpc.auditing import _formats as text
+from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._assumptions import (
     ARGUED,
     Candidates,

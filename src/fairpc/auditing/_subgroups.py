@@ -12,8 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.auditing import _blocks as blocks
-from fairpc.auditing import _formats as text
+from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._job import MAX_TEST_ROWS, Job
 from fairpc.auditing._rows import AuditedRows
 from fairpc.core import AuditError, Bools, Floats, Ints, Record

@@ -8,8 +8,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from fairpc.auditing import _blocks as blocks
-from fairpc.auditing import _formats as text
+from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._drawing import Row, bars
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows

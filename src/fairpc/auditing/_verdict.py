@@ -12,8 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.auditing import _blocks as blocks
-from fairpc.auditing import _formats as text
+from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._appendix import DISCLAIMER
 from fairpc.auditing._assumptions import AssumptionFacts, contradiction_sentence, recorded_rates
 from fairpc.auditing._drawing import Row, bars, ranges

@@ -16,8 +16,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from fairpc.auditing import _blocks as blocks
-from fairpc.auditing import _formats as text
+from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._job import Job
 from fairpc.circuit import Circuit, CircuitBuilder, to_dict
 from fairpc.core import Array, AuditError, Floats

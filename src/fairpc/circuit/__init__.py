@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fairpc.circuit._em import (
         AnyStep,
         EMStep,
+        EMStep as Step,
         Reached,
         SetsStep,
         Stopping,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
         log_prior,
         maximize,
     )
-    from fairpc.circuit._em import EMStep as Step
     from fairpc.circuit._expected_flows import (
         FlowPlan,
         PartPlan,

@@ -17,8 +17,18 @@ from functools import cache
 from html import escape
 from itertools import chain, repeat
 from types import NoneType, UnionType
-from typing import Any, ClassVar, Final, Literal, NoReturn, TypeVar, Union, get_args, get_origin
-from typing import get_type_hints as type_hints
+from typing import (
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    NoReturn,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints as type_hints,
+)
 
 import numpy as np
 

@@ -104,6 +104,7 @@ if TYPE_CHECKING:
     from fairpc.evidence._strata import LeftOut
     from fairpc.evidence._test_records import (
         AlteredByFeatures,
+        AlteredByFeatures as BentSet,  # kept for a release
         AssumptionTest,
         ClassBound,
         GroupBounds,
@@ -113,7 +114,6 @@ if TYPE_CHECKING:
         StratumTest,
         TestsByStratum,
     )
-    from fairpc.evidence._test_records import AlteredByFeatures as BentSet  # kept for a release
     from fairpc.evidence._thresholds import (
         EqualRates,
         GroupOperatingPoint,
