@@ -102,6 +102,16 @@ def test_a_point_outside_its_range_is_not_quoted(rate: float, said: str) -> None
     assert "convention" not in str(one)
 
 
+def test_where_every_group_has_few_people_with_some_label_no_count_is_said() -> None:
+    X, y, s = table(260)
+    y = y.astype("U3")
+    for group in np.unique(s):
+        y[np.flatnonzero(s == group)[:2]] = "few"
+    found = audit(LatNB().fit(X, y, sensitive_features=s), X, y, sensitive_features=s, **QUICK)
+    assert found.mechanism is not None
+    assert "too few people" in found.mechanism.sentence
+
+
 def test_counts_are_those_of_the_table_and_never_of_few_people() -> None:
     """Rows of unknown group are not shared out; of 40 people only 3 are recorded "yes"."""
     X, y, s = table(1500, n_groups=3)

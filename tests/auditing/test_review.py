@@ -119,6 +119,8 @@ def test_after_a_review_the_page_begins_with_what_it_showed() -> None:
     # Variances go with 1 / files less 1 / rows; where it takes nearly all rows, all are asked for.
     wanted = 1 / (1 / 2500 + (1 / 300 - 1 / 2500) * (0.1 / (most - least)) ** 2)
     assert selected.more == 10 * np.ceil((wanted - 300) / 10)
+    wide = replace(selected.gaps[0], name="tpr", interval=(-0.1, 0.1))
+    assert replace(selected, n_rows=100, n_drawn=95, gaps=(wide,)).more == 5
     few = np.arange(80)
     one = Reviewed.of(80, [(few[:20], np.full(20, 0.25), truth[:20])])
     small = audit(

@@ -55,7 +55,9 @@ def test_a_range_that_rounds_to_one_number_is_said_once() -> None:
     assert text.ranged(5.6, 6.4) == "5.6 to 6.4"
     assert text.ranged(97.6, 97.61) == "97.6"
     assert text.ranged(0.0, 0.0) == "0"
+    assert text.ranged(20.0, 20.0, 1) == "20.0"
     assert text.more_often(-0.0549, -0.0546, 0) == "5.5 points less often"
+    assert text.more_often(0.01, 0.01, 0) == "1 point more often"
 
 
 def test_names_stay_on_one_line_and_hide_nothing() -> None:

@@ -77,6 +77,13 @@ def test_totals_of_two_batches_are_unbiased_where_the_second_depends_on_the_firs
     assert mean == pytest.approx(T.sum())
 
 
+def test_a_table_that_was_reviewed_whole_leaves_nothing_to_chance() -> None:
+    p, batch = np.array([0.5, 1.0, 0.5, 1.0]), np.array([0, 1, 0, 1])
+    weight, spread = weights_of(p, np.ones(4, np.bool_), batch)
+    assert weight.tolist() == [1, 1, 1, 1]
+    assert spread.tolist() == [0, 0, 0, 0]
+
+
 def table(seed: int = 0, n: int = 4000) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     s = rng.integers(0, 2, n)

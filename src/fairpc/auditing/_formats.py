@@ -186,7 +186,9 @@ def more_often(low: float, high: float, digits: int = 1) -> str:
         less, more = (number(100 * abs(end), digits) for end in (low, high))
         return f"between {less} points less and {more} more often"
     least, most = sorted((100 * abs(low), 100 * abs(high)))
-    return f"{ranged(least, most, digits)} points {'more' if low > 0 else 'less'} often"
+    said = ranged(least, most, digits)
+    unit = "point" if said == "1" else "points"
+    return f"{said} {unit} {'more' if low > 0 else 'less'} often"
 
 
 def at_most(

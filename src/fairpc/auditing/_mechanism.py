@@ -152,7 +152,8 @@ def bias_account(job: Job) -> BiasAccount:
     if not rows.same_rows_as_fit:
         counts = job.model._altered_counts(rows.given())
     counts = _as_recorded(rows, counts, job.min_cell)
-    account = replace(account, counts=counts, training=account.counts)
+    apart = not rows.same_rows_as_fit
+    account = replace(account, counts=counts, training=account.counts, other_rows=apart)
     if test is None or not test.rejected:
         return account
     if isinstance(test, AssumptionTest):
@@ -227,6 +228,8 @@ def _sentence(account: BiasAccount, positive: int, grouped: bool) -> str:
     if ranges is None:
         altered = (_altered_labels(account, s, positive) for s in range(len(account.groups)))
         said = _points((one for one in altered if one.n >= 0), classes[positive])
+        if not said:
+            return "Altered labels are not counted: too few people of each group have some label."
         return f"{begins}, the point of the model, whose range is not known, is that {said}."
     clauses = [
         f"of the people whose fair decision is {classes[f]!r}, "

@@ -99,7 +99,8 @@ class GapChange(Record):
             for n, rate in decided
         )
         how = ""
-        if (self.decision_rates[1] - self.decision_rates[0]) * way >= _SEEN:
+        turned = (self.decision_rates[1] - self.decision_rates[0]) * way
+        if turned >= _SEEN and not math.isnan(self.label_gap):
             how = " the other way"
         if self.farthest - self.decision_gap >= _SEEN:
             how += f"; of all groups, up to {text.size(self.farthest)}"
@@ -320,8 +321,9 @@ def _change(job: Job) -> GapChange:
     before, after = shown(rows.d, worst.label_rates), shown(rows.decided, worst.decision_rates)
     if np.isfinite([*before, *after]).all():
         return worst
-    worst = replace(worst, label_rates=before, decision_rates=after, min_cell=job.min_cell)
-    return replace(worst, change=math.nan, interval=(math.nan, math.nan))
+    farthest = worst.farthest if np.isfinite(after).all() else math.nan
+    worst = replace(worst, label_rates=before, decision_rates=after, farthest=farthest)
+    return replace(worst, change=math.nan, interval=(math.nan, math.nan), min_cell=job.min_cell)
 
 
 def _changes(

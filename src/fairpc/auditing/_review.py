@@ -110,7 +110,7 @@ class ReviewFacts(Record):
         if half <= AIM:
             return 0
         wanted = 1 / (1 / self.n_rows + drawn * (AIM / half) ** 2) - self.n_drawn
-        return 10 * math.ceil(wanted / 10) if wanted < _NEARLY * left else left
+        return min(10 * math.ceil(wanted / 10), left) if wanted < _NEARLY * left else left
 
     @property
     def missed(self) -> tuple[str, ...]:

@@ -385,7 +385,12 @@ def without_formulas(batch: pl.DataFrame) -> pl.DataFrame:
     text = pl.col(pl.String, pl.Categorical, pl.Enum).cast(pl.String)
     formula = text.str.contains(FORMULA) & text.cast(pl.Float64, strict=False).is_null()
     safe = batch.with_columns(pl.when(formula).then("'" + text).otherwise(text).name.keep())
-    return safe.rename(lambda name: f"'{name}" if re.search(FORMULA, name) else name)
+    quoted = {name: f"'{name}" for name in batch.columns if re.search(FORMULA, name)}
+    for name, new in quoted.items():
+        while new in batch.columns:
+            new = f"'{new}"
+        quoted[name] = new
+    return safe.rename(quoted)
 
 
 def is_large(files: data.TableFiles) -> bool:

@@ -193,8 +193,10 @@ def ranged(low: float, high: float, digits: int = 0) -> str:
     least, most = f"{low:,.{digits}f}", f"{high:,.{digits}f}"
     if least != most:
         return f"{least} to {most}"
-    least, most = (f"{end:,.{digits + 1}f}" for end in (low, high))
-    return f"{least} to {most}" if least != most else least.removesuffix(".0")
+    finer, finest = (f"{end:,.{digits + 1}f}" for end in (low, high))
+    if finer != finest:
+        return f"{finer} to {finest}"
+    return least if finer.endswith("0") else finer
 
 
 def quoted(names: Sequence[Any], most: int) -> str:

@@ -146,6 +146,9 @@ def weights_of(
     weight, spread = np.zeros(len(drawn)), np.zeros(len(drawn))
     own, p = share[number[drawn]], chance[drawn]
     r = np.ones(len(p)) if response is None else response[drawn]
+    if drawn.all() and (p[number == number.max()] == 1).all():
+        # The last batch had to take all other rows: nothing is left to chance but answers.
+        return 1 / r, (1 - r) / r**2
     weight[drawn] = (own / p + later[number[drawn]]) / r
     spread[drawn] = own**2 * (1 - p * r) / (p * r) ** 2
     return weight, spread

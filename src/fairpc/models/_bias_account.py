@@ -63,6 +63,7 @@ class BiasAccount:
         training: the counts of the fit, where ``counts`` are those of other rows.
         without_prior: the point without prior rows, [s, f, d], where it has any.
         rate, rate_range: fair rate of the positive class, and what labels leave possible.
+        other_rows: whether ``counts`` are of rows that the model was not fitted to.
     """
 
     groups: tuple[str, ...]
@@ -78,6 +79,7 @@ class BiasAccount:
     without_prior: Floats | None = None
     rate: float = np.nan
     rate_range: Interval | None = None
+    other_rows: bool = False
 
     @property
     def _fitted(self) -> Floats:
@@ -119,7 +121,9 @@ class BiasAccount:
         if self.rate_range is None or self.ranges is None or self.count_ranges is None:
             return (np.zeros(1, np.bool_),) * 3
         learned = np.where(self.mostly_prior, np.nan, 1.0)[..., None]
-        points = self.mechanism * learned, np.asarray(self.rate), self.counts * learned
+        # Counts of other rows vary by chance, of which the ranges of a fit know nothing.
+        own = self.counts * np.where(self.other_rows, np.nan, learned)
+        points = self.mechanism * learned, np.asarray(self.rate), own
         each = zip(points, (self.ranges, self.rate_range, self.count_ranges), _SEEN, strict=True)
         shares, rate, counts = (
             (at < np.asarray(of)[..., 0] - seen) | (at > np.asarray(of)[..., 1] + seen)
