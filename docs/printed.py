@@ -11,8 +11,9 @@ What is run, in the order of a page, in one name space and one folder:
 - the code cells of a notebook; their output is what they print.
 
 ``<!-- from FILE -->`` … ``<!-- end -->`` holds the first table of a file in benchmarks/results,
-which a benchmark wrote. Where output has … in it, that stands for anything: such output is compared
-and not rewritten.
+which a benchmark wrote. The image below ``<!-- top of FILE -->`` shows the top of an HTML file that
+the page's examples wrote; Chromium takes it anew where it is installed. Where output has … in it,
+that stands for anything: such output is compared and not rewritten.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -49,6 +51,10 @@ _BLOCK = re.compile(
     r"|^<!-- from (?P<file>\S+) -->\n(?P<table>.*?)^<!-- end -->\n",
     re.MULTILINE | re.DOTALL,
 )
+_PICTURE = re.compile(r"^<!-- top of (?P<file>\S+) -->\n!\[.*\]\((?P<picture>\S+)\)$", re.MULTILINE)
+_BROWSER = "chromium"
+_SHOWN = "headless no-sandbox disable-gpu disable-background-networking no-first-run"
+_SHOWN += " hide-scrollbars window-size=900,1500"
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
 _SECONDS = re.compile(r"\b\d+(?:\.\d+)?(?= ?s\b)")
 _PROGRESS = re.compile(r"^fairpc: note: compiling.*\n|^.*, [\d,]+ s: .*\n", re.MULTILINE)
@@ -199,6 +205,22 @@ def _called(command: str) -> tuple[Any, str]:
     return code, ("" if into else printed.getvalue()) + _PROGRESS.sub("", errors.getvalue())
 
 
+def take_pictures(page: Path) -> None:
+    """What a browser shows of the HTML files that the examples of a page wrote."""
+    from PIL import Image
+
+    for image in _PICTURE.finditer(page.read_text("utf-8")):
+        if shutil.which(_BROWSER) is None:
+            print(f"{image['picture']}: not taken, because {_BROWSER} is not installed")
+            continue
+        picture = page.parent / image["picture"]
+        own = f"user-data-dir={Path('browser').resolve()}", f"screenshot={picture}"
+        options = (f"--{option}" for option in (*_SHOWN.split(), *own))
+        command = [_BROWSER, *options, Path(image["file"]).resolve().as_uri()]
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
+        Image.open(picture).convert("RGB").quantize(128).save(picture, optimize=True)
+
+
 def run_notebook(notebook: Path) -> list[tuple[str, str, str]]:
     """Code, what it printed and what the notebook shows, cell by cell."""
     scope: dict[str, Any] = {"__name__": "__main__"}
@@ -256,6 +278,7 @@ def main() -> int:
                 if not given.check:
                     text = page.read_text("utf-8")
                     page.write_text(rewritten(text, shown), "utf-8")
+                    take_pictures(page)
         off += len(apart)
         print(f"{name}: {len(apart)} outputs differ" if apart else f"{name}: as printed")
         for code in apart:
