@@ -481,7 +481,7 @@ def _of_decisions(job: Job, found: blocks.Audit) -> Verdict:
         said.append(f"Gaps between groups are not known: {job.left_out['parity']}.")
     to_do = [*_files_that_decide(found, errors, rejected=rejected)]
     if not rejected and _unequal(review, errors):
-        if review is None:
+        if review is None and not to_do:
             to_do.append("First have files reviewed: labels cannot show features that alter them.")
         to_do.append(
             "Write down why people who deserve the same may be decided differently, or change that."
