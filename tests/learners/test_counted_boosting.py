@@ -7,7 +7,8 @@ import numpy.typing as npt
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from fairpc.learners import _boosting as boosting, one_thread
+from fairpc.core import one_thread
+from fairpc.learners import _boosting as boosting
 from fairpc.learners._boosting import bin_cells, binned, boosted_probabilities
 
 Floats = npt.NDArray[np.float64]

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 from sklearn.metrics import roc_auc_score
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fairpc import LatentDecision
 from fairpc.core import Array, Floats, Ints
@@ -24,6 +25,7 @@ from fairpc.learners import (
     corrected_boosting,
     corrected_linear,
     encoded_sizes,
+    learn_linear,
 )
 from fairpc.learners._design import Design, encoded_matrix
 from fairpc.models import TableClassifier
@@ -204,3 +206,24 @@ def test_strata_have_their_own_mechanisms(mechanism: Any) -> None:
     asked = table.assign(noise=np.nan)[:50]
     scores = model.predict_proba(asked, sensitive_features=s[:50])
     assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("altered", [False, True])
+def test_linear_learners_give_the_same_bits_for_any_number_of_threads(altered: bool) -> None:
+    rng = np.random.default_rng(1)
+    matrix, sizes = rng.normal(size=(20_000, 30)), np.zeros(30, np.int64)
+    y, weights = (matrix[:, 0] + rng.normal(size=20_000) > 0).astype(np.int64), np.ones(20_000)
+
+    def learned() -> Floats:
+        if altered:
+            labels = AlteredLabels.of(
+                y, weights, np.zeros_like(y), np.array([[[0.9, 0.1], [0, 1]]])
+            )
+            return corrected_linear(matrix, sizes, labels).slope
+        return learn_linear(matrix, sizes, y, weights).slope
+
+    found = []
+    for n in (1, 2):
+        with threadpool_limits(n):
+            found.append(learned())
+    assert np.array_equal(found[0], found[1])

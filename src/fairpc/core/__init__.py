@@ -98,6 +98,7 @@ if TYPE_CHECKING:
         interruptible_waits,
         map_in_order,
         need_threads,
+        one_thread,
         showing_progress,
         terminal,
         thread_count,

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
 from pathlib import Path
 from threading import Event, Thread
@@ -56,6 +56,14 @@ def map_in_order(
     if n_threads == 1 or len(tasks) <= 1 or hasattr(_here, "is_worker"):
         return map(function, tasks)
     return _pool(n_threads).map(function, tasks)
+
+
+def one_thread(api: str | None = None) -> AbstractContextManager[object]:
+    """One thread, of all libraries or some: where others use the cores, threads wait and spin."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    limits: AbstractContextManager[object] = threadpool_limits(1, user_api=api)
+    return limits
 
 
 _here = threading.local()  #: it has ``is_worker`` in threads that work on somebody's tasks

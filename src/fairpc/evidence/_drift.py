@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.core import Bools, Floats, Positions
+from fairpc.core import Bools, Floats, Positions, one_thread
 from fairpc.evidence._intervals import clopper_pearson, clustered_variance, rate_sample, some_of
 from fairpc.evidence._top_sets import class_counts, held_out_rates, joint_bound, top_rate
 from fairpc.learners import (
@@ -29,7 +29,6 @@ from fairpc.learners import (
     distinct,
     indicators,
     learners,
-    one_thread,
     others,
 )
 

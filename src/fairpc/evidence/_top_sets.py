@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.core import Bools, Floats, Positions, map_in_order, thread_count
+from fairpc.core import Bools, Floats, Positions, map_in_order, one_thread, thread_count
 from fairpc.evidence._intervals import Sample, clopper_pearson, rate_sample, some_of
 from fairpc.learners import (
     Chosen,
@@ -26,7 +26,6 @@ from fairpc.learners import (
     deal,
     few_threads,
     kish,
-    one_thread,
 )
 
 OUTER: Final = 5

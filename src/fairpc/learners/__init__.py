@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         chosen,
         few_threads,
         learners,
-        one_thread,
         others,
     )
     from fairpc.learners._design import (

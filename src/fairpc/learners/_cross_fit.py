@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.core import Floats, MetricError, Positions
+from fairpc.core import Floats, MetricError, Positions, one_thread
 from fairpc.learners._boosting import Cells, bin_cells, binned, boosted_probabilities
 from fairpc.learners._design import INFORMATIVE, WIDE
 from fairpc.learners._linear import logistic_probabilities
@@ -291,11 +291,3 @@ def few_threads(n_rows: int) -> AbstractContextManager[object]:
     Matrices here have few columns, so that linear algebra gains nothing from threads at all.
     """
     return one_thread(None if n_rows <= _CHOICE_ROWS else "blas")
-
-
-def one_thread(api: str | None = None) -> AbstractContextManager[object]:
-    """One thread, of all libraries or some: where others use the cores, threads wait and spin."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    limits: AbstractContextManager[object] = threadpool_limits(1, user_api=api)
-    return limits

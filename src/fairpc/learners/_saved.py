@@ -25,13 +25,13 @@ from fairpc.core import (
     Ints,
     LearningError,
     map_in_order,
+    one_thread,
     record,
     serialise,
     thread_count,
 )
 from fairpc.data import readonly
 from fairpc.learners._boosting import BoostedOdds, Divisions
-from fairpc.learners._cross_fit import one_thread
 from fairpc.learners._design import LARGEST, Design, Edges, bin_codes, edges_of, standardised
 from fairpc.learners._linear import AlteredLabels, LinearOdds
 
@@ -297,9 +297,10 @@ def learn_linear(matrix: Floats, sizes: Ints, y: Ints, weights: Floats) -> Saved
     """A ridge logistic regression on standardised numbers, levels and holes."""
     from sklearn.linear_model import LogisticRegression
 
-    design = Design.of(matrix, sizes, weights)
     learner = LogisticRegression(C=PENALTY, tol=1e-6, max_iter=1000)
-    with one_thread("openmp"):
+    # Threads would wait for each other, and last bits would depend on their number.
+    with one_thread():
+        design = Design.of(matrix, sizes, weights)
         learner.fit(design.columns, y, weights)
     coefficients = learner.coef_[0].astype(np.float64)
     return SavedLinear.of(design, sizes, float(learner.intercept_[0]), coefficients)
@@ -371,8 +372,9 @@ def _forest_nodes(learner: Any) -> TreeNodes:
 
 def corrected_linear(matrix: Floats, sizes: Ints, labels: AlteredLabels) -> SavedLinear:
     """Linear log odds of Df in standardised numbers, levels and holes."""
-    design = Design.of(matrix, sizes, labels.weights)
-    found = LinearOdds.learned(design.columns, labels)
+    with one_thread():
+        design = Design.of(matrix, sizes, labels.weights)
+        found = LinearOdds.learned(design.columns, labels)
     return SavedLinear.of(design, sizes, float(found.base[0]), found.coefficients[:, 0])
 
 

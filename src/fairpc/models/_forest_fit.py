@@ -22,10 +22,10 @@ from typing import Any, Final
 import numpy as np
 from scipy.special import ndtr
 
-from fairpc.core import Bools, Codes, Floats, Ints, LearningError, map_in_order
+from fairpc.core import Bools, Codes, Floats, Ints, LearningError, map_in_order, one_thread
 from fairpc.data import Table
 from fairpc.evidence import LabelBounds
-from fairpc.learners import additive_scores, one_thread, softmax
+from fairpc.learners import additive_scores, softmax
 from fairpc.models._choices import Choices
 from fairpc.models._fair_layers import Layout
 from fairpc.models._fit import UNOBSERVED, Fitted, Observer, Options

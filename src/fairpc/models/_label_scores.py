@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from fairpc.core import Bools, Codes, Floats, Int32s, Ints, LearningError, map_in_order
+from fairpc.core import Bools, Codes, Floats, Int32s, Ints, LearningError, map_in_order, one_thread
 from fairpc.learners import (
     MANY_CLASSES,
     AlteredLabels,
@@ -28,7 +28,6 @@ from fairpc.learners import (
     coded_columns,
     deal,
     informative_columns,
-    one_thread,
 )
 from fairpc.models._rows import Rows
 from fairpc.models._top_em import TopRates

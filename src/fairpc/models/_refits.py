@@ -24,11 +24,11 @@ from fairpc.core import (
     LearningError,
     Positions,
     counted,
+    one_thread,
     showing_progress,
     terminal,
 )
 from fairpc.data import Table
-from fairpc.learners import one_thread
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._estimators import CircuitClassifier
 from fairpc.models._priors import parameter_prior

@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.core import Floats, LearningError, Record
-from fairpc.learners import Fold, one_thread, stratified_folds
+from fairpc.core import Floats, LearningError, Record, one_thread
+from fairpc.learners import Fold, stratified_folds
 from fairpc.models._latent_decision import LatentDecision
 from fairpc.models._refits import (
     Estimates,

@@ -9,14 +9,14 @@ member is kept, how many clusters members have, and what members weigh.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from fairpc.circuit import Circuit, CircuitBuilder
-from fairpc.core import Floats, Ints, LearningError, check_number
+from fairpc.core import Floats, Ints, LearningError, check_number, one_thread
 from fairpc.data import Table
 from fairpc.structure._hidden import (
     MAX_GROUPS,
@@ -268,11 +268,20 @@ def component_weights(
         mixed = values @ pi
         return pi * ((share / mixed) @ values), float(share @ np.log(mixed))
 
+    # The products are small: threads of linear algebra would wait for each other.
+    with one_thread("blas"):
+        return _climbed(updated, pi, max_iter, tol)
+
+
+def _climbed(
+    updated: Callable[[Floats], tuple[Floats, float]], pi: Floats, max_iter: int, tol: float
+) -> Floats:
+    """Where updates, each two followed by a leap along them, gain no more."""
     following, before = updated(pi)
     for _ in range(max_iter):
         after, _ = updated(following)
         step, turn = following - pi, after - 2 * following + pi
-        far = float(np.sqrt(step @ step / max(turn @ turn, 1e-300)))
+        far = float(np.sqrt(step @ step / max(float(turn @ turn), 1e-300)))
         # A weight that is zero would stay so.
         pi = np.maximum(pi + 2 * far * step + far * far * turn, pi / 10)
         pi /= pi.sum()
