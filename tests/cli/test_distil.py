@@ -83,3 +83,15 @@ def test_compare_takes_a_column_of_decisions(
     wrong = called(capsys, *call[:-1], "olt")
     assert wrong.code == 2
     assert "did you mean 'old'?" in wrong.err
+
+
+def test_a_decision_has_a_column_of_its_own(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert called(capsys, "distil", "m.fairpc", "t.csv", "-o", "s.fairpc", "-q").code == 0
+    predicted = ("predict", "s.fairpc", "t.csv", "-o", "o.csv")
+    ended = called(capsys, *predicted, "--decide-as", "p_df_yes")
+    assert ended.code == 2
+    assert "--decide-as is 'p_df_yes', a column that has scores" in ended.err
+    there = called(capsys, *predicted, "--decide-as", "age")
+    assert "has a column 'age' already" in there.err

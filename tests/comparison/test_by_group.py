@@ -63,6 +63,19 @@ def test_gaps_of_notions_are_those_of_fairlearn() -> None:
     )
 
 
+@pytest.mark.parametrize("only", [0, 1])
+def test_equalised_odds_need_both_rates(only: int) -> None:
+    """Of a group whose labels are all alike one rate is not defined, whichever it is."""
+    y, p, groups = drawn()
+    s = groups[:, 0]
+    found = fairness_gaps(np.where(s == 1, only, y), p, s, n_draws=10)
+    gaps = found.by_group.gaps
+    assert math.isnan(gaps["fpr" if only else "tpr"].value)
+    assert not math.isnan(gaps["tpr" if only else "fpr"].value)
+    odds = found.equalised_odds
+    assert all(map(math.isnan, (odds.value, odds.low, odds.high)))
+
+
 def test_intervals_cover() -> None:
     inside = 0
     for seed in range(40):

@@ -21,7 +21,7 @@ from fairpc.datasets._synthetic import FAIR_RATE, MECHANISM
 from fairpc.errors import FairpcError
 from fairpc.evidence import test_assumptions
 from fairpc.models import Draws
-from fairpc.models._bootstrap import _around_mean, farther_limits
+from fairpc.models._bootstrap import farther_limits
 from fairpc.refits import Progress
 from models.refits_tables import drawn, mixed, naive, not_rejected
 
@@ -150,13 +150,6 @@ def test_rows_and_persons_that_say_as_much() -> None:
     assert Draws(2, 1, 0.95).n_effective(weights) == pytest.approx(36 / 10)
     persons = np.array([0, 0, 1, 2])  # of weights 2, 2, 2
     assert Draws(2, 1, 0.95, persons).n_effective(weights) == pytest.approx(3)
-
-
-def test_ends_of_features_that_tell_nothing_may_cross() -> None:
-    """The bottom set's rate above the top set's: the mean of the scores is between the ends."""
-    assert _around_mean((0.2, 0.1), 0.5) == (0.2, 0.5)
-    assert _around_mean((0.9, 0.8), 0.5) == (0.5, 0.8)
-    assert _around_mean((0.1, 0.9), 0.5) == (0.1, 0.9)
 
 
 def test_persons_are_drawn_whole() -> None:

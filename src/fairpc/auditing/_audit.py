@@ -310,10 +310,7 @@ def _run(job: Job, X: Any, y: Any, **about: Any) -> None:
 
     def read(job: Job) -> ReadTable:
         def watch(now: ReadingProgress) -> None:
-            done = f"{now.done:,} {now.unit}"
-            if now.total:
-                done = f"{now.done / now.total:.0%} of {now.total / 1e6:,.0f} MB"
-            job.report_step(_FIRST, f": {now.stage}, {done}")
+            job.report_step(_FIRST, f": {now.line}")
 
         table = read_table(job.subject, X, y, job.settings, watch=watch, **about)
         if job.reviewed is None:

@@ -170,15 +170,9 @@ def _by_fit(job: Job, bounds: StratumBounds) -> IdentifiedFacts:
     table = []
     shown = dict(zip(job.coding.group_names, rows.groups, strict=True))
     for own in bounds.ranges():
-        row: dict[str, Any] = {"group": shown.get(own.group, own.group)}
-        row |= {name: getattr(own, name) for name in ("n", "rate", "lower", "upper")}
         start, stop = max(low - bounds.delta, own.lower), min(high + bounds.delta, own.upper)
-        at = [own.mechanism(pi) for pi in own.corners(start, stop)]
-        for name in ("b0", "b1"):
-            ends = [getattr(one, name) for one in at]
-            row[f"{name}_lower"] = min((end[0] for end in ends), default=math.nan)
-            row[f"{name}_upper"] = max((end[1] for end in ends), default=math.nan)
-        table.append(row)
+        row = own.row([own.mechanism(pi) for pi in own.corners(start, stop)])
+        table.append(row | {"group": shown.get(own.group, own.group)})
     kept, features = rows.comparable(rows.s >= 0), model._features_of(rows.given())
     found = model._fair().bounds(rows.s, features, rows.positive, bounds, None)[kept]
     room = _room(job, found[:, 0], found[:, 1], kept)

@@ -250,7 +250,7 @@ def _shares(groups: tuple[str, ...], ranges: Floats) -> str:
     if len(named) < len(groups):
         most = float(np.delete(ranges[:, 1], named).max())
         return f"{', '.join(parts)} and at most {text.share(most)} in any other"
-    return " and ".join(part for part in (", ".join(parts[:-1]), parts[-1]) if part)
+    return text.series(parts)
 
 
 def _points(altered: Iterable[LabelChanges], positive: str) -> str:

@@ -15,63 +15,45 @@ from typing import TYPE_CHECKING
 from fairpc.core import on_first_use
 
 if TYPE_CHECKING:
-    from fairpc.circuit._builder import CircuitBuilder
-    from fairpc.circuit._circuit import Circuit, refuse_impossible
+    from fairpc.circuit._builder import CircuitBuilder as CircuitBuilder
+    from fairpc.circuit._circuit import Circuit as Circuit, refuse_impossible
     from fairpc.circuit._em import (
         AnyStep,
         EMStep,
         EMStep as Step,
         Reached,
         SetsStep,
-        Stopping,
-        em,
+        Stopping as Stopping,
+        em as em,
         em_of_sets,
-        fit,
-        laplace,
+        fit as fit,
+        laplace as laplace,
         log_prior,
-        maximize,
+        maximize as maximize,
     )
     from fairpc.circuit._expected_flows import (
-        FlowPlan,
+        FlowPlan as FlowPlan,
         PartPlan,
         RowPlan,
-        circuit_flows,
-        contexts,
-        expected_flows,
-        node_flows,
+        circuit_flows as circuit_flows,
+        contexts as contexts,
+        expected_flows as expected_flows,
+        node_flows as node_flows,
         plan_bytes,
         plan_once,
-        prepare,
-        row_flows,
+        prepare as prepare,
+        row_flows as row_flows,
     )
-    from fairpc.circuit._file import from_dict, load_circuit, save_circuit, to_dict
-    from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, WEIGHT_TOLERANCE, Graph
+    from fairpc.circuit._file import (
+        from_dict,
+        load_circuit as load_circuit,
+        save_circuit as save_circuit,
+        to_dict,
+    )
+    from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, WEIGHT_TOLERANCE, Graph as Graph
     from fairpc.circuit._parameter_bounds import SLACK, Bounds, Near, filled, near_shares
     from fairpc.circuit._picture import depth
     from fairpc.circuit._properties import require
-    from fairpc.circuit._psdd import Vtree, read_psdd, write_psdd
-
-__all__ = [
-    "Circuit",
-    "CircuitBuilder",
-    "FlowPlan",
-    "Graph",
-    "Step",
-    "Stopping",
-    "circuit_flows",
-    "contexts",
-    "em",
-    "expected_flows",
-    "fit",
-    "laplace",
-    "load_circuit",
-    "maximize",
-    "node_flows",
-    "prepare",
-    "read_psdd",
-    "row_flows",
-    "save_circuit",
-    "write_psdd",
-]
+    from fairpc.circuit._psdd import Vtree, read_psdd as read_psdd, write_psdd as write_psdd
 
 __getattr__, __dir__ = on_first_use(__name__)

@@ -10,7 +10,7 @@ import fairpc.cli._options as opt
 import fairpc.cli._polars as pl
 import fairpc.cli._tables as tables
 from fairpc import auditing, core, data, models
-from fairpc.cli._predict import circuit_model
+from fairpc.cli._model_file import circuit_model
 from fairpc.cli._screen import Screen, grid, print_json, say
 from fairpc.core import FileFormatError, OptionError, TableError
 

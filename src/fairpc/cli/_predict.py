@@ -1,18 +1,19 @@
-"""``fairpc predict``, ``query`` and ``export``: what a model says about the rows of a table and
-about a question; and the same as a file that does without fairpc.
+"""``fairpc predict`` and ``distil``: scores of the rows of a table, by a model or by a scorer that
+does without the group, and what that costs.
 
-A table is streamed, however long it is.
+A table is streamed to a model, however long it is; a scorer, which ``distil`` makes, reads it
+whole.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from functools import partial
 from shlex import quote
 from time import perf_counter
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 
@@ -20,10 +21,10 @@ import fairpc.cli._options as opt
 import fairpc.cli._polars as pl
 import fairpc.cli._tables as tables
 from fairpc import data, models
-from fairpc.cli._distil import PREFIX, appended, score_table
-from fairpc.cli._screen import Screen, grid, print_json, say
-from fairpc.core import NotAnsweredError, OptionError, TableError, counted
+from fairpc.cli._screen import Screen, print_json, say
+from fairpc.core import Floats, OptionError, TableError, counted
 
+PREFIX: Final = "p_df_"
 DIGITS: Final = 6
 """Of scores in files."""
 BATCH: Final = 50_000
@@ -31,8 +32,6 @@ BATCH: Final = 50_000
 
 BOUNDS: Final = (f"{PREFIX}lower", f"{PREFIX}upper")
 DECISION: Final = "decision"
-LISTED_BINS: Final = 6
-"""Bins of an answer that are all listed; of more, those that count in part."""
 
 
 def predict(
@@ -92,7 +91,7 @@ def predict(
                 f"{model_file} is a scorer that distil made: it has no --bounds, and takes neither "
                 "--safe-csv nor --allow-unseen"
             )
-        facts = score_table(model_file, table, target, decision, digits, text, screen)
+        facts = _by_scorer(model_file, table, target, decision, digits, text, screen)
         if screen.json:
             print_json(facts | {"output": output})
         return
@@ -145,7 +144,10 @@ def predict(
 
 
 def _new_columns(
-    model: models.FittedModel, files: data.TableFiles, bounds: bool, decision: str | None
+    model: models.FittedModel | models.Distilled,
+    files: data.TableFiles,
+    bounds: bool,
+    decision: str | None,
 ) -> dict[str, Any]:
     """Names and types of what is appended."""
     added: dict[str, Any] = {f"{PREFIX}{c}": pl.Float64 for c in model.classes_}
@@ -215,129 +217,96 @@ class Scored:
             self.unbounded += int(np.isnan(found[:, 0]).sum())
             scores = np.hstack([scores, found])
         predict = partial(self.model.predict, **given)
-        yield from appended(self.added, scores, predict, self.digits)
+        yield from _appended(self.added, scores, predict, self.digits)
 
 
-def query(
-    model_file: opt.ModelFile,
-    question: Annotated[
-        str, opt.argument("QUERY", "'Df=good | age=37, sex=?': what you ask, a bar, what you know.")
-    ],
+def _appended(
+    added: Collection[str], scores: Floats, predict: Callable[[], Any], digits: int | None
+) -> Iterator[pl.Series]:
+    """The columns that are added to some rows: their scores, and last what is decided, if asked."""
+    for name, own in zip(added, scores.T, strict=False):
+        yield pl.Series(name, own if digits is None else own.round(digits))
+    if len(added) > scores.shape[1]:
+        yield pl.Series([*added][-1], [str(d) for d in predict()], dtype=pl.String)
+
+
+def _by_scorer(
+    path: str,
+    table: str,
+    target: Any,
+    decision: str | None,
+    digits: int | None,
+    text: opt.TextFormat,
     screen: Screen,
-) -> None:
-    """Ask a model for an exact probability.
-
-    Df is the fair decision, D the recorded label, S the group; other names are columns. A name
-    without a value asks for all its values. Numbers fall into their bins; < <= > >= work at the
-    edges of bins. '?' means not known. Put values with commas or bars into quotes.
-
-    Examples: "Df=good | sex=female", "Df | age=37, job=?", "D, Df | S=male"
-    """
-    asked = models.parse(question)
-    answer = circuit_model(model_file, "QUERY")._words().answer(asked)
-    if screen.json:
-        print_json(_answer_facts(question, asked, answer))
-    elif screen.quiet:
-        for _, probability in answer.rows:
-            print(repr(probability))  # noqa: T201 - the result itself
-    else:
-        _show_answer(asked, answer)
+) -> dict[str, Any]:
+    """Append the scores of a scorer to a table, and its decisions if a name for them is given."""
+    scorer = models.Distilled.load(path)
+    with tables.opened(table, text) as files, tables.about(files.source):
+        added = _new_columns(scorer, files, bounds=False, decision=decision)
+        lacking = [n for n in scorer.estimator.feature_names_in_ if n not in files.names()]
+        if lacking:
+            raise TableError(
+                f"{files.source} has no column {lacking[0]!r}, which the scorer needs: give it"
+            )
+        cells = tables.ready(files.read(), files)
+        decide = partial(scorer.predict, cells)
+        scored = cells.with_columns(_appended(added, scorer.predict_proba(cells), decide, digits))
+        data.write_table([scored], scored.schema, target, delimiter=files.delimiter)
+    screen.note(f"{counted(cells.height, 'row')} written with {', '.join(added)}")
+    return {"model_file": path, "table": files.source, "rows": cells.height, "added": list(added)}
 
 
-def circuit_model(path: str, then: str) -> models.FittedModel:
-    """The model of a file that has a distribution of the features."""
-    model = tables.loaded(path, then=then)
-    if isinstance(model, models.LatentDecision):
-        raise NotAnsweredError(
-            f"{path} holds a LatentDecision, which has no distribution of the features to ask: "
-            "take a model that `fairpc fit --model FairPC` wrote"
-        )
-    return model
-
-
-def _answer_facts(text: str, query: models.Query, answer: models.Answer) -> dict[str, Any]:
-    names = [term.name for term in query.targets]
-    single = all(term.value is not None for term in query.targets)
-    return {
-        "query": text,
-        "probability": answer.rows[0][1] if single else None,
-        "rows": [
-            dict(zip(names, values, strict=True)) | {"probability": probability}
-            for values, probability in answer.rows
-        ],
-        "given_probability": answer.given_probability,
-        "read_as": [{"term": str(r.term), "values": list(r.values)} for r in answer.readings],
-    }
-
-
-def _show_answer(query: models.Query, answer: models.Answer) -> None:
-    unknown = [r.term for r in answer.readings if r.values == (models.UNKNOWN,)]
-    known = [str(t) for t in query.given if t.value is not None and t not in unknown]
-    condition = f" | {', '.join(known)}" if known else ""
-    for reading in answer.readings:
-        # Of a long list of bins the whole ones say what the interval says.
-        long = len(reading.values) > LISTED_BINS
-        values = [v for v in reading.values if not long or v.startswith(models.PART)]
-        if values and [reading.term.value] != values:
-            more = "whole bins and " if long else ""
-            say(f"{reading.term} is read as {more}{', '.join(map(repr, values))}")
-    if all(term.value is not None for term in query.targets):
-        asked = ", ".join(map(str, query.targets))
-        say(f"P({asked}{condition}) = {answer.rows[0][1]:.6f}", "bold")
-    else:
-        names = [term.name for term in query.targets]
-        head = (*names, f"P({', '.join(names)}{condition})")
-        grid(head, [(*values, f"{p:.6f}") for values, p in answer.rows])
-    if known:
-        say(f"P({', '.join(known)}) = {answer.given_probability:.6f}")
-
-
-def export(
+def distil(
     model_file: opt.ModelFile,
-    output: Annotated[str, opt.output("The file to write: .onnx, .sql or .py.")],
-    table: Annotated[
-        str | None,
-        opt.option("NAME", "What a query calls the table; default: applicants.", "--table"),
-    ] = None,
+    table: opt.Table,
+    output: Annotated[str, opt.output("The scorer file to write.")],
+    classifier: Annotated[
+        Literal["hgb", "logistic", "forest"],
+        opt.option("NAME", "What learns the scores: hgb (boosting), logistic or forest."),
+    ] = "hgb",
+    seed: opt.Seed = 0,
     *,
+    text: opt.TextFormat,
     screen: Screen,
 ) -> None:
-    """Write a model as a file that scores rows without fairpc.
+    """Make a scorer that does not need the group, and say what that costs.
 
-    .onnx is a graph for ONNX Runtime, .sql one SELECT for SQLite and DuckDB, .py one file of
-    Python without dependencies. Columns are given as they are in the table, and what is missing
-    is marginalised, exactly.
+    A classifier of the other columns learns what the model scores with the group. It is for places
+    where the group must not be used at decision time. The price is measured on rows of the table
+    that were held out: how often it decides as the model, gaps between groups, and, if the table
+    has the label, how often it decides as the fair decision.
 
-    Example: fairpc export loans.fairpc -o loans.onnx
+    Example: fairpc distil loans.fairpc loans.csv -o scorer.fairpc
+
+    Then: fairpc predict scorer.fairpc new.csv --decide -o decided.csv
     """
-    from fairpc import exporting
-
-    suffix = exporting.check_suffix(output)
-    if table is not None and suffix != ".sql":
-        raise OptionError(f"--table and -o {output}: only a query names a table, leave one out")
-    tables.check_output(output, model_file)
-    model = tables.loaded(model_file, then="-o FILE")
-    written = exporting.export(model, output, table=exporting.TABLE if table is None else table)
+    tables.check_output(output, model_file, table)
+    model, warned = tables.loaded(model_file), data.Warned()
+    with tables.opened(table, text, model.table_options_) as files, tables.about(files.source):
+        tables.note_absent(model, files, screen)
+        cells, label = tables.ready(files.read(), files), model.coding_.labels.name
+        given = tables.evidence(model, cells)
+        missing = model.coding_.features.missing_values
+        learner = models.TableClassifier(classifier, missing_values=missing, random_state=seed)
+        labels = cells[label] if label in cells.columns else None
+        features = given.pop("X")
+        if labels is not None:
+            features = features.drop(label)
+        with warned.watching():
+            scorer = model.distil(learner, features, labels, **given)
+    scorer.save(output)
+    price = scorer.price
     if screen.json:
-        print_json({"model_file": model_file, **asdict(written)})
+        facts = {"model_file": model_file, "table": files.source, "output": output}
+        print_json(facts | {"price": None if price is None else price.to_dict()})
     elif screen.prints_text:
-        say(
-            f"{output} gives P(Df = class | row) for {', '.join(written.classes)}, from "
-            f"{counted(len(written.inputs), 'column')}: {', '.join(written.inputs)}."
-        )
-        if written.format == "onnx":
-            for name, example in written.written.items():
-                say(f"Give {name} as numbers: the graph does not read text such as {example!r}.")
-        say(_next(written.format, output, exporting.TABLE if table is None else table))
-
-
-def _next(kind: str, output: str, table: str) -> str:
-    """How the file is used."""
-    if kind == "sql":
-        first = f"put your rows into the table {table}"
-        if table.isidentifier():
-            first = f"sqlite3 -csv my.db '.import rows.csv {table}'"
-        return f"Next: {first}, then sqlite3 -header -csv my.db < {quote(output)}"
-    if kind == "onnx":
-        return f"Next, in Python: onnxruntime.InferenceSession({output!r})"
-    return "Next, in Python: import it, and call predict_proba with a dict"
+        groups = ", ".join(map(repr, model.coding_.groups.column_names))
+        learned_from = counted(sum(group.n for group in scorer.gap.groups), "row")
+        say(f"A scorer without {groups}, learned from {learned_from}.", "bold")
+        for sentence in () if price is None else price.sentences:
+            say(sentence)
+        say(f"The scorer is in {output}.")
+        paths = f"{quote(output)} {quote(table)}"
+        say(f"Next: fairpc predict {paths} --decide-as decided -o decided.csv")
+        say("To audit it: fairpc audit decided.csv --decision decided --label … --sensitive …")
+    screen.notes(warned)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import combinations
 from typing import Any, Final
 
@@ -314,14 +314,11 @@ def fairness_gaps(
     options |= {"sample_weight": sample_weight, "random_state": random_state}
     found = by_group(measures, rows, rows, sensitive_features, **options)
     gaps = found.gaps
-    odds = [gaps["tpr"], gaps["fpr"]]
+    # NumPy's maximum of a gap and one that is not defined is not defined, in any order.
+    odds = np.max([astuple(gaps[rate]) for rate in ("tpr", "fpr")], axis=0)
     return FairnessGaps(
         equal_opportunity=gaps["tpr"],
-        equalised_odds=MetricValue(
-            max(gap.value for gap in odds),
-            max(gap.low for gap in odds),
-            max(gap.high for gap in odds),
-        ),
+        equalised_odds=MetricValue(*odds.tolist()),
         predictive_parity=gaps["precision"],
         calibration=gaps.get("calibration"),
         by_group=found,

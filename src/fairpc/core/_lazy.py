@@ -3,11 +3,12 @@
 A room imports its names for type checkers alone, and this reads them from there::
 
     if TYPE_CHECKING:
-        from fairpc.evidence._gaps import parity
+        from fairpc.evidence._gaps import SMALL, parity as parity
 
     __getattr__, __dir__ = on_first_use(__name__)
 
-So a name is listed once, and whoever asks for it does not load the modules of all others.
+So a name is listed once, and whoever asks for it does not load the modules of all others. What has
+an ``as`` is for users, too, and becomes ``__all__``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ def on_first_use(module: str) -> tuple[Callable[[str], Any], Callable[[], list[s
     source = room.__spec__.loader.get_source(module)
     blocks = (node for node in ast.parse(source).body if isinstance(node, ast.If))
     imports = (node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom))
-    homes = {a.asname or a.name: (node.module, a.name) for node in imports for a in node.names}
+    names = [(node.module, alias) for node in imports for alias in node.names]
+    homes = {alias.asname or alias.name: (home, alias.name) for home, alias in names}
+    if not hasattr(room, "__all__"):
+        room.__all__ = sorted(alias.asname for _, alias in names if alias.asname)
 
     def load(name: str) -> Any:
         home, known = homes.get(name, (None, name))
@@ -37,4 +41,4 @@ def on_first_use(module: str) -> tuple[Callable[[str], Any], Callable[[], list[s
         setattr(room, name, value)
         return value
 
-    return load, lambda: sorted(set(room.__all__ if hasattr(room, "__all__") else homes))
+    return load, lambda: sorted(room.__all__)

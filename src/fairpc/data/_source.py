@@ -39,6 +39,14 @@ class ReadingProgress:
     total: int | None  #: bytes of the files; None for a lazy frame
     unit: str  #: "bytes" or "rows"
 
+    @property
+    def line(self) -> str:
+        """All of it in words."""
+        done = f"{self.done:,} {self.unit}"
+        if self.total:
+            done = f"{self.done / self.total:.0%} of {self.total / 1e6:,.0f} MB"
+        return f"{self.stage}, {done}"
+
 
 Watcher = Callable[[ReadingProgress], object]
 Work = Callable[[Frame], T]  #: what is made of a batch

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from fairpc.core import on_first_use
 
 if TYPE_CHECKING:
-    from fairpc.evidence._assumptions import test_assumptions
+    from fairpc.evidence._assumptions import test_assumptions as test_assumptions
     from fairpc.evidence._candidate_strata import (
-        CandidateStrata,
-        StrataComparison,
-        compare_strata,
+        CandidateStrata as CandidateStrata,
+        StrataComparison as StrataComparison,
+        compare_strata as compare_strata,
         compared,
     )
     from fairpc.evidence._chosen_sets import MIN_ROWS, TopSets
@@ -27,46 +27,46 @@ if TYPE_CHECKING:
         held_out_scores,
         label_fit,
     )
-    from fairpc.evidence._error_rates import error_rates
+    from fairpc.evidence._error_rates import error_rates as error_rates
     from fairpc.evidence._error_records import (
         THROUGH_DF,
-        ErrorRates,
-        GroupErrorRates,
-        PairErrorRates,
-        RateRange,
-        RecordedRates,
-        ScoreBin,
-        StratumErrorRates,
+        ErrorRates as ErrorRates,
+        GroupErrorRates as GroupErrorRates,
+        PairErrorRates as PairErrorRates,
+        RateRange as RateRange,
+        RecordedRates as RecordedRates,
+        ScoreBin as ScoreBin,
+        StratumErrorRates as StratumErrorRates,
     )
     from fairpc.evidence._gaps import (
         SMALL,
-        GroupMean,
-        PairGap,
-        PairWithin,
-        Parity,
-        ParityCurve,
-        ParityWithin,
-        StratumGap,
-        parity,
-        parity_curve,
+        GroupMean as GroupMean,
+        PairGap as PairGap,
+        PairWithin as PairWithin,
+        Parity as Parity,
+        ParityCurve as ParityCurve,
+        ParityWithin as ParityWithin,
+        StratumGap as StratumGap,
+        parity as parity,
+        parity_curve as parity_curve,
     )
     from fairpc.evidence._group_range import (
         NO_DELTA,
-        FairRatePoint,
-        GroupRange,
-        LeastDifference,
-        MechanismRange,
-        fair_rate_point,
+        FairRatePoint as FairRatePoint,
+        GroupRange as GroupRange,
+        LeastDifference as LeastDifference,
+        MechanismRange as MechanismRange,
+        fair_rate_point as fair_rate_point,
     )
     from fairpc.evidence._held_out_bounds import LEVEL, Known, StratumBounds, around
     from fairpc.evidence._identified import (
-        GroupWithin,
-        IdentifiedByStratum,
-        IdentifiedSet,
-        IdentifiedWithin,
-        StratumWithin,
-        class_bounds,
-        identified_set,
+        GroupWithin as GroupWithin,
+        IdentifiedByStratum as IdentifiedByStratum,
+        IdentifiedSet as IdentifiedSet,
+        IdentifiedWithin as IdentifiedWithin,
+        StratumWithin as StratumWithin,
+        class_bounds as class_bounds,
+        identified_set as identified_set,
     )
     from fairpc.evidence._intervals import (
         Interval,
@@ -85,116 +85,52 @@ if TYPE_CHECKING:
         label_bounds,
         read_bounds,
     )
-    from fairpc.evidence._monitor import MonitorGap, ParityMonitor
+    from fairpc.evidence._monitor import MonitorGap as MonitorGap, ParityMonitor as ParityMonitor
     from fairpc.evidence._review_design import (
-        ExpectedWidth,
-        ReviewDesign,
+        ExpectedWidth as ExpectedWidth,
+        ReviewDesign as ReviewDesign,
         expected_in_words,
-        expected_widths,
-        review_design,
+        expected_widths as expected_widths,
+        review_design as review_design,
     )
     from fairpc.evidence._review_estimates import (
-        ReviewedDifference,
-        ReviewedRate,
-        ReviewEstimates,
-        review_estimates,
+        ReviewedDifference as ReviewedDifference,
+        ReviewedRate as ReviewedRate,
+        ReviewEstimates as ReviewEstimates,
+        review_estimates as review_estimates,
     )
-    from fairpc.evidence._review_rows import check_draw, recalibrate_posterior, shifted
-    from fairpc.evidence._review_tests import RatesTest, ReviewTest
-    from fairpc.evidence._strata import LeftOut
+    from fairpc.evidence._review_rows import (
+        check_draw,
+        recalibrate_posterior as recalibrate_posterior,
+        shifted,
+    )
+    from fairpc.evidence._review_tests import RatesTest as RatesTest, ReviewTest as ReviewTest
+    from fairpc.evidence._strata import LeftOut as LeftOut
     from fairpc.evidence._test_records import (
-        AlteredByFeatures,
+        AlteredByFeatures as AlteredByFeatures,
         AlteredByFeatures as BentSet,  # kept for a release
-        AssumptionTest,
-        ClassBound,
-        GroupBounds,
-        GroupMechanism,
-        StrataTest,
-        StratumRates,
-        StratumTest,
-        TestsByStratum,
+        AssumptionTest as AssumptionTest,
+        ClassBound as ClassBound,
+        GroupBounds as GroupBounds,
+        GroupMechanism as GroupMechanism,
+        StrataTest as StrataTest,
+        StratumRates as StratumRates,
+        StratumTest as StratumTest,
+        TestsByStratum as TestsByStratum,
     )
     from fairpc.evidence._thresholds import (
-        EqualRates,
-        GroupOperatingPoint,
-        GroupThreshold,
+        EqualRates as EqualRates,
+        GroupOperatingPoint as GroupOperatingPoint,
+        GroupThreshold as GroupThreshold,
         Notion,
-        ThresholdCurve,
-        ThresholdPoint,
-        equal_opportunity,
-        equal_rates,
-        equalised_odds,
+        ThresholdCurve as ThresholdCurve,
+        ThresholdPoint as ThresholdPoint,
+        equal_opportunity as equal_opportunity,
+        equal_rates as equal_rates,
+        equalised_odds as equalised_odds,
         threshold_curve,
         thresholds_of,
     )
     from fairpc.evidence._top_sets import Watch
-
-__all__ = [
-    "AlteredByFeatures",
-    "AssumptionTest",
-    "BentSet",
-    "CandidateStrata",
-    "ClassBound",
-    "EqualRates",
-    "ErrorRates",
-    "ExpectedWidth",
-    "FairRatePoint",
-    "GroupBounds",
-    "GroupErrorRates",
-    "GroupMean",
-    "GroupMechanism",
-    "GroupOperatingPoint",
-    "GroupRange",
-    "GroupThreshold",
-    "GroupWithin",
-    "IdentifiedByStratum",
-    "IdentifiedSet",
-    "IdentifiedWithin",
-    "LeastDifference",
-    "LeftOut",
-    "MechanismRange",
-    "MonitorGap",
-    "PairErrorRates",
-    "PairGap",
-    "PairWithin",
-    "Parity",
-    "ParityCurve",
-    "ParityMonitor",
-    "ParityWithin",
-    "RateRange",
-    "RatesTest",
-    "RecordedRates",
-    "ReviewDesign",
-    "ReviewEstimates",
-    "ReviewTest",
-    "ReviewedDifference",
-    "ReviewedRate",
-    "ScoreBin",
-    "StrataComparison",
-    "StrataTest",
-    "StratumErrorRates",
-    "StratumGap",
-    "StratumRates",
-    "StratumTest",
-    "StratumWithin",
-    "TestsByStratum",
-    "ThresholdCurve",
-    "ThresholdPoint",
-    "class_bounds",
-    "compare_strata",
-    "equal_opportunity",
-    "equal_rates",
-    "equalised_odds",
-    "error_rates",
-    "expected_widths",
-    "fair_rate_point",
-    "identified_set",
-    "parity",
-    "parity_curve",
-    "recalibrate_posterior",
-    "review_design",
-    "review_estimates",
-    "test_assumptions",
-]
 
 __getattr__, __dir__ = on_first_use(__name__)

@@ -116,6 +116,15 @@ class GroupRange:
         """Both ranges at a P(Df=1) that is possible for this group."""
         return MechanismRange(self.group, pi, self.b0(pi), self.b1(pi))
 
+    def row(self, possible: Sequence[MechanismRange]) -> dict[str, Any]:
+        """A line of a table: the bounds of P(Df=1), and the ends over these mechanisms."""
+        row = {name: getattr(self, name) for name in ("group", "n", "rate", "lower", "upper")}
+        for name in ("b0", "b1"):
+            ends = [getattr(one, name) for one in possible]
+            row[f"{name}_lower"] = min((end[0] for end in ends), default=math.nan)
+            row[f"{name}_upper"] = max((end[1] for end in ends), default=math.nan)
+        return row
+
     def score_ends(self, scores: Floats, pi: float) -> tuple[Floats, Floats]:
         """P(Df=1 | x, s) at the least and at the most informative labels that are possible.
 

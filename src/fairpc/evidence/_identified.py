@@ -109,16 +109,8 @@ class IdentifiedSet(Record):
 
     def table(self) -> tuple[dict[str, Any], ...]:
         """A row per group: its bounds of P(Df=1), and its mechanism over the common ones."""
-        rows = []
-        for g in self.groups:
-            mine = [m for m in self.mechanism if m.group == g.group]
-            row = {name: getattr(g, name) for name in ("group", "n", "rate", "lower", "upper")}
-            for name in ("b0", "b1"):
-                ends = [getattr(m, name) for m in mine]
-                row[f"{name}_lower"] = min((e[0] for e in ends), default=math.nan)
-                row[f"{name}_upper"] = max((e[1] for e in ends), default=math.nan)
-            rows.append(row)
-        return tuple(rows)
+        each = self.mechanism
+        return tuple(g.row([m for m in each if m.group == g.group]) for g in self.groups)
 
     def picture(self) -> str:
         """A bar per group on the line from 0 to 1, and their overlap; or, where rates may differ

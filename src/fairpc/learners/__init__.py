@@ -55,6 +55,4 @@ if TYPE_CHECKING:
         learn_linear,
     )
 
-__all__: list[str] = []
-
 __getattr__, __dir__ = on_first_use(__name__)

@@ -7,29 +7,47 @@ from fairpc.core import on_first_use
 if TYPE_CHECKING:
     from fairpc.models._batches import check_not_dask
     from fairpc.models._bias_account import OUTSIDE, OVERLAP, BiasAccount, apart
-    from fairpc.models._bootstrap import Draws, MechanismIntervals, bootstrap_mechanism
+    from fairpc.models._bootstrap import (
+        Draws,
+        MechanismIntervals as MechanismIntervals,
+        bootstrap_mechanism as bootstrap_mechanism,
+    )
     from fairpc.models._circuit_queries import FittedQueries
-    from fairpc.models._classifiers import TableClassifier
+    from fairpc.models._classifiers import TableClassifier as TableClassifier
     from fairpc.models._decisions import FittedDecisions, GivenRows
     from fairpc.models._disclosure import Disclosure, disclosure, file_facts
-    from fairpc.models._distilled import SCORER_FORMAT, Distilled, DistilPrice, group_is_input
+    from fairpc.models._distilled import (
+        SCORER_FORMAT,
+        Distilled as Distilled,
+        DistilPrice as DistilPrice,
+        group_is_input,
+    )
     from fairpc.models._distribution import FairDistribution, Outcome
-    from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
+    from fairpc.models._estimators import (
+        CircuitClassifier,
+        FairPC as FairPC,
+        LatNB as LatNB,
+        NLatPC as NLatPC,
+        TwoNB as TwoNB,
+    )
     from fairpc.models._fair_layers import cells_of
     from fairpc.models._file import FittedModel
     from fairpc.models._fold_classifiers import SecondRound, series_of
     from fairpc.models._forest import Forest
     from fairpc.models._forest_decisions import ForestDistribution
     from fairpc.models._knowledge import Knowledge
-    from fairpc.models._latent_decision import LatentDecision, quick_decision
-    from fairpc.models._loading import MODELS, load
+    from fairpc.models._latent_decision import (
+        LatentDecision as LatentDecision,
+        quick_decision as quick_decision,
+    )
+    from fairpc.models._loading import MODELS, load as load
     from fairpc.models._model import Contribution
     from fairpc.models._patterns import (
         MIN_SHARE,
         SIZE,
         THRESHOLD,
-        Pattern,
-        Patterns,
+        Pattern as Pattern,
+        Patterns as Patterns,
         Question,
         find_patterns,
     )
@@ -44,12 +62,12 @@ if TYPE_CHECKING:
         trade_off,
     )
     from fairpc.models._query_language import PART, UNKNOWN, Answer, Query, Vocabulary, parse
-    from fairpc.models._refits import Progress, Report, Subject, progress
-    from fairpc.models._review import Reviewed, ReviewRows
+    from fairpc.models._refits import Progress as Progress, Report, Subject, progress
+    from fairpc.models._review import Reviewed as Reviewed, ReviewRows
     from fairpc.models._robustness import (
-        Refit,
-        Stability,
-        stability,
+        Refit as Refit,
+        Stability as Stability,
+        stability as stability,
     )
     from fairpc.models._rows import ROWS, Rows, digest_name, rows_fingerprint
     from fairpc.models._selection import fit_auto
@@ -62,27 +80,5 @@ if TYPE_CHECKING:
         memory_bytes,
         rows_in_order,
     )
-
-__all__ = [
-    "DistilPrice",
-    "Distilled",
-    "FairPC",
-    "LatNB",
-    "LatentDecision",
-    "MechanismIntervals",
-    "NLatPC",
-    "Pattern",
-    "Patterns",
-    "Progress",
-    "Refit",
-    "Reviewed",
-    "Stability",
-    "TableClassifier",
-    "TwoNB",
-    "bootstrap_mechanism",
-    "load",
-    "quick_decision",
-    "stability",
-]
 
 __getattr__, __dir__ = on_first_use(__name__)

@@ -412,15 +412,8 @@ def _identified(subject: Subject, test: Tested | None) -> IdentifiedSet | None:
     ends = None
     if isinstance(test, AssumptionTest) and test.positive is not None:
         tested = {str(name): pair for name, pair in test.ends().items()}
-        if set(groups) <= set(tested):  # none was too small to be tested
-            means = {g: float(scores[groups == g].mean()) for g in tested}
-            ends = {g: _around_mean(pair, means[g]) for g, pair in tested.items()}
+        ends = tested if set(groups) <= set(tested) else None  # some may be too small to be tested
     return identified_set(scores, groups, ends=ends)
-
-
-def _around_mean(pair: tuple[float, float], mean: float) -> tuple[float, float]:
-    """Held-out ends; those of features that tell nothing may cross, the mean is between them."""
-    return min(pair[0], mean), max(pair[1], mean)
 
 
 def _shown(values: tuple[Any, Any, Any]) -> str:

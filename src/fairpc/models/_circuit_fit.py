@@ -18,7 +18,7 @@ import numpy as np
 
 from fairpc.circuit import Circuit, EMStep
 from fairpc.core import LearningError, SameAsLabelWarning, Say, check_choice, warn_caller
-from fairpc.data import BINS, ReadingProgress, TableCoding, same_as_label
+from fairpc.data import BINS, TableCoding, same_as_label
 from fairpc.learners import WIDE
 from fairpc.models._bias_account import anchor_contradiction, contradictions
 from fairpc.models._circuit_queries import FittedQueries
@@ -91,7 +91,7 @@ class CircuitFit:
             coding=own._given_coding(),
             positive=own.positive,
             options=own._encoding_options(self.table, fine=fine),
-            watch=lambda progress: self.say(_reading_line(progress)),
+            watch=lambda progress: self.say(progress.line),
             again=again,
         )
         rows = without_few(training.rows, own._strata(training.coding), int(own.min_cell))
@@ -381,10 +381,3 @@ def reporter(say: Say, then: Callable[[EMStep], object] | None) -> Callable[[EMS
             then(step)
 
     return report
-
-
-def _reading_line(progress: ReadingProgress) -> str:
-    done = f"{progress.done:,} {progress.unit}"
-    if progress.total:
-        done = f"{progress.done / progress.total:.0%} of {progress.total / 1e6:,.0f} MB"
-    return f"{progress.stage}, {done}"

@@ -90,31 +90,11 @@ def _model_of(content: dict[str, Any], repair: str) -> FittedModel:
     kind: type[SavedScores | SavedCircuits] = SavedCircuits
     if content.get("model") == LATENT_DECISION:
         kind = SavedScores
-    saved = _with_delta(record(kind, content, "the file", exact=True, repair=repair))
+    saved = record(kind, content, "the file", exact=True, repair=repair)
     coding = TableCoding.from_dict(saved.coding)
     made = _scored(saved, coding) if isinstance(saved, SavedScores) else _circuits(saved, coding)
     _restore(made, saved, coding)
     return made
-
-
-def _with_delta(saved: SavedScores | SavedCircuits) -> SavedScores | SavedCircuits:
-    """What a file says that was written before rates could differ: they do not."""
-    settings = {"delta": 0.0, "min_cell": 1} | saved.settings
-    if isinstance(saved, SavedCircuits):
-        return replace(saved, settings=settings, ends=_same_rates(saved.ends))
-    score_map = saved.score_map
-    if "ends" in score_map:
-        score_map = score_map | {"ends": _same_rates(score_map["ends"])}
-    return replace(saved, settings=settings, score_map=score_map)
-
-
-def _same_rates(bounds: Any) -> Any:
-    """Bounds of such a file; of strata that have mechanisms of their own, each has them."""
-    if not isinstance(bounds, dict) or "cells" in bounds:
-        return bounds
-    if isinstance(bounds.get("strata"), list):
-        return bounds | {"strata": [_same_rates(own) for own in bounds["strata"]]}
-    return {"delta": 0.0} | bounds
 
 
 def _restore(model: FittedModel, saved: Saved, coding: TableCoding) -> None:
@@ -361,8 +341,11 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     usual = settings_of(LatentDecision() if latent else MODELS[content["model"]]())
     content["settings"] = settings = usual | {"min_cell": 1} | given
     if latent:
+        scores = content["score_map"]
+        content["score_map"] = scores | {"ends": _same_rates(scores["ends"])}
         return {"second_round": None, **content}
     content = {"choices": None, "forest": None, "ends": None, "features": None, **content}
+    content["ends"] = _same_rates(content["ends"])
     read = TableCoding.from_dict(coding)
     columns = read.features.columns
     if "numbers" not in given and any(column.binned for column in columns):
@@ -384,6 +367,18 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     if _size(again) != _size(whole):
         raise LearningError(f"its circuit is not that of a {content['model']}")
     return content | {"rates": rates.to_dict(), "features": to_dict(features)}
+
+
+def _same_rates(bounds: Any) -> Any:
+    """Bounds of a file that was written before rates could differ: they do not.
+
+    Of strata that have mechanisms of their own, each has them.
+    """
+    if not isinstance(bounds, dict) or "cells" in bounds:
+        return bounds
+    if isinstance(bounds.get("strata"), list):
+        return bounds | {"strata": [_same_rates(own) for own in bounds["strata"]]}
+    return {"delta": 0.0} | bounds
 
 
 def _size(circuit: Circuit) -> tuple[Any, ...]:

@@ -19,57 +19,35 @@ from fairpc.core import on_first_use
 
 if TYPE_CHECKING:
     from fairpc.structure._compile import (
-        Smoothing,
-        compile_tree,
-        graft,
-        vtree_of_tree,
+        Smoothing as Smoothing,
+        compile_tree as compile_tree,
+        graft as graft,
+        vtree_of_tree as vtree_of_tree,
     )
-    from fairpc.structure._ensemble import Ensemble, HiddenTrees, component_weights, learn_ensemble
-    from fairpc.structure._hidden import HiddenTree, soft_clusters
+    from fairpc.structure._ensemble import (
+        Ensemble as Ensemble,
+        HiddenTrees as HiddenTrees,
+        component_weights as component_weights,
+        learn_ensemble as learn_ensemble,
+    )
+    from fairpc.structure._hidden import HiddenTree as HiddenTree, soft_clusters as soft_clusters
     from fairpc.structure._learn import (
-        CellCircuits,
-        CellSearch,
-        bootstrap_weights,
-        learn,
-        learn_cells,
+        CellCircuits as CellCircuits,
+        CellSearch as CellSearch,
+        bootstrap_weights as bootstrap_weights,
+        learn as learn,
+        learn_cells as learn_cells,
     )
     from fairpc.structure._search import (
-        HELD_OUT,
-        METHODS,
-        MODEL_METHODS,
-        Gain,
+        HELD_OUT as HELD_OUT,
+        METHODS as METHODS,
+        MODEL_METHODS as MODEL_METHODS,
+        Gain as Gain,
         ModelMethod,
-        Step,
-        Stop,
-        Strudel,
+        Step as Step,
+        Stop as Stop,
+        Strudel as Strudel,
     )
-    from fairpc.structure._trees import Tree, chow_liu
-
-__all__ = [
-    "HELD_OUT",
-    "METHODS",
-    "MODEL_METHODS",
-    "CellCircuits",
-    "CellSearch",
-    "Ensemble",
-    "Gain",
-    "HiddenTree",
-    "HiddenTrees",
-    "Smoothing",
-    "Step",
-    "Stop",
-    "Strudel",
-    "Tree",
-    "bootstrap_weights",
-    "chow_liu",
-    "compile_tree",
-    "component_weights",
-    "graft",
-    "learn",
-    "learn_cells",
-    "learn_ensemble",
-    "soft_clusters",
-    "vtree_of_tree",
-]
+    from fairpc.structure._trees import Tree as Tree, chow_liu as chow_liu
 
 __getattr__, __dir__ = on_first_use(__name__)

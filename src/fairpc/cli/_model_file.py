@@ -1,0 +1,179 @@
+"""``fairpc inspect``, ``query`` and ``export``: what a model file holds, what it answers, and the
+same as a file that does without fairpc."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from shlex import quote
+from typing import Annotated, Any, Final
+
+import fairpc.cli._options as opt
+import fairpc.cli._tables as tables
+from fairpc import models
+from fairpc.cli._screen import Screen, grid, print_json, say
+from fairpc.core import NotAnsweredError, OptionError, counted
+
+LISTED_BINS: Final = 6
+"""Bins of an answer that are all listed; of more, those that count in part."""
+SHOWN: Final = 6
+"""Values of a column that are listed on a terminal; JSON has all."""
+
+
+def inspect(model_file: opt.ModelFile, screen: Screen) -> None:
+    """Say what a model file holds: columns, levels, smallest cells, and what they disclose.
+
+    Example: fairpc inspect loans.fairpc
+    """
+    found = models.disclosure(tables.loaded(model_file, then="nothing else"))
+    facts = models.file_facts(model_file)
+    if screen.json:
+        print_json(facts | found.to_dict())
+        return
+    say(
+        f"{facts['file']}: a {found.model} in {facts['bytes']:,} bytes, {facts['format']}, "
+        f"written by {facts['written_by']}",
+        "bold",
+    )
+    say(f"Checksum {facts['checksum']}: the file is as it was written, by whomever\n")
+    held = [
+        (column.column, column.role, column.kind, _listed(column.kind, column.values))
+        for column in found.columns
+    ]
+    grid(("column", "role", "kind", "values"), held, right=False)
+    if found.not_held:
+        say(f"Known by name alone: {', '.join(found.not_held)}\n")
+    grid(("group", "rows"), [(name, f"{n:,}") for name, n in found.groups.items()])
+    for sentence in found.sentences:
+        say(f"- {sentence}")
+
+
+def _listed(kind: str, values: tuple[str, ...]) -> str:
+    if kind in ("number", "date"):
+        return f"{len(values)} bins, {values[0]} to {values[-1]}" if values else "cuts of trees"
+    more = f" and {len(values) - SHOWN} more" if len(values) > SHOWN else ""
+    return ", ".join(value or "(empty)" for value in values[:SHOWN]) + more
+
+
+def query(
+    model_file: opt.ModelFile,
+    question: Annotated[
+        str, opt.argument("QUERY", "'Df=good | age=37, sex=?': what you ask, a bar, what you know.")
+    ],
+    screen: Screen,
+) -> None:
+    """Ask a model for an exact probability.
+
+    Df is the fair decision, D the recorded label, S the group; other names are columns. A name
+    without a value asks for all its values. Numbers fall into their bins; < <= > >= work at the
+    edges of bins. '?' means not known. Put values with commas or bars into quotes.
+
+    Examples: "Df=good | sex=female", "Df | age=37, job=?", "D, Df | S=male"
+    """
+    asked = models.parse(question)
+    answer = circuit_model(model_file, "QUERY")._words().answer(asked)
+    if screen.json:
+        print_json(_answer_facts(question, asked, answer))
+    elif screen.quiet:
+        for _, probability in answer.rows:
+            print(repr(probability))  # noqa: T201 - the result itself
+    else:
+        _show_answer(asked, answer)
+
+
+def circuit_model(path: str, then: str) -> models.FittedModel:
+    """The model of a file that has a distribution of the features."""
+    model = tables.loaded(path, then=then)
+    if isinstance(model, models.LatentDecision):
+        raise NotAnsweredError(
+            f"{path} holds a LatentDecision, which has no distribution of the features to ask: "
+            "take a model that `fairpc fit --model FairPC` wrote"
+        )
+    return model
+
+
+def _answer_facts(text: str, query: models.Query, answer: models.Answer) -> dict[str, Any]:
+    names = [term.name for term in query.targets]
+    single = all(term.value is not None for term in query.targets)
+    return {
+        "query": text,
+        "probability": answer.rows[0][1] if single else None,
+        "rows": [
+            dict(zip(names, values, strict=True)) | {"probability": probability}
+            for values, probability in answer.rows
+        ],
+        "given_probability": answer.given_probability,
+        "read_as": [{"term": str(r.term), "values": list(r.values)} for r in answer.readings],
+    }
+
+
+def _show_answer(query: models.Query, answer: models.Answer) -> None:
+    unknown = [r.term for r in answer.readings if r.values == (models.UNKNOWN,)]
+    known = [str(t) for t in query.given if t.value is not None and t not in unknown]
+    condition = f" | {', '.join(known)}" if known else ""
+    for reading in answer.readings:
+        # Of a long list of bins the whole ones say what the interval says.
+        long = len(reading.values) > LISTED_BINS
+        values = [v for v in reading.values if not long or v.startswith(models.PART)]
+        if values and [reading.term.value] != values:
+            more = "whole bins and " if long else ""
+            say(f"{reading.term} is read as {more}{', '.join(map(repr, values))}")
+    if all(term.value is not None for term in query.targets):
+        asked = ", ".join(map(str, query.targets))
+        say(f"P({asked}{condition}) = {answer.rows[0][1]:.6f}", "bold")
+    else:
+        names = [term.name for term in query.targets]
+        head = (*names, f"P({', '.join(names)}{condition})")
+        grid(head, [(*values, f"{p:.6f}") for values, p in answer.rows])
+    if known:
+        say(f"P({', '.join(known)}) = {answer.given_probability:.6f}")
+
+
+def export(
+    model_file: opt.ModelFile,
+    output: Annotated[str, opt.output("The file to write: .onnx, .sql or .py.")],
+    table: Annotated[
+        str | None,
+        opt.option("NAME", "What a query calls the table; default: applicants.", "--table"),
+    ] = None,
+    *,
+    screen: Screen,
+) -> None:
+    """Write a model as a file that scores rows without fairpc.
+
+    .onnx is a graph for ONNX Runtime, .sql one SELECT for SQLite and DuckDB, .py one file of
+    Python without dependencies. Columns are given as they are in the table, and what is missing
+    is marginalised, exactly.
+
+    Example: fairpc export loans.fairpc -o loans.onnx
+    """
+    from fairpc import exporting
+
+    suffix = exporting.check_suffix(output)
+    if table is not None and suffix != ".sql":
+        raise OptionError(f"--table and -o {output}: only a query names a table, leave one out")
+    tables.check_output(output, model_file)
+    model = tables.loaded(model_file, then="-o FILE")
+    written = exporting.export(model, output, table=exporting.TABLE if table is None else table)
+    if screen.json:
+        print_json({"model_file": model_file, **asdict(written)})
+    elif screen.prints_text:
+        say(
+            f"{output} gives P(Df = class | row) for {', '.join(written.classes)}, from "
+            f"{counted(len(written.inputs), 'column')}: {', '.join(written.inputs)}."
+        )
+        if written.format == "onnx":
+            for name, example in written.written.items():
+                say(f"Give {name} as numbers: the graph does not read text such as {example!r}.")
+        say(_next(written.format, output, exporting.TABLE if table is None else table))
+
+
+def _next(kind: str, output: str, table: str) -> str:
+    """How the file is used."""
+    if kind == "sql":
+        first = f"put your rows into the table {table}"
+        if table.isidentifier():
+            first = f"sqlite3 -csv my.db '.import rows.csv {table}'"
+        return f"Next: {first}, then sqlite3 -header -csv my.db < {quote(output)}"
+    if kind == "onnx":
+        return f"Next, in Python: onnxruntime.InferenceSession({output!r})"
+    return "Next, in Python: import it, and call predict_proba with a dict"
