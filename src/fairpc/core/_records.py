@@ -274,6 +274,8 @@ class _Reader:
     def value(self, hint: Any, data: Any, where: str) -> Any:
         """A value of this type."""
         origin, inner = get_origin(hint), get_args(hint)
+        if hasattr(origin, "__value__"):  # a name of a type, as NDArray is from NumPy 2.5 on
+            return self.value(origin.__value__[inner], data, where)
         if hint is Any or hint is object:
             return data
         if is_dataclass(hint) and isinstance(hint, type):
