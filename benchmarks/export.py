@@ -17,6 +17,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -97,7 +98,7 @@ def by_sqlite(model: CircuitClassifier, folder: Path) -> Run:
     query, n = (folder / "m.sql").read_text("utf-8"), len(model.classes_)
 
     def run(rows: pl.DataFrame) -> Any:
-        with sqlite3.connect(":memory:") as database:
+        with closing(sqlite3.connect(":memory:")) as database:
             database.execute(f"CREATE TABLE t ({', '.join(map(quoted, rows.columns))})")
             places = ", ".join("?" * rows.width)
             database.executemany(f"INSERT INTO t VALUES ({places})", rows.rows())

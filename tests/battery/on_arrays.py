@@ -190,7 +190,7 @@ def _shape(make: Callable[[Any], Any]) -> _Odd:
 
 
 _ODD: Final[dict[str, _Odd]] = {
-    "NaN": _with(np.nan, None, float("nan"), np.datetime64("NaT"), pd.NA, pd.NaT),
+    "NaN": _with(np.nan, None, float("nan"), np.datetime64("NaT", "s"), pd.NA, pd.NaT),
     "infinite": _with(np.inf, -np.inf, 1e308, -1e308, 1e999),
     "out of range": _with(-1, 2, -0.5, 1.5, 0, 1e-320, 10**30, 2**63, -(10**400), 10**400),
     "text": _with("x", "", "0.5", "\ud800", "\x1b[31m", "a" * 100_000, b"bytes", "nan"),

@@ -8,6 +8,7 @@ import re
 import shutil
 import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +45,10 @@ def test_a_query_scores_a_table_that_sqlite_holds(
     assert facts["format"] == "sql"
     assert facts["model_file"] == "m.fairpc"
     assert facts["inputs"] == {"sex": "text", "age": "number", "job": "text"}
-    with Path("t.csv").open(encoding="utf-8") as file, sqlite3.connect(":memory:") as database:
+    with (
+        Path("t.csv").open(encoding="utf-8") as file,
+        closing(sqlite3.connect(":memory:")) as database,
+    ):
         header, *rows = csv.reader(file)
         database.execute(f"CREATE TABLE people ({', '.join(header)})")
         database.executemany("INSERT INTO people VALUES (?, ?, ?, ?)", rows)

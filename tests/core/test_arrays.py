@@ -96,7 +96,9 @@ def test_weights_that_may_be_zero_and_weights_that_may_not() -> None:
         check_sample_weight([0, 0], 2)
 
 
-@pytest.mark.parametrize("value", [None, float("nan"), np.float32("nan"), np.datetime64("NaT")])
+@pytest.mark.parametrize(
+    "value", [None, float("nan"), np.float32("nan"), np.datetime64("NaT", "s")]
+)
 def test_what_stands_for_no_value(value: Any) -> None:
     assert is_missing(value)
     assert missing(np.array([[value, "a"]], object)).tolist() == [[True, False]]

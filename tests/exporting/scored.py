@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import sqlite3
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -302,7 +303,7 @@ def by_onnx(model: CircuitClassifier, table: pl.DataFrame, folder: Path) -> Floa
 def by_sqlite(model: CircuitClassifier, table: pl.DataFrame, folder: Path) -> Floats:
     sql = _query(model, folder)
     shown = table.with_columns(pl.col(pl.Datetime).dt.strftime("%Y-%m-%dT%H:%M:%S%.6f").name.keep())
-    with sqlite3.connect(":memory:") as database:
+    with closing(sqlite3.connect(":memory:")) as database:
         names = ", ".join(_quoted(name) for name in table.columns)
         database.execute(f"CREATE TABLE rows ({names})")
         marks = ", ".join("?" * table.width)

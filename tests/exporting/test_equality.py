@@ -6,6 +6,7 @@ import csv
 import sqlite3
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -91,7 +92,7 @@ CELLS: dict[str, tuple[Column, list[str]]] = {
 
 
 def by_sqlite_table(query: str, cell: str, affinity: str) -> list[Any]:
-    with sqlite3.connect(":memory:") as database:
+    with closing(sqlite3.connect(":memory:")) as database:
         database.execute(f'CREATE TABLE rows ("c" {affinity} COLLATE NOCASE, "group")')
         database.execute("INSERT INTO rows VALUES (?, NULL)", (cell,))
         return database.execute(query).fetchall()

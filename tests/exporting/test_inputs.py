@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
@@ -181,7 +182,7 @@ def test_sqlite_reads_numbers_that_are_stored_as_text(kind: str, tmp_path: Path)
         ("0.3", "0", ""),
         ("?", "1", "f"),
     ]
-    with sqlite3.connect(":memory:") as database:
+    with closing(sqlite3.connect(":memory:")) as database:
         database.execute(f"CREATE TABLE people (number {kind}, kids {kind}, 'group' text)")
         database.executemany("INSERT INTO people VALUES (?, ?, ?)", stored)
         found = database.execute((tmp_path / "m.sql").read_text("utf-8")).fetchall()

@@ -345,7 +345,7 @@ def _instants(items: list[Any]) -> Array:
     def naive(value: Any) -> Any:
         if isinstance(value, dt.datetime) and value.tzinfo is not None:
             return value.astimezone(dt.UTC).replace(tzinfo=None)
-        return np.datetime64("NaT") if value is None else value
+        return np.datetime64("NaT", "us") if value is None else value
 
     return np.array([naive(v) for v in items], dtype="datetime64[us]")
 
