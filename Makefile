@@ -104,7 +104,7 @@ $(VENV)/.package: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'build>=1.2' 'twine>=6'
 	@touch $@
 
-OLDEST := tests/circuit tests/models/test_models.py tests/models/test_older_files.py tests/models/test_query.py
+OLDEST := tests/circuit $(addprefix tests/models/test_,models.py latent.py files.py latent_file.py query.py)
 
 oldest: ## tests of the core with the oldest dependencies that are allowed, in .venv-oldest
 	$(PYTHON) -m venv .venv-oldest
