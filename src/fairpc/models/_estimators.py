@@ -364,7 +364,12 @@ def label_counts(rows: TrainingRows, distribution: FairDistribution) -> tuple[Fl
 
 
 def _counted(distribution: FairDistribution, rows: Rows) -> tuple[Floats, float, float]:
-    return *distribution.altered_and_likelihood(rows), float(rows.weights.sum())
+    """Counts of rows whose group and label are recorded, as an audit counts them; logs of all."""
+    counts, logs = distribution.altered_and_likelihood(rows)
+    recorded = np.flatnonzero((rows.s >= 0) & (rows.d >= 0))
+    if len(recorded) < len(rows.s):
+        counts = distribution.altered(rows.take(recorded)) if len(recorded) else 0.0 * counts
+    return counts, logs, float(rows.weights.sum())
 
 
 class FairPC(CircuitClassifier):
