@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         MechanismRange,
         fair_rate_point,
     )
-    from fairpc.evidence._held_out_bounds import LEVEL, Known, StratumBounds, around
+    from fairpc.evidence._held_out_bounds import ANYTHING, LEVEL, Known, StratumBounds, around
     from fairpc.evidence._identified import (
         GroupWithin,
         IdentifiedByStratum,
