@@ -25,7 +25,7 @@ from fairpc.auditing._strata import OwnStrata
 from fairpc.auditing._table_facts import TableFacts
 from fairpc.core import Record
 from fairpc.data import SMALL
-from fairpc.evidence import THROUGH_DF, Interval, quantile, wilson
+from fairpc.evidence import THROUGH_DF, Interval, either_way, quantile, wilson
 from fairpc.models import OVERLAP, apart
 
 _NO_FINDING: Final = (
@@ -360,7 +360,7 @@ def _to_do(found: blocks.Audit, withdrawn: bool, amiss: Sequence[str]) -> Iterat
         yield (
             f"Have {one.n:,} files reviewed: in each group, the share of those who deserved "
             f"{found.data.due} and were recorded otherwise would be known to "
-            f"±{text.number(100 * one.half_width, 0)} points"
+            f"{either_way(one.half_width)} points"
             f"{more if one.half_width > one.aim else ''}."
         )
     yield from _files_that_decide(found, None, rejected=False)

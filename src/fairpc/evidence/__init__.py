@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from fairpc.evidence._review_design import (
         ExpectedWidth,
         ReviewDesign,
+        either_way,
         expected_in_words,
         expected_widths,
         review_design,
