@@ -151,6 +151,13 @@ def test_a_rate_that_the_rows_exclude_is_said_and_withdraws_the_mechanism() -> N
     assert "the model does not describe these rows" in outside.sentence
     assert outside.p_value is None  # the test was not kept
     assert learned_rate(job, replace(test, rejected=True)) is None
+    near = learned_rate(job, replace(test, sets=(replace(one, lower=0.0, upper=rate - 4e-4),)))
+    assert near is not None
+    assert not near.outside
+    assert (
+        f"to {rate - 4e-4:.1%}; where one number is needed, the model uses {rate - 4e-4:.1%}"
+        in (near.sentence)
+    )
 
 
 @pytest.mark.parametrize(
