@@ -6,6 +6,7 @@ import warnings
 from dataclasses import replace
 from functools import cache
 from html import unescape
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from fairpc.auditing._parity import GapChange, _one_class, outcome
 from fairpc.auditing._tested import assumption_test
 from fairpc.errors import ContradictionWarning
 from fairpc.evidence import TopSets
-from fairpc.models import OVERLAP, FairPC, LatNB
+from fairpc.models import OVERLAP, FairPC, LatNB, TwoNB
 
 
 def admissions(n: int = 2000) -> pl.DataFrame:
@@ -110,7 +111,10 @@ def changed(labels: tuple[float, float], decisions: tuple[float, float], half: f
         # The other group is ahead by less than chance explains: that is not a reversal.
         ((0.86, 0.74), (0.970, 0.977), 0.01, "narrower", "The decisions narrow"),
         ((0.5, 0.6), (0.6, 0.5), 0.05, "reversed", "The decisions reverse"),
-        ((0.5, 0.6), (0.5, 0.61), 0.05, "unclear", "The decisions keep the gap"),
+        ((0.5, 0.6), (0.51, 0.61), 0.05, "unclear", "The decisions keep the gap"),
+        ((0.5, 0.6), (0.5, 0.61), 0.05, "unclear", "The gap is larger in the"),
+        ((0.852, 0.83), (0.908, 0.912), 0.05, "unclear", "The gap is smaller in the"),
+        ((0.49, 0.50), (0.50, 0.49), 0.05, "unclear", "The gap is as large in the"),
         ((0.3, 0.44), (0.14, 0.37), 0.3, "unclear", "The gap is larger in the"),
         ((0.3, 0.44), (0.30, 0.37), 0.3, "unclear", "The gap is smaller in the"),
         ((0.06, 0.10), (0.0, 0.001), 0.01, "one class", "The decisions hardly tell people apart"),
@@ -280,6 +284,37 @@ def test_decisions_without_the_group_are_those_of_predict_without_it() -> None:
     with_group = fitted().predict(X, sensitive_features=s)
     assert hidden.changed == pytest.approx((decided != with_group).mean())
     assert hidden.sentence in found.verdict.found
+    cases = {
+        (0.027, 0.036, 0.040, False): "otherwise for 2.7% of the rows, and decisions differ by 3.6 "
+        "percentage points between groups instead of 4.0.",
+        (0.027, 0.036, 0.040, True): "otherwise for 2.7% of the rows, and decisions differ by 3.6 "
+        "percentage points between groups, the other way, instead of 4.0.",
+        (0.013, 0.047, 0.047, False): "otherwise for 1.3% of the rows, and decisions differ by 4.7 "
+        "percentage points between groups, as before.",
+        (0.0, 0.105, 0.105, False): "as before for all rows, and decisions differ by 10.5 "
+        "percentage points between groups, as before.",
+    }
+    for (part, gap, before, turned), said in cases.items():
+        of: Any = (SimpleNamespace(gap=gap),)
+        one = replace(hidden, decisions=of, gap_with=before, changed=part, turned=turned)
+        assert one.sentence.endswith(f"the model decides {said}")
+
+
+@pytest.mark.parametrize("kind", [LatNB, TwoNB])
+def test_a_gap_that_turns_where_the_group_is_hidden_is_said_to(kind: Any) -> None:
+    """TwoNB selects more women with the group, and more men without it; LatNB more men in both."""
+    rng = np.random.default_rng(0)
+    s = rng.choice(["men", "women"], 4000)
+    x = rng.random(4000) + 0.3 * (s == "men")
+    y = np.where(x + 0.35 * (s == "women") + 0.1 * rng.normal(size=4000) > 0.8, "yes", "no")
+    frame = pl.DataFrame({"x": x})
+    model = kind(guard=False).fit(frame, y, sensitive_features=s)
+    decided = [model.predict(frame, sensitive_features=known) == "yes" for known in (s, None)]
+    apart = [of[s == "men"].mean() - of[s == "women"].mean() for of in decided]
+    found = audit(model, frame, y, sensitive_features=s, **QUICK).group_hidden
+    assert found is not None
+    assert found.turned == (apart[0] * apart[1] < 0) == (kind is TwoNB)
+    assert (", the other way, instead of" in found.sentence) == found.turned
 
 
 def test_ranges_that_overlap_are_not_called_a_finding() -> None:
