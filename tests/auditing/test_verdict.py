@@ -18,6 +18,7 @@ from fairpc.auditing import Audit, audit, render
 from fairpc.auditing._assumptions import assumption_facts, learned_rate
 from fairpc.auditing._parity import GapChange, _one_class, outcome
 from fairpc.auditing._tested import assumption_test
+from fairpc.auditing._verdict import _to_do
 from fairpc.errors import ContradictionWarning
 from fairpc.evidence import TopSets
 from fairpc.models import OVERLAP, FairPC, LatNB, TwoNB
@@ -253,6 +254,10 @@ def test_the_finding_is_a_range_that_a_person_repeats() -> None:
     assert sure.endswith("recorded wrongly more often, only a review shows it.")
     said = next(one for one in found.verdict.to_do if one.startswith("Have 300 files reviewed"))
     assert f"±{100 * width.half_width:.0f} points" in said
+    for half, ends in ((0.051, "known to ±5 points."), (0.06, "±6 points; for ±5 review 402.")):
+        one = replace(width, half_width=half, n_needed=402)
+        near = replace(found, review_plan=replace(plan, questions=(one,)))
+        assert next(_to_do(near, withdrawn=False, amiss=())).endswith(ends)
 
 
 def test_bars_that_overlap_are_not_said_to_be_apart() -> None:

@@ -356,12 +356,12 @@ def _to_do(found: blocks.Audit, withdrawn: bool, amiss: Sequence[str]) -> Iterat
     plan = found.review_plan
     # How well the share that the finding is about would be known after a review.
     for one in () if plan is None else (q for q in plan.questions if q.name == "mechanism_1"):
-        more = f"; for ±{text.number(100 * one.aim, 0)} review {one.n_needed:,}"
+        known, aim = either_way(one.half_width), either_way(one.aim)
+        more = f"; for {aim} review {one.n_needed:,}" * (known != aim and one.half_width > one.aim)
         yield (
             f"Have {one.n:,} files reviewed: in each group, the share of those who deserved "
             f"{found.data.due} and were recorded otherwise would be known to "
-            f"{either_way(one.half_width)} points"
-            f"{more if one.half_width > one.aim else ''}."
+            f"{known} points{more}."
         )
     yield from _files_that_decide(found, None, rejected=False)
     if parity is not None:
