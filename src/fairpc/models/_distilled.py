@@ -205,10 +205,11 @@ class ImitatedRows:
 
 def group_is_input(coding: TableCoding) -> str:
     """A sentence for the first page of a fit: who uses the model must know what it uses."""
-    names = " and ".join(map(repr, coding.groups.column_names))
+    columns = coding.groups.column_names
     return (
-        f"Decisions use {names}. Where the law forbids that, `fairpc distil` makes a scorer "
-        "without it and says what that costs."
+        f"Decisions use {' and '.join(map(repr, columns))}. Where the law forbids that, `fairpc "
+        f"distil` makes a scorer without {'it' if len(columns) == 1 else 'them'} and says what "
+        "that costs."
     )
 
 
