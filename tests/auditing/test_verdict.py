@@ -15,10 +15,10 @@ import pytest
 
 from auditing.tables import QUICK, fitted, job_of_table, table
 from fairpc.auditing import Audit, audit, render
-from fairpc.auditing._assumptions import assumption_facts, learned_rate
+from fairpc.auditing._assumptions import Bar, assumption_facts, learned_rate
 from fairpc.auditing._parity import GapChange, _one_class, outcome
 from fairpc.auditing._tested import assumption_test
-from fairpc.auditing._verdict import _to_do
+from fairpc.auditing._verdict import _to_do, _within
 from fairpc.errors import ContradictionWarning
 from fairpc.evidence import TopSets
 from fairpc.models import OVERLAP, FairPC, LatNB, TwoNB
@@ -387,3 +387,14 @@ def test_a_model_that_selects_hardly_anybody_is_said_to() -> None:
     cut = min(np.quantile(scores[s == g], 1 - one.lower) for g in ("g0", "g1"))
     assert f"such as {100 * cut:.1f}%" in found.verdict.to_do[0]
     assert found.verdict.to_do[0].startswith("Choose a lower threshold")
+
+
+def test_rates_that_may_differ_bound_each_other() -> None:
+    """Of 50 to 70 % and 30 to 50 %, with 5 points between: 50 to 55 % and 45 to 50 %."""
+    bars = Bar("men", 100, 0.5, 0.7), Bar("women", 100, 0.3, 0.5), Bar("few", 9, 0.0, 1.0)
+    found = {apart: [_within(bar, bars[:2], apart) for bar in bars[:2]] for apart in (0.05, 1.0)}
+    assert found[0.05] == [pytest.approx((0.5, 0.55)), pytest.approx((0.45, 0.5))]
+    assert found[1.0] == [(0.5, 0.7), (0.3, 0.5)]
+    assert _within(bars[2], bars, 0.0) == (0.5, 0.5)
+    apart = Bar("apart", 100, 0.8, 0.9)  # no rate is near enough: then by itself
+    assert _within(apart, (*bars, apart), 0.05) == (0.8, 0.9)

@@ -14,7 +14,12 @@ import numpy as np
 
 from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._appendix import DISCLAIMER
-from fairpc.auditing._assumptions import AssumptionFacts, contradiction_sentence, recorded_rates
+from fairpc.auditing._assumptions import (
+    AssumptionFacts,
+    Bar,
+    contradiction_sentence,
+    recorded_rates,
+)
 from fairpc.auditing._drawing import Row, bars, ranges
 from fairpc.auditing._error_rates import REVIEW, TWO_WAYS, ErrorFacts, Notion
 from fairpc.auditing._job import Job
@@ -245,13 +250,9 @@ def _amiss(job: Job, found: blocks.Audit) -> Iterator[str]:
     if found.review is not None:
         possible = {r.group: r.interval for r in found.review.rates if r.name == "fair_rate"}
     else:
-        own = job.strata or job.strata.delta or found.decidable.rejected
+        apart = 1.0 if job.strata or found.decidable.rejected else job.strata.delta
         sets = () if test is None else (s for s in test.sets if s.label == data.positive)
-        possible = {
-            b.group: (b.lower, b.upper) if own or one.empty else (one.lower, one.upper)
-            for one in sets
-            for b in one.groups
-        }
+        possible = {b.group: _within(b, one.groups, apart) for one in sets for b in one.groups}
     decided = () if found.parity is None else found.parity.decisions
     groups = [g for d in decided if d.label == data.positive for g in d.parity.groups]
     z = quantile((1 + job.settings.level) / 2)
@@ -279,6 +280,14 @@ def _amiss(job: Job, found: blocks.Audit) -> Iterator[str]:
         if all(amiss.values()) or not 0.0 < cut < 1.0:
             which = "a threshold for each group"
         yield f"Choose {which} before you use decisions: under Gaps is what each selects."
+
+
+def _within(own: Bar, groups: Sequence[Bar], apart: float) -> Interval:
+    """Rates of a group that differ from some of every other by so much at most; else its own."""
+    others = [b for b in groups if b is not own]
+    low = max([own.lower, *(b.lower - apart for b in others)])
+    high = min([own.upper, *(b.upper + apart for b in others)])
+    return (low, high) if low <= high else (own.lower, own.upper)
 
 
 def _cut(rows: AuditedRows, group: str, selected: float) -> float:
