@@ -15,10 +15,10 @@ import pytest
 
 from auditing.tables import QUICK, fitted, job_of_table, table
 from fairpc.auditing import Audit, audit, render
-from fairpc.auditing._assumptions import Bar, assumption_facts, learned_rate
+from fairpc.auditing._assumptions import Bar, ConfidenceSet, assumption_facts, learned_rate
 from fairpc.auditing._parity import GapChange, _one_class, outcome
 from fairpc.auditing._tested import assumption_test
-from fairpc.auditing._verdict import _to_do, _within
+from fairpc.auditing._verdict import _to_do
 from fairpc.errors import ContradictionWarning
 from fairpc.evidence import TopSets
 from fairpc.models import OVERLAP, FairPC, LatNB, TwoNB
@@ -296,8 +296,6 @@ def test_decisions_without_the_group_are_those_of_predict_without_it() -> None:
         "percentage points between groups, the other way, instead of 4.0.",
         (0.013, 0.047, 0.047, False): "otherwise for 1.3% of the rows, and decisions differ by 4.7 "
         "percentage points between groups, as before.",
-        (0.0, 0.105, 0.105, False): "as before for all rows, and decisions differ by 10.5 "
-        "percentage points between groups, as before.",
     }
     for (part, gap, before, turned), said in cases.items():
         of: Any = (SimpleNamespace(gap=gap),)
@@ -391,10 +389,10 @@ def test_a_model_that_selects_hardly_anybody_is_said_to() -> None:
 
 def test_rates_that_may_differ_bound_each_other() -> None:
     """Of 50 to 70 % and 30 to 50 %, with 5 points between: 50 to 55 % and 45 to 50 %."""
-    bars = Bar("men", 100, 0.5, 0.7), Bar("women", 100, 0.3, 0.5), Bar("few", 9, 0.0, 1.0)
-    found = {apart: [_within(bar, bars[:2], apart) for bar in bars[:2]] for apart in (0.05, 1.0)}
-    assert found[0.05] == [pytest.approx((0.5, 0.55)), pytest.approx((0.45, 0.5))]
-    assert found[1.0] == [(0.5, 0.7), (0.3, 0.5)]
-    assert _within(bars[2], bars, 0.0) == (0.5, 0.5)
-    apart = Bar("apart", 100, 0.8, 0.9)  # no rate is near enough: then by itself
-    assert _within(apart, (*bars, apart), 0.05) == (0.8, 0.9)
+    bars = Bar("men", 100, 0.5, 0.7), Bar("women", 100, 0.3, 0.5)
+    both = ConfidenceSet("yes", 0.5, 0.5, False, bars)
+    near = dict(both.within(0.05))
+    assert near == {"men": pytest.approx((0.5, 0.55)), "women": pytest.approx((0.45, 0.5))}
+    assert dict(both.within(1.0)) == {"men": (0.5, 0.7), "women": (0.3, 0.5)}
+    far = replace(both, groups=(*bars, Bar("far", 100, 0.8, 0.9)))  # no rate is near enough
+    assert dict(far.within(0.05))["far"] == (0.8, 0.9)

@@ -75,6 +75,13 @@ class ConfidenceSet:
     empty: bool  #: whether it is, for this class
     groups: tuple[Bar, ...]  #: a bar each
 
+    def within(self, apart: float) -> Iterator[tuple[str, Interval]]:
+        """Rates of each group, so far at most from some of every other; if none are, its own."""
+        for own in self.groups:
+            low = max(b.lower - apart * (b is not own) for b in self.groups)
+            high = min(b.upper + apart * (b is not own) for b in self.groups)
+            yield own.group, (low, high) if low <= high else (own.lower, own.upper)
+
 
 @dataclass(frozen=True)
 class AssumptionFacts:

@@ -25,7 +25,7 @@ MARKERS: Final = ("circle", "square", "triangle", "diamond", "cross", "ring")
 N_STYLES: Final = 6
 """Colours, dashes and markers before they repeat; CSS classes s0 … s5."""
 
-_COLUMN: Final = re.compile(r"(^(?:Group )?|, )[^=,]*=")
+_COLUMN: Final = re.compile(r"(^(?:Group )?|, )[^=,]*=")  # as in colour=Black, sex=Female
 _ROW: Final = 46.0
 _STRIP: Final = (20.0, 40.0)  # where in its row a bar is drawn; the name stands above it
 _MIDDLE: Final = 30.0
@@ -299,7 +299,9 @@ class _Stack:
         for i, row in enumerate(self.rows):
             y = self.top + _ROW * i
             right = row.note or ("" if row.value is None else text.share(row.value))
-            yield words(0.0, y + 14, _beside(row.name, LETTERS - len(right) - 2), "name")
+            room = LETTERS - len(right) - 2
+            name = row.name if len(row.name) <= room else _COLUMN.sub(r"\1", row.name)
+            yield words(0.0, y + 14, text.short(name, room), "name")
             yield words("100%", y + 14, right, "value", "end")
             yield from draw(row, y)
 
@@ -315,11 +317,6 @@ class _Stack:
     def _strips(self) -> list[Interval]:
         tops = (self.top + _ROW * i for i in range(len(self.rows)))
         return [(top + _STRIP[0], top + _STRIP[1]) for top in tops]
-
-
-def _beside(name: str, room: int) -> str:
-    """A name cut to so many letters: first the columns before values, as in colour=Black, sex=F."""
-    return text.short(_COLUMN.sub(r"\1", name) if len(name) > room else name, room)
 
 
 @dataclass(frozen=True)

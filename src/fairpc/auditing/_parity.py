@@ -36,7 +36,7 @@ from fairpc.models import GivenRows
 
 _COMMON: Final = 0.5  # the common threshold where that of the decisions is not known
 _EXTREME: Final = 0.01  # a class decided for less of every group, or for all but that, is one-sided
-_SEEN: Final = 5e-4  # gaps and shares that differ by less are the same in their digits
+_SEEN: Final = 5e-4  # a gap that is larger by less is the same in its digits
 _HARDLY: Final = 0.1  # of the share of a class among labels: decisions below it are hardly any
 
 Outcome = Literal["wider", "narrower", "reversed", "unclear", "one class"]
@@ -159,15 +159,13 @@ class HiddenGroup(Record):
 
     @property
     def sentence(self) -> str:
-        rows = f"otherwise for {text.share(self.changed)} of the rows"
-        if self.changed < _SEEN:
-            rows = f"as before for {'almost ' * (self.changed > 0)}all rows"
         than = f"{', the other way,' * self.turned} instead of {text.size(self.gap_with)}"
         if text.size(self.gap) == text.size(self.gap_with) and not self.turned:
             than = ", as before"
         return (
-            f"If {self.sensitive} may not be used at decision time, the model decides {rows}, and "
-            f"decisions differ by {text.gap(self.gap)} between groups{than}."
+            f"If {self.sensitive} may not be used at decision time, the model decides otherwise "
+            f"for {text.share(self.changed)} of the rows, and decisions differ by "
+            f"{text.gap(self.gap)} between groups{than}."
         )
 
 

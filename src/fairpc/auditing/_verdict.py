@@ -14,12 +14,7 @@ import numpy as np
 
 from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._appendix import DISCLAIMER
-from fairpc.auditing._assumptions import (
-    AssumptionFacts,
-    Bar,
-    contradiction_sentence,
-    recorded_rates,
-)
+from fairpc.auditing._assumptions import AssumptionFacts, contradiction_sentence, recorded_rates
 from fairpc.auditing._drawing import Row, bars, ranges
 from fairpc.auditing._error_rates import REVIEW, TWO_WAYS, ErrorFacts, Notion
 from fairpc.auditing._job import Job
@@ -252,7 +247,7 @@ def _amiss(job: Job, found: blocks.Audit) -> Iterator[str]:
     else:
         apart = 1.0 if job.strata or found.decidable.rejected else job.strata.delta
         sets = () if test is None else (s for s in test.sets if s.label == data.positive)
-        possible = {b.group: _within(b, one.groups, apart) for one in sets for b in one.groups}
+        possible = dict(pair for one in sets for pair in one.within(apart))
     decided = () if found.parity is None else found.parity.decisions
     groups = [g for d in decided if d.label == data.positive for g in d.parity.groups]
     z = quantile((1 + job.settings.level) / 2)
@@ -280,14 +275,6 @@ def _amiss(job: Job, found: blocks.Audit) -> Iterator[str]:
         if all(amiss.values()) or not 0.0 < cut < 1.0:
             which = "a threshold for each group"
         yield f"Choose {which} before you use decisions: under Gaps is what each selects."
-
-
-def _within(own: Bar, groups: Sequence[Bar], apart: float) -> Interval:
-    """Rates of a group that differ from some of every other by so much at most; else its own."""
-    others = [b for b in groups if b is not own]
-    low = max([own.lower, *(b.lower - apart for b in others)])
-    high = min([own.upper, *(b.upper + apart for b in others)])
-    return (low, high) if low <= high else (own.lower, own.upper)
 
 
 def _cut(rows: AuditedRows, group: str, selected: float) -> float:

@@ -228,7 +228,7 @@ def _hints(
     frame: pl.DataFrame, roles: opt.ColumnOptions, positive: str | None, weight: str | None
 ) -> Iterator[str]:
     """A favourable 1 that nobody named, weights that count rows, and texts like "missing"."""
-    weights = frame[weight].alias("") if weight is not None else pl.Series([0.0])
+    weights = pl.Series([0]) if weight is None else frame[weight]
     if weights.dtype.is_numeric() and (weights % 1 == 0).all() and (weights > 1).any():
         yield (
             f"whole weights count rows, as if each were in the table so often: if {weight!r} has "

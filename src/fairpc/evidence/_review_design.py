@@ -92,9 +92,7 @@ class ExpectedWidth(Record):
     value: float  #: what the posterior says of the rate
     n: int  #: rows reviewed
     half_width: float  #: of its interval, if the posterior is right
-    #: half width if the posterior helps nothing: rows reviewed alone, drawn evenly; not less than
-    #: ``half_width``
-    alone: float
+    alone: float  #: half width if the posterior helps nothing: rows drawn evenly; not less
     aim: float  #: half width wanted
     n_needed: int  #: rows to review for it, at most those of the table
     curve: tuple[tuple[int, float], ...]  #: numbers of rows, and the half width with each

@@ -270,10 +270,9 @@ def anchor_contradiction(counts: Floats, coding: TableCoding, strata: Strata) ->
 
 def _stated(bounds: LabelBounds) -> bool:
     """Whether anything was stated as known beforehand, or is known of rows."""
-    if isinstance(bounds, WithinBounds):
-        return any(own is not None and _stated(own) for own in bounds.strata)
-    free = isinstance(bounds, SharedBounds) or bounds.pi == ANYTHING
-    return not free or any(known != Known() for known in bounds.known)
+    parts = bounds.strata if isinstance(bounds, WithinBounds) else (bounds,)
+    known = [one for own in parts if own is not None for one in own.known]
+    return getattr(bounds, "pi", ANYTHING) != ANYTHING or any(one != Known() for one in known)
 
 
 def contradictions(bounds: LabelBounds, coding: TableCoding, strata: Strata) -> list[str]:

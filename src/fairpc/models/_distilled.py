@@ -205,11 +205,10 @@ class ImitatedRows:
 
 def group_is_input(coding: TableCoding) -> str:
     """A sentence for the first page of a fit: who uses the model must know what it uses."""
-    columns = coding.groups.column_names
+    names = " and ".join(map(repr, coding.groups.column_names))
     return (
-        f"Decisions use {' and '.join(map(repr, columns))}. Where the law forbids that, `fairpc "
-        f"distil` makes a scorer without {'it' if len(columns) == 1 else 'them'} and says what "
-        "that costs."
+        f"Decisions use {names}. Where the law forbids that, `fairpc distil` makes a scorer "
+        "without the group and says what that costs."
     )
 
 

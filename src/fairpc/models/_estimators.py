@@ -188,8 +188,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             y: recorded labels; missing ones are allowed. The name of a column where X is
                 read in batches, as are then ``sample_weight`` and ``fair_labels``.
             sensitive_features: groups given apart from X, as in fairlearn; one column or more.
-            sample_weight: weight per row. Whole ones count equal rows: divide survey weights by
-                their mean.
+            sample_weight: weight per row; whole ones count rows: divide survey ones by their mean.
             fair_labels: the fair decision of each row where it is known by other means, missing
                 where not; EM is held to them. How these rows were chosen is not known, so they
                 say nothing of other rows: draw rows with ``review`` for that.
