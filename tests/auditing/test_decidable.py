@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from auditing.tables import QUICK, fitted, job_of_table, table
 from fairpc.auditing import audit
 from fairpc.auditing._assumptions import AssumptionFacts
+from fairpc.auditing._decidable import _room
 from fairpc.auditing._rows import AuditedRows
 from fairpc.auditing._tested import assumption_test
 from fairpc.evidence import StratumBounds
@@ -55,6 +57,17 @@ def test_the_rows_of_the_fit_have_its_own_test() -> None:
     assert own.least_difference.limit == pytest.approx(least.limit)
     assert not assumption_test(job_of_table(n_seeds=1)).quoted
     assert not assumption_test(job_of_table(n_seeds=None, of_fit=False)).quoted
+
+
+def test_shares_of_rows_that_are_decided_add_up_and_none_is_negative() -> None:
+    """1 - 0.9 - 0.1 is below zero."""
+    job: Any = SimpleNamespace(
+        rows=SimpleNamespace(each_count=np.ones(10)),
+        model=SimpleNamespace(threshold_=SimpleNamespace(unknown=0.5)),
+    )
+    lower = np.array([0.6] * 9 + [0.3])
+    _, always, never, left = _room(job, lower, lower, np.ones(10, np.bool_))
+    assert (always, never, left) == (0.9, 0.1, 0.0)
 
 
 def test_scores_have_bounds_where_the_model_has_them() -> None:

@@ -73,6 +73,14 @@ def test_marks_stay_inside_the_frame(name: str) -> None:
             assert -0.01 <= float(part.get(key, 0)) <= height + 0.01
 
 
+def test_groups_of_crossed_columns_can_be_told_apart() -> None:
+    """Beside a long number a name keeps its values, not the names of its columns."""
+    names = [f"Group colour={c}, sex={s}" for c in ("Black", "White") for s in ("Female", "Male")]
+    svg = ranges([Row(n, 0.8, (0.5, 0.9), note="48% to 99%, recorded 87%") for n in names], None)
+    shown = re.findall(r'class="name">([^<]*)<', svg.svg("T", "D"))
+    assert shown == [f"Group {c}, {s}" for c in ("Black", "White") for s in ("Female", "Male")]
+
+
 def test_a_bar_is_as_long_as_its_share() -> None:
     svg = bars([Row("a", 0.25), Row("b", 0.5)]).svg("T", "D")
     widths = [float(w) for w in re.findall(r'<rect [^>]*width="([\d.]+)%"', svg)]

@@ -98,7 +98,7 @@ def test_a_point_outside_its_range_is_not_quoted(rate: float, said: str) -> None
     ranges = [[[0.0, 0.05], [0.6, 0.7]], [[0.0, 0.0], [0.9, 1.0]]]
     one = account(ranges, rate=rate, rate_range=(0.87, 0.93))
     assert one.outside
-    assert said in str(one)
+    assert str(one).count(said) == 1
     assert "convention" not in str(one)
 
 

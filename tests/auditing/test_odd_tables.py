@@ -172,6 +172,8 @@ def test_missing_cells_everywhere() -> None:
     assert not record.data.same_rows_as_fit
     assert record.parity is not None
     assert record.parity.n_unknown == 80
+    assert record.parity.change is not None
+    assert "Where a label is known, recorded" in record.parity.change.sentence
     plain_json(record)
 
 

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import replace
 from functools import cache
 from html import unescape
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,13 @@ import pytest
 
 from auditing.tables import QUICK, fitted, job_of_table, table
 from fairpc.auditing import Audit, audit, render
-from fairpc.auditing._assumptions import assumption_facts, learned_rate
+from fairpc.auditing._assumptions import Bar, ConfidenceSet, assumption_facts, learned_rate
 from fairpc.auditing._parity import GapChange, _one_class, outcome
 from fairpc.auditing._tested import assumption_test
+from fairpc.auditing._verdict import _to_do
 from fairpc.errors import ContradictionWarning
 from fairpc.evidence import TopSets
-from fairpc.models import OVERLAP, FairPC, LatNB
+from fairpc.models import OVERLAP, FairPC, LatNB, TwoNB
 
 
 def admissions(n: int = 2000) -> pl.DataFrame:
@@ -110,7 +112,10 @@ def changed(labels: tuple[float, float], decisions: tuple[float, float], half: f
         # The other group is ahead by less than chance explains: that is not a reversal.
         ((0.86, 0.74), (0.970, 0.977), 0.01, "narrower", "The decisions narrow"),
         ((0.5, 0.6), (0.6, 0.5), 0.05, "reversed", "The decisions reverse"),
-        ((0.5, 0.6), (0.5, 0.61), 0.05, "unclear", "The decisions keep the gap"),
+        ((0.5, 0.6), (0.51, 0.61), 0.05, "unclear", "The decisions keep the gap"),
+        ((0.5, 0.6), (0.5, 0.61), 0.05, "unclear", "The gap is larger in the"),
+        ((0.852, 0.83), (0.908, 0.912), 0.05, "unclear", "The gap is smaller in the"),
+        ((0.49, 0.50), (0.50, 0.49), 0.05, "unclear", "The gap is as large in the"),
         ((0.3, 0.44), (0.14, 0.37), 0.3, "unclear", "The gap is larger in the"),
         ((0.3, 0.44), (0.30, 0.37), 0.3, "unclear", "The gap is smaller in the"),
         ((0.06, 0.10), (0.0, 0.001), 0.01, "one class", "The decisions hardly tell people apart"),
@@ -151,6 +156,13 @@ def test_a_rate_that_the_rows_exclude_is_said_and_withdraws_the_mechanism() -> N
     assert "the model does not describe these rows" in outside.sentence
     assert outside.p_value is None  # the test was not kept
     assert learned_rate(job, replace(test, rejected=True)) is None
+    near = learned_rate(job, replace(test, sets=(replace(one, lower=0.0, upper=rate - 4e-4),)))
+    assert near is not None
+    assert not near.outside
+    assert (
+        f"to {rate - 4e-4:.1%}; where one number is needed, the model uses {rate - 4e-4:.1%}"
+        in (near.sentence)
+    )
 
 
 @pytest.mark.parametrize(
@@ -242,6 +254,10 @@ def test_the_finding_is_a_range_that_a_person_repeats() -> None:
     assert sure.endswith("recorded wrongly more often, only a review shows it.")
     said = next(one for one in found.verdict.to_do if one.startswith("Have 300 files reviewed"))
     assert f"±{100 * width.half_width:.0f} points" in said
+    for half, ends in ((0.051, "known to ±5 points."), (0.06, "±6 points; for ±5 review 402.")):
+        one = replace(width, half_width=half, n_needed=402)
+        near = replace(found, review_plan=replace(plan, questions=(one,)))
+        assert next(_to_do(near, withdrawn=False, amiss=())).endswith(ends)
 
 
 def test_bars_that_overlap_are_not_said_to_be_apart() -> None:
@@ -273,6 +289,35 @@ def test_decisions_without_the_group_are_those_of_predict_without_it() -> None:
     with_group = fitted().predict(X, sensitive_features=s)
     assert hidden.changed == pytest.approx((decided != with_group).mean())
     assert hidden.sentence in found.verdict.found
+    cases = {
+        (0.027, 0.036, 0.040, False): "otherwise for 2.7% of the rows, and decisions differ by 3.6 "
+        "percentage points between groups instead of 4.0.",
+        (0.027, 0.036, 0.040, True): "otherwise for 2.7% of the rows, and decisions differ by 3.6 "
+        "percentage points between groups, the other way, instead of 4.0.",
+        (0.013, 0.047, 0.047, False): "otherwise for 1.3% of the rows, and decisions differ by 4.7 "
+        "percentage points between groups, as before.",
+    }
+    for (part, gap, before, turned), said in cases.items():
+        of: Any = (SimpleNamespace(gap=gap),)
+        one = replace(hidden, decisions=of, gap_with=before, changed=part, turned=turned)
+        assert one.sentence.endswith(f"the model decides {said}")
+
+
+@pytest.mark.parametrize("kind", [LatNB, TwoNB])
+def test_a_gap_that_turns_where_the_group_is_hidden_is_said_to(kind: Any) -> None:
+    """TwoNB selects more women with the group, and more men without it; LatNB more men in both."""
+    rng = np.random.default_rng(0)
+    s = rng.choice(["men", "women"], 4000)
+    x = rng.random(4000) + 0.3 * (s == "men")
+    y = np.where(x + 0.35 * (s == "women") + 0.1 * rng.normal(size=4000) > 0.8, "yes", "no")
+    frame = pl.DataFrame({"x": x})
+    model = kind(guard=False).fit(frame, y, sensitive_features=s)
+    decided = [model.predict(frame, sensitive_features=known) == "yes" for known in (s, None)]
+    apart = [of[s == "men"].mean() - of[s == "women"].mean() for of in decided]
+    found = audit(model, frame, y, sensitive_features=s, **QUICK).group_hidden
+    assert found is not None
+    assert found.turned == (apart[0] * apart[1] < 0) == (kind is TwoNB)
+    assert (", the other way, instead of" in found.sentence) == found.turned
 
 
 def test_ranges_that_overlap_are_not_called_a_finding() -> None:
@@ -340,3 +385,14 @@ def test_a_model_that_selects_hardly_anybody_is_said_to() -> None:
     cut = min(np.quantile(scores[s == g], 1 - one.lower) for g in ("g0", "g1"))
     assert f"such as {100 * cut:.1f}%" in found.verdict.to_do[0]
     assert found.verdict.to_do[0].startswith("Choose a lower threshold")
+
+
+def test_rates_that_may_differ_bound_each_other() -> None:
+    """Of 50 to 70 % and 30 to 50 %, with 5 points between: 50 to 55 % and 45 to 50 %."""
+    bars = Bar("men", 100, 0.5, 0.7), Bar("women", 100, 0.3, 0.5)
+    both = ConfidenceSet("yes", 0.5, 0.5, False, bars)
+    near = dict(both.within(0.05))
+    assert near == {"men": pytest.approx((0.5, 0.55)), "women": pytest.approx((0.45, 0.5))}
+    assert dict(both.within(1.0)) == {"men": (0.5, 0.7), "women": (0.3, 0.5)}
+    far = replace(both, groups=(*bars, Bar("far", 100, 0.8, 0.9)))  # no rate is near enough
+    assert dict(far.within(0.05))["far"] == (0.8, 0.9)

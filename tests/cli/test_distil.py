@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import polars as pl
@@ -17,6 +18,11 @@ def test_distil_and_predict(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert ended.code == 0, ended.err
     assert "A scorer without 'sex', learned from 120 rows." in ended.out
     assert "Decided as the fair decision, at the point of the model" in ended.out
+    assert " %" not in ended.out
+    for start in ("Next: fairpc ", "To audit it: fairpc "):
+        (line,) = (said for said in ended.out.splitlines() if said.startswith(start))
+        then = called(capsys, *shlex.split(line.removeprefix(start)))
+        assert then.code == 0, then.err
     pl.read_csv("t.csv").drop("sex", "hired").write_csv("new.csv")
     found = answer(capsys, "predict", "s.fairpc", "new.csv", "--decide", "-o", "out.csv", "-q")
     assert found["added"] == ["p_df_no", "p_df_yes", "decision"]
@@ -48,6 +54,8 @@ def test_a_fit_says_that_the_group_is_an_input(
 ) -> None:
     ended = called(capsys, "fit", "t.csv", *FIT, "-o", "n.fairpc")
     assert "Decisions use 'sex'. Where the law forbids that, `fairpc distil` makes" in ended.out
+    crossed = called(capsys, "fit", "t.csv", *FIT, "--sensitive", "job", "-o", "n.fairpc")
+    assert "makes a scorer without the group and" in crossed.out
 
 
 def test_what_a_scorer_cannot(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

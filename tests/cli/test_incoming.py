@@ -132,6 +132,16 @@ def test_weights_are_rows_that_are_repeated(
     assert rates[0] == pytest.approx(rates[1], abs=1e-9)
     done = {c["column"]: c["done"] for c in found["columns"]}
     assert done["n"] == "weight of the rows"
+    (hint,) = found["hints"]
+    assert "whole weights count rows" in hint
+    assert "if 'n' has survey weights, divide them by their mean" in hint
+    text = Path("w.csv").read_text().replace("\n", ".5\n").replace(f"{head},n.5", f"{head},n")
+    Path("f.csv").write_text(text)
+    for more in ((), ("--max-memory", "1GB")):
+        told = answer(capsys, "fit", "w.csv", *FIT, "--weight", "n", *more, "-o", "f.fairpc")
+        assert told["hints"] == [hint]
+        told = answer(capsys, "fit", "f.csv", *FIT, "--weight", "n", *more, "-o", "f.fairpc")
+        assert told["hints"] == []
     ended = called(capsys, "fit", "w.csv", *FIT, "--weight", "sex", "-o", "x.fairpc")
     assert ended.code == 2
     assert "is given as --weight and as --sensitive" in ended.err

@@ -55,6 +55,20 @@ def test_fit_says_what_it_did(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert re.search(r"^job +dropped: left out on request", more, re.MULTILINE)
 
 
+def test_a_fit_says_which_group_leaves_it_without_a_range(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pl.read_csv("t.csv")
+    label = pl.when(pl.int_range(pl.len()) < 6).then(None).otherwise(pl.col("hired"))
+    sex = pl.when(pl.int_range(pl.len()) < 6).then(pl.lit("X")).otherwise(pl.col("sex"))
+    table.with_columns(label.alias("hired"), sex.alias("sex")).write_csv("some.csv")
+    ended = called(capsys, "fit", "some.csv", *FIT, "-o", "n.fairpc")
+    assert ended.out.splitlines()[0] == (
+        "A point for each rate, without a range: hardly any label is known of 'X', and a range "
+        "needs some of each."
+    )
+
+
 def test_fit_as_json_equals_the_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = answer(capsys, "fit", "t.csv", *FIT, "-o", "n.fairpc", "--positive", "no")
     model = fairpc.load("n.fairpc")

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import chi2
 
 from fairpc.core import MetricError
-from fairpc.evidence import expected_widths, review_design
+from fairpc.evidence import expected_in_words, expected_widths, review_design
 
 M = np.array([0.02, 0.5, 0.9, 0.3, 0.0, 1.0, 0.6, 0.1])
 S = np.array(["a", "a", "b", "b", "a", "b", "a", "b"])
@@ -96,6 +96,25 @@ def test_expected_widths_shrink_with_reviews() -> None:
         reached = expected_widths(m, a.n_needed, sensitive_features=s, y=y)
         assert min(e.half_width for e in reached if (e.name, e.group) == (a.name, a.group)) <= 0.04
     assert re.search(r"With 100 files .* ±\d+ points; .* review [\d,]+\.", few[0].summary())
+
+
+def test_a_wrong_model_never_promises_narrower_limits_than_a_right_one() -> None:
+    """Rows of "a" are clear: a design that cares for those of "b" draws few of them."""
+    rng = np.random.default_rng(0)
+    s = rng.choice(["a", "b"], 3000)
+    m = np.where(s == "a", rng.choice([0.02, 0.6], 3000, p=[0.97, 0.03]), rng.random(3000))
+    widths = expected_widths(m, 300, sensitive_features=s, y=(m > 0.5).astype(int))
+    assert all(w.alone >= w.half_width for w in widths)
+
+
+@pytest.mark.parametrize(
+    ("half_width", "said"),
+    [(0.0374, "±4"), (0.0051, "±1"), (0.0049, "±0.5"), (0.00001, "±0.1"), (0.0, "±0")],
+)
+def test_a_rate_is_said_to_be_known_exactly_only_where_it_is(half_width: float, said: str) -> None:
+    assert f"would be known to {said} points;" in expected_in_words(
+        "it", 300, half_width, 20, ((20, 0.2),), 0.05
+    )
 
 
 @pytest.mark.parametrize(

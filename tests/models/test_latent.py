@@ -368,6 +368,20 @@ def test_knowledge_cuts_what_is_possible() -> None:
             assert 0.55 - 1e-6 <= model.bias_mechanism_[group, 1, 1] <= 0.62 + 1e-6
 
 
+@pytest.mark.filterwarnings("ignore:column 'x' gives the label 'y' away")
+def test_what_was_stated_is_blamed_only_where_something_was() -> None:
+    """Features tell the labels, at rates that differ: no fair rate fits both groups."""
+    rng = np.random.default_rng(0)
+    label = rng.random(N) < np.where(G == "F", 0.2, 0.8)
+    told = pd.DataFrame({"x": np.where(rng.random(N) < 0.01, ~label, label).astype(float)})
+    for knowledge, blamed in ((None, False), (Knowledge(fair_rate=(0.1, 0.9)), True)):
+        model = LatentDecision(logistic(), knowledge=knowledge)
+        with pytest.warns(ContradictionWarning, match="fair rates of .* must differ"):
+            model.fit(told, label.astype(int), sensitive_features=G)
+        (said,) = model.warnings_
+        assert ("or what was stated as known is wrong" in said) == blamed
+
+
 def test_knowledge_that_the_labels_contradict_is_told() -> None:
     with pytest.warns(ContradictionWarning, match="what was stated as known is wrong"):
         model = fit(logistic(), knowledge=Knowledge(fair_rate=0.95))

@@ -284,6 +284,9 @@ def test_missing_values_are_allowed_everywhere() -> None:
         model.fit(holes, some_labels, sensitive_features=some_groups)
         scores = model.predict_proba(holes, sensitive_features=some_groups)
         assert np.isfinite(scores).all()
+        # What is said to be altered are labels that were recorded, of people of a known group.
+        recorded = pd.crosstab(some_groups, some_labels)
+        np.testing.assert_allclose(model.label_counts_.sum(axis=1), recorded, atol=1e-6)
 
 
 def test_several_sensitive_columns_are_crossed() -> None:

@@ -75,6 +75,13 @@ class ConfidenceSet:
     empty: bool  #: whether it is, for this class
     groups: tuple[Bar, ...]  #: a bar each
 
+    def within(self, apart: float) -> Iterator[tuple[str, Interval]]:
+        """Rates of each group, so far at most from some of every other; if none are, its own."""
+        for own in self.groups:
+            low = max(b.lower - apart * (b is not own) for b in self.groups)
+            high = min(b.upper + apart * (b is not own) for b in self.groups)
+            yield own.group, (low, high) if low <= high else (own.lower, own.upper)
+
 
 @dataclass(frozen=True)
 class AssumptionFacts:
@@ -282,10 +289,12 @@ def learned_rate(job: Job, test: AssumptionFacts) -> LearnedRate | None:
     p = None
     if outside and job.tested is not None and job.tested.fit is not None:
         p = job.tested.fit.p_value_of(learned)
+    # By less than _SEEN beyond an end, it is shown as that end.
+    shown = learned if outside else min(max(learned, one.lower), one.upper)
     sentence = (
         f"The fair rate{f' of {job.names.said[one.label]}' * (len(test.sets) > 1)} may be anything "
         f"from {text.span((one.lower, one.upper))}; where one number is needed, the model uses "
-        f"{text.share(learned)}, chosen by a rule, not found."
+        f"{text.share(shown)}, chosen by a rule, not found."
     )
     said = "" if p is None else f" (p {text.p_words(p)})"
     if outside and (p is None or p < _RULED_OUT):

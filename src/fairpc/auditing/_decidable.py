@@ -91,9 +91,10 @@ class IdentifiedFacts(Record):
         if self.lower > self.upper:
             return (
                 "At the estimates of the fit the groups' ranges of fair decisions "
-                f"{self.positive!r} just miss each other, which chance may explain. At the rate "
-                f"between them a person's score could lie anywhere in a range of {width}, on "
-                f"average, and for {depends} of the rows the decision depends on it."
+                f"{self.positive!r} miss each other by {text.gap(self.lower - self.upper)}, which "
+                "chance may explain. At the rate between them a person's score could lie anywhere "
+                f"in a range of {width}, on average, and for {depends} of the rows the decision "
+                "depends on it."
             )
         if self.strata:
             wide = [r.possible[1] - r.possible[0] for r in self.strata if r.possible is not None]
@@ -236,11 +237,9 @@ def _room(job: Job, lower: Floats, upper: Floats, kept: Bools) -> tuple[Any, ...
     kept[kept] = known
     lower, upper, counts = lower[known], upper[known], rows.each_count[kept]
     threshold = job.model.threshold_.unknown
-    always, never = (
-        float(np.average(part, weights=counts)) for part in (lower > threshold, upper <= threshold)
-    )
-    width = float(np.average(upper - lower, weights=counts))
-    return width, always, never, 1 - always - never
+    above, below = lower > threshold, upper <= threshold
+    each = upper - lower, above, below, ~(above | below)
+    return tuple(float(np.average(part, weights=counts)) for part in each)
 
 
 def decidable_facts(job: Job) -> Decidable:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,6 +25,7 @@ MARKERS: Final = ("circle", "square", "triangle", "diamond", "cross", "ring")
 N_STYLES: Final = 6
 """Colours, dashes and markers before they repeat; CSS classes s0 … s5."""
 
+_COLUMN: Final = re.compile(r"(^(?:Group )?|, )[^=,]*=")  # as in colour=Black, sex=Female
 _ROW: Final = 46.0
 _STRIP: Final = (20.0, 40.0)  # where in its row a bar is drawn; the name stands above it
 _MIDDLE: Final = 30.0
@@ -297,7 +299,9 @@ class _Stack:
         for i, row in enumerate(self.rows):
             y = self.top + _ROW * i
             right = row.note or ("" if row.value is None else text.share(row.value))
-            yield words(0.0, y + 14, text.short(row.name, LETTERS - len(right) - 2), "name")
+            room = LETTERS - len(right) - 2
+            name = row.name if len(row.name) <= room else _COLUMN.sub(r"\1", row.name)
+            yield words(0.0, y + 14, text.short(name, room), "name")
             yield words("100%", y + 14, right, "value", "end")
             yield from draw(row, y)
 

@@ -35,7 +35,6 @@ from fairpc.evidence import (
 from fairpc.models import GivenRows
 
 _COMMON: Final = 0.5  # the common threshold where that of the decisions is not known
-_ALIKE: Final = 0.02  # two gaps that differ by less are called about as large
 _EXTREME: Final = 0.01  # a class decided for less of every group, or for all but that, is one-sided
 _SEEN: Final = 5e-4  # a gap that is larger by less is the same in its digits
 _HARDLY: Final = 0.1  # of the share of a class among labels: decisions below it are hardly any
@@ -70,6 +69,7 @@ class GapChange(Record):
     farthest: float = 0.0  #: the largest gap in decisions of any two groups
     own: bool = False  #: whether a model of ours decides, and not whoever is audited
     min_cell: int = 1  #: the fewest people about whom a number is reported
+    some: bool = False  #: whether there are rows of these groups without a label
 
     _computed = ("sentence",)
 
@@ -98,17 +98,22 @@ class GapChange(Record):
             few if math.isnan(rate) else f"{text.count(n * rate)} ({text.share(rate)})"
             for n, rate in decided
         )
-        how = ""
-        turned = (self.decision_rates[1] - self.decision_rates[0]) * way
-        if turned >= _SEEN and not math.isnan(self.label_gap):
-            how = " the other way"
+        how = " the other way" * self._turned
         if self.farthest - self.decision_gap >= _SEEN:
             how += f"; of all groups, up to {text.size(self.farthest)}"
         by = " by fairpc's model" * self.own
         return (
-            f"{self._headline}. Recorded {self.said}: {before}{_apart(self.label_gap)}. "
+            f"{self._headline}. {'Where a label is known, recorded' if self.some else 'Recorded'} "
+            f"{self.said}: {before}{_apart(self.label_gap)}. "
             f"Decided {self.said}{by}: {after}{_apart(self.decision_gap)}{how}."
         )
+
+    @property
+    def _turned(self) -> bool:
+        """Whether decisions favour the other group, by what is seen in digits."""
+        labels, decisions = (r[1] - r[0] for r in (self.label_rates, self.decision_rates))
+        against = decisions >= _SEEN if labels < 0 else -decisions >= _SEEN
+        return bool(against) and not math.isnan(labels)
 
     @property
     def _headline(self) -> str:
@@ -121,11 +126,11 @@ class GapChange(Record):
             return f"{begins} hardly tell people apart, {some} is {self.said}"
         if self.outcome == "unclear":
             more = self.decision_gap - self.label_gap
-            if abs(more) < _ALIKE:
-                return f"{begins} keep the gap between groups"
             if math.isnan(more):
                 return f"Chance may explain how the gap changes in {what}"
-            size = "larger" if more > 0 else "smaller"
+            if abs(more) < _SEEN and not self._turned:
+                return f"{begins} keep the gap between groups"
+            size = "as large" if abs(more) < _SEEN else "larger" if more > 0 else "smaller"
             return f"The gap is {size} in {what}, which chance may explain"
         verb = {"wider": "widen", "narrower": "narrow", "reversed": "reverse"}[self.outcome]
         return f"{begins} {verb} the gap between groups"
@@ -144,6 +149,7 @@ class HiddenGroup(Record):
     changed: float  #: share of the rows that are decided otherwise
     n_rows: int
     sensitive: str  #: what is not used
+    turned: bool = False  #: whether the other one of two groups is selected more often then
 
     _computed = ("gap", "sentence")
 
@@ -153,10 +159,13 @@ class HiddenGroup(Record):
 
     @property
     def sentence(self) -> str:
+        than = f"{', the other way,' * self.turned} instead of {text.size(self.gap_with)}"
+        if text.size(self.gap) == text.size(self.gap_with) and not self.turned:
+            than = ", as before"
         return (
             f"If {self.sensitive} may not be used at decision time, the model decides otherwise "
             f"for {text.share(self.changed)} of the rows, and decisions differ by "
-            f"{text.gap(self.gap)} between groups instead of {text.size(self.gap_with)}."
+            f"{text.gap(self.gap)} between groups{than}."
         )
 
 
@@ -172,8 +181,10 @@ def hidden_group(job: Job) -> HiddenGroup:
     changed = rows.mean(hidden != rows.decided, kept)
     if changed is None:
         raise AuditError("no row has weight")
-    gap = max(d.gap for d in before)
-    return HiddenGroup(found, gap, changed, rows.number(kept), job.names.sensitive)
+    gap, n = max(d.gap for d in before), rows.number(kept)
+    pairs = [pair.difference for of in (before, found) for d in of for pair in d.parity.pairs]
+    turned = len(pairs) == 2 and min(pairs) <= -_SEEN and max(pairs) >= _SEEN
+    return HiddenGroup(found, gap, changed, n, job.names.sensitive, turned)
 
 
 @dataclass(frozen=True)
@@ -361,6 +372,7 @@ def _changes(
             outcome=how,
             farthest=max(abs(p.difference) for p in of_decisions.pairs),
             own=rows.observed.shape[1] > 0,
+            some=bool(((rows.d < 0) & (rows.s >= 0)).any()),
         )
 
 

@@ -25,7 +25,7 @@ from fairpc.auditing._strata import OwnStrata
 from fairpc.auditing._table_facts import TableFacts
 from fairpc.core import Record
 from fairpc.data import SMALL
-from fairpc.evidence import THROUGH_DF, Interval, quantile, wilson
+from fairpc.evidence import THROUGH_DF, Interval, either_way, quantile, wilson
 from fairpc.models import OVERLAP, apart
 
 _NO_FINDING: Final = (
@@ -245,13 +245,9 @@ def _amiss(job: Job, found: blocks.Audit) -> Iterator[str]:
     if found.review is not None:
         possible = {r.group: r.interval for r in found.review.rates if r.name == "fair_rate"}
     else:
-        own = job.strata or job.strata.delta or found.decidable.rejected
+        apart = 1.0 if job.strata or found.decidable.rejected else job.strata.delta
         sets = () if test is None else (s for s in test.sets if s.label == data.positive)
-        possible = {
-            b.group: (b.lower, b.upper) if own or one.empty else (one.lower, one.upper)
-            for one in sets
-            for b in one.groups
-        }
+        possible = dict(pair for one in sets for pair in one.within(apart))
     decided = () if found.parity is None else found.parity.decisions
     groups = [g for d in decided if d.label == data.positive for g in d.parity.groups]
     z = quantile((1 + job.settings.level) / 2)
@@ -356,12 +352,12 @@ def _to_do(found: blocks.Audit, withdrawn: bool, amiss: Sequence[str]) -> Iterat
     plan = found.review_plan
     # How well the share that the finding is about would be known after a review.
     for one in () if plan is None else (q for q in plan.questions if q.name == "mechanism_1"):
-        more = f"; for ±{text.number(100 * one.aim, 0)} review {one.n_needed:,}"
+        known, aim = either_way(one.half_width), either_way(one.aim)
+        more = f"; for {aim} review {one.n_needed:,}" * (known != aim and one.half_width > one.aim)
         yield (
             f"Have {one.n:,} files reviewed: in each group, the share of those who deserved "
             f"{found.data.due} and were recorded otherwise would be known to "
-            f"±{text.number(100 * one.half_width, 0)} points"
-            f"{more if one.half_width > one.aim else ''}."
+            f"{known} points{more}."
         )
     yield from _files_that_decide(found, None, rejected=False)
     if parity is not None:

@@ -79,11 +79,11 @@ def labelled(
     frame = _typed(tables.ready(files.read(), files).drop(data.exactly(roles.drop)), roles)
     label = data.exactly([roles.label])
     rest, y = frame.drop(label), frame[roles.label]
+    counts = frame.group_by(label).len(tables.N_ROWS)
+    hints = tuple(_hints(rest, roles, positive := _favourable(counts, roles), weight))
     weights = None
     if weight is not None:
         weights, rest = rest[weight].to_numpy(), rest.drop(data.exactly([weight]))
-    counts = frame.group_by(label).len(tables.N_ROWS)
-    hints = tuple(_hints(rest, roles, positive := _favourable(counts, roles)))
     roles = replace(roles, positive=positive)
     return LabelledTable(files.source, roles, rest, y, counts, strata, weight, weights, hints)
 
@@ -145,7 +145,8 @@ def streamed(
 
         opening = partial(file_table, client=client)
     source = opening(files, lambda frame: clean(frame).with_columns(types))
-    hints = tuple(_hints(_typed(head, roles), roles, positive := _favourable(labels, roles)))
+    positive = _favourable(labels, roles)
+    hints = tuple(_hints(_typed(head, roles), roles, positive, weight))
     roles = replace(roles, positive=positive)
     said = strata, weight, weight, hints
     return LabelledTable(files.source, roles, source, roles.label, labels, *said)
@@ -223,8 +224,16 @@ def _type_of(seen: pl.Series, roles: opt.ColumnOptions) -> pl.Expr:
     return read.alias(seen.name)
 
 
-def _hints(frame: pl.DataFrame, roles: opt.ColumnOptions, positive: str | None) -> Iterator[str]:
-    """A favourable 1 that nobody named, and texts that look like "missing" and are values."""
+def _hints(
+    frame: pl.DataFrame, roles: opt.ColumnOptions, positive: str | None, weight: str | None
+) -> Iterator[str]:
+    """A favourable 1 that nobody named, weights that count rows, and texts like "missing"."""
+    weights = pl.Series([0]) if weight is None else frame[weight]
+    if weights.dtype.is_numeric() and (weights % 1 == 0).all() and (weights > 1).any():
+        yield (
+            f"whole weights count rows, as if each were in the table so often: if {weight!r} has "
+            "survey weights, divide them by their mean, or what is said is much too sure"
+        )
     if roles.positive is None and positive in ("1", "1.0"):
         yield f"{positive} is taken as favourable; if it is not, name the other with --positive"
     words = [w for w in SUSPECTS if w not in roles.missing]

@@ -253,8 +253,11 @@ def _verdict(learned: Mapping[str, Any]) -> tuple[Tone, str]:
     if found["no_difference"]:
         return "good", found["no_difference"]
     if "lower" not in found["mechanism"][0]:
-        said = "A point for each rate, without a range: `fairpc audit` says how sure it is."
-        return "plain", said
+        said, how = "A point for each rate, without a range", "`fairpc audit` says how sure it is"
+        labelled = {cell["group"] for cell in found["mechanism"] if cell["estimated_labels"]}
+        if bare := [repr(name) for name in learned["groups"]["rows"] if name not in labelled]:
+            how = f"hardly any label is known of {', '.join(bare)}, and a range needs some of each"
+        return "plain", f"{said}: {how}."
     positive = learned["label"]["positive"]
     for cells, who in zip(_off_diagonal(learned), WHO, strict=True):
         if differ := models.apart([(cell["lower"], cell["upper"]) for cell in cells]):

@@ -308,5 +308,8 @@ def distil(
         say(f"The scorer is in {output}.")
         paths = f"{quote(output)} {quote(table)}"
         say(f"Next: fairpc predict {paths} --decide-as decided -o decided.csv")
-        say("To audit it: fairpc audit decided.csv --decision decided --label … --sensitive …")
+        if labels is not None:
+            named = [f"--sensitive {quote(name)}" for name in model.coding_.groups.column_names]
+            named += [f"--label {quote(label)}", f"--positive {quote(str(scorer.positive))}"]
+            say(f"To audit it: fairpc audit decided.csv --decision decided {' '.join(named)}")
     screen.notes(warned)

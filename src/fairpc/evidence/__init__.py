@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         MechanismRange as MechanismRange,
         fair_rate_point as fair_rate_point,
     )
-    from fairpc.evidence._held_out_bounds import LEVEL, Known, StratumBounds, around
+    from fairpc.evidence._held_out_bounds import ANYTHING, LEVEL, Known, StratumBounds, around
     from fairpc.evidence._identified import (
         GroupWithin as GroupWithin,
         IdentifiedByStratum as IdentifiedByStratum,
@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from fairpc.evidence._review_design import (
         ExpectedWidth as ExpectedWidth,
         ReviewDesign as ReviewDesign,
+        either_way,
         expected_in_words,
         expected_widths as expected_widths,
         review_design as review_design,

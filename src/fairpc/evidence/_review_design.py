@@ -92,7 +92,7 @@ class ExpectedWidth(Record):
     value: float  #: what the posterior says of the rate
     n: int  #: rows reviewed
     half_width: float  #: of its interval, if the posterior is right
-    alone: float  #: half width if the posterior helps nothing: rows reviewed alone, drawn evenly
+    alone: float  #: half width if the posterior helps nothing: rows drawn evenly; not less
     aim: float  #: half width wanted
     n_needed: int  #: rows to review for it, at most those of the table
     curve: tuple[tuple[int, float], ...]  #: numbers of rows, and the half width with each
@@ -115,14 +115,19 @@ def expected_in_words(
 ) -> str:
     """How well ``what`` would be known with n files, with few, and how many are enough."""
     few = next(((k, half) for k, half in curve if k < n), None)
-    parts = [f"With {n:,} files {what} would be known to ±{100 * half_width:.0f} points"]
+    parts = [f"With {n:,} files {what} would be known to {either_way(half_width)} points"]
     if few is not None:
-        end = (
-            f"not help (±{100 * few[1]:.0f})" if few[1] > NO_HELP else f"leave ±{100 * few[1]:.0f}"
-        )
+        left = either_way(few[1])
+        end = f"not help ({left})" if few[1] > NO_HELP else f"leave {left}"
         parts.append(f"{few[0]} files would {end}")
     parts.append(f"for ±{100 * aim:g} points review {n_needed:,}")
     return "; ".join(parts) + "."
+
+
+def either_way(half_width: float) -> str:
+    """Half a width in whole points; ±0 only of a rate that would be known exactly."""
+    points = 100 * half_width
+    return f"±{points:.0f}" if points >= 0.5 or not points else f"±{max(points, 0.1):.1f}"
 
 
 _WORDS: Final = {
@@ -249,6 +254,7 @@ def expected_widths(
         half = partial(half_width, rate, rows)
         carrying = expected_rows(rate, m[rows])
         alone, fewest = _alone(value, carrying, n / len(m), z), _fewest(carrying, len(m))
+        alone = max(alone, half(n))  # a design that cares for other rates draws fewer than evenly
         curve = tuple((k, half(k)) for k in CURVE if k <= len(m))
         needed = bisect_left(range(len(m)), -aim, lo=fewest, key=lambda k: -half(k))
         about = rate.name, names[rate.group], value, n

@@ -17,8 +17,10 @@ import numpy as np
 from fairpc.core import NONE, Bools, Floats, counted
 from fairpc.data import TableCoding
 from fairpc.evidence import (
+    ANYTHING,
     LEVEL,
     Interval,
+    Known,
     LabelBounds,
     SharedBounds,
     StratumBounds,
@@ -34,7 +36,7 @@ NO_DIFFERENCE: Final = (
     "chance. Errors that all groups share cannot be seen in such a table; a review of some rows "
     "would show them."
 )
-OUTSIDE: Final = "The point is outside the range: do not quote it."
+OUTSIDE: Final = "The point that the model uses is outside its range: do not quote it."
 OVERLAP: Final = "The labels do not say whose were altered: the ranges overlap"
 ASSUMED: Final = (
     "These ranges need that a label depends on the features only through the fair decision and the "
@@ -157,7 +159,7 @@ class BiasAccount:
             self._sentence(s, f, d) for s, f, d in np.ndindex(self.mechanism.shape) if d != f
         )
         first = (self.no_difference,) if self.no_difference else ()
-        last = () if self.ranges is None else (ASSUMED,)
+        last = () if self.ranges is None else (*(OUTSIDE,) * self.outside, ASSUMED)
         return (*first, *own, *self._said_of_prior(), *last)
 
     def _said_of_prior(self) -> tuple[str, ...]:
@@ -191,7 +193,7 @@ class BiasAccount:
             labels = f"; {f'{least:,.0f} to' if least else 'at most'} {counted(int(most), 'label')}"
         return (
             f"{who}, {between} were recorded {label} ({self.level:.0%} confidence{labels}). "
-            f"{OUTSIDE if self.outside else f'Point by convention: {point}.'}"
+            f"{'' if self.outside else f'Point by convention: {point}.'}".rstrip()
         )
 
     def _point(self, s: int, f: int, d: int) -> str:
@@ -266,18 +268,25 @@ def anchor_contradiction(counts: Floats, coding: TableCoding, strata: Strata) ->
     ]
 
 
+def _stated(bounds: LabelBounds) -> bool:
+    """Whether anything was stated as known beforehand, or is known of rows."""
+    parts = bounds.strata if isinstance(bounds, WithinBounds) else (bounds,)
+    known = [one for own in parts if own is not None for one in own.known]
+    return getattr(bounds, "pi", ANYTHING) != ANYTHING or any(one != Known() for one in known)
+
+
 def contradictions(bounds: LabelBounds, coding: TableCoding, strata: Strata) -> list[str]:
     """A sentence where held-out labels leave nothing possible."""
     if not bounds.rejected(LEVEL):
         return []
     name = coding.labels.positive_class
-    tail = "or what was stated as known is wrong."
+    tail = f"{', or what was stated as known is wrong' * _stated(bounds)}."
     if isinstance(bounds, SharedBounds):
         found = (
             f"within {strata.n} strata, no mechanism that is the same in all of them fits the "
             "labels of every group; the fair decision cannot be independent of the group within "
             "them, or labels are altered differently in some, or depend on features otherwise than "
-            f"through the fair decision, {tail}"
+            f"through the fair decision{tail}"
         )
     elif isinstance(bounds, WithinBounds):
         rejected = bounds.rejected(LEVEL)
@@ -286,7 +295,7 @@ def contradictions(bounds: LabelBounds, coding: TableCoding, strata: Strata) -> 
         found = (
             f"in {counted(len(rejected), 'stratum', 'strata')} ({shown}) no rate of the fair "
             f"decision {name} fits every group{near}; it cannot be independent of the group there, "
-            f"or the label depends on features otherwise than through it, {tail}"
+            f"or the label depends on features otherwise than through it{tail}"
         )
     else:
         least = bounds.differences(LEVEL).least()
@@ -302,7 +311,7 @@ def contradictions(bounds: LabelBounds, coding: TableCoding, strata: Strata) -> 
             )
         found = (
             f"{clash}. Either that is so, or the label depends on features otherwise than through "
-            f"the fair decision, {tail} The labels alone cannot say which."
+            f"the fair decision{tail} The labels alone cannot say which."
         )
     return [f"The labels of the fit contradict the assumptions ({LEVEL:.0%} confidence): {found}"]
 

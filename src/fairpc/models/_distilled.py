@@ -71,12 +71,12 @@ class DistilPrice(Record):
         def said(values: tuple[float, float | None, float], unit: str, digits: int) -> str:
             first, hidden, last = (None if v is None else f"{100 * v:.{digits}f}" for v in values)
             middle = "" if hidden is None else f", {hidden} if it must guess the group"
-            return f"{first} {unit} for the model with the group{middle}, and {last} for the scorer"
+            return f"{first}{unit} for the model with the group{middle}, and {last} for the scorer"
 
         found = [
             f"The scorer decides as the model does with the group for {self.agreement:.1%} of "
             f"{self.n_rows:,} rows that were held out.",
-            f"Selection rates of groups differ by {said(self.gaps, 'points', 1)}.",
+            f"Selection rates of groups differ by {said(self.gaps, ' points', 1)}.",
         ]
         if self.accuracies is not None:
             found.append(
@@ -208,7 +208,7 @@ def group_is_input(coding: TableCoding) -> str:
     names = " and ".join(map(repr, coding.groups.column_names))
     return (
         f"Decisions use {names}. Where the law forbids that, `fairpc distil` makes a scorer "
-        "without it and says what that costs."
+        "without the group and says what that costs."
     )
 
 

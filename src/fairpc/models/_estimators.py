@@ -188,7 +188,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             y: recorded labels; missing ones are allowed. The name of a column where X is
                 read in batches, as are then ``sample_weight`` and ``fair_labels``.
             sensitive_features: groups given apart from X, as in fairlearn; one column or more.
-            sample_weight: weight per row.
+            sample_weight: weight per row; whole ones count rows: divide survey ones by their mean.
             fair_labels: the fair decision of each row where it is known by other means, missing
                 where not; EM is held to them. How these rows were chosen is not known, so they
                 say nothing of other rows: draw rows with ``review`` for that.
@@ -364,7 +364,12 @@ def label_counts(rows: TrainingRows, distribution: FairDistribution) -> tuple[Fl
 
 
 def _counted(distribution: FairDistribution, rows: Rows) -> tuple[Floats, float, float]:
-    return *distribution.altered_and_likelihood(rows), float(rows.weights.sum())
+    """Counts of rows whose group and label are recorded, as an audit counts them; logs of all."""
+    counts, logs = distribution.altered_and_likelihood(rows)
+    recorded = np.flatnonzero((rows.s >= 0) & (rows.d >= 0))
+    if len(recorded) < len(rows.s):
+        counts = distribution.altered(rows.take(recorded)) if len(recorded) else 0.0 * counts
+    return counts, logs, float(rows.weights.sum())
 
 
 class FairPC(CircuitClassifier):

@@ -190,7 +190,7 @@ class LatentDecision(  # type: ignore[misc]
             X: frame or array, as the classifier takes it.
             y: recorded labels, of two classes.
             sensitive_features: groups given apart from X, as in fairlearn.
-            sample_weight: weight per row.
+            sample_weight: weight per row; whole ones count rows: divide survey ones by their mean.
             clusters: who each row is about, where persons repeat; a person stays in one fold.
             fair_labels: the fair decision of each row where it is known by other means, missing
                 where not; they narrow what is possible. How these rows were chosen is not known,
