@@ -170,9 +170,7 @@ def _score_test(
         variance = sum(add * (a - theta * b) ** 2 for a, b, add, _ in terms)
         third = sum(add * (a - theta * b) ** 3 for a, b, _, add in terms)
         centred = variance - excess**2 / size
-        if centred <= 0:
-            return False
-        slope = (third - variance * excess / size) / centred
+        slope = (third - variance * excess / size) / centred if centred > 0 else 0.0
         return excess**2 <= z**2 * (variance - slope * excess)
 
     return kept

@@ -221,6 +221,18 @@ def test_limits_of_a_share_are_wilsons(ones: int, n: int) -> None:
     assert found == pytest.approx(wilson(ones / n, n, 1.96), abs=1e-6)
 
 
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("answer", [0.0, 1.0])
+def test_very_few_rows_that_agree_exclude_no_more_than_wilson_does(n: int, answer: float) -> None:
+    truth = np.full(400, np.nan)
+    truth[:n] = answer
+    y, group = np.ones(400), np.zeros(400)
+    found = review_estimates(truth, y, group, probability=n / 400).fair_rate[0]
+    low, high = wilson(answer, n, 1.96)
+    assert found.low <= low
+    assert found.high >= high
+
+
 def test_rates_near_one_are_covered_with_few_rows() -> None:
     """Few deserved positives are missed, and those found have large weights."""
     rows = table()

@@ -288,9 +288,9 @@ class _Draw:
             variance = v0 + x * (v1 + x * v2)
             third = k0 + x * (k1 + x * (k2 + x * k3))
             centred = variance - excess * excess / size
+            # A few rows that all agree show no spread, and nothing moves the variance.
             slope = (third - variance * excess / size) / np.where(centred > 0, centred, np.inf)
-            kept = excess * excess <= z * z * (variance - slope * excess)
-            return np.asarray(kept & (centred > 0))
+            return np.asarray(excess * excess <= z * z * (variance - slope * excess))
 
         start, ends = min(max(top / bottom, 0.0), 1.0), []
         for end in (0.0, 1.0):
