@@ -99,6 +99,20 @@ def test_small_groups_are_named_and_undefined_metrics_are_nan() -> None:
     json.dumps(found.to_dict(), allow_nan=False)
 
 
+@pytest.mark.parametrize("only", [0, 1])
+def test_equalised_odds_are_not_defined_where_one_of_the_rates_is_not(only: int) -> None:
+    """A group whose labels are all the same has one of the two."""
+    y, p, groups = drawn()
+    found = fairness_gaps(np.where(groups[:, 0] == 1, only, y), p, groups[:, 0], n_draws=10)
+    assert math.isnan(found.equalised_odds.value)
+    assert math.isnan(found.equalised_odds.low)
+
+
+def test_a_gap_of_nothing_has_no_sign() -> None:
+    y, _, groups = drawn()
+    assert "-0.0" not in fairness_gaps(y, y, groups[:, 0], n_draws=10).summary()
+
+
 def test_calibration_and_words() -> None:
     y, p, groups = drawn(2_000)
     s = groups[:, 0]

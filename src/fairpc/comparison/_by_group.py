@@ -263,7 +263,7 @@ def _largest(pairs: list[MetricValue]) -> MetricValue:
         return MetricValue(math.nan, math.nan, math.nan)
     value = max(abs(pair.value) for pair in known)
     low = max(max(pair.low, -pair.high, 0.0) for pair in known)
-    return MetricValue(value, low, max(max(-pair.low, pair.high) for pair in known))
+    return MetricValue(value, low, max(abs(end) for pair in known for end in (pair.low, pair.high)))
 
 
 def fairness_gaps(
@@ -314,14 +314,11 @@ def fairness_gaps(
     options |= {"sample_weight": sample_weight, "random_state": random_state}
     found = by_group(measures, rows, rows, sensitive_features, **options)
     gaps = found.gaps
-    odds = [gaps["tpr"], gaps["fpr"]]
+    # NaN where either is not defined.
+    odds = np.max([(gap.value, gap.low, gap.high) for gap in (gaps["tpr"], gaps["fpr"])], axis=0)
     return FairnessGaps(
         equal_opportunity=gaps["tpr"],
-        equalised_odds=MetricValue(
-            max(gap.value for gap in odds),
-            max(gap.low for gap in odds),
-            max(gap.high for gap in odds),
-        ),
+        equalised_odds=MetricValue(*odds.tolist()),
         predictive_parity=gaps["precision"],
         calibration=gaps.get("calibration"),
         by_group=found,
