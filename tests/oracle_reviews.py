@@ -143,8 +143,8 @@ def _score_test(
     (u, v), (w, spread) = parts, weights
     cell = {i: (review.y[i], review.h[i]) for i in here}
     own = [cell[i] for i in w]
-    #: residual as (a, b), what its square and its cube add
-    terms: list[tuple[float, float, float, float]] = []
+    #: residual as (a, b), what its square and its cube add to the error, and its square to all
+    terms: list[tuple[float, float, float, float, float]] = []
     for i in w:
         if m is None:
             same = [j for j in w if cell[j] == cell[i]]
@@ -155,24 +155,22 @@ def _score_test(
         chance = (review.truth[i] + expected) / 2 * (1 - 2 * other) + other
         for t, share in ((0, 1 - chance), (1, chance)):
             a, b = u(i, t) - trust * hat(u, i), v(i, t) - trust * hat(v, i)
-            terms.append((a, b, share * spread[i], share * spread[i] * w[i]))
+            terms.append((a, b, share * spread[i], share * spread[i] * w[i], share * w[i] ** 2))
     for unseen in sorted(set(cell.values()) - set(own)):
         like = [i for i in here if cell[i] == unseen]
         t = max((0, 1), key=lambda t: abs(u(like[0], t) - value * v(like[0], t)))
         count = min(sum(w.values()) / len(w), len(like))
         adds = 0.4 * count * max(count - 1, 0.0)
-        terms.append((u(like[0], t), v(like[0], t), adds, adds * count))
+        terms.append((u(like[0], t), v(like[0], t), adds, adds * count, 0.4 * count**2))
     carrying = [w[i] for i in w if v(i, int(review.truth[i])) > 0]
     size = sum(carrying) ** 2 / sum(c * c for c in carrying) / max(1 - trust, 1e-9)
     z = NormalDist().inv_cdf(0.975)
 
     def kept(theta: float, excess: float) -> bool:
-        variance = sum(add * (a - theta * b) ** 2 for a, b, add, _ in terms)
-        third = sum(add * (a - theta * b) ** 3 for a, b, _, add in terms)
-        centred = variance - excess**2 / size
-        if centred <= 0:
-            return False
-        slope = (third - variance * excess / size) / centred
+        variance = sum(add * (a - theta * b) ** 2 for a, b, add, *_ in terms)
+        third = sum(add * (a - theta * b) ** 3 for a, b, _, add, _ in terms)
+        centred = sum(add * (a - theta * b) ** 2 for a, b, *_, add in terms) - excess**2 / size
+        slope = (third - variance * excess / size) / centred if centred > 0 else 0.0
         return excess**2 <= z**2 * (variance - slope * excess)
 
     return kept

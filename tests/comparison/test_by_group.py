@@ -112,6 +112,11 @@ def test_small_groups_are_named_and_undefined_metrics_are_nan() -> None:
     json.dumps(found.to_dict(), allow_nan=False)
 
 
+def test_a_gap_of_nothing_has_no_sign() -> None:
+    y, _, groups = drawn()
+    assert "-0.0" not in fairness_gaps(y, y, groups[:, 0], n_draws=10).summary()
+
+
 def test_calibration_and_words() -> None:
     y, p, groups = drawn(2_000)
     s = groups[:, 0]

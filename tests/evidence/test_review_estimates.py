@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from scipy.stats import hypergeom
 
 import oracle_reviews
 from fairpc.core import MetricError
@@ -219,6 +220,32 @@ def test_limits_of_a_share_are_wilsons(ones: int, n: int) -> None:
     u, each = np.repeat([1.0, 0.0], [ones, n - ones]), np.ones(n)
     found = _Draw(u, each, u, each, each, each, each).limits(float(ones), float(n), n, 1.96)
     assert found == pytest.approx(wilson(ones / n, n, 1.96), abs=1e-6)
+
+
+@pytest.mark.parametrize(("n_rows", "n", "ones"), [(200, 180, 10), (1000, 900, 30), (400, 40, 20)])
+def test_limits_hold_where_most_of_a_table_is_reviewed(n_rows: int, n: int, ones: int) -> None:
+    """Over all even draws of n rows: how many of the ones are among them is hypergeometric."""
+    held = 0.0
+    for seen in range(max(0, n - n_rows + ones), min(n, ones) + 1):
+        truth = np.full(n_rows, np.nan)
+        truth[:n] = np.arange(n) < seen
+        y, group = np.ones(n_rows), np.zeros(n_rows)
+        found = review_estimates(truth, y, group, probability=n / n_rows).fair_rate[0]
+        if found.low <= ones / n_rows <= found.high:
+            held += float(hypergeom.pmf(seen, n_rows, ones, n))
+    assert held > 0.92
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("answer", [0.0, 1.0])
+def test_very_few_rows_that_agree_exclude_no_more_than_wilson_does(n: int, answer: float) -> None:
+    truth = np.full(400, np.nan)
+    truth[:n] = answer
+    y, group = np.ones(400), np.zeros(400)
+    found = review_estimates(truth, y, group, probability=n / 400).fair_rate[0]
+    low, high = wilson(answer, n, 1.96)
+    assert found.low <= low
+    assert found.high >= high
 
 
 def test_rates_near_one_are_covered_with_few_rows() -> None:

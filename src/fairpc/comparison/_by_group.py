@@ -263,7 +263,7 @@ def _largest(pairs: list[MetricValue]) -> MetricValue:
         return MetricValue(math.nan, math.nan, math.nan)
     value = max(abs(pair.value) for pair in known)
     low = max(max(pair.low, -pair.high, 0.0) for pair in known)
-    return MetricValue(value, low, max(max(-pair.low, pair.high) for pair in known))
+    return MetricValue(value, low, max(abs(end) for pair in known for end in (pair.low, pair.high)))
 
 
 def fairness_gaps(

@@ -273,12 +273,14 @@ class _Draw:
         """Values of θ that the score test keeps; ``size`` is what the rows it rests on are worth.
 
         With moments about 0 of what the rows add up to, g, their variance V grows by
-        (third − V g / n) / (V − g² / n) with g. At g = 0 it is p (1 − p) n for a share p of n rows,
-        and the limits are Wilson's.
+        (third − V g / n) / (M − g² / n) with g. M adds squares of all that rows count, V of what
+        the draw adds, which is less where most rows were drawn. At g = 0 V is p (1 − p) n for a
+        share p of n rows of a large table, and the limits are Wilson's.
         """
         a, b, first = self.a, self.b, self.share * self.spread
-        second = first * self.weight
-        v0, v1, v2 = (float(first @ each) for each in (a * a, -2 * a * b, b * b))
+        squares, second = (a * a, -2 * a * b, b * b), first * self.weight
+        v0, v1, v2 = (float(first @ each) for each in squares)
+        m0, m1, m2 = (float((self.share * self.weight**2) @ each) for each in squares)
         k0, k1, k2, k3 = (
             float(second @ each) for each in (a**3, -3 * a * a * b, 3 * a * b * b, -(b**3))
         )
@@ -287,10 +289,10 @@ class _Draw:
             excess = top - x * bottom
             variance = v0 + x * (v1 + x * v2)
             third = k0 + x * (k1 + x * (k2 + x * k3))
-            centred = variance - excess * excess / size
+            centred = m0 + x * (m1 + x * m2) - excess * excess / size
+            # A few rows that all agree show no spread, and nothing moves the variance.
             slope = (third - variance * excess / size) / np.where(centred > 0, centred, np.inf)
-            kept = excess * excess <= z * z * (variance - slope * excess)
-            return np.asarray(kept & (centred > 0))
+            return np.asarray(excess * excess <= z * z * (variance - slope * excess))
 
         start, ends = min(max(top / bottom, 0.0), 1.0), []
         for end in (0.0, 1.0):
