@@ -330,3 +330,55 @@ def test_nothing_tells_of_few_people_with_a_label() -> None:
         hits = one.weight * one.positive_rate
         assert all(n < 0.5 or n > 4.5 for n in (hits, one.weight - hits))
     assert change.sentence in Audit.from_json(found.to_json()).verdict.sentences
+
+
+def strata_of(few: int, seed: int) -> tuple[pl.DataFrame, list[str], list[str]]:
+    """Features, labels and groups; of group C so many people are in the west."""
+    rng = np.random.default_rng(seed)
+    s = np.repeat(["A", "B", "C"], [300, 300, 100])
+    where = rng.choice(["n", "s", "w"], 700)
+    where[600:] = np.repeat(["w", "s", "n"], [few, 30, 70 - few])
+    x = rng.normal(size=700).round(1)
+    y = np.where((x > 0) ^ (rng.random(700) < 0.2), "yes", "no")
+    return pl.DataFrame({"x": x, "where": where}), y.tolist(), s.tolist()
+
+
+@pytest.mark.parametrize("mechanism", ["shared", "within"])
+def test_few_people_of_a_group_in_a_stratum_are_not_told_by_the_others(mechanism: Any) -> None:
+    """100 people of C less 68 and 30 are two; neither a number nor a reason says it."""
+    frame, y, s = strata_of(20, 0)
+    model = FairPC(
+        given=["where"], mechanism=mechanism, structure="chow-liu", positive="yes", max_iter=5
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(frame, y, sensitive_features=s)
+        frame, y, s = strata_of(2, 1)
+        facts = audit(model, frame, y, sensitive_features=s, n_seeds=1)
+    assert facts.strata is not None
+    assert facts.strata.own is not None
+    own = facts.strata.own.strata
+    assert [str(part.n[2]) for part in own] == ["68", "not shown", "fewer than 5"]
+    assert [part.label_rates[2] is None for part in own] == [False, True, True]
+    identified = facts.decidable.identified
+    assert identified is not None
+    assert not any("n" in row for row in identified.groups if "stratum" in row)
+    assert not [why for why in facts.left_out.values() if re.search(r"group \d|has \d+ rows?", why)]
+    if mechanism == "within":
+        assert "need 10 rows and both labels" in facts.left_out["error_rates"]
+
+
+def test_a_stratum_that_cannot_be_tested_is_not_told_by_codes() -> None:
+    """Where no stratum is large enough, the reason names no group by its number."""
+    frame, y, s = (part[::12] for part in strata_of(20, 0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for mechanism in ("shared", "within"):
+            model = FairPC(given=["where"], mechanism=mechanism, structure="chow-liu", max_iter=5)
+            model.fit(frame, y, sensitive_features=s)
+            facts = audit(model, frame, y, sensitive_features=s, n_seeds=1)
+            assert re.fullmatch(
+                r"(no stratum has 30 rows and every label of each group|a group has no stratum "
+                r"with 20 rows in common with the largest group): merge strata or groups.*",
+                facts.left_out["strata.test"],
+            )

@@ -17,6 +17,7 @@ from fairpc.auditing._drawing import Mark, Plane, Row, Series, curves, estimates
 from fairpc.auditing._job import Job
 from fairpc.core import AuditError, Record
 from fairpc.evidence import (
+    MIN_ROWS,
     THROUGH_DF,
     ErrorRates,
     GroupErrorRates,
@@ -131,8 +132,16 @@ def error_facts(job: Job) -> ErrorFacts:
     hits, ids = labels == rows.positive, np.unique(groups, return_inverse=True)[1]
     given: dict[str, Any] = {"X": tested.fit}
     if job.strata.within:  # held-out sets of the whole table say nothing of a stratum
-        names = np.array(job.model.strata_)
-        given = {"given": names[job.strata.codes(rows.x)[kept]], "mechanism": "within"}
+        names, where = np.array(job.model.strata_), job.strata.codes(rows.x)[kept]
+        cells = np.zeros((len(names), int(ids.max()) + 1, 2))
+        np.add.at(cells, (where, ids, hits.astype(np.intp)), 1)
+        present = cells[np.unique(where)]
+        if (present.sum(axis=2) < MIN_ROWS).any() or not present.all():
+            raise AuditError(
+                f"error rates within strata need {MIN_ROWS} rows and both labels of every group in "
+                "each: merge strata or groups, or use mechanism='shared'"
+            )
+        given = {"given": names[where], "mechanism": "within"}
     found = error_rates(
         rows.decided[kept],
         labels,
