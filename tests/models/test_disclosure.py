@@ -382,3 +382,33 @@ def test_a_stratum_that_cannot_be_tested_is_not_told_by_codes() -> None:
                 r"with 20 rows in common with the largest group): merge strata or groups.*",
                 facts.left_out["strata.test"],
             )
+
+
+def test_few_people_with_a_label_are_not_told_by_numbers_of_others() -> None:
+    """Of 30 people in C three are hired: 27 are not, and of all the hired A and B have the rest."""
+    rng = np.random.default_rng(3)
+    s = np.repeat(["A", "B", "C"], [200, 190, 30])
+    score = rng.random(420).round(3)
+    y = np.where((score > 0.5) ^ (rng.random(420) < 0.2), "yes", "no")
+    y[390:], y[[391, 400, 410]] = "no", "yes"
+    decided = np.where(score > 0.5, "yes", "no")
+    frame = pl.DataFrame({"x": rng.normal(size=420).round(1)})
+    given: dict[str, Any] = {"scores": score, "positive": "yes", "sensitive_features": s}
+    facts = audit(decided, frame, y, n_seeds=1, **given)
+    assert facts.group_metrics is not None
+    shown = [
+        (str(own.true_positive_rate.n), str(own.false_positive_rate.n), str(own.precision.n))
+        for own in facts.group_metrics.groups
+    ]
+    assert {"27", "fewer than 5"} & {n for own in shown for n in own} == {"fewer than 5"}
+    assert [own[:2] for own in shown[:3]] == [("not shown", "not shown")] * 3
+    assert all(own[2].isdigit() for own in shown)
+    again = Audit.from_json(facts.to_json()).group_metrics
+    assert again is not None
+    assert str(again.groups[1].true_positive_rate.n) == "not shown"
+    assert facts.error_rates is not None
+    bins = facts.error_rates.rates.calibration
+    assert bins
+    for one in bins:
+        hits = one.n * one.recorded
+        assert all(n < 0.5 or n > 4.5 for n in (hits, one.n - hits))

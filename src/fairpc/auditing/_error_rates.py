@@ -6,8 +6,10 @@ Rates against the latent fair decision are ranges: what the labels leave open, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import compress, groupby
+from operator import attrgetter
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -15,13 +17,14 @@ import numpy as np
 from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._drawing import Mark, Plane, Row, Series, curves, estimates
 from fairpc.auditing._job import Job
-from fairpc.core import AuditError, Record
+from fairpc.core import AuditError, Record, few_labels
 from fairpc.evidence import (
     MIN_ROWS,
     THROUGH_DF,
     ErrorRates,
     GroupErrorRates,
     PairErrorRates,
+    ScoreBin,
     error_rates,
     held_out_scores,
     some_of,
@@ -156,7 +159,17 @@ def error_facts(job: Job) -> ErrorFacts:
         clusters=persons,
         sample_weight=weights,
     )
+    found = replace(found, calibration=tuple(_told(found.calibration, job.min_cell)))
     return ErrorFacts(rows.named(found), int(kept.sum()), job.names.people)
+
+
+def _told(bins: Sequence[ScoreBin], least: int) -> Iterator[ScoreBin]:
+    """Bins without those that tell of few people with a label, or without."""
+    for _, own in groupby(bins, key=attrgetter("group")):
+        mine = list(own)
+        n = np.array([one.n for one in mine])
+        hits = n * [one.recorded for one in mine]
+        yield from compress(mine, ~few_labels(hits, n - hits, least))
 
 
 @blocks.section("error_rates", "Error rates against the fair decision")
