@@ -198,6 +198,8 @@ def find(path: AnyPath, *, delimiter: str | None = None, source: str | None = No
     called = source or given
     file, name = _split(given)
     paths = _paths(file, called)
+    if odd := [p for p in paths if any("\udc80" <= c <= "\udcff" for c in str(p))]:
+        raise FileFormatError(f"{odd[0]} has a name that is not UTF-8: rename it to be read")
     formats = [_format(p, called if len(paths) == 1 else str(p)) for p in paths]
     for p, one in zip(paths, formats, strict=True):
         if one != formats[0]:
