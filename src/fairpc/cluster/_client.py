@@ -123,6 +123,7 @@ def _local_cluster(n_workers: int, scratch: Path) -> Any:
     from distributed.security import Security
 
     settings = {f"{_ENVIRON}.{name}": value for name, value in SETTINGS.items()}
+    settings["temporary-directory"] = str(scratch)  # of the scheduler, which takes no folder
     with dask.config.set({**settings, **NO_PAGES}):
         here = {"host": _HERE, "dashboard_address": _PRIVATE, "preload": "fairpc.cluster._client"}
         own = {"security": Security.temporary(), "local_directory": str(scratch), **_SILENT}
