@@ -127,10 +127,11 @@ def _told(groups: tuple[GroupMetric, ...], least: int, *names: str) -> tuple[Gro
     if not few_labels(n, whole - n, least).any():
         return groups
 
-    def hidden(one: Estimate) -> Estimate:
-        return replace(one, n=Fewer.hidden(one.n))
+    def hidden(own: GroupMetric) -> dict[str, Any]:
+        estimates: dict[str, Estimate] = {x: getattr(own, x) for x in names}
+        return {x: replace(one, n=Fewer.hidden(one.n)) for x, one in estimates.items()}
 
-    return tuple(replace(own, **{x: hidden(getattr(own, x)) for x in names}) for own in groups)
+    return tuple(replace(own, **hidden(own)) for own in groups)
 
 
 def _metric(rows: AuditedRows, part: Bools, name: str | None, level: float) -> GroupMetric:

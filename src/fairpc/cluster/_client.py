@@ -123,8 +123,8 @@ def _local_cluster(n_workers: int, scratch: Path) -> Any:
     from distributed.security import Security
 
     settings = {f"{_ENVIRON}.{name}": value for name, value in SETTINGS.items()}
-    settings["temporary-directory"] = str(scratch)  # of the scheduler, which takes no folder
-    with dask.config.set({**settings, **NO_PAGES}):
+    folder = {"temporary-directory": str(scratch)}  # of the scheduler, which is given none
+    with dask.config.set({**settings, **folder, **NO_PAGES}):
         here = {"host": _HERE, "dashboard_address": _PRIVATE, "preload": "fairpc.cluster._client"}
         own = {"security": Security.temporary(), "local_directory": str(scratch), **_SILENT}
         return LocalCluster(n_workers=n_workers, threads_per_worker=1, **here, **own)
