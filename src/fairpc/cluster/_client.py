@@ -95,9 +95,11 @@ def current_client() -> Iterator[Any]:
     except ValueError:
         # Processes would import the user's script anew, which only guarded scripts survive.
         threads = {"n_workers": 1, "threads_per_worker": _cores(), "processes": False}
+        private = dict.fromkeys(("dashboard_address", "worker_dashboard_address"), _PRIVATE)
         with (
-            dask.config.set(NO_PAGES),
-            LocalCluster(**threads, dashboard_address=_PRIVATE, **_SILENT) as cluster,
+            private_folder() as scratch,
+            dask.config.set({**NO_PAGES, "temporary-directory": str(scratch)}),
+            LocalCluster(**threads, **private, **_SILENT) as cluster,
             Client(cluster, set_as_default=False) as own,
         ):
             yield own
