@@ -384,6 +384,27 @@ def test_a_stratum_that_cannot_be_tested_is_not_told_by_codes() -> None:
             )
 
 
+def test_the_fewest_rows_in_a_stratum_that_was_tried_are_not_told() -> None:
+    """Which columns would remove a rejection is said with the rows of their smallest cell."""
+    rng = np.random.default_rng(5)
+    s = rng.choice(["A", "B"], 2000)
+    where = np.where(rng.random(2000) < np.where(s == "A", 0.9, 0.1), "n", "s")
+    where[:4], s[:4] = "w", ["A", "A", "B", "B"]
+    fair = rng.random(2000) < np.where(where == "n", 0.9, 0.1)
+    x = (rng.normal(size=2000) * 0.5 + 2 * fair).round(1)
+    y = np.where(fair ^ (rng.random(2000) < 0.03), "yes", "no")
+    frame = pl.DataFrame({"x": x, "where": where})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = FairPC(structure="chow-liu", positive="yes", max_iter=5)
+        model.fit(frame, y, sensitive_features=s)
+        facts = audit(model, frame, y, sensitive_features=s, n_seeds=1)
+    assert facts.strata is not None
+    assert facts.strata.candidates is not None
+    tried = {column.column: column.smallest for column in facts.strata.candidates.columns}
+    assert str(tried["where"]) == "fewer than 5"
+
+
 def test_few_people_with_a_label_are_not_told_by_numbers_of_others() -> None:
     """Of 30 people in C three are hired: 27 are not, and of all the hired A and B have the rest."""
     rng = np.random.default_rng(3)
