@@ -102,6 +102,19 @@ def test_an_audit_of_another_version_is_refused(
     assert "audit.json: the audit: parity has no 'categories'" in said
 
 
+@pytest.mark.parametrize(("key", "value"), [("group", "nobody"), ("mean", None)])
+def test_an_audit_that_contradicts_itself_is_refused(
+    key: str, value: str | None, audited: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Somebody wrote another group into it, or took a number out."""
+    content = json.loads((audited / "audit.json").read_text())
+    content["labels"]["disparities"][0]["parity"]["groups"][0][key] = value
+    (audited / "odd.json").write_text(json.dumps(content))
+    said = refused(called(capsys, "document", "card", "odd.json", "-o", "card.html"))
+    assert "odd.json: what it says does not fit together" in said
+    assert not (audited / "card.html").exists()
+
+
 def test_explain_gives_exact_changes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import polars as pl
 

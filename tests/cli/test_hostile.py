@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -46,11 +48,39 @@ def test_controls_never_reach_a_terminal(folder: Path, capsys: pytest.CaptureFix
     assert f"job{ESCAPE}" in [column["column"] for column in json.loads(shown[1].out)["columns"]]
 
 
+def test_a_name_cannot_forge_a_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line feed in a value, a path or an output does not begin a line of the terminal."""
+    forged = "ok\nfairpc: all is well"
+    frame = pl.read_csv(folder / "t.csv", infer_schema=False)
+    frame = frame.rename({"job": f"job{forged}"}).with_columns(
+        pl.col("hired").replace("yes", forged)
+    )
+    frame.write_csv(folder / "u.csv")
+    shown = [
+        called(capsys, "fit", "u.csv", *FIT, "--positive", forged, "-o", "n.fairpc", "-v"),
+        called(capsys, "predict", "n.fairpc", "u.csv", "-o", f"{forged}.csv"),
+        called(capsys, "audit", "n.fairpc", "u.csv"),
+        called(capsys, "inspect", "n.fairpc"),
+        called(capsys, "data", "german", "-o", f"{forged}\x1b[31m.csv"),
+        called(capsys, "predict", "n.fairpc", f"no{forged}.csv", "-o", "out.csv"),
+    ]
+    assert [ended.code for ended in shown] == [0, 0, 0, 0, 0, 2]
+    for ended in shown:
+        assert not re.search("^fairpc: all is well|\x1b", ended.out + ended.err, re.MULTILINE)
+
+
+def test_a_name_that_is_not_unicode(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    odd = os.fsdecode(b"bad\xff.csv")
+    (folder / odd).write_text(small_table())
+    ended = called(capsys, "predict", "m.fairpc", odd, "-o", "out.csv")
+    assert ended.code == 2
+    assert "has a name that is not UTF-8: rename it" in ended.err
+
+
 def test_what_is_spelt_out() -> None:
     assert spelt("a\x1bb\x00\x9b\u202e\ud800") == "a\\u001bb\\u0000\\u009b\\u202e\\ud800"
-    kept = (
-        "\u00e9\n\t\u0647\u200c\u0627\u00a0\U0001f469\u200d\U0001f467"  # joiners are part of words
-    )
+    assert spelt("a\n\tb") == "a\\u000a\\u0009b"
+    kept = "\u00e9\u0647\u200c\u0627\u00a0\U0001f469\u200d\U0001f467"  # joiners are part of words
     assert spelt(kept) == kept
 
 

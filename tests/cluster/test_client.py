@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import ssl
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,6 +38,32 @@ def test_workers_keep_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     with connected(n_workers=1) as client:
         (environ,) = client.run(started_with).values()
     assert environ >= {f"{name}={value}" for name, value in SETTINGS.items()}
+
+
+@pytest.mark.parametrize("cluster", [lambda: connected(n_workers=1), module.current_client])
+def test_nothing_is_put_aside_beside_the_private_folder(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with cluster():
+        (folder,) = tmp_path.iterdir()
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_threads_of_this_process_listen_to_this_machine_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    listening: list[Any] = []
+    listen = socket.socket.listen
+
+    def noted(self: socket.socket, *given: int) -> None:
+        listening.append(self.getsockname()[0])
+        listen(self, *given)
+
+    monkeypatch.setattr(socket.socket, "listen", noted)
+    with module.current_client():
+        assert set(listening) == {"127.0.0.1"}
 
 
 def test_workers_leave_interrupts_to_whoever_started_them(client: Any) -> None:

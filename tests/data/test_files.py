@@ -422,6 +422,32 @@ def test_what_is_no_workbook_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
         find(f"{tmp_path / 't.csv'}::x")
 
 
+def test_a_workbook_that_lies_of_its_size_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its directory says ten bytes of each part; what they unpack to is counted."""
+    path = workbook(tmp_path / "b.xlsx", "loans")
+    data, at = bytearray(path.read_bytes()), -1
+    while (at := data.find(b"PK\x01\x02", at + 1)) >= 0:
+        data[at + 24 : at + 28] = (10).to_bytes(4, "little")
+    path.write_bytes(data)
+    with zipfile.ZipFile(path) as archive:
+        assert {part.file_size for part in archive.infolist()} == {10}
+    monkeypatch.setattr("fairpc.data._files.MOST_BYTES", 1000)
+    with pytest.raises(FileFormatError, match="bytes when it is unpacked and the limit is 1,000"):
+        find(path)
+
+
+def test_a_workbook_under_a_password_is_refused(tmp_path: Path) -> None:
+    path = workbook(tmp_path / "b.xlsx", "loans")
+    data, at = bytearray(path.read_bytes()), -1
+    while (at := data.find(b"PK\x01\x02", at + 1)) >= 0:
+        data[at + 8] |= 1
+    path.write_bytes(data)
+    with pytest.raises(FileFormatError, match=r"b\.xlsx cannot be read"):
+        find(path)
+
+
 def test_a_database_is_refused(tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb")
     with sqlite3.connect(tmp_path / "b.sqlite") as base:

@@ -330,3 +330,106 @@ def test_nothing_tells_of_few_people_with_a_label() -> None:
         hits = one.weight * one.positive_rate
         assert all(n < 0.5 or n > 4.5 for n in (hits, one.weight - hits))
     assert change.sentence in Audit.from_json(found.to_json()).verdict.sentences
+
+
+def strata_of(few: int, seed: int) -> tuple[pl.DataFrame, list[str], list[str]]:
+    """Features, labels and groups; of group C so many people are in the west."""
+    rng = np.random.default_rng(seed)
+    s = np.repeat(["A", "B", "C"], [300, 300, 100])
+    where = rng.choice(["n", "s", "w"], 700)
+    where[600:] = np.repeat(["w", "s", "n"], [few, 30, 70 - few])
+    x = rng.normal(size=700).round(1)
+    y = np.where((x > 0) ^ (rng.random(700) < 0.2), "yes", "no")
+    return pl.DataFrame({"x": x, "where": where}), y.tolist(), s.tolist()
+
+
+@pytest.mark.parametrize("mechanism", ["shared", "within"])
+def test_few_people_of_a_group_in_a_stratum_are_not_told_by_the_others(mechanism: Any) -> None:
+    """100 people of C less 68 and 30 are two; neither a number nor a reason says it."""
+    frame, y, s = strata_of(20, 0)
+    model = FairPC(
+        given=["where"], mechanism=mechanism, structure="chow-liu", positive="yes", max_iter=5
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(frame, y, sensitive_features=s)
+        frame, y, s = strata_of(2, 1)
+        facts = audit(model, frame, y, sensitive_features=s, n_seeds=1)
+    assert facts.strata is not None
+    assert facts.strata.own is not None
+    own = facts.strata.own.strata
+    assert [str(part.n[2]) for part in own] == ["68", "not shown", "fewer than 5"]
+    assert [part.label_rates[2] is None for part in own] == [False, True, True]
+    identified = facts.decidable.identified
+    assert identified is not None
+    assert not any("n" in row for row in identified.groups if "stratum" in row)
+    assert not [why for why in facts.left_out.values() if re.search(r"group \d|has \d+ rows?", why)]
+    if mechanism == "within":
+        assert "need 10 rows and both labels" in facts.left_out["error_rates"]
+
+
+def test_a_stratum_that_cannot_be_tested_is_not_told_by_codes() -> None:
+    """Where no stratum is large enough, the reason names no group by its number."""
+    frame, y, s = (part[::12] for part in strata_of(20, 0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for mechanism in ("shared", "within"):
+            model = FairPC(given=["where"], mechanism=mechanism, structure="chow-liu", max_iter=5)
+            model.fit(frame, y, sensitive_features=s)
+            facts = audit(model, frame, y, sensitive_features=s, n_seeds=1)
+            assert re.fullmatch(
+                r"(no stratum has 30 rows and every label of each group|a group has no stratum "
+                r"with 20 rows in common with the largest group): merge strata or groups.*",
+                facts.left_out["strata.test"],
+            )
+
+
+def test_the_fewest_rows_in_a_stratum_that_was_tried_are_not_told() -> None:
+    """Which columns would remove a rejection is said with the rows of their smallest cell."""
+    rng = np.random.default_rng(5)
+    s = rng.choice(["A", "B"], 2000)
+    where = np.where(rng.random(2000) < np.where(s == "A", 0.9, 0.1), "n", "s")
+    where[:4], s[:4] = "w", ["A", "A", "B", "B"]
+    fair = rng.random(2000) < np.where(where == "n", 0.9, 0.1)
+    x = (rng.normal(size=2000) * 0.5 + 2 * fair).round(1)
+    y = np.where(fair ^ (rng.random(2000) < 0.03), "yes", "no")
+    frame = pl.DataFrame({"x": x, "where": where})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = FairPC(structure="chow-liu", positive="yes", max_iter=5)
+        model.fit(frame, y, sensitive_features=s)
+        facts = audit(model, frame, y, sensitive_features=s, n_seeds=1)
+    assert facts.strata is not None
+    assert facts.strata.candidates is not None
+    tried = {column.column: column.smallest for column in facts.strata.candidates.columns}
+    assert str(tried["where"]) == "fewer than 5"
+
+
+def test_few_people_with_a_label_are_not_told_by_numbers_of_others() -> None:
+    """Of 30 people in C three are hired: 27 are not, and of all the hired A and B have the rest."""
+    rng = np.random.default_rng(3)
+    s = np.repeat(["A", "B", "C"], [200, 190, 30])
+    score = rng.random(420).round(3)
+    y = np.where((score > 0.5) ^ (rng.random(420) < 0.2), "yes", "no")
+    y[390:], y[[391, 400, 410]] = "no", "yes"
+    decided = np.where(score > 0.5, "yes", "no")
+    frame = pl.DataFrame({"x": rng.normal(size=420).round(1)})
+    given: dict[str, Any] = {"scores": score, "positive": "yes", "sensitive_features": s}
+    facts = audit(decided, frame, y, n_seeds=1, **given)
+    assert facts.group_metrics is not None
+    shown = [
+        (str(own.true_positive_rate.n), str(own.false_positive_rate.n), str(own.precision.n))
+        for own in facts.group_metrics.groups
+    ]
+    assert {"27", "fewer than 5"} & {n for own in shown for n in own} == {"fewer than 5"}
+    assert [own[:2] for own in shown[:3]] == [("not shown", "not shown")] * 3
+    assert all(own[2].isdigit() for own in shown)
+    again = Audit.from_json(facts.to_json()).group_metrics
+    assert again is not None
+    assert str(again.groups[1].true_positive_rate.n) == "not shown"
+    assert facts.error_rates is not None
+    bins = facts.error_rates.rates.calibration
+    assert bins
+    for one in bins:
+        hits = one.n * one.recorded
+        assert all(n < 0.5 or n > 4.5 for n in (hits, one.n - hits))

@@ -26,6 +26,7 @@ from fairpc.comparison import (
 from fairpc.core import (
     AuditError,
     Bools,
+    Fewer,
     Floats,
     LeakWarning,
     SameAsLabelWarning,
@@ -51,6 +52,7 @@ _SEEN: Final = (
     "report tells how the model was learned."
 )
 _ALL: Final = "All rows"
+_OF_LABELS: Final = "true_positive_rate", "false_positive_rate"
 _COLUMNS: Final = 4
 
 _METRICS: Final[tuple[tuple[str, str, text.Form], ...]] = (
@@ -108,13 +110,28 @@ def group_metrics(job: Job) -> MetricFacts:
     """Metrics of the labelled rows."""
     rows, level = job.rows, job.settings.level
     labelled = rows.d >= 0
+    groups = tuple(_metric(rows, part & labelled, name, level) for name, part in rows.parts())
     return MetricFacts(
         positive=rows.positive_class,
         level=level,
         caption=CAPTION,
         on_training_rows=bool(rows.same_rows_as_fit),
-        groups=tuple(_metric(rows, part & labelled, name, level) for name, part in rows.parts()),
+        groups=_told(_told(groups, job.min_cell, *_OF_LABELS), job.min_cell, "precision"),
     )
+
+
+def _told(groups: tuple[GroupMetric, ...], least: int, *names: str) -> tuple[GroupMetric, ...]:
+    """Metrics of people with a label, or decided alike: where a group has few of these, or few
+    others, how many they are is shown of no group, whose sums would say it."""
+    n, whole = np.array([(getattr(own, x).n, own.n) for own in groups for x in names]).T
+    if not few_labels(n, whole - n, least).any():
+        return groups
+
+    def hidden(own: GroupMetric) -> dict[str, Any]:
+        estimates: dict[str, Estimate] = {x: getattr(own, x) for x in names}
+        return {x: replace(one, n=Fewer.hidden(one.n)) for x, one in estimates.items()}
+
+    return tuple(replace(own, **hidden(own)) for own in groups)
 
 
 def _metric(rows: AuditedRows, part: Bools, name: str | None, level: float) -> GroupMetric:

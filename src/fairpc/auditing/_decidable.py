@@ -213,7 +213,9 @@ def _by_scores(job: Job) -> IdentifiedFacts:
         names = cast(CircuitClassifier, job.model).strata_
         for a, own in zip(identified.strata, identified.sets, strict=True):
             ranges.append(StratumRange(names[a], None if own.empty else (own.lower, own.upper)))
-            table = [*table, *({"stratum": names[a], **row} for row in own.table())]
+            # Numbers of rows are those of ``OwnStrata``, where few are hidden.
+            rows_of = ({k: v for k, v in row.items() if k != "n"} for row in own.table())
+            table = [*table, *({"stratum": names[a], **row} for row in rows_of)]
     return IdentifiedFacts(
         rows.positive_class,
         level,

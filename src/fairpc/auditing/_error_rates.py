@@ -6,8 +6,10 @@ Rates against the latent fair decision are ranges: what the labels leave open, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import compress, groupby
+from operator import attrgetter
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -15,12 +17,14 @@ import numpy as np
 from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._drawing import Mark, Plane, Row, Series, curves, estimates
 from fairpc.auditing._job import Job
-from fairpc.core import AuditError, Record
+from fairpc.core import AuditError, Record, few_labels
 from fairpc.evidence import (
+    MIN_ROWS,
     THROUGH_DF,
     ErrorRates,
     GroupErrorRates,
     PairErrorRates,
+    ScoreBin,
     error_rates,
     held_out_scores,
     some_of,
@@ -131,8 +135,16 @@ def error_facts(job: Job) -> ErrorFacts:
     hits, ids = labels == rows.positive, np.unique(groups, return_inverse=True)[1]
     given: dict[str, Any] = {"X": tested.fit}
     if job.strata.within:  # held-out sets of the whole table say nothing of a stratum
-        names = np.array(job.model.strata_)
-        given = {"given": names[job.strata.codes(rows.x)[kept]], "mechanism": "within"}
+        names, where = np.array(job.model.strata_), job.strata.codes(rows.x)[kept]
+        cells = np.zeros((len(names), int(ids.max()) + 1, 2))
+        np.add.at(cells, (where, ids, hits.astype(np.intp)), 1)
+        present = cells[np.unique(where)]
+        if (present.sum(axis=2) < MIN_ROWS).any() or not present.all():
+            raise AuditError(
+                f"error rates within strata need {MIN_ROWS} rows and both labels of every group in "
+                "each: merge strata or groups, or use mechanism='shared'"
+            )
+        given = {"given": names[where], "mechanism": "within"}
     found = error_rates(
         rows.decided[kept],
         labels,
@@ -147,7 +159,17 @@ def error_facts(job: Job) -> ErrorFacts:
         clusters=persons,
         sample_weight=weights,
     )
+    found = replace(found, calibration=tuple(_told(found.calibration, job.min_cell)))
     return ErrorFacts(rows.named(found), int(kept.sum()), job.names.people)
+
+
+def _told(bins: Sequence[ScoreBin], least: int) -> Iterator[ScoreBin]:
+    """Bins without those that tell of few people with a label, or without."""
+    for _, own in groupby(bins, key=attrgetter("group")):
+        mine = list(own)
+        n = np.array([one.n for one in mine])
+        hits = n * [one.recorded for one in mine]
+        yield from compress(mine, ~few_labels(hits, n - hits, least))
 
 
 @blocks.section("error_rates", "Error rates against the fair decision")

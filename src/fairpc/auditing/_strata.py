@@ -25,7 +25,7 @@ from fairpc.auditing._assumptions import (
 from fairpc.auditing._drawing import Mark, Row, estimates
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import taken
-from fairpc.core import AuditError, Bools, FairpcError, Floats, Record, few_labels
+from fairpc.core import AuditError, Bools, FairpcError, Fewer, Floats, Record, few_labels
 from fairpc.evidence import SMALL, Interval, StrataTest, parity
 from fairpc.models import CircuitClassifier, Strata
 
@@ -246,22 +246,23 @@ def _own(job: Job) -> OwnStrata:
 
 def _strata(job: Job) -> Iterator[StratumFacts]:
     rows, identified = job.rows, job.results["decidable.identified"]
-    where = job.strata.codes(rows.x)
+    where, positive = job.strata.codes(rows.x), rows.d == rows.positive
     possible = {} if identified is None else {r.stratum: r.possible for r in identified.strata}
-    known, people = (rows.d >= 0) & (where >= 0) & (rows.s >= 0), rows.each_count
-    hits, others = np.zeros((2, len(rows.groups), len(job.model.strata_)))
-    np.add.at(hits, (rows.s[known], where[known]), (people * (rows.d == rows.positive))[known])
-    np.add.at(others, (rows.s[known], where[known]), (people * (rows.d != rows.positive))[known])
-    few = [few_labels(*of, job.min_cell) for of in zip(hits, others, strict=True)]
+    known, labelled = (where >= 0) & (rows.s >= 0), rows.d >= 0
+    n, hits, others = np.zeros((3, len(rows.groups), len(job.model.strata_)))
+    for counts, own in ((n, known), (hits, labelled & positive), (others, labelled & ~positive)):
+        here = known & own
+        np.add.at(counts, (rows.s[here], where[here]), rows.each_count[here])
+    # How many rows a group has in all is known: that gives away a stratum left alone.
+    hidden = np.array([few_labels(own, 0 * own, job.min_cell) for own in n])
+    few = hidden | [few_labels(*of, job.min_cell) for of in zip(hits, others, strict=True)]
     for a, name in enumerate(job.model.strata_):
-        cells = [(where == a) & (rows.s == g) for g in range(len(rows.groups))]
-        n = tuple(map(rows.number, cells))
-        rates = tuple(
-            None if few[g][a] else rows.mean(rows.d == rows.positive, c & (rows.d >= 0))
-            for g, c in enumerate(cells)
-        )
+        cells = [(where == a) & (rows.s == g) & labelled for g in range(len(rows.groups))]
+        each = zip(map(int, n[:, a]), hidden[:, a], strict=True)
+        shown = tuple(Fewer.hidden(k) if hide else k for k, hide in each)
+        rates = tuple(None if few[g, a] else rows.mean(positive, c) for g, c in enumerate(cells))
         rate = float(job.model.stratum_rate_[a, rows.positive])
-        yield StratumFacts(name, n, rates, rate, possible.get(name), min(n) < SMALL)
+        yield StratumFacts(name, shown, rates, rate, possible.get(name), min(shown) < SMALL)
 
 
 def _groups(job: Job, test: StrataTest | None) -> Iterator[GroupFacts]:

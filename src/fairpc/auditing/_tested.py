@@ -16,10 +16,11 @@ import numpy as np
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows
 from fairpc.comparison import typed_columns
-from fairpc.core import Array, AuditError, Bools, Positions
+from fairpc.core import Array, AuditError, Bools, MetricError, Positions
 from fairpc.data import read_frame
 from fairpc.evidence import (
     MIN_ROWS,
+    SMALL,
     AssumptionTest,
     LabelBounds,
     SharedBounds,
@@ -145,7 +146,15 @@ def test_within_strata(job: Job) -> StrataTest | TestsByStratum | None:
     if job.strata.within:
         asked = tested.asked | {"given": where, "mechanism": "within", "delta": job.strata.delta}
         watch = _splits_of(job, "strata.test")
-        each: TestsByStratum = test_assumptions(*tested.given, level=level, progress=watch, **asked)
+        try:
+            each: TestsByStratum = test_assumptions(
+                *tested.given, level=level, progress=watch, **asked
+            )
+        except MetricError:  # it names a group by its code, and says how few rows it has
+            raise AuditError(
+                f"no stratum has {SMALL} rows and every label of each group: merge strata or "
+                "groups, or use mechanism='shared'"
+            ) from None
         return each
     if tested.fit is None:
         raise AuditError(

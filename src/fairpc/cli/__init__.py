@@ -148,7 +148,7 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, typer.TyperException):
         text, context = error.format_message(), getattr(error, "ctx", None)
         if "\n" in text or context is None:
-            return text
+            return " ".join(text.split())
         return f"{text.rstrip('.')}: see {context.command_path} --help"
     if isinstance(error, FairpcError):
         return str(error)

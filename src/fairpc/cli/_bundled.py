@@ -25,7 +25,7 @@ from fairpc.cli._fit import estimator
 from fairpc.cli._labelled import LabelledTable
 from fairpc.cli._learned import facts, renamed, show_learned, verdict_of
 from fairpc.cli._screen import Screen, grid, headline, print_json, say
-from fairpc.core import ContradictionWarning, FairpcError, check_writable, counted
+from fairpc.core import ContradictionWarning, FairpcError, check_writable, counted, shown
 from fairpc.data import Warned, write_table
 
 # What ``fairpc fit`` may choose on such tables, without the comparison that leads to it.
@@ -332,7 +332,7 @@ def _words(about: dict[str, Any]) -> str:
             + "".join(f"--drop {name} " for name in TRUTHS if name in about["columns"])
             + "-o model.fairpc"
         )
-    return "\n".join(lines)
+    return "\n".join(map(shown, lines))
 
 
 def _list(screen: Screen) -> None:

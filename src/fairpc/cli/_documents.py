@@ -12,7 +12,7 @@ import fairpc.cli._tables as tables
 from fairpc import auditing, core, data, models
 from fairpc.cli._model_file import circuit_model
 from fairpc.cli._screen import Screen, grid, print_json, say
-from fairpc.core import FileFormatError, OptionError, TableError
+from fairpc.core import FairpcError, FileFormatError, OptionError, TableError
 
 FORM: Final = "answers"
 MAKERS: Final = {
@@ -184,11 +184,18 @@ def document(
     known = answers_of(answers)
     piped, most = audit_file == tables.STDIN, core.MAX_BYTES
     text = sys.stdin.buffer.read(most + 1) if piped else core.read_whole(audit_file, most)
+    source = "stdin" if piped else audit_file
     try:
-        audit = auditing.Audit.from_json(text)
+        made = getattr(auditing, MAKERS[name])(auditing.Audit.from_json(text), known)
     except FileFormatError as error:
-        raise FileFormatError(f"{'stdin' if piped else audit_file}: {error}") from None
-    deliver(getattr(auditing, MAKERS[name])(audit, known), output, screen)
+        raise FileFormatError(f"{source}: {error}") from None
+    except FairpcError:
+        raise
+    except (ArithmeticError, LookupError, TypeError, ValueError):  # as of a group that is not there
+        raise FileFormatError(
+            f"{source}: what it says does not fit together: give what `fairpc audit --json` printed"
+        ) from None
+    deliver(made, output, screen)
 
 
 def _write_form(

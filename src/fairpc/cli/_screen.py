@@ -81,11 +81,12 @@ def console() -> Console:
 
 
 def say(text: str = "", style: str = "") -> None:
-    """A line of text on stdout, in which brackets mean nothing."""
+    """A line of text on stdout, in which brackets mean nothing; empty ones before it or after."""
     from rich.text import Text
 
     out = console()
-    out.print(Text(shown(text), style=style), soft_wrap=not out.is_terminal)
+    line = text.strip("\n")
+    out.print(Text(text.replace(line, shown(line)), style=style), soft_wrap=not out.is_terminal)
 
 
 def headline(text: str, tone: Tone = "plain") -> None:
@@ -120,4 +121,4 @@ def print_json(value: Any) -> None:
     from fairpc.core import serialise
 
     text = json.dumps(serialise(value), indent=2, ensure_ascii=False, allow_nan=False)
-    sys.stdout.write(shown(text) + "\n")
+    sys.stdout.write("\n".join(map(shown, text.split("\n"))) + "\n")

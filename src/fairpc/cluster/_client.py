@@ -95,9 +95,11 @@ def current_client() -> Iterator[Any]:
     except ValueError:
         # Processes would import the user's script anew, which only guarded scripts survive.
         threads = {"n_workers": 1, "threads_per_worker": _cores(), "processes": False}
+        private = dict.fromkeys(("dashboard_address", "worker_dashboard_address"), _PRIVATE)
         with (
-            dask.config.set(NO_PAGES),
-            LocalCluster(**threads, dashboard_address=_PRIVATE, **_SILENT) as cluster,
+            private_folder() as scratch,
+            dask.config.set({**NO_PAGES, "temporary-directory": str(scratch)}),
+            LocalCluster(**threads, **private, **_SILENT) as cluster,
             Client(cluster, set_as_default=False) as own,
         ):
             yield own
@@ -123,7 +125,8 @@ def _local_cluster(n_workers: int, scratch: Path) -> Any:
     from distributed.security import Security
 
     settings = {f"{_ENVIRON}.{name}": value for name, value in SETTINGS.items()}
-    with dask.config.set({**settings, **NO_PAGES}):
+    folder = {"temporary-directory": str(scratch)}  # of the scheduler, which is given none
+    with dask.config.set({**settings, **folder, **NO_PAGES}):
         here = {"host": _HERE, "dashboard_address": _PRIVATE, "preload": "fairpc.cluster._client"}
         own = {"security": Security.temporary(), "local_directory": str(scratch), **_SILENT}
         return LocalCluster(n_workers=n_workers, threads_per_worker=1, **here, **own)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 MOST_SHOWN: Final = 1500  # characters of a message; what was given may be as long as it likes
 _UNSHOWN: Final = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
+    r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
 )
 """What a terminal obeys instead of showing it: controls, marks of direction; halves of a pair."""
 
@@ -30,7 +30,7 @@ def brief(text: str) -> str:
 
 
 def shown(text: str) -> str:
-    """Text as a terminal may have it: what it would obey is spelt out, as JSON does."""
+    """A line as a terminal may have it: what it would obey is spelt out, as JSON does."""
     return _UNSHOWN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

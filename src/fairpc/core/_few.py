@@ -20,7 +20,7 @@ from fairpc.core._arrays import Bools, Floats, Ints
 R = TypeVar("R")
 COUNTS: Final = frozenset(
     ("n", "n_rows", "n_alike", "n_selected", "n_labelled", "n_grouped", "n_unknown", "n_left_out")
-)
+) | {"smallest"}
 """Fields that are numbers of people."""
 WHOLES: Final = {"n_selected": "n", "n_rows": "n_alike"}
 """Part -> whole: who is not in a part is a part, too."""

@@ -6,6 +6,7 @@ import codecs
 import contextlib
 import os
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -198,6 +199,8 @@ def find(path: AnyPath, *, delimiter: str | None = None, source: str | None = No
     called = source or given
     file, name = _split(given)
     paths = _paths(file, called)
+    if odd := [p for p in paths if any("\udc80" <= c <= "\udcff" for c in str(p))]:
+        raise FileFormatError(f"{odd[0]} has a name that is not UTF-8: rename it to be read")
     formats = [_format(p, called if len(paths) == 1 else str(p)) for p in paths]
     for p, one in zip(paths, formats, strict=True):
         if one != formats[0]:
@@ -248,16 +251,29 @@ def _split(given: str) -> tuple[str, str | None]:
     return (path, name) if mark and not Path(given).exists() else (given, None)
 
 
+def _unpacked(path: Path) -> int:
+    """How many bytes a workbook unpacks to, counted to just above the limit."""
+    size = 0
+    with zipfile.ZipFile(path) as archive:
+        for part in archive.infolist():
+            part.file_size = 1 << 62  # what it says of itself may be a lie
+            try:
+                with archive.open(part) as file:
+                    while size <= MOST_BYTES and (piece := file.read(1 << 20)):
+                        size += len(piece)
+            except (EOFError, RuntimeError, zlib.error) as error:
+                raise zipfile.BadZipFile(str(error)) from error
+    return size
+
+
 def _sheet(path: Path, name: str | None, called: str) -> pl.DataFrame:
     """The rows of a sheet, of the only one where none is named."""
     import polars as pl
 
     with reading(called):
-        with zipfile.ZipFile(path) as archive:
-            size = sum(part.file_size for part in archive.infolist())
-        if size > MOST_BYTES:
+        if (size := _unpacked(path)) > MOST_BYTES:
             raise FileFormatError(
-                f"{called} has {size:,} bytes when it is unpacked and the limit is "
+                f"{called} has {size:,} or more bytes when it is unpacked and the limit is "
                 f"{MOST_BYTES:,}: export the sheet as CSV"
             )
         try:

@@ -314,8 +314,8 @@ class TopSets:
         each = counted.known_lines
         if len(each) < len(names) - 1:
             raise MetricError(
-                f"a group has no stratum with {INFORMATIVE} rows in common with {names[0]!r}, the "
-                "largest: merge strata or groups"
+                f"a group has no stratum with {INFORMATIVE} rows in common with the largest group: "
+                "merge strata or groups"
             )
         found = counted.region(level)
         without = self.undivided(level) if undivided is None else undivided
