@@ -172,7 +172,7 @@ def review_design(
         draw: "fixed" draws exactly n rows; "independent" each row by itself, n on average.
         floor: share of n that is spread evenly, at least a fifth.
         strata: levels that must be covered: each gets 5 rows, or fewer where n is small.
-        reviewed: rows of earlier batches, as positions or as a truth value per row.
+        reviewed: rows of earlier batches, as positions or as True and False per row.
         random_state: seed or generator.
     """
     m = posterior_of(posterior)
