@@ -120,7 +120,8 @@ def expected_in_words(
         left = either_way(few[1])
         end = f"not help ({left})" if few[1] > NO_HELP else f"leave {left}"
         parts.append(f"{few[0]} files would {end}")
-    parts.append(f"for ±{100 * aim:g} points review {n_needed:,}")
+    if half_width > aim or n_needed < n:
+        parts.append(f"for ±{100 * aim:g} points review {n_needed:,}")
     return "; ".join(parts) + "."
 
 
