@@ -118,12 +118,12 @@ class CircuitFit:
                     "reading the table again, for circuits", fine=False, again=True
                 )
         fitted = self._fit(training, limits)
-        checked = self._checked(training, fitted, limits)
+        checked = self._checked(training, fitted, limits, fine)
         if checked.sentences and selecting and not training.forest:
             # The circuits failed the check; a forest circuit does not drift.
             training = replace(fine, forest=True)
             fitted = self._fit(training, limits)
-            checked = self._checked(training, fitted, limits)
+            checked = self._checked(training, fitted, limits, fine)
         ruled = self._ruled(training, fitted, checked)
         if ruled is not None:
             fitted = self._fit(training, ruled)
@@ -175,7 +175,9 @@ class CircuitFit:
         rows = coarser(rows, training.coding.features.ordered, n_bins, own.rare)
         return compare_labels(rows, own._em_options(limits, rng), rng)
 
-    def _checked(self, training: Training, fitted: Fitted, limits: Limits | None) -> Checked:
+    def _checked(
+        self, training: Training, fitted: Fitted, limits: Limits | None, fine: Training
+    ) -> Checked:
         """What held-out labels say of a fit; the check draws random numbers of its own.
 
         A forest that keeps to its own held-out scores cannot drift: what they leave is known.
@@ -190,7 +192,9 @@ class CircuitFit:
         if fitted.label_bounds is None:
             self.say("fit check on held-out rows")
             options = self.settings._em_options(limits, np.random.default_rng(0))
-            checked = check_fit(fitted.distribution, training.rows, coding, options)
+            coarse = np.array_equal(coding.features.arities, fine.coding.features.arities)
+            seen = training.rows, coding, options, None if coarse else fine
+            checked = check_fit(fitted.distribution, *seen)
             if limits is not None and self.settings._held is None:
                 checked = _cut(checked, limits, coding)
         else:

@@ -158,6 +158,8 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         return replace(
             options,
             n_bins=FINE_BINS if self.n_bins is None else self.n_bins,
+            # No label is held out from bins that were chosen with it; few or monotone ones need it.
+            binning="label" if self.n_bins is not None or self.monotone else "quantile",
             rare=self.rare / FINER,
             useful=self.rare,  # whether a column is of use is not a matter of how finely it is cut
             max_levels=FINE_LEVELS,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from fairpc.models._forest_fit import ForestStart, fit_forest
 from fairpc.models._rows import Rows, TrainingRows, hold_out, joined, some_rows
 from fairpc.models._score_map_fit import ScoredRows, bounds_of_labels
 from fairpc.models._strata import UNDIVIDED, Strata
+from fairpc.models._tables import Training
 
 MAX_ROWS: Final = 20_000
 """Rows that are looked at, of longer tables a random sample."""
@@ -89,14 +90,23 @@ class Checked:
 
 
 def check_fit(
-    distribution: FairDistribution, rows: TrainingRows, coding: TableCoding, options: Options
+    distribution: FairDistribution,
+    rows: TrainingRows,
+    coding: TableCoding,
+    options: Options,
+    fine: Training | None = None,
 ) -> Checked:
     """Check a fit; nothing is said where there are too few rows to say anything.
 
     ``options`` are those by which the model is fitted again, to be judged on rows it has not seen.
+    ``fine`` are the rows under finer bins, where the table was read so: bins that were chosen with
+    the label of every row know a little of labels that are held out, the more the fewer they are.
     """
     try:
         checks = findings(distribution, rows, coding, options)
+        if checks is not None and fine is not None:
+            finer = _held_out(fine.rows, fine.coding)
+            checks = replace(checks, label_bounds=finer and finer.label_bounds(fine.coding))
     except FairpcError:
         return Checked()  # Rows of which no classifier can be learned say nothing about the model.
     except KeyboardInterrupt:
@@ -250,44 +260,57 @@ def findings(
 
     None where there are too few rows.
     """
+    seen = _held_out(rows, coding)
+    if seen is None:
+        return None
+    refitted = _refitted(distribution, seen.kept, coding, options)
+    return Findings(
+        coding,
+        distribution.decision_rate,
+        distribution.mechanism,
+        _label_fit(refitted, seen.held, seen.known, seen.scores),
+        drift_bounds(seen.known, seen.scores, LEVEL, distribution.layout.strata.delta),
+        group_rates(seen.known, LABEL_LEVEL),
+        distribution.is_forest,
+        seen.label_bounds(coding),
+        distribution.layout.strata,
+    )
+
+
+class _HeldOut(NamedTuple):
+    """Some rows of a table, and what a plain classifier says of those that it had not seen."""
+
+    kept: Rows
+    held: Rows  #: those that no classifier is chosen by
+    known: LabelledRows  #: both, one by one
+    scores: Floats  #: P(class) of each of these
+
+    def label_bounds(self, coding: TableCoding) -> LabelBounds | None:
+        """What the labels leave possible; None for more than two classes."""
+        rows, known = joined(self.kept, self.held), self.known
+        if known.n_classes > 2:
+            return None
+        # What is missing in a row says nothing of its stratum.
+        where = rows.strata.codes(rows.x)[known.index]
+        at = np.flatnonzero(where >= 0)
+        if len(np.unique(known.groups[at])) < known.n_groups:
+            return None
+        weights = np.ones(len(at)) if known.weights is None else known.weights[at]
+        one_by_one = rows.take(known.index[at]).with_weights(weights)
+        positive = coding.labels.positive
+        own = self.scores[at, positive], known.folds[at], positive
+        return bounds_of_labels(ScoredRows(one_by_one, *own), coding.group_names)
+
+
+def _held_out(rows: TrainingRows, coding: TableCoding) -> _HeldOut | None:
+    """None where there are too few rows."""
     rng = np.random.default_rng(0)
     sample = some_rows(rows.sample(MAX_ROWS, rng), MAX_ROWS, rng)
     if sample.each.sum() < MIN_ROWS:
         return None
     kept, held = hold_out(sample, 1 / DRIFT_FOLDS, rng)
     known = _labelled(kept, held, coding, rng)
-    if known is None:
-        return None
-    scores = classifier_scores(known, rng)
-    return Findings(
-        coding,
-        distribution.decision_rate,
-        distribution.mechanism,
-        _label_fit(_refitted(distribution, kept, coding, options), held, known, scores),
-        drift_bounds(known, scores, LEVEL, distribution.layout.strata.delta),
-        group_rates(known, LABEL_LEVEL),
-        distribution.is_forest,
-        _label_bounds(known, scores, coding, joined(kept, held)),
-        distribution.layout.strata,
-    )
-
-
-def _label_bounds(
-    known: LabelledRows, scores: Floats, coding: TableCoding, rows: Rows
-) -> LabelBounds | None:
-    """Of rows one by one; ``rows`` are the distinct ones that they are of."""
-    if known.n_classes > 2:
-        return None
-    # What is missing in a row says nothing of its stratum.
-    where = rows.strata.codes(rows.x)[known.index]
-    at = np.flatnonzero(where >= 0)
-    if len(np.unique(known.groups[at])) < known.n_groups:
-        return None
-    weights = np.ones(len(at)) if known.weights is None else known.weights[at]
-    one_by_one = rows.take(known.index[at]).with_weights(weights)
-    positive = coding.labels.positive
-    own = scores[at, positive], known.folds[at], positive
-    return bounds_of_labels(ScoredRows(one_by_one, *own), coding.group_names)
+    return known and _HeldOut(kept, held, known, classifier_scores(known, rng))
 
 
 def _label_fit(
