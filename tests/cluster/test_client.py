@@ -40,6 +40,17 @@ def test_workers_keep_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert environ >= {f"{name}={value}" for name, value in SETTINGS.items()}
 
 
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no other test of this process had a client open."""
+
+    def nobody() -> Any:
+        raise ValueError("no client")
+
+    monkeypatch.setattr("distributed.get_client", nobody)
+
+
+@pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("cluster", [lambda: connected(n_workers=1), module.current_client])
 def test_nothing_is_put_aside_beside_the_private_folder(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -51,6 +62,7 @@ def test_nothing_is_put_aside_beside_the_private_folder(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("alone")
 def test_threads_of_this_process_listen_to_this_machine_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
