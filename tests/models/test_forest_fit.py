@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from fairpc import FairPC
 from fairpc.core import Array
 from fairpc.errors import LearningError
 from fairpc.learners import INFORMATIVE
@@ -519,3 +520,17 @@ def test_odds_of_a_class_that_is_nowhere_possible_are_shifted_all_the_same() -> 
 def test_odds_of_a_group_that_a_stratum_lacks_are_left_as_they_are() -> None:
     q, rate = np.array([[0.6, 0.4], [0.1, 0.9]]), np.array([0.7, 0.3])
     np.testing.assert_allclose(score_mechanism.balanced(q, np.zeros(2), rate), q)
+
+
+def test_bins_of_a_forest_do_not_know_the_labels() -> None:
+    """Labels that are held out from scores are held out from what the scores are made of."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=1_000), rng.exponential(size=1_000)])
+    y = (X[:, 0] + rng.normal(size=1_000) > 0.2).astype(int)
+    s = rng.integers(0, 2, 1_000)
+
+    def edges(labels: Any) -> list[tuple[float, ...]]:
+        model = FairPC(structure="forest", random_state=0).fit(X, labels, sensitive_features=s)
+        return [column.edges for column in model.coding_.features.columns]
+
+    assert edges(y) == edges(rng.permutation(y))

@@ -310,7 +310,9 @@ def _held_out(rows: TrainingRows, coding: TableCoding) -> _HeldOut | None:
         return None
     kept, held = hold_out(sample, 1 / DRIFT_FOLDS, rng)
     known = _labelled(kept, held, coding, rng)
-    return known and _HeldOut(kept, held, known, classifier_scores(known, rng))
+    if known is None:
+        return None
+    return _HeldOut(kept, held, known, classifier_scores(known, rng))
 
 
 def _label_fit(
