@@ -349,6 +349,12 @@ def test_decisions_alone_and_such_as_cannot_be() -> None:
     X, y, s, _ = biased(300, **BIASED)
     alone = compare({}, X, y, sensitive_features=s, cv=2, decisions={"one": np.arange(300) % 2})
     assert alone.methods == ("one",)
+    codes, large = np.unique(y, return_inverse=True)[1], np.array([7654321, 1234567])
+    wrong = {"one": large[1 - codes]}
+    named = compare(
+        {}, X, large[codes], sensitive_features=s, cv=2, decisions=wrong, positive=1234567
+    )
+    assert named.to_frame()["accuracy"].to_list() == [0.0]
     for given, message in (
         ({"one": ["maybe"] * 300}, "have the value 'maybe'"),
         ({"one": [1, 0]}, "give one per row"),

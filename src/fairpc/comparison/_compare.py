@@ -129,7 +129,7 @@ def _decided(table: MethodTable, name: Any, given: npt.ArrayLike) -> Array:
     """Decisions as classes of the label, in text."""
     values = np.array(
         [
-            f"{v:g}" if isinstance(v, bool | int | float) else str(v).strip()
+            f"{v:.15g}" if isinstance(v, bool | int | float) else str(v).strip()
             for v in np.asarray(given).tolist()
         ]
     )
