@@ -74,6 +74,8 @@ def test_equalised_odds_need_both_rates(only: int) -> None:
     assert not math.isnan(gaps["tpr" if only else "fpr"].value)
     odds = found.equalised_odds
     assert all(map(math.isnan, (odds.value, odds.low, odds.high)))
+    assert "equalised odds: not defined, for groups without" in found.summary()
+    assert "nan" not in found.summary() + found.by_group.summary()
 
 
 def test_intervals_cover() -> None:

@@ -25,6 +25,7 @@ Metric = Callable[..., float]
 Cell = tuple[Any, Any, Bools]
 _FAILURES: Final = (FairpcError, ValueError, ZeroDivisionError)
 _MOST_DRAWS: Final = 100_000
+_UNDEFINED: Final = "not defined, for groups without the rows that it needs"
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,9 @@ class MetricsByGroup(Record):
     def summary(self) -> str:
         """The largest gap of each metric, in plain words."""
         text = " ".join(
-            f"{name}: groups differ by up to {gap.value:.3f}, {self.level:.0%} interval "
+            f"{name}: {_UNDEFINED}."
+            if math.isnan(gap.value)
+            else f"{name}: groups differ by up to {gap.value:.3f}, {self.level:.0%} interval "
             f"[{gap.low:.3f}, {gap.high:.3f}]."
             for name, gap in self.gaps.items()
         )
@@ -112,7 +115,9 @@ class FairnessGaps(Record):
             "calibration": self.calibration,
         }
         return "; ".join(
-            f"{name}: gap {100 * gap.value:.1f} points, {self.by_group.level:.0%} interval "
+            f"{name}: {_UNDEFINED}"
+            if math.isnan(gap.value)
+            else f"{name}: gap {100 * gap.value:.1f} points, {self.by_group.level:.0%} interval "
             f"{100 * gap.low:.1f} to {100 * gap.high:.1f}"
             for name, gap in named.items()
             if gap is not None
