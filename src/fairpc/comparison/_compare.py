@@ -129,7 +129,11 @@ def _decided(table: MethodTable, name: Any, given: npt.ArrayLike) -> Array:
     """Decisions as classes of the label, in text."""
     values = np.array(
         [
-            f"{v:.15g}" if isinstance(v, bool | int | float) else str(v).strip()
+            f"{v:d}"
+            if isinstance(v, int)
+            else f"{v:.15g}"
+            if isinstance(v, float)
+            else f"{v}".strip()
             for v in np.asarray(given).tolist()
         ]
     )

@@ -192,9 +192,9 @@ class CircuitFit:
         if fitted.label_bounds is None:
             self.say("fit check on held-out rows")
             options = self.settings._em_options(limits, np.random.default_rng(0))
-            coarse = np.array_equal(coding.features.arities, fine.coding.features.arities)
-            seen = training.rows, coding, options, None if coarse else fine
-            checked = check_fit(fitted.distribution, *seen)
+            alike = np.array_equal(coding.features.arities, fine.coding.features.arities)
+            given = training.rows, coding, options, None if alike else fine
+            checked = check_fit(fitted.distribution, *given)
             if limits is not None and self.settings._held is None:
                 checked = _cut(checked, limits, coding)
         else:

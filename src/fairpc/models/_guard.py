@@ -103,10 +103,7 @@ def check_fit(
     the label of every row know a little of labels that are held out, the more the fewer they are.
     """
     try:
-        checks = findings(distribution, rows, coding, options)
-        if checks is not None and fine is not None:
-            finer = _held_out(fine.rows, fine.coding)
-            checks = replace(checks, label_bounds=finer and finer.label_bounds(fine.coding))
+        checks = findings(distribution, rows, coding, options, fine)
     except FairpcError:
         return Checked()  # Rows of which no classifier can be learned say nothing about the model.
     except KeyboardInterrupt:
@@ -254,9 +251,13 @@ class Findings:
 
 
 def findings(
-    distribution: FairDistribution, rows: TrainingRows, coding: TableCoding, options: Options
+    distribution: FairDistribution,
+    rows: TrainingRows,
+    coding: TableCoding,
+    options: Options,
+    fine: Training | None = None,
 ) -> Findings | None:
-    """The numbers of all checks, by one cross-fit of a plain classifier and one refit.
+    """The numbers of all checks, by one refit and one cross-fit of a plain classifier per coding.
 
     None where there are too few rows.
     """
@@ -264,6 +265,7 @@ def findings(
     if seen is None:
         return None
     refitted = _refitted(distribution, seen.kept, coding, options)
+    finer = seen if fine is None else _held_out(fine.rows, fine.coding)
     return Findings(
         coding,
         distribution.decision_rate,
@@ -272,7 +274,7 @@ def findings(
         drift_bounds(seen.known, seen.scores, LEVEL, distribution.layout.strata.delta),
         group_rates(seen.known, LABEL_LEVEL),
         distribution.is_forest,
-        seen.label_bounds(coding),
+        finer and finer.label_bounds(coding),
         distribution.layout.strata,
     )
 
