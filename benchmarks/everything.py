@@ -207,7 +207,6 @@ ANSWERS: dict[str, Callable[[Asked], Any]] = {
     "complete": lambda f: replace(f, X=with_holes(f.X)).ask("complete", 50),
     "explain": lambda f: f.ask("explain", 1),
     "explain_bias": lambda f: f.model.explain_bias(),
-    "patterns": lambda f: f.model.discrimination_patterns(size=2),
     "parity_gap": lambda f: [f.model.parity_gap(), f.ask("parity_gap")],
     "relabel": lambda f: f.ask("relabel", 300, label=True),
     "probability": lambda f: f.model.probability(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -183,33 +183,6 @@ def mpe_values(circuit: CircuitArrays, codes: Array) -> Array:
     """max over the completions z of each row of P(z)."""
     p = joint(circuit)
     return np.array([p[agrees(circuit.graph, row)].max() for row in codes])
-
-
-def expectations(
-    circuit: CircuitArrays,
-    function: Callable[[Array], Array],
-    columns: list[int],
-    codes: Array,
-) -> Array:
-    """E[f(X_columns) | e] of each row."""
-    f = np.asarray(function(all_rows(circuit.graph)[:, columns]), float)
-    return np.array([math.fsum(posterior(circuit, row) * f) for row in codes])
-
-
-def entropy(circuit: CircuitArrays) -> float:
-    """−∑ P log P."""
-    return -math.fsum(p * math.log(p) for p in joint(circuit).tolist() if p > 0)
-
-
-def kl(p: CircuitArrays, q: CircuitArrays) -> float:
-    """∑ P log (P / Q)."""
-    terms = []
-    for a, b in zip(joint(p).tolist(), joint(q).tolist(), strict=True):
-        if a > 0 and b == 0:
-            return math.inf
-        if a > 0:
-            terms.append(a * (math.log(a) - math.log(b)))
-    return math.fsum(terms)
 
 
 class _Weighted(NamedTuple):

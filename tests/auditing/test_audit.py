@@ -33,7 +33,7 @@ from fairpc.refits import Progress
 
 SECTIONS = (
     *("verdict", "review", "review_plan", "data", "labels", "mechanism", "decidable", "strata"),
-    *("parity", "group_hidden", "error_rates", "factors", "patterns", "subgroups"),
+    *("parity", "group_hidden", "error_rates", "factors", "subgroups"),
     *("group_metrics", "trade_off", "curves", "learning", "circuit", "limits", "provenance"),
     *("what_if", "left_out", "disclosure"),
 )

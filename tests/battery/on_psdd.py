@@ -19,7 +19,8 @@ import numpy as np
 from battery.attacks import Difference, Suite, Verdict
 from battery.mutations import changed_bytes, changed_lines
 from circuit.psdd_files import LARGER, LARGER_VTREE, SMALL, SMALL_VTREE, random_circuit
-from fairpc.circuit import read_psdd, write_psdd
+from fairpc.circuit import read_psdd
+from psdd_writing import write_psdd
 
 _NEAR: Final = 1e-3
 """Weights that sum to 1 but for 1e-5 are scaled, at each of some dozen nodes."""

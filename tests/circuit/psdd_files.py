@@ -7,7 +7,8 @@ from pathlib import Path
 from random import Random
 
 import oracle
-from fairpc.circuit import Circuit, read_psdd, write_psdd
+from fairpc.circuit import Circuit, read_psdd
+from psdd_writing import write_psdd
 from strategies import Grower
 
 LOG = {p: repr(math.log(p)) for p in (0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75)}

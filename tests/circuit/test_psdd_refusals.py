@@ -23,8 +23,9 @@ from circuit.psdd_files import (
     random_circuit,
     without_last,
 )
-from fairpc.circuit import read_psdd, write_psdd
+from fairpc.circuit import read_psdd
 from fairpc.errors import FileFormatError
+from psdd_writing import write_psdd
 from strategies import examples
 
 REFUSED = {

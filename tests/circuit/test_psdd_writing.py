@@ -10,8 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 import oracle
 from circuit.psdd_files import LARGER, SMALL, Folder, joint, random_circuit, without_last
-from fairpc.circuit import PRODUCT, SUM, Circuit, CircuitBuilder, Graph, read_psdd, write_psdd
-from fairpc.errors import CircuitError, PropertyError
+from fairpc.circuit import PRODUCT, SUM, Circuit, CircuitBuilder, Graph, read_psdd
 from strategies import examples
 
 
@@ -22,7 +21,6 @@ def binary_circuits(draw: st.DrawFn) -> Circuit:
     return random_circuit(rnd, rnd.randrange(1, 10), deterministic=rnd.randrange(2) == 0)
 
 
-@pytest.mark.filterwarnings("ignore:.*parameter block:UserWarning")
 @settings(max_examples=examples(500))
 @given(binary_circuits())
 def test_what_is_written_is_the_same_distribution(one_folder: Folder, circuit: Circuit) -> None:
@@ -33,7 +31,6 @@ def test_what_is_written_is_the_same_distribution(one_folder: Folder, circuit: C
     assert loose.graph.same_as(found.graph)
 
 
-@pytest.mark.filterwarnings("ignore:.*parameter block:UserWarning")
 @settings(max_examples=examples(500))
 @given(binary_circuits())
 def test_what_was_read_is_written_and_read_as_the_same_circuit(
@@ -125,12 +122,11 @@ def test_deep_circuits_do_not_recurse(folder: Folder) -> None:
     )
 
 
-def test_shared_parameters_are_written_out_with_a_warning(folder: Folder) -> None:
+def test_shared_parameters_are_written_out(folder: Folder) -> None:
     b = CircuitBuilder({"A": 2, "B": 2})
     tied = [b.categorical(v, [0.25, 0.75], tie="t") for v in ("A", "B")]
     circuit = b.build(b.product(*tied))
-    with pytest.warns(UserWarning, match="1 parameter block.* shared by several sum nodes"):
-        found = folder.round_trip(circuit)
+    found = folder.round_trip(circuit)
     assert found.graph.n_parameters == 4
     assert oracle.joint(found) == pytest.approx(oracle.joint(circuit), rel=1e-15)
 
@@ -140,26 +136,6 @@ def test_names_are_comments_that_cannot_break_out(folder: Folder) -> None:
     circuit = b.build(b.product(b.indicator(0, 1), b.indicator(1, 0)))
     assert folder.round_trip(circuit).graph.same_as(circuit.graph)
     assert 'c variable 1: "a\\nL 9 9 9"' in folder.psdd.read_text()
-
-
-def test_what_the_format_cannot_hold(folder: Folder) -> None:
-    b = CircuitBuilder({"A": 3})
-    with pytest.raises(CircuitError, match="variable 'A' has 3 values and a psdd file holds bin"):
-        write_psdd(b.build(b.categorical("A")), folder.psdd, folder.vtree)
-    b = CircuitBuilder({"A": 2, "B": 2})
-    rough = b.build(b.sum([b.categorical("A"), b.product(b.categorical("A"), b.indicator(1, 0))]))
-    with pytest.raises(PropertyError, match="write_psdd needs a smooth circuit"):
-        write_psdd(rough, folder.psdd, folder.vtree)
-    assert not folder.psdd.exists()
-
-
-def test_a_circuit_without_a_vtree_is_refused(folder: Folder) -> None:
-    b = CircuitBuilder({"A": 2, "B": 2, "C": 2})
-    a, bb, c = (b.categorical(v) for v in "ABC")
-    ab, bc = (b.sum([b.product(x, y)] * 2) for x, y in ((a, bb), (bb, c)))
-    circuit = b.build(b.sum([b.product(ab, c), b.product(a, bc)]))
-    with pytest.raises(PropertyError, match="write_psdd needs a structured-decomposable circuit"):
-        write_psdd(circuit, folder.psdd, folder.vtree)
 
 
 def test_graphs_with_repeated_nodes_are_written(folder: Folder) -> None:

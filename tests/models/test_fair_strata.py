@@ -113,12 +113,6 @@ def test_both_independencies_hold_in_a_forest_whose_queries_are_those_of_its_cir
     np.testing.assert_allclose(m.group(some.x), plain.group(some.x), atol=1e-9)
     for name in ("group_rate", "decision_rate", "stratum_rate", "subgroup_rate", "mechanism"):
         np.testing.assert_allclose(getattr(m, name), getattr(plain, name), atol=1e-9)
-    nothing = np.full((1, len(rows.names)), -1, np.int16)
-    some_known = np.where(np.arange(len(rows.names)) < 1, rows.x[:5], -1).astype(np.int16)
-    for x, first in ((nothing, 0), (some_known, 1)):
-        for of in ("label", "decision"):
-            found, same = (k.joint_with_values(x, first, of, 1) for k in (m, plain))
-            np.testing.assert_allclose(found, same, atol=1e-10)
     (counts, logs), (others, also) = (
         m.altered_and_likelihood(some),
         plain.altered_and_likelihood(some),

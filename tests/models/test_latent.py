@@ -652,11 +652,6 @@ def test_features_that_tell_nothing_are_told() -> None:
         (lambda m: m.predict(X.assign(age="old"), sensitive_features=G), LearningError, "'old'"),
         (lambda m: m.sample(3), NotAnsweredError, "cannot draw rows.*use FairPC"),
         (lambda m: m.circuit_, NotAnsweredError, "cannot give a circuit"),
-        (
-            lambda m: m.discrimination_patterns(),
-            NotAnsweredError,
-            "cannot sum out what a pattern does not name",
-        ),
         (lambda m: m.score_samples(X), NotAnsweredError, "no distribution of X"),
     ],
 )

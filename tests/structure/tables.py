@@ -9,14 +9,16 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from fairpc.circuit import Circuit, CircuitBuilder
+from fairpc.core import Bytes, Int32s
 from fairpc.data import Table
-from fairpc.structure import Smoothing
+from fairpc.structure import Smoothing, Stop
 from fairpc.structure._compile import (
     LearnedCell,
     compile_tree,
     graft_skeleton,
     vtree_of_tree,
 )
+from fairpc.structure._search import FlowQueue, Search
 from fairpc.structure._split import CellRows, SplitState
 from fairpc.structure._trees import chow_liu
 
@@ -90,3 +92,16 @@ def circuit_of(cell: LearnedCell, arities: npt.NDArray[np.int64]) -> Circuit:
     builder = CircuitBuilder({f"X{j}": int(k) for j, k in enumerate(arities)})
     root = graft_skeleton(builder, cell.skeleton, cell.weights, cell.vtree, range(len(arities)))
     return builder.build(root)
+
+
+def random_search(state: SplitState, seed: int, max_splits: int = 12) -> Search:
+    """Splits of random edges on random variables: states that no heuristic would reach."""
+    rng = np.random.default_rng(seed)
+
+    def choose(edge: int, rows: Int32s, variables: Int32s) -> tuple[int, Bytes] | None:
+        if rng.random() < 0.3:
+            return None
+        x = int(rng.choice(variables))
+        return state.best_split(edge, rows, np.array([x], np.int32), 0.0)[:2]
+
+    return Search(state, FlowQueue(state, 0.0), choose, Stop(max_splits=max_splits, tolerance=0.0))

@@ -41,7 +41,7 @@ def parts(seed: int, n: int = 400, arities: tuple[int, ...] = (2, 3, 2, 2)) -> t
 @given(tables(max_arity=2, max_columns=5), st.integers(0, 3))
 def test_strudel_takes_most_flow_and_most_dependence(table: Table, warm: int) -> None:
     state = state_of([table])
-    search = Strudel(stop=Stop(max_splits=warm + 1)).search(state, np.random.default_rng(0))
+    search = Strudel(stop=Stop(max_splits=warm + 1)).search(state)
     for _ in range(warm + 1):
         next(search, None)
     flows = {e: state.flow(e) for e in state.candidates(0, 0.0).tolist()}
@@ -84,7 +84,7 @@ def test_gain_makes_only_splits_that_pay(price: float) -> None:
     method = Gain(price)
     nats = method.nats(table.total_weight)
     state = state_of([table])
-    search = method.search(state, np.random.default_rng(0))
+    search = method.search(state)
     before, size = next(search), free_parameters(state, table)
     made = 0
     for step in search:
@@ -148,7 +148,7 @@ def test_the_number_of_splits_is_bounded(n: int) -> None:
 
 def test_edges_below_the_least_flow_are_left_alone() -> None:
     train, _ = parts(4)
-    for method in (Strudel(min_flow=60.0), Strudel("eRand", min_flow=60.0), Gain(0.0, 60.0)):
+    for method in (Strudel(min_flow=60.0), Gain(0.0, 60.0)):
         learned = learn_cells([train], method=method)
         assert len(learned.history) > 1
         assert all(s.flow >= 60.0 for s in learned.history[1:])
@@ -158,8 +158,6 @@ def test_edges_below_the_least_flow_are_left_alone() -> None:
     "method",
     [
         Strudel(stop=Stop(max_splits=20)),
-        Strudel("eRand", "vRand", stop=Stop(max_splits=20)),
-        Strudel("eFlow", "vRand", split_depth=3, stop=Stop(max_splits=20)),
         Gain(),
     ],
 )
@@ -170,13 +168,6 @@ def test_the_same_seed_gives_the_same_structure(method: Strudel | Gain) -> None:
     )
     assert first.graph.same_as(second.graph)
     assert np.array_equal(first.parameters, second.parameters)
-
-
-def test_random_searches_depend_on_the_seed() -> None:
-    train, _ = parts(6)
-    method = Strudel("eRand", "vRand", stop=Stop(max_splits=20))
-    graphs = [learn_cells([train], method=method, random_state=s).circuit(0).graph for s in (0, 1)]
-    assert not graphs[0].same_as(graphs[1])
 
 
 def test_an_interrupt_gives_back_the_best_so_far() -> None:
@@ -293,12 +284,8 @@ def test_given_trees_are_used() -> None:
 
 def test_bad_options_are_named() -> None:
     train, held_out = parts(13)
-    with pytest.raises(LearningError, match="pick_edge is 'flow': use one of eFlow, eRand"):
-        Strudel(pick_edge="flow")  # type: ignore[arg-type]
-    with pytest.raises(LearningError, match="pick_variable is 'mi': use one of vMI, vRand"):
-        Strudel(pick_variable="mi")  # type: ignore[arg-type]
-    with pytest.raises(LearningError, match="split_depth is 0: give a number of at least 1"):
-        Strudel(split_depth=0)
+    with pytest.raises(LearningError, match="min_flow is -1: give a number of at least 0"):
+        Strudel(min_flow=-1)
     with pytest.raises(LearningError, match="price is 'mdl': use one of aic, bic"):
         Gain("mdl")  # type: ignore[arg-type]
     with pytest.raises(LearningError, match="price is -1: give a number of at least 0"):

@@ -8,54 +8,41 @@ from hypothesis import given, strategies as st
 
 from fairpc.data import Table
 from fairpc.structure import Smoothing, Stop, Strudel
-from fairpc.structure._search import Gain, Search
+from fairpc.structure._search import Search
 from fairpc.structure._split import SplitState
 from structure import oracle_structure as oracle
-from structure.tables import circuit_of, random_table, state_of, tables
-
-RANDOM = Strudel("eRand", "vRand", stop=Stop(max_splits=12))
+from structure.tables import circuit_of, random_search, random_table, state_of, tables
 
 
-def start(state: SplitState, method: Strudel | Gain = RANDOM, seed: int = 0) -> Search:
-    search = method.search(state, np.random.default_rng(seed))
+def start(search: Search) -> Search:
     next(search)
     return search
 
 
-@given(tables(max_columns=4), st.integers(1, 4), st.integers(0, 100))
-def test_splits_keep_the_structure(table: Table, depth: int, seed: int) -> None:
+@given(tables(max_columns=4), st.integers(0, 100))
+def test_splits_keep_the_structure(table: Table, seed: int) -> None:
     state = state_of([table])
-    method = Strudel("eRand", "vRand", split_depth=depth, stop=Stop(max_splits=8))
-    for _ in start(state, method, seed):
+    for _ in start(random_search(state, seed, 8)):
         circuit = circuit_of(state.learned(0), table.arities)
         oracle.check_structure(circuit.graph)
         assert circuit.graph.n_parameters == state.n_parameters
 
 
-@given(tables(max_columns=4), st.integers(1, 4), st.integers(0, 100))
-def test_splits_never_lower_the_likelihood(table: Table, depth: int, seed: int) -> None:
+@given(tables(max_columns=4), st.integers(0, 100))
+def test_splits_never_lower_the_likelihood(table: Table, seed: int) -> None:
     state = state_of([table])
     before = state.log_likelihood
-    method = Strudel("eRand", "vRand", split_depth=depth, stop=Stop(max_splits=12))
-    for _ in start(state, method, seed):
+    for _ in start(random_search(state, seed)):
         assert state.log_likelihood >= before - 1e-9
         before = state.log_likelihood
 
 
-@given(
-    tables(max_columns=5),
-    st.sampled_from([0.0, 1.0, 3.5]),
-    st.integers(1, 4),
-    st.integers(0, 100),
-)
-def test_the_running_likelihood_is_a_full_evaluation(
-    table: Table, alpha: float, depth: int, seed: int
-) -> None:
+@given(tables(max_columns=5), st.sampled_from([0.0, 1.0, 3.5]), st.integers(0, 100))
+def test_the_running_likelihood_is_a_full_evaluation(table: Table, alpha: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     held_out = random_table(rng, 10, table.arities.tolist())
     state = state_of([table], [held_out], smoothing=Smoothing(alpha))
-    method = Strudel("eRand", "vRand", split_depth=depth, stop=Stop(max_splits=8, tolerance=0.0))
-    for _ in start(state, method, seed):
+    for _ in start(random_search(state, seed, 8)):
         circuit = circuit_of(state.learned(0), table.arities)
         again = oracle.maximum_likelihood(circuit, table.codes, table.weights.tolist(), alpha)
         assert circuit.parameters == pytest.approx(again.parameters, abs=1e-12)
@@ -137,7 +124,7 @@ def test_cells_do_not_touch_each_other(table: Table, seed: int) -> None:
     rng = np.random.default_rng(seed)
     other = random_table(rng, 25, table.arities.tolist())
     both = state_of([table, other], smoothing=Smoothing(1.0))
-    for step in start(both, Strudel(stop=Stop(max_splits=6))):
+    for step in start(Strudel(stop=Stop(max_splits=6)).search(both)):
         full = 0.0
         for i, rows in enumerate((table, other)):
             circuit = circuit_of(both.learned(i), table.arities)
@@ -150,7 +137,7 @@ def test_cells_do_not_touch_each_other(table: Table, seed: int) -> None:
 @given(tables(max_columns=5), st.integers(0, 100))
 def test_undo_gives_back_what_was_kept(table: Table, seed: int) -> None:
     state = state_of([table], smoothing=Smoothing(1.0))
-    search = start(state, RANDOM, seed)
+    search = start(random_search(state, seed))
     for _ in zip(range(3), search, strict=False):
         pass
     state.keep()
@@ -161,7 +148,7 @@ def test_undo_gives_back_what_was_kept(table: Table, seed: int) -> None:
         rows = state.rows(edge)
         if state.flow(edge) > 0 and len(rows):
             x = int(np.flatnonzero(state.free_values(edge) > 1)[0])
-            state.split(edge, rows, x, state.halves(edge, x), depth=2)
+            state.split(edge, rows, x, state.halves(edge, x))
     state.undo()
     after = circuit_of(state.learned(0), table.arities)
     assert after.graph.same_as(before.graph)
@@ -174,7 +161,7 @@ def test_shrinkage_is_part_of_the_running_likelihood(
     table: Table, strength: float, seed: int
 ) -> None:
     state = state_of([table], smoothing=Smoothing(strength, "marginal"))
-    for _ in start(state, RANDOM, seed):
+    for _ in start(random_search(state, seed)):
         circuit = circuit_of(state.learned(0), table.arities)
         full = oracle.log_likelihood(circuit, table.codes, table.weights.tolist())
         assert state.log_likelihood == pytest.approx(full, rel=1e-9)

@@ -22,7 +22,6 @@ def check() -> None:
 
     methods: tuple[Strudel | Gain, ...] = (
         Strudel(stop=Stop(max_splits=6)),
-        Strudel("eRand", "vRand", split_depth=3, stop=Stop(max_splits=6)),
         Gain(0.0, 0.0, stop=Stop(max_splits=6)),
     )
     for seed, method in enumerate(methods):
@@ -30,7 +29,7 @@ def check() -> None:
             rng = np.random.default_rng(seed)
             table = random_table(rng, 40, [2, 3, 2, 2], whole=whole)
             state = state_of([table], smoothing=Smoothing(2.0, "marginal"))
-            for _ in method.search(state, rng):
+            for _ in method.search(state):
                 circuit = circuit_of(state.learned(0), table.arities)
                 oracle.check_structure(circuit.graph)
                 full = oracle.log_likelihood(circuit, table.codes, table.weights.tolist())

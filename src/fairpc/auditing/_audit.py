@@ -24,7 +24,6 @@ from fairpc.auditing import (
     _gaps as gaps,
     _mechanism as mechanism,
     _parity as parities,
-    _patterns as patterns,
     _review as reviews,
     _review_plan as plans,
     _strata as within,
@@ -95,7 +94,6 @@ class Audit:
         group_hidden: decisions of the model where the group may not be used.
         error_rates: rates of decisions by group against the fair decision, as ranges.
         factors: gaps of decisions between people who are alike in legitimate factors.
-        patterns: whom naming the group moves most, and why there is nobody else.
         subgroups: without a circuit, whose groups are decided farthest apart in the rows.
         group_metrics: agreement with the recorded label, by group.
         trade_off: the model beside other methods, out of sample, if asked for.
@@ -121,7 +119,6 @@ class Audit:
     group_hidden: parities.HiddenGroup | None = field(default=None, kw_only=True)
     error_rates: errors.ErrorFacts | None = field(default=None, kw_only=True)
     factors: within.FactorGaps | None = field(default=None, kw_only=True)
-    patterns: patterns.PatternFacts | None
     subgroups: subgroups.SubgroupFacts | None = field(default=None, kw_only=True)
     group_metrics: agreement.MetricFacts | None
     trade_off: agreement.TradeOff | None
@@ -359,7 +356,6 @@ STEPS: Final = (
     AuditStep("review", "what the review showed", reviews.review_facts, of_model=False),
     AuditStep("review_plan", "what a review would show", plans.review_plan, of_model=False),
     AuditStep("factors", "gaps within factors", within.factor_gaps, of_model=False),
-    AuditStep("patterns", "affected subgroups", patterns.pattern_facts),
     AuditStep("subgroups", "subgroups in the rows", subgroups.subgroup_facts, of_model=False),
     AuditStep("group_metrics", "agreement with labels", agreement.group_metrics, of_model=False),
     AuditStep("trade_off", "other methods", agreement.trade_off),

@@ -85,7 +85,7 @@ CHAPTERS: Final[tuple[tuple[str, str, tuple[str, ...], Callable[[blocks.Audit], 
     (
         "gaps",
         "Gaps",
-        ("labels", "parity", "group_hidden", "factors", "patterns", "subgroups"),
+        ("labels", "parity", "group_hidden", "factors", "subgroups"),
         _gaps,
     ),
     ("label-bias", "Label bias", ("mechanism", "error_rates", "strata"), _bias),

@@ -15,10 +15,9 @@ import numpy as np
 from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._job import MAX_TEST_ROWS, Job
 from fairpc.auditing._rows import AuditedRows
-from fairpc.core import AuditError, Bools, Floats, Ints, Record
+from fairpc.core import Bools, Floats, Ints, Record
 from fairpc.data import SMALL
 from fairpc.evidence import Interval, parity
-from fairpc.models import CircuitClassifier
 
 _SHOWN: Final = 8
 _CROSSED: Final = 25
@@ -27,7 +26,6 @@ _REPEATED: Final = 2
 """Subgroups that name the same column, at most: others are of much the same people."""
 _SURE: Final = 2.0
 """Standard errors by which a difference is taken to be smaller while they are looked for."""
-_PATTERNS: Final = "patterns of the model are shown, beside what the rows say of them"
 
 
 @dataclass(frozen=True)
@@ -69,8 +67,6 @@ class _Found:
 
 def subgroup_facts(job: Job) -> SubgroupFacts:
     """Subgroups of one or two columns, as far as 30 rows of each of two groups are in them."""
-    if job.decisions is None and isinstance(job.model, CircuitClassifier):
-        raise AuditError(_PATTERNS)
     rows = job.drawn
     kept = rows.comparable(rows.s >= 0)
     searched = _searched(rows, job.settings.random_state) & kept

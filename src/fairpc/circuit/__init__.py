@@ -50,10 +50,16 @@ if TYPE_CHECKING:
         save_circuit as save_circuit,
         to_dict,
     )
-    from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, WEIGHT_TOLERANCE, Graph as Graph
+    from fairpc.circuit._graph import (
+        INDICATOR,
+        PRODUCT,
+        SUM,
+        WEIGHT_TOLERANCE,
+        Graph as Graph,
+        depth,
+    )
     from fairpc.circuit._parameter_bounds import SLACK, Bounds, Near, filled, near_shares
-    from fairpc.circuit._picture import depth
     from fairpc.circuit._properties import require
-    from fairpc.circuit._psdd import Vtree, read_psdd as read_psdd, write_psdd as write_psdd
+    from fairpc.circuit._psdd import Vtree, read_psdd as read_psdd
 
 __getattr__, __dir__ = on_first_use(__name__)

@@ -118,18 +118,11 @@ class Projection:
 
     def row_logs(self, theta: Floats, work: Workspace) -> Floats:
         """log P of each row; with extended range where one is very small."""
-        logs = self.unscaled_logs(theta, work)
-        if logs is None:
-            logs = self.upward_scaled(Scaled.of(theta)).log(self.root)[self.root_ids]
-        return logs
-
-    def unscaled_logs(self, theta: Floats, work: Workspace) -> Floats | None:
-        """log P of each row; None where one is so small that digits may have been lost."""
         val = work.take(self.n_values)
         self.upward(theta, val)
         values = val[self.root]
-        if values.min() <= kernels().TINY:
-            return None
+        if values.min() <= kernels().TINY:  # digits may have been lost
+            return self.upward_scaled(Scaled.of(theta)).log(self.root)[self.root_ids]
         result: Floats = np.log(values)[self.root_ids]
         return result
 

@@ -2,21 +2,18 @@
 
 A smooth and decomposable circuit answers marginals in one upward pass (Section "Properties and
 inference"): what is missing is marginalised (``upward`` in ``_kernels``). Determinism adds the
-most probable explanation, entropy and Kullback–Leibler divergence. All logarithms are natural.
+most probable explanation. All logarithms are natural.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from fairpc.circuit._chunks import (
-    CHUNK_ROWS,
-    CHUNK_VALUES,
     ChunkArrays,
     Scaled,
     Workspace,
@@ -27,10 +24,9 @@ from fairpc.circuit._chunks import (
 )
 from fairpc.circuit._expected_flows import check_complete, node_flows
 from fairpc.circuit._graph import INDICATOR, WeightedGraph, variable_index
-from fairpc.circuit._program import condensed, pays, program_of
-from fairpc.circuit._properties import Properties, PropertyName, properties_of, require
+from fairpc.circuit._program import program_of
+from fairpc.circuit._properties import Properties, properties_of, require
 from fairpc.core import (
-    Array,
     CircuitError,
     Codes,
     CodesError,
@@ -43,17 +39,12 @@ from fairpc.core import (
 )
 from fairpc.data import check_codes, distinct_rows
 
-MAX_STATES: Final = 1 << 16
-"""Joint values over which an expectation may range."""
 SAMPLE_ROWS: Final = 2048
 WEIGHTED_NUMBERS: Final = 1 << 21
 """Numbers of all nodes that rows of weights take at once."""
 POSTERIOR_ROWS: Final = 1 << 17
 """Rows whose values are asked for at once: enough for all threads."""
 
-_ONE_TREE: Final[tuple[PropertyName, ...]] = ("smooth", "decomposable", "deterministic")
-
-Function = Callable[[Ints], npt.ArrayLike] | Array
 Seed = np.random.Generator | int | None
 
 
@@ -64,30 +55,11 @@ class Circuit(WeightedGraph):
     """
 
     def __repr__(self) -> str:
-        from fairpc.circuit import _picture as picture
-
-        return picture.summary(self)
-
-    def _repr_html_(self) -> str:
-        from fairpc.circuit import _picture as picture
-
-        return picture.to_html(self)
-
-    def to_dot(
-        self,
-        max_nodes: int = 60,
-        *,
-        labels: Mapping[str, Sequence[str]] | None = None,
-    ) -> str:
-        """The circuit in the DOT language of Graphviz, root on top.
-
-        Of a circuit with more than ``max_nodes`` nodes the top layers are written, with dashed
-        rims where children are left out, and the rest is counted. ``labels`` names the values
-        of some variables; of the others numbers are shown.
-        """
-        from fairpc.circuit import _picture as picture
-
-        return picture.to_dot(self, max_nodes, labels or {})
+        g = self.graph
+        return (
+            f"<Circuit of {g.n_variables:,} variables: {g.n_nodes:,} nodes, {g.n_edges:,} edges, "
+            f"{g.n_parameters:,} parameters>"
+        )
 
     def with_parameters(self, parameters: npt.ArrayLike) -> Circuit:
         """The same structure with other parameters."""
@@ -116,24 +88,14 @@ class Circuit(WeightedGraph):
         if _many_equal(rows):
             row_of, first = distinct_rows(rows, self.arities)
             return self._log_values(np.asfortranarray(rows[first]), n_threads)[row_of]
-        program, theta, work = program_of(self.graph), self.parameters, Workspace()
+        program, work = program_of(self.graph), Workspace()
         result = np.empty(len(rows))
-        if fewer := pays(self.graph, rows):
-            # Fewer numbers per row leave room for more rows.
-            own, weights = condensed(self.graph), np.append(theta, 1.0)
-            most, values = 2 * CHUNK_ROWS, 2 * CHUNK_VALUES
-        else:
-            own, weights, most, values = program, theta, CHUNK_ROWS, CHUNK_VALUES
 
         def task(span: slice) -> None:
-            some = chunks(own, rows, span.start, span.stop, rows=most, values=values)
-            for start, stop, chunk in some:
-                logs = chunk.unscaled_logs(weights, work) if fewer else chunk.row_logs(theta, work)
-                if logs is None:
-                    logs = project(program, rows, start, stop).row_logs(theta, work)
-                result[start:stop] = logs
+            for start, stop, chunk in chunks(program, rows, span.start, span.stop):
+                result[start:stop] = chunk.row_logs(self.parameters, work)
 
-        for _ in map_in_order(task, spans(own, len(rows), most), thread_count(n_threads)):
+        for _ in map_in_order(task, spans(program, len(rows)), thread_count(n_threads)):
             pass
         return result
 
@@ -228,16 +190,6 @@ class Circuit(WeightedGraph):
         refuse_impossible(np.where(result[0].sum(axis=1) > 0, 0.0, -np.inf))
         return result
 
-    def joint_with_values(self, codes: npt.ArrayLike, variables: Sequence[int | str]) -> Floats:
-        """P(e, X_j = v) for every value of some variables: rows × their values, in turn.
-
-        As :meth:`conditionals`, times P(e); zero where the evidence is impossible.
-        """
-        rows = self._rows(codes)
-        flows = self._value_flows(rows)
-        joined = [flows[variable_index(self.names, v)] for v in variables]
-        return np.concatenate(joined, axis=1) * np.exp(self.log_marginal(rows))[:, None]
-
     def _value_flows(self, rows: Codes) -> tuple[Floats, ...]:
         """Expected flow of every indicator; zeros in rows of probability zero."""
         g = self.graph
@@ -281,113 +233,6 @@ class Circuit(WeightedGraph):
             own = None if seeds is None else seeds[start:stop]
             chunk.trace(theta, values, chunk.root_ids, own, completed[start:stop])
         return completed, logs
-
-    def expectation(
-        self, function: Function, variables: Sequence[int | str], codes: npt.ArrayLike | None = None
-    ) -> Floats:
-        """E[f(A) | e] of a function of a few variables A, exactly, over their joint values.
-
-        ``function`` takes an integer array (values, variables) and gives one number
-        per joint value, or is an array indexed by the values. Without ``codes`` the
-        result is a single number, else one per row of evidence.
-        """
-        columns = tuple(variable_index(self.names, v) for v in variables)
-        states, f = self._tabulated(function, columns)
-        evidence = self._rows(codes)
-        logs = self.log_marginal(evidence)
-        refuse_impossible(logs)
-        total = np.zeros(len(evidence))
-        given = evidence[:, columns]
-        for state, value in zip(states, f, strict=True):
-            rows = np.flatnonzero(((given < 0) | (given == state)).all(axis=1))
-            clamped = evidence[rows].copy(order="F")
-            clamped[:, columns] = state
-            total[rows] += value * np.exp(self.log_marginal(clamped) - logs[rows])
-        return total[0] if codes is None else total
-
-    def _tabulated(self, function: Function, columns: tuple[int, ...]) -> tuple[Ints, Floats]:
-        """All joint values of some variables, and the function at each."""
-        arities = [int(self.arities[j]) for j in columns]
-        if math.prod(arities) > MAX_STATES:
-            raise CircuitError(
-                f"the {len(columns)} variables have {math.prod(arities)} joint values: an "
-                f"expectation ranges over {MAX_STATES} at most; use expectation_of_sum, or fewer "
-                "variables"
-            )
-        if len(set(columns)) != len(columns):
-            raise CircuitError("a variable is named twice: name each variable once")
-        states = np.indices(arities).reshape(len(arities), -1).T
-        values = np.asarray(function(states) if callable(function) else function, np.float64)
-        shape = (len(states),) if callable(function) else tuple(arities)
-        if values.shape != shape or not np.isfinite(values).all():
-            raise CircuitError(
-                f"the function has shape {values.shape}: it must give one finite number per joint "
-                f"value, {shape}"
-            )
-        return states, values.ravel()
-
-    def expectation_of_sum(
-        self, tables: Mapping[Any, npt.ArrayLike], codes: npt.ArrayLike | None = None
-    ) -> Floats:
-        """E[Σ_j g_j(X_j) | e] for any number of variables; ``tables`` has g_j, a number a value."""
-        marginals = self.conditionals(self._rows(codes))
-        total = np.zeros(len(marginals[0]))
-        for variable, table in tables.items():
-            column = variable_index(self.names, variable)
-            g = np.asarray(table, np.float64)
-            if g.shape != (int(self.arities[column]),):
-                raise CircuitError(
-                    f"the table of {self.names[column]!r} has shape {g.shape}: give one number "
-                    f"for each of its {self.arities[column]} values"
-                )
-            total += marginals[column] @ g
-        return total[0] if codes is None else total
-
-    def entropy(self) -> float:
-        """H(P) = −∑ P(context of edge) · log θ over the sum edges, in nats (deterministic).
-
-        A complete row activates one tree, so that log P(x) = ∑ log θ over the active sum edges
-        (appendix "Parameter Learning using Expected Flows").
-        """
-        require(self.graph, "entropy", *_ONE_TREE)
-        edge, theta = self._sum_edges()
-        used = edge > 0
-        return math.fsum(-edge[used] * np.log(theta[used])) + 0.0
-
-    def kl(self, other: Circuit) -> float:
-        """KL(self ‖ other) in nats, of two circuits of one deterministic graph.
-
-        Infinite where this one is positive and the other is zero.
-        """
-        require(self.graph, "KL divergence", *_ONE_TREE)
-        if not (self.graph is other.graph or self.graph.same_as(other.graph)):
-            raise CircuitError(
-                "KL divergence compares circuits of different structure: both need the same nodes "
-                "over the same variables, as with_parameters makes them"
-            )
-        (edge, theta), (_, others) = self._sum_edges(), other._sum_edges()
-        used = edge > 0
-        if (others[used] == 0).any():
-            return math.inf
-        # Rounding can leave a divergence of zero a little below it.
-        return max(math.fsum(edge[used] * (np.log(theta[used]) - np.log(others[used]))), 0.0)
-
-    def _sum_edges(self) -> tuple[Floats, Floats]:
-        """P(context of the edge) and θ of each sum edge: Algorithm 1 without evidence.
-
-        Every node has value 1 then, so the flow of a node only divides among its children.
-        """
-        g = self.graph
-        is_sum = g.edge_parameter >= 0
-        theta = np.ones(g.n_edges)
-        theta[is_sum] = self.parameters[g.edge_parameter[is_sum]]
-        ptr, child, share = g.child_ptr.tolist(), g.child.tolist(), theta.tolist()
-        node, edge = [0.0] * g.root + [1.0], [0.0] * g.n_edges
-        for n in range(g.root, -1, -1):
-            for e in range(ptr[n], ptr[n + 1]):
-                edge[e] = node[n] * share[e]
-                node[child[e]] += edge[e]
-        return np.array(edge)[is_sum], theta[is_sum]
 
 
 def _many_equal(rows: Codes) -> bool:

@@ -43,8 +43,6 @@ TINY = 1e-250
 ZERO = 8
 FIRST = 9
 REACHED = 3
-# Kind of a node of a condensed circuit: a sum of products of two.
-DOT = 3
 
 
 @kernel
@@ -125,12 +123,6 @@ def _gather_times(out, x, i):
         out[u] *= x[i[u]]
 
 
-@inner_kernel
-def _gather_add(out, x, i, y, j):
-    for u in range(len(out)):
-        out[u] += x[i[u]] * y[j[u]]
-
-
 @kernel
 def upward(g, chunk, theta, val):
     """Pr_n of every node and projection, children first (Section "Probabilistic Circuits")."""
@@ -151,19 +143,15 @@ def upward(g, chunk, theta, val):
             x = val[off[a] : off[a + 1]]
             for u in range(m):
                 out[u] = weight * x[u]
-        elif kind[n] == 1 or kind[n] == DOT:
-            for k in range(e, stop if kind[n] == DOT else e + 2, 2):
-                a = child[k]
-                b = child[k + 1]
-                i = map_ptr[edge_link[k]]
-                j = map_ptr[edge_link[k + 1]]
-                x = val[off[a] : off[a + 1]]
-                y = val[off[b] : off[b + 1]]
-                if k == e:
-                    _gather_pair(out, x, maps[i : i + m], y, maps[j : j + m])
-                else:
-                    _gather_add(out, x, maps[i : i + m], y, maps[j : j + m])
-            for k in range(stop if kind[n] == DOT else e + 2, stop):
+        elif kind[n] == 1:
+            a = child[e]
+            b = child[e + 1]
+            i = map_ptr[edge_link[e]]
+            j = map_ptr[edge_link[e + 1]]
+            x = val[off[a] : off[a + 1]]
+            y = val[off[b] : off[b + 1]]
+            _gather_pair(out, x, maps[i : i + m], y, maps[j : j + m])
+            for k in range(e + 2, stop):
                 a = child[k]
                 i = map_ptr[edge_link[k]]
                 _gather_times(out, val[off[a] : off[a + 1]], maps[i : i + m])

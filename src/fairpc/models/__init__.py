@@ -42,15 +42,6 @@ if TYPE_CHECKING:
     )
     from fairpc.models._loading import MODELS, load as load
     from fairpc.models._model import Contribution
-    from fairpc.models._patterns import (
-        MIN_SHARE,
-        SIZE,
-        THRESHOLD,
-        Pattern as Pattern,
-        Patterns as Patterns,
-        Question,
-        find_patterns,
-    )
     from fairpc.models._plots import (
         COLOURS,
         EDGE,

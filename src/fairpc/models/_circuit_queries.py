@@ -9,28 +9,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from fairpc.circuit import Circuit
-from fairpc.core import Codes, EvidenceError, Floats, LearningError, MissingExtraError, TableError
+from fairpc.core import Codes, EvidenceError, Floats, LearningError, MissingExtraError
 from fairpc.models._batches import in_batches
 from fairpc.models._decisions import FittedDecisions, GivenRows
-from fairpc.models._distribution import FairDistribution, Outcome, leave_one_out
-from fairpc.models._fair_layers import S
+from fairpc.models._distribution import FairDistribution, leave_one_out
 from fairpc.models._model import Contribution
-from fairpc.models._outside_classifier import (
-    N_DRAWS,
-    ExpectedPrediction,
-    Response,
-    expected_prediction,
-)
-from fairpc.models._patterns import (
-    MIN_SHARE,
-    SIZE,
-    THRESHOLD,
-    TOP,
-    Kept,
-    Patterns,
-    Question,
-    find_patterns,
-)
 from fairpc.models._query_language import Vocabulary, both
 
 if TYPE_CHECKING:
@@ -142,100 +125,6 @@ class FittedQueries(FittedDecisions):
         coding = self._coding()
         return Vocabulary(self._distribution(), coding.features, coding.labels, coding.groups)
 
-    def _row(self, values: Mapping[str, Any]) -> Codes:
-        """One row of the circuit with these values of features, the rest missing.
-
-        The density inside a bin is the same for all rows, so a part of one bin tells what the bin
-        tells.
-        """
-        words, names = self._words(), list(self._distribution().layout.variables)
-        row = np.full((1, len(names)), -1, np.int16)
-        for variable, said in words.event(values).items():
-            if variable == S:
-                raise EvidenceError("given names a group: the answer has one number for each", 0)
-            codes = np.flatnonzero(words.weights(variable, said))
-            if len(codes) != 1:
-                raise EvidenceError(
-                    f"given has {len(codes)} bins of {names[variable]!r}: give one number, or "
-                    "an interval inside a bin",
-                    0,
-                )
-            row[0, variable] = codes[0]
-        return row
-
-    def encode(self, X: Any, *, sensitive_features: Any = None, with_group: bool = False) -> Codes:
-        """The columns that the model sees, as codes; -1 = missing. With the group, it is first.
-
-        A classifier that is trained on them can be asked about with ``expected_prediction``.
-        """
-        groups, features = self._evidence(X, sensitive_features)
-        if not with_group:
-            return features
-        if groups is None:
-            raise TableError("there are no groups to encode: give sensitive_features")
-        return np.column_stack([groups, features])
-
-    def expected_prediction(
-        self,
-        classifier: Any,
-        *,
-        given: Mapping[str, Any] | None = None,
-        response: Response = "probability",
-        positive: Any = None,
-        n_draws: int = N_DRAWS,
-        random_state: int | None = None,
-    ) -> ExpectedPrediction:
-        """E[f(X, S) | S = s] of an outside classifier f under the model, by group.
-
-        Generalized demographic parity of f with respect to the model (paper, Definition 1) is that
-        all are equal. Exact for scikit-learn's trees and forests, for scores of gradient boosting
-        and for linear scores; otherwise a mean over rows drawn from the model, with its standard
-        error. It is as true of the world as the model is.
-
-        Args:
-            classifier: fitted to the columns of ``encode``, with or without the group. What has
-                no ``predict_proba`` is asked for ``predict``.
-            given: values that are known, as in ``probability``, besides the group.
-            response: "probability" of the positive class, or the "score" of
-                ``decision_function``, which is exact for logistic regression and boosting.
-            positive: class whose probability is asked for; the classifier's last by default.
-            n_draws: rows that are drawn from each group where nothing is exact.
-            random_state: seed of the draws.
-        """
-        coding, layout = self._coding(), self._distribution().layout
-        inputs = self._inputs(classifier, list(layout.x))
-        groups = tuple(coding.groups.values)
-        evidence = np.repeat(self._row(given or {}), len(groups), axis=0)
-        evidence[:, S] = np.arange(len(groups))
-        return expected_prediction(
-            self.circuit_,
-            classifier,
-            inputs,
-            evidence,
-            groups,
-            response=response,
-            positive=positive,
-            n_draws=n_draws,
-            random_state=random_state,
-        )
-
-    def _inputs(self, classifier: Any, features: list[int]) -> list[int]:
-        """Variables of the circuit that are the columns of a classifier."""
-        width = getattr(classifier, "n_features_in_", None)
-        if width == len(features):
-            return features
-        if width == len(features) + 1:
-            return [0, *features]
-        if width is None:
-            raise LearningError(
-                f"{type(classifier).__name__} does not say how many columns it takes "
-                "(n_features_in_): give a fitted classifier of scikit-learn's kind"
-            )
-        raise LearningError(
-            f"the classifier takes {width} columns, the model has {len(features)}: train it on "
-            "what encode gives, with the group (one more column) or without"
-        )
-
     def explain(self, row: Any, *, sensitive_features: Any = None) -> tuple[Contribution, ...]:
         """How each known value of one row moved its score, exactly, by leaving it out.
 
@@ -256,45 +145,6 @@ class FittedQueries(FittedDecisions):
             if value is not None
         ]
         return tuple(sorted(parts, key=lambda part: -abs(part.change)))
-
-    def discrimination_patterns(
-        self,
-        *,
-        of: Outcome = "decision",
-        size: int = SIZE,
-        threshold: float = THRESHOLD,
-        min_share: float = MIN_SHARE,
-        top: int | None = TOP,
-        keep: Kept = "largest",
-        positive: Any = None,
-    ) -> Patterns:
-        """Where naming the group moves P(positive | values of some features), with none missed.
-
-        A pattern is a group s and values y of some features with
-        ``|P(positive | s, y) - P(positive | y)|`` above the threshold (Choi et al. 2020; Selvam et
-        al. 2023). It is about the model, not about rows, and it is not proof of wrongdoing. The
-        search is exact and accounts for every candidate. Where sensitive attributes are crossed,
-        patterns also name some of them alone.
-
-        Args:
-            of: "decision" for Df (D without a latent fair decision), "label" for D.
-            size: most features of a pattern, besides the group.
-            threshold: above which a difference makes a pattern.
-            min_share: least P(s, y) of a pattern; 0 takes longest.
-            top: how many patterns are given at most, the largest first; None for all.
-            keep: "largest" differences; or "pareto", the patterns that no other exceeds in both
-                difference and share.
-            positive: class whose probability is compared; the model's by default.
-        """
-        distribution, coding = self._distribution(), self._coding()
-        classes, code = coding.labels.classes, coding.labels.positive
-        if positive is not None:
-            if positive not in classes:
-                names = ", ".join(map(str, classes))
-                raise LearningError(f"positive is {positive!r}: give a class of the label, {names}")
-            code = classes.index(positive)
-        asked = Question(of, code, size, threshold, min_share, keep, top)
-        return find_patterns(distribution, coding, asked)
 
     @property
     def plot(self) -> ModelPlots:

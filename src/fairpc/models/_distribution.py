@@ -18,9 +18,6 @@ from fairpc.models._rows import Rows
 from fairpc.models._strata import Strata
 from fairpc.models._top_em import TopRates
 
-PER_EDGE: Final = 64
-"""Multiplications of a matrix product that take as long as an edge does, up and down."""
-
 BLOCK: Final = 1 << 18
 """Rows that a circuit is asked about at once, where they are many."""
 
@@ -209,22 +206,6 @@ class FairDistribution:
         q = self.decision(s, x)[:, positive]
         return np.column_stack([np.minimum(found[:, 0], q), np.maximum(found[:, 1], q)])
 
-    def joint_with_values(self, x: Codes, first: int, of: Outcome, positive: int) -> Floats:
-        """P(s, x, x_j = v), and the same with the outcome being positive, for features j ≥ first.
-
-        Those features are missing in x; what else is missing is marginalised. Rows × groups ×
-        (whatever the outcome, positive) × values, the features one after the other.
-        """
-        layout = self.layout
-        n, each = len(x), 2 * layout.n_groups
-        codes = layout.codes(
-            np.tile(np.repeat(np.arange(layout.n_groups), 2), n), None, np.repeat(x, each, axis=0)
-        )
-        column = layout.d if of == "label" else layout.decision
-        codes[:, column] = np.tile([-1, positive], n * layout.n_groups)
-        found = self.circuit.joint_with_values(codes, layout.x[first:])
-        return found.reshape(n, layout.n_groups, 2, -1)
-
     @property
     def fingerprint(self) -> str:
         """A hash of structure and parameters."""
@@ -234,11 +215,6 @@ class FairDistribution:
     def n_edges(self) -> int:
         """Edges of the circuit."""
         return self.circuit.graph.n_edges
-
-    @property
-    def extension_work(self) -> float:
-        """Multiplications that :meth:`joint_with_values` takes per row, about."""
-        return 2 * self.layout.n_groups * self.n_edges * PER_EDGE
 
     def parity_gap(self) -> Floats:
         """Largest difference between groups of P(decision = f | S = s), by exact query; per class.

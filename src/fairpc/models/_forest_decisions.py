@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from fairpc.circuit import Circuit, CircuitBuilder, refuse_impossible
 from fairpc.core import Array, Bools, Codes, Floats
-from fairpc.models._distribution import FairDistribution, Outcome
+from fairpc.models._distribution import FairDistribution
 from fairpc.models._fair_layers import Layout, build
 from fairpc.models._forest import Forest
 from fairpc.models._rows import Rows
@@ -100,48 +100,6 @@ class ForestDistribution(FairDistribution):
         shared: Floats = by_subgroup.reshape(shape).sum(axis=2)
         return shared
 
-    def joint_with_values(self, x: Codes, first: int, of: Outcome, positive: int) -> Floats:
-        """By matrix products: P(x_j = v | x, box, c, s) does not depend on x beyond the box."""
-        layout, strata = self.layout, self.layout.strata
-        start = np.append(0, np.cumsum(layout.arities))
-        begin = int(start[first])
-        result = np.zeros((len(x), layout.n_groups, 2, int(start[-1]) - begin))
-        rest = strata.rest(len(layout.names))
-        # Of the features that make no strata, those from the first on, and where their values are.
-        later = [i for i, j in enumerate(rest) if j >= first]
-        places = [np.arange(start[j], start[j + 1]) - begin for j in rest if j >= first]
-        at = np.concatenate([np.empty(0, np.int64), *places])
-        for g in range(layout.n_subgroups):
-            s, a = divmod(g, strata.n)
-            everyone = np.full(len(x), -1)
-            here = np.flatnonzero(strata.allows(everyone, x, np.full(len(x), g)))
-            values, alone = self._extended(g, x[here][:, rest], later, of, positive)
-            for outcome in range(2):
-                result[here[:, None], s, outcome, at] += values[:, outcome]
-            for j, value in zip(strata.columns, strata.values(a), strict=True):
-                if j >= first:
-                    result[here, s, :, start[j] - begin + value] += alone
-        return result
-
-    def _extended(
-        self, g: int, x: Codes, later: Sequence[int], of: Outcome, positive: int
-    ) -> tuple[Floats, Floats]:
-        """P(g, x, x_j = v) of the values of a subgroup's later features, and P(g, x), each
-        whatever the outcome and with it being positive."""
-        forest, group_rate = self.forest, float(self.rates.group_rate[g])
-        rate, mechanism = self.rates.of_subgroup(g, self.layout.strata)
-        share = mechanism[:, positive] if of == "label" else np.eye(len(rate))[positive]
-        n_values = sum(forest.values[j].shape[3] for j in later)
-        values, alone = np.zeros((len(x), 2, n_values)), np.zeros((len(x), 2))
-        for f in range(len(rate)):
-            outcome = np.array([1.0, share[f]])
-            for start in range(0, len(x), EXTENDED):
-                here = slice(start, start + EXTENDED)
-                each, every = forest.extended(g, f, x[here], later)
-                values[here] += group_rate * rate[f] * each[:, None] * outcome[:, None]
-                alone[here] += group_rate * rate[f] * every[:, None] * outcome
-        return values, alone
-
     @property
     def fingerprint(self) -> str:
         """Of boxes and rates, without the circuit."""
@@ -168,12 +126,6 @@ class ForestDistribution(FairDistribution):
         # A cell is a product of an indicator, the mechanism and its trees.
         above = n_cells * (1 + 3) + layout.n_subgroups * (1 + 2 + len(layout.strata.columns))
         return n_cells * each + products + above + layout.n_mechanisms * layout.n_classes**2
-
-    @property
-    def extension_work(self) -> float:
-        n_terms = len(self.forest.tree) * self.forest.n_clusters
-        n_cells = self.layout.n_subgroups * self.layout.n_classes
-        return n_cells * n_terms * float(self.forest.start[-1])
 
     def _posterior(
         self, s: npt.ArrayLike | None, x: Codes, d: npt.ArrayLike | None = None

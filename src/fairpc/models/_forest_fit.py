@@ -15,14 +15,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 from scipy.special import ndtr
 
-from fairpc.core import Bools, Codes, Floats, Ints, LearningError, map_in_order, one_thread
+from fairpc.core import Array, Bools, Codes, Floats, Ints, LearningError, map_in_order, one_thread
 from fairpc.data import Table
 from fairpc.evidence import LabelBounds
 from fairpc.learners import additive_scores, softmax
@@ -40,7 +40,6 @@ from fairpc.models._label_scores import (
     value_orders,
     which_ordered,
 )
-from fairpc.models._outside_classifier import leaf_boxes
 from fairpc.models._rows import Rows
 from fairpc.models._score_map_fit import rates_between
 from fairpc.models._score_mechanism import (
@@ -542,3 +541,34 @@ def _nearest_shares(share: Floats, q: Floats, rate: Floats) -> Floats:
         slope = np.clip(slope + np.linalg.solve(spread, rate - mean), -MOST_SLOPE, MOST_SLOPE)
         nearest = softmax(np.log(share) + q @ slope)
     return nearest
+
+
+def leaf_boxes(
+    left: Array,
+    right: Array,
+    feature: Array,
+    goes_left: Callable[[int], Bools],
+    sizes: Sequence[int],
+) -> tuple[list[int], list[Bools]]:
+    """The leaves of a tree that can be reached, and the values that each allows, per feature.
+
+    ``left`` is negative at leaves; ``goes_left`` says which values a node sends to the left. On the
+    way only features that are cut are kept: a wide table has thousands of others.
+    """
+    waiting: list[tuple[int, dict[int, Bools]]] = [(0, {})]
+    boxes: dict[int, dict[int, Bools]] = {}
+    while waiting:
+        node, box = waiting.pop()
+        if left[node] < 0:
+            boxes[node] = box
+            continue
+        j, side = int(feature[node]), goes_left(node)
+        for child, half in ((left[node], side), (right[node], ~side)):
+            narrowed = box[j] & half if j in box else half
+            if narrowed.any():
+                waiting.append((int(child), {**box, j: narrowed}))
+    allowed = [np.ones((len(boxes), size), np.bool_) for size in sizes]
+    for i, box in enumerate(boxes.values()):
+        for j, inside in box.items():
+            allowed[j][i] = inside
+    return list(boxes), allowed

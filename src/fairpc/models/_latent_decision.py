@@ -102,7 +102,6 @@ REFUSED: Final = {
     "complete": "complete rows",
     "probability": "answer questions about X",
     "explain": "sum values of a row out",
-    "discrimination_patterns": "sum out what a pattern does not name",
     "circuit_": "give a circuit",
     "plot": "draw one",
 }

@@ -8,9 +8,8 @@
 In the order of the work (paper, Section "Structure Learning"): ``_trees`` (Chow–Liu),
 ``_compile`` (a tree as the first circuit, and parameters), ``_search`` (Strudel, exact gain: which
 edge is split on what, and when to stop), ``_split`` (what a split does), ``_learn`` (``learn``
-and ``learn_cells``, which do all of it). ``_hidden`` and ``_ensemble`` are the
-densities without determinism, whose states are latent and fitted by EM of their own. Compiled
-kernels are imported when something is learned.
+and ``learn_cells``, which do all of it). Compiled kernels are imported when something is
+learned.
 """
 
 from typing import TYPE_CHECKING
@@ -24,19 +23,16 @@ if TYPE_CHECKING:
         graft as graft,
         vtree_of_tree as vtree_of_tree,
     )
-    from fairpc.structure._ensemble import (
-        Ensemble as Ensemble,
-        HiddenTrees as HiddenTrees,
-        component_weights as component_weights,
-        learn_ensemble as learn_ensemble,
-    )
-    from fairpc.structure._hidden import HiddenTree as HiddenTree, soft_clusters as soft_clusters
     from fairpc.structure._learn import (
         CellCircuits as CellCircuits,
         CellSearch as CellSearch,
         bootstrap_weights as bootstrap_weights,
         learn as learn,
         learn_cells as learn_cells,
+    )
+    from fairpc.structure._mixture import (
+        component_weights as component_weights,
+        soft_clusters as soft_clusters,
     )
     from fairpc.structure._search import (
         HELD_OUT as HELD_OUT,

@@ -34,7 +34,7 @@ V_LEFT, _, V_VARIABLE, V_PARENT, V_DEPTH = range(5)
 ROUNDING = 1e-12
 """What is left of a count, relative to it, when all of its rows have gone."""
 
-NONE, ALL, SOME, COPY = range(4)
+NONE, ALL, SOME = range(3)
 TAKEN, TOTAL = -2, -1
 
 
@@ -718,7 +718,7 @@ def copy_node(N, E, C, B, V, n, side, mark, x, bit0, sides, size, maps, edge_map
 @strict_inner_kernel
 def keep_or_collapse(N, E, n, side, state, bit0, sides, indicator, maps, edge_maps):
     """Where no copy is needed, say what becomes of ``n`` on ``side``; else give back False."""
-    if state == COPY or (state == SOME and E[N[n, FIRST], VALUE] < 0):
+    if state == SOME and E[N[n, FIRST], VALUE] < 0:
         return False
     maps[side, n] = n if state == ALL else -1
     kept = 0
@@ -734,7 +734,7 @@ def keep_or_collapse(N, E, n, side, state, bit0, sides, indicator, maps, edge_ma
 
 
 @strict_kernel
-def copy_nodes(N, E, C, B, V, e, queue, x, sides, levels, start, size, indicator, maps, edge_maps):
+def copy_nodes(N, E, C, B, V, e, queue, x, sides, start, size, indicator, maps, edge_maps):
     """Split edge ``e`` on variable ``x``: values with sides[v] = 0 against those with 1.
 
     Makes the restricted copies of the nodes in ``queue`` and puts two edges in
@@ -746,7 +746,6 @@ def copy_nodes(N, E, C, B, V, e, queue, x, sides, levels, start, size, indicator
     """
     n_or = E[e, NODE]
     mark = N[queue[0], MARK]
-    limit = V[N[n_or, VNODE], V_DEPTH] + levels
     middle = size[1]
     for side in range(2):
         middle = size[1]
@@ -754,9 +753,6 @@ def copy_nodes(N, E, C, B, V, e, queue, x, sides, levels, start, size, indicator
             n = queue[q]
             u = N[n, VNODE]
             state = restriction(B, n, start[x], sides, side)
-            single = E[N[n, FIRST], VALUE] >= 0 and N[n, SIZE] == 1
-            if state == ALL and V[u, V_DEPTH] <= limit and not single:
-                state = COPY
             if keep_or_collapse(N, E, n, side, state, start[x], sides, indicator, maps, edge_maps):
                 continue
             own = V[u, V_VARIABLE]

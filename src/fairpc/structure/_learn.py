@@ -25,7 +25,6 @@ from fairpc.structure._compile import (
     tree_counts,
     vtree_of_tree,
 )
-from fairpc.structure._ensemble import Ensemble, learn_ensemble
 from fairpc.structure._search import METHODS, Method, MethodName, Step, Strudel
 from fairpc.structure._trees import (
     Criterion,
@@ -115,7 +114,7 @@ class CellSearch:
         smoothing: strength of Laplace smoothing, or a :class:`Smoothing`.
         structure_weights: per cell, weights of its rows for trees and splits where they differ
             from those for parameters, as in a bootstrap of structures.
-        random_state: seed of random choices and completions.
+        random_state: seed of completions.
     """
 
     def __init__(
@@ -154,7 +153,7 @@ class CellSearch:
             shape = vtree_of_tree(tree)
             skeleton = compile_tree(tree, shape, cells[i].arities)
             rows.append(CellRows(*_merged(filled, weights, cells[i].arities), shape, skeleton))
-        self._search = method.search(SplitState(rows, cells[0].arities, self._smoothing), rng)
+        self._search = method.search(SplitState(rows, cells[0].arities, self._smoothing))
 
     def __iter__(self) -> Iterator[Step]:
         return self._search
@@ -198,7 +197,7 @@ def learn_cells(
 def learn(
     table: Table,
     *,
-    method: Method | Ensemble | MethodName | Literal["ensemble"] = "strudel",
+    method: Method | MethodName = "strudel",
     validation: Table | None = None,
     validation_fraction: float = 0.1,
     tree: Tree | None = None,
@@ -212,39 +211,23 @@ def learn(
         circuit = learn(Table.of(codes))
         circuit.log_marginal(codes)
 
-    The circuit is deterministic, too, except for that of an ensemble.
+    The circuit is deterministic, too.
 
     Args:
         table: weighted rows; -1 = missing.
-        method: a :class:`Strudel`, :class:`Gain` or :class:`Ensemble`, or a name: "strudel",
-            "gain", "chow-liu", "ensemble".
-        validation: held-out rows that say when Strudel's search stops, and make the choices
-            of an ensemble.
+        method: a :class:`Strudel` or :class:`Gain`, or a name: "strudel", "gain", "chow-liu".
+        validation: held-out rows that say when Strudel's search stops.
         validation_fraction: where there are none, the share of the rows that is held out for
-            Strudel or an ensemble. They do not enter the parameters. Gain needs none and takes
-            none.
+            Strudel. They do not enter the parameters. Gain needs none and takes none.
         tree: tree to start from; the Chow–Liu tree by default.
-        prune, smoothing, callback: as in :func:`learn_cells`. An ensemble has no use for these,
-            nor for a tree.
-        random_state: seed of what is random: the held-out rows, completions of rows
-            with missing values, Strudel's random heuristics, starts of an ensemble.
+        prune, smoothing, callback: as in :func:`learn_cells`.
+        random_state: seed of what is random: the held-out rows, and completions of rows
+            with missing values.
     """
     rng = np.random.default_rng(random_state)
-    if method == "ensemble" or isinstance(method, Ensemble):
-        if (tree, prune, smoothing, callback) != (None, None, 1.0, None):
-            raise LearningError(
-                "method 'ensemble' has no use for tree, prune, smoothing and callback: "
-                "leave them out, or take a method that searches"
-            )
-        check_table(table, lenient=True)
-        train = table
-        if validation is None:
-            train, validation = hold_out(table, validation_fraction, rng)
-        settings = method if isinstance(method, Ensemble) else None
-        return learn_ensemble(train, validation, settings, random_state=rng).circuit()
     check_table(table)
     if isinstance(method, str):
-        check_choice("method", method, (*METHODS, "ensemble"))
+        check_choice("method", method, tuple(METHODS))
     train = table
     if validation is None and (method == "strudel" or isinstance(method, Strudel)):
         train, validation = hold_out(table, validation_fraction, rng)

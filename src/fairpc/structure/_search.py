@@ -26,11 +26,6 @@ from fairpc.structure._trees import CRITERIA, Criterion, mutual_information, pai
 if TYPE_CHECKING:
     from fairpc.structure._split import SplitState
 
-EdgeChoice = Literal["eFlow", "eRand"]
-VariableChoice = Literal["vMI", "vRand"]
-EDGE_CHOICES: Final = ("eFlow", "eRand")
-VARIABLE_CHOICES: Final = ("vMI", "vRand")
-
 LEAST_GAIN: Final = 1e-6
 """Nats below which a gain is rounding: some splits change the circuit and not its distribution."""
 
@@ -119,28 +114,6 @@ class FlowQueue:
 
 
 @dataclass(eq=False)
-class RandomQueue:
-    """Edges in random order, each as likely as any other."""
-
-    _state: SplitState
-    _min_flow: float
-    _rng: np.random.Generator
-    _edges: list[int] = field(default_factory=list)
-
-    def add(self, since: int) -> None:
-        self._edges += self._state.candidates(since, self._min_flow).tolist()
-
-    def pop(self) -> int | None:
-        while self._edges:
-            i = int(self._rng.integers(len(self._edges)))
-            self._edges[i], self._edges[-1] = self._edges[-1], self._edges[i]
-            flow = self._state.flow(e := self._edges.pop())
-            if flow > 0 and flow >= self._min_flow:
-                return e
-        return None
-
-
-@dataclass(eq=False)
 class Search(Iterator[Step]):
     """Splits edges one by one; each step is a split made, :meth:`best` the circuits so far.
 
@@ -149,10 +122,9 @@ class Search(Iterator[Step]):
     """
 
     _state: SplitState
-    _queue: FlowQueue | RandomQueue
+    _queue: FlowQueue
     _choose: Choose
     _stop: Stop
-    _depth: int = 1
     best_split: int = 0  #: number of splits of the best iterate
     history: list[Step] = field(default_factory=list)
     _done: bool = False
@@ -174,7 +146,7 @@ class Search(Iterator[Step]):
         edge, _, variable, sides = split
         flow = self._state.flow(edge)
         with _Interrupts() if self._interrupts is None else nullcontext():
-            self._state.split(*split, self._depth)
+            self._state.split(*split)
             values = tuple(np.flatnonzero(sides == 0).tolist())
             return self._record(self._state.cell(edge), variable, values, flow)
 
@@ -286,44 +258,30 @@ class _Interrupts:
 class Strudel:
     """Strudel's search: the edge with most flow, on the variable that depends most on others.
 
+    That is eFlow and vMI: of the variables free below the edge, the one with the largest summed
+    mutual information among its rows. A split copies the product alone, as in the paper.
+
     Attributes:
-        pick_edge: "eFlow", the edge with most flow; "eRand", any edge.
-        pick_variable: "vMI", the variable with the largest summed mutual information
-            among the rows of the edge; "vRand", any variable.
-        split_depth: levels of products and sums of which both halves of a split get
-            copies of their own; 1 copies the product only, as in the paper.
         min_flow: least weight of rows of an edge to be split.
         stop: when the search ends.
     """
 
-    pick_edge: EdgeChoice = "eFlow"
-    pick_variable: VariableChoice = "vMI"
-    split_depth: int = 1
     min_flow: float = 0.0
     stop: Stop = field(default_factory=Stop)
 
     def __post_init__(self) -> None:
-        check_choice("pick_edge", self.pick_edge, EDGE_CHOICES)
-        check_choice("pick_variable", self.pick_variable, VARIABLE_CHOICES)
-        check_number("split_depth", self.split_depth, 1)
         check_number("min_flow", self.min_flow, 0.0)
 
-    def search(self, state: SplitState, rng: np.random.Generator) -> Search:
+    def search(self, state: SplitState) -> Search:
         """A search over the edges of all cells of ``state``."""
-        queue: FlowQueue | RandomQueue = FlowQueue(state, self.min_flow)
-        if self.pick_edge == "eRand":
-            queue = RandomQueue(state, self.min_flow, rng)
 
         def choose(edge: int, rows: Int32s, variables: Int32s) -> tuple[int, Bytes]:
-            if self.pick_variable == "vRand":
-                x = int(rng.choice(variables))
-            else:
-                x = _most_dependent(state, edge, rows, variables)
+            x = _most_dependent(state, edge, rows, variables)
             if state.free_values(edge)[x] == 2:
                 return x, state.halves(edge, x)
             return state.best_split(edge, rows, np.array([x], np.int32), 0.0)[:2]
 
-        return Search(state, queue, choose, self.stop, self.split_depth)
+        return Search(state, FlowQueue(state, self.min_flow), choose, self.stop)
 
 
 def _most_dependent(state: SplitState, edge: int, rows: Int32s, variables: Int32s) -> int:
@@ -378,8 +336,8 @@ class Gain:
         """Price of a parameter where the rows weigh ``weight`` together."""
         return price(self.price, weight) if isinstance(self.price, str) else float(self.price)
 
-    def search(self, state: SplitState, rng: np.random.Generator) -> Search:
-        """A search over the edges of all cells of ``state``; nothing in it is random."""
+    def search(self, state: SplitState) -> Search:
+        """A search over the edges of all cells of ``state``."""
         nats = self.nats(float(state.totals[0]))
 
         def choose(edge: int, rows: Int32s, variables: Int32s) -> tuple[int, Bytes] | None:

@@ -172,14 +172,12 @@ class SplitState:
         n_values = self.start[variable + 1] - self.start[variable]
         return variable, self._sides[1, :n_values].copy(), gain, new
 
-    def split(self, edge: int, rows: Int32s, variable: int, sides: Bytes, depth: int = 1) -> None:
+    def split(self, edge: int, rows: Int32s, variable: int, sides: Bytes) -> None:
         """Split an edge: values with side 0 against those with side 1.
 
-        ``depth`` counts the levels of products and sums below the edge of which
-        each half gets copies of its own: 1 is the product alone, 2 adds its sums.
+        Nodes on the way to the variable are copied, all others stay shared.
         """
-        levels = depth // 2
-        queue, n_queue, vnodes = self._reach(edge, variable, levels)
+        queue, n_queue, vnodes = self._reach(edge, variable, 0)
         self._reserve(2 * len(queue), 2 * n_queue + 2)
         edges = self._edges_of(queue, n_queue)
         touched = np.append(edges, np.int32(edge))
@@ -187,7 +185,7 @@ class SplitState:
         size, counts = self._size.copy(), self._C[touched, :3]
         target = self._size, cell * self._n_values, self._maps, self._edge_maps
         middle, pair = kernels.copy_nodes(
-            *self._graph(), edge, queue, variable, sides, levels, self.start, *target
+            *self._graph(), edge, queue, variable, sides, self.start, *target
         )
         self._undo.append(_Undo(node, edge, pair, touched, counts, size))
         self._set_priors(cell, int(size[1]), self.n_edges)
