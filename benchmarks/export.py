@@ -1,23 +1,20 @@
-"""Exported models: rows per second and the largest difference from Python, by file and by holes.
+"""Exported models: rows per second and the largest difference from Python, of ONNX, by holes.
 
 python benchmarks/export.py            German and Adult, as `auto` fits them, and Chow–Liu trees
 python benchmarks/export.py german     one table
 
-Times are CPU seconds of one thread, so that other work on the machine does not count. Every file
+Times are CPU seconds of one thread, so that other work on the machine does not count. The file
 scores the same rows, with the same holes, the group among them.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
-import sqlite3
 import sys
 import tempfile
 import warnings
 from collections.abc import Callable
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +22,6 @@ from typing import Any
 # Before anything reads it.
 os.environ.update(OMP_NUM_THREADS="1", NUMBA_NUM_THREADS="1", POLARS_MAX_THREADS="1")
 
-import duckdb
 import numpy as np
 import onnxruntime
 import polars as pl
@@ -40,7 +36,7 @@ from fairpc.models import CircuitClassifier
 TABLES = {"german": load_german, "adult": load_adult}
 STRUCTURES = ("auto", "chow-liu")
 HOLES = (0.0, 0.1, 0.3)
-ROWS = {"model": 10_000, "onnx": 10_000, "py": 500, "sqlite": 500, "duckdb": 2_000}
+ROWS = 10_000
 BATCH = 4_000
 
 Run = Callable[[pl.DataFrame], Any]
@@ -83,55 +79,7 @@ def by_onnx(model: CircuitClassifier, folder: Path) -> Run:
     return run
 
 
-def by_py(model: CircuitClassifier, folder: Path) -> Run:
-    fairpc.export(model, folder / "m.py")
-    spec = importlib.util.spec_from_file_location("exported", folder / "m.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return lambda rows: np.array(module.predict_proba_rows(rows.to_dicts()))
-
-
-def by_sqlite(model: CircuitClassifier, folder: Path) -> Run:
-    fairpc.export(model, folder / "m.sql", table="t")
-    query, n = (folder / "m.sql").read_text("utf-8"), len(model.classes_)
-
-    def run(rows: pl.DataFrame) -> Any:
-        with closing(sqlite3.connect(":memory:")) as database:
-            database.execute(f"CREATE TABLE t ({', '.join(map(quoted, rows.columns))})")
-            places = ", ".join("?" * rows.width)
-            database.executemany(f"INSERT INTO t VALUES ({places})", rows.rows())
-            return np.array([row[-n:] for row in database.execute(query)])
-
-    return run
-
-
-def by_duckdb(model: CircuitClassifier, folder: Path) -> Run:
-    fairpc.export(model, folder / "m.sql", table="t")
-    query, n = (folder / "m.sql").read_text("utf-8"), len(model.classes_)
-
-    def run(rows: pl.DataFrame) -> Any:
-        with duckdb.connect(config={"threads": 1}) as database:
-            database.register("given", rows.to_arrow())
-            database.execute("CREATE TABLE t AS SELECT * FROM given")
-            return np.array([row[-n:] for row in database.execute(query).fetchall()])
-
-    return run
-
-
-def quoted(name: str) -> str:
-    return f'"{name}"'
-
-
-FILES = {
-    "model": by_model,
-    "onnx": by_onnx,
-    "py": by_py,
-    "sqlite": by_sqlite,
-    "duckdb": by_duckdb,
-}
-SUFFIX = {"onnx": "m.onnx", "py": "m.py", "sqlite": "m.sql", "duckdb": "m.sql"}
+FILES = {"model": by_model, "onnx": by_onnx}
 
 
 def measured(name: str, structure: Any) -> None:
@@ -146,12 +94,12 @@ def measured(name: str, structure: Any) -> None:
     for file, make in FILES.items():
         with tempfile.TemporaryDirectory() as folder:
             run = make(model, Path(folder))
-            suffix = SUFFIX.get(file)
-            size = f"{(Path(folder) / suffix).stat().st_size / 1000:,.0f}" if suffix else ""
+            written = Path(folder) / "m.onnx"
+            size = f"{written.stat().st_size / 1000:,.0f}" if written.exists() else ""
             rates, apart = [], 0.0
             for share in HOLES:
-                rows = with_holes(frame, share, ROWS[file])
-                found, spent = timed(partial(run, rows), 3 if file in ("model", "onnx") else 1)
+                rows = with_holes(frame, share, ROWS)
+                found, spent = timed(partial(run, rows), 3)
                 rates.append(rows.height / spent)
                 apart = max(apart, float(np.abs(found - model.predict_proba(rows)).max()))
         shown = "".join(f"{rate:>12,.0f}" for rate in rates)
@@ -160,9 +108,8 @@ def measured(name: str, structure: Any) -> None:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    versions = ", ".join(f"{m.__name__} {m.__version__}" for m in (onnxruntime, duckdb))
     print(f"{platform.machine()}, one thread, CPU seconds; Python {platform.python_version()},")
-    print(f"{versions}, SQLite {sqlite3.sqlite_version}")
+    print(f"onnxruntime {onnxruntime.__version__}")
     for chosen in sys.argv[1:] or TABLES:
         for learned in STRUCTURES:
             measured(chosen, learned)

@@ -10,7 +10,7 @@ import pytest
 
 from cli.calls import FIT, answer, called
 
-_EXPORT = ("export", "s.fairpc", "-o", "s.sql")
+_EXPORT = ("export", "s.fairpc", "-o", "s.onnx")
 
 
 def test_distil_and_predict(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

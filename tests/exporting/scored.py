@@ -1,16 +1,12 @@
-"""Random models over random columns, rows of these columns, and rows scored by exported files."""
+"""Random models over random columns, rows of these columns, and rows scored by ONNX Runtime."""
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import sqlite3
-from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -254,22 +250,6 @@ def model_of(
     return model
 
 
-def imported(path: Path) -> ModuleType:
-    """An exported file of Python."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def by_python(model: CircuitClassifier, table: pl.DataFrame, folder: Path) -> Floats:
-    path = folder / "scorer.py"
-    fairpc.export(model, path)
-    return np.array(imported(path).predict_proba_rows(table.to_dicts()))
-
-
 def feeds(model: CircuitClassifier, table: pl.DataFrame) -> dict[str, Any]:
     """Columns as ONNX Runtime takes them: text, and numbers of 64 bits."""
     result = {}
@@ -298,42 +278,3 @@ def by_onnx(model: CircuitClassifier, table: pl.DataFrame, folder: Path) -> Floa
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(path, options)
     return np.asarray(session.run(None, feeds(model, table))[0])
-
-
-def by_sqlite(model: CircuitClassifier, table: pl.DataFrame, folder: Path) -> Floats:
-    sql = _query(model, folder)
-    shown = table.with_columns(pl.col(pl.Datetime).dt.strftime("%Y-%m-%dT%H:%M:%S%.6f").name.keep())
-    with closing(sqlite3.connect(":memory:")) as database:
-        names = ", ".join(_quoted(name) for name in table.columns)
-        database.execute(f"CREATE TABLE rows ({names})")
-        marks = ", ".join("?" * table.width)
-        database.executemany(f"INSERT INTO rows VALUES ({marks})", shown.rows())
-        found = database.execute(sql).fetchall()
-    return _last(found, model)
-
-
-def by_duckdb(model: CircuitClassifier, table: pl.DataFrame, folder: Path) -> Floats:
-    import duckdb
-
-    sql = _query(model, folder)
-    with duckdb.connect() as database:
-        database.register("given", table.to_arrow())
-        database.execute("CREATE TABLE rows AS SELECT * FROM given")
-        found = database.execute(sql).fetchall()
-    return _last(found, model)
-
-
-def _query(model: CircuitClassifier, folder: Path) -> str:
-    path = folder / "scorer.sql"
-    fairpc.export(model, path, table="rows")
-    return path.read_text("utf-8")
-
-
-def _quoted(name: str) -> str:
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"'
-
-
-def _last(rows: list[tuple[Any, ...]], model: CircuitClassifier) -> Floats:
-    n_classes = len(model.coding_.labels.classes)
-    return np.array([row[-n_classes:] for row in rows], np.float64).reshape(-1, n_classes)

@@ -4,14 +4,13 @@ same as a file that does without fairpc."""
 from __future__ import annotations
 
 from dataclasses import asdict
-from shlex import quote
 from typing import Annotated, Any, Final
 
 import fairpc.cli._options as opt
 import fairpc.cli._tables as tables
 from fairpc import models
 from fairpc.cli._screen import Screen, grid, print_json, say
-from fairpc.core import NotAnsweredError, OptionError, counted
+from fairpc.core import NotAnsweredError, counted
 
 LISTED_BINS: Final = 6
 """Bins of an answer that are all listed; of more, those that count in part."""
@@ -130,30 +129,22 @@ def _show_answer(query: models.Query, answer: models.Answer) -> None:
 
 def export(
     model_file: opt.ModelFile,
-    output: Annotated[str, opt.output("The file to write: .onnx, .sql or .py.")],
-    table: Annotated[
-        str | None,
-        opt.option("NAME", "What a query calls the table; default: applicants.", "--table"),
-    ] = None,
+    output: Annotated[str, opt.output("The file to write, NAME.onnx.")],
     *,
     screen: Screen,
 ) -> None:
-    """Write a model as a file that scores rows without fairpc.
+    """Write a model as a file of ONNX, which scores rows without fairpc.
 
-    .onnx is a graph for ONNX Runtime, .sql one SELECT for SQLite and DuckDB, .py one file of
-    Python without dependencies. Columns are given as they are in the table, and what is missing
-    is marginalised, exactly.
+    Columns are given as they are in the table, and what is missing is marginalised, exactly.
 
     Example: fairpc export loans.fairpc -o loans.onnx
     """
     from fairpc import exporting
 
-    suffix = exporting.check_suffix(output)
-    if table is not None and suffix != ".sql":
-        raise OptionError(f"--table and -o {output}: only a query names a table, leave one out")
+    exporting.check_suffix(output)
     tables.check_output(output, model_file)
     model = tables.loaded(model_file, then="-o FILE")
-    written = exporting.export(model, output, table=exporting.TABLE if table is None else table)
+    written = exporting.export(model, output)
     if screen.json:
         print_json({"model_file": model_file, **asdict(written)})
     elif screen.prints_text:
@@ -161,19 +152,6 @@ def export(
             f"{output} gives P(Df = class | row) for {', '.join(written.classes)}, from "
             f"{counted(len(written.inputs), 'column')}: {', '.join(written.inputs)}."
         )
-        if written.format == "onnx":
-            for name, example in written.written.items():
-                say(f"Give {name} as numbers: the graph does not read text such as {example!r}.")
-        say(_next(written.format, output, exporting.TABLE if table is None else table))
-
-
-def _next(kind: str, output: str, table: str) -> str:
-    """How the file is used."""
-    if kind == "sql":
-        first = f"put your rows into the table {table}"
-        if table.isidentifier():
-            first = f"sqlite3 -csv my.db '.import rows.csv {table}'"
-        return f"Next: {first}, then sqlite3 -header -csv my.db < {quote(output)}"
-    if kind == "onnx":
-        return f"Next, in Python: onnxruntime.InferenceSession({output!r})"
-    return "Next, in Python: import it, and call predict_proba with a dict"
+        for name, example in written.written.items():
+            say(f"Give {name} as numbers: the graph does not read text such as {example!r}.")
+        say(f"Next, in Python: onnxruntime.InferenceSession({output!r})")

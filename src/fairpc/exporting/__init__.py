@@ -1,5 +1,5 @@
-"""Models as files that score without fairpc: ONNX, SQL, and Python without dependencies."""
+"""Models as files of ONNX, which score rows without fairpc."""
 
-from fairpc.exporting._export import TABLE, Exported, check_suffix, export
+from fairpc.exporting._export import Exported, check_suffix, export
 
 __all__ = ["Exported", "export"]
