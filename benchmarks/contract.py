@@ -23,8 +23,9 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,10 @@ def leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, np.asarray(value, float).ravel().round(9).tolist()
 
 
+def flat(run: Callable[[], Any]) -> dict[str, Any]:
+    return dict(leaves(run(), ""))
+
+
 def record(path: Path, only: str) -> None:
     found = {}
     for name, run in CASES.items():
@@ -71,7 +76,7 @@ def record(path: Path, only: str) -> None:
             start = time.process_time()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                numbers = said(lambda run=run: dict(leaves(run(), "")))
+                numbers = said(partial(flat, run))
             found[name] = numbers if isinstance(numbers, dict) else {"/failed": numbers}
             print(f"{name:45} {time.process_time() - start:5.1f} s", file=sys.stderr, flush=True)
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(found[name])}" for name in found)

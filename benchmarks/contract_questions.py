@@ -94,7 +94,7 @@ class Fit:
         self.model.save(self.file)
         column = features(self.rows).columns[-1]
         value = self.rows[column].drop_nulls()[0]
-        asked = ("D", "S, Df", f'D | "{column}"="{value}"', "S")
+        asked: tuple[str, ...] = ("D", "S, Df", f'D | "{column}"="{value}"', "S")
         asked = asked[::2] if type(self.model).__name__ in ("NLatPC", "TwoNB") else asked
         told = {query: command("query", str(self.file), query, "--json") for query in asked}
         return {query: [row["probability"] for row in a["rows"]] for query, a in told.items()}
@@ -163,7 +163,7 @@ def of_fit(case: str) -> dict[str, Any]:
     held, frame = both[:HELD_OUT].drop(WEIGHT, strict=False), both[HELD_OUT:]
     alone = way in ("apart", "arrays")
     sensitive = [GROUP, GIVEN[source]] if way == "crossed" else None if alone else GROUP
-    model, options = new_model(name, source, sensitive), {}
+    model, options = new_model(name, source, sensitive), dict[str, Any]()
     if WEIGHT in frame:
         options["sample_weight"] = WEIGHT if way in SOURCES else frame[WEIGHT]
     if name.endswith("+reviewed"):
@@ -203,7 +203,7 @@ def ranges(found: Any) -> dict[str, Any]:
 
 def reviewed_rates(found: Any) -> dict[str, Any]:
     names = ("fair_rate", "tpr", "fpr", "accuracy")
-    rates = {n: {g: RATE(r) for g, r in getattr(found, n).items()} for n in names}
+    rates: dict[str, Any] = {n: {g: RATE(r) for g, r in getattr(found, n).items()} for n in names}
     rates["mechanism"] = {g: [RATE(r[f]) for f in (0, 1)] for g, r in found.mechanism.items()}
     features = [test.p_value for test in found.tests["features"].values()]
     return rates | {"p_values": {"rates": found.tests["rates"].p_value, "features": features}}
@@ -222,9 +222,10 @@ def of_evidence(source: str) -> dict[str, Any]:
     chance, truth = np.ones(len(y)), np.full(len(y), np.nan)
     rows, chances, said_of = answers(frame)
     chance[rows], truth[rows] = chances, said_of
-    test = partial(evidence.test_assumptions, X, y, s, n_seeds=3)
+    test: Any = partial(evidence.test_assumptions, X, y, s, n_seeds=3)
     apart = within(evidence.test_assumptions, strata)
-    errors, parity = partial(evidence.error_rates, h, y, s), partial(evidence.parity, scores, s)
+    errors: Any = partial(evidence.error_rates, h, y, s)
+    parity: Any = partial(evidence.parity, scores, s)
     review = {"probability": chance, "posterior": scores, "decisions": h, "X": X}
     asked: dict[str, Callable[[], Any]] = {
         "test": lambda: TEST(test()),
@@ -256,7 +257,7 @@ def of_evidence(source: str) -> dict[str, Any]:
     return {quantity: said(ask) for quantity, ask in asked.items()}
 
 
-def of_structure(method: str) -> dict[str, Any]:
+def of_structure(method: Any) -> dict[str, Any]:
     """A circuit of codes alone, asked with holes."""
     from fairpc.data import Table
     from fairpc.structure import learn
@@ -274,11 +275,10 @@ def command(*words: str) -> Any:
     out = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
         try:
-            code = main(words)
-        except SystemExit as end:
-            code = end.code
-    if code:
-        raise SystemExit(code)
+            main(words)
+        except SystemExit as end:  # of every call; 0 where it went well
+            if end.code:
+                raise
     out.seek(0)
     return json.loads(out.read())
 

@@ -77,7 +77,8 @@ def table(name: str) -> pl.DataFrame:
     data: Any = load[name]() if name in load else getattr(datasets, f"load_{name}")()
     group = pl.Series(GROUP, np.asarray(data.sensitive).astype(str).tolist())
     label = pl.Series(LABEL, np.asarray(data.y).astype(str).tolist())
-    return data.X.with_columns(group, label)[:2500].filter(pl.len().over(GROUP) > 100)
+    frame: pl.DataFrame = data.X.with_columns(group, label)[:2500]
+    return frame.filter(pl.len().over(GROUP) > 100)
 
 
 def features(frame: pl.DataFrame) -> pl.DataFrame:
@@ -157,11 +158,12 @@ def new_model(name: str, table: str, sensitive: Any) -> Any:
     """A model that is not fitted yet, by its name and, after a +, one setting."""
     import fairpc
 
+    circuits: Any = fairpc.FairPC
     base, _, setting = name.partition("+")
     words = OneHotEncoder(handle_unknown="ignore", min_frequency=20)
     linear = make_pipeline(words, LogisticRegression(max_iter=500))
     trees = make_pipeline(words, RandomForestClassifier(50, min_samples_leaf=10, random_state=0))
-    make: Callable[..., Any] = {
+    named: dict[str, Callable[..., Any]] = {
         "nlatpc": fairpc.NLatPC,
         "nlatpc-strudel": partial(fairpc.NLatPC, structure="strudel"),
         "latnb": fairpc.LatNB,
@@ -169,7 +171,8 @@ def new_model(name: str, table: str, sensitive: Any) -> Any:
         "latent": fairpc.LatentDecision,
         "latent-logistic": partial(fairpc.LatentDecision, linear),
         "latent-trees": partial(fairpc.LatentDecision, trees),
-    }.get(base) or partial(fairpc.FairPC, structure=base)
+    }
+    make = named.get(base) or partial(circuits, structure=base)
     settings: dict[str, Any] = {
         "delta": {"delta": 0.05},
         "known": {"knowledge": fairpc.Knowledge(fair_rate=FAIR_RATE.get(table))},
