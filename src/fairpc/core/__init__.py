@@ -87,6 +87,7 @@ if TYPE_CHECKING:
         MAX_BYTES,
         Record,
         notebook_html,
+        parse_audit,
         parse_json,
         read_json,
         record,
