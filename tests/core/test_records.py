@@ -53,8 +53,10 @@ def _nested(depth: int) -> bytes:
 
 @pytest.mark.parametrize(
     "data",
-    [b"[1e999]", b"[-1e+400]", b"[" + b"9" * 400 + b".5]", b"[NaN]", b'{"a":1,"a":1}']
-    + [_nested(100), _nested(100_000), b"[],[]," * 600_000, b" " * 2**22],
+    [
+        *(b"[1e999]", b"[-1e+400]", b"[" + b"9" * 400 + b".5]", b"[NaN]", b'{"a":1,"a":1}'),
+        *(_nested(100), _nested(100_000), b"[],[]," * 600_000, b" " * 2**22),
+    ],
     ids=["infinite", "minus", "digits", "NaN", "twice", "deep", "deeper", "lists", "bytes"],
 )
 def test_what_no_file_of_ours_has_is_refused(data: bytes) -> None:
