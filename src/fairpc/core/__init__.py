@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         check_scores,
         check_table,
         check_threshold,
+        is_extreme_weight,
         is_missing,
         missing,
         one_number,
