@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from functools import cache
 from typing import Any
 
@@ -81,12 +82,31 @@ def test_an_altered_record_is_refused(path: str, value: Any, said: str) -> None:
         Audit.from_json(changed(path, value))
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", b"\xff\xfe", "[" * 100_000])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", b"\xff\xfe", "[" * 100_000, '{"format": "\ud83d"}']
+)
 def test_what_is_no_record_is_refused(text: str | bytes) -> None:
     with pytest.raises(FileFormatError):
         Audit.from_json(text)
 
 
+@pytest.mark.parametrize("more", ['"version": 1', '"more": 1e999', '"more": NaN'])
+def test_a_record_with_a_field_that_json_has_not_is_refused(more: str) -> None:
+    with pytest.raises(FileFormatError, match="not valid JSON"):
+        Audit.from_json(f"{made().to_json()[:-1]}, {more}}}")
+
+
 def test_a_text_that_is_too_long_is_not_read() -> None:
     with pytest.raises(FileFormatError, match="bytes"):
         Audit.from_json(b" " * (MAX_BYTES + 1))
+
+
+def test_brackets_are_refused_before_they_take_memory() -> None:
+    text = b"[" + b"[],[]," * (2**22) + b"[]]"
+    tracemalloc.start()
+    try:
+        with pytest.raises(FileFormatError):
+            Audit.from_json(text)
+        assert tracemalloc.get_traced_memory()[1] < len(text)
+    finally:
+        tracemalloc.stop()

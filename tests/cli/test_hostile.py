@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import tracemalloc
 from pathlib import Path
 from typing import Any, cast
 
@@ -202,3 +203,19 @@ def test_halves_of_a_pair_are_no_text(folder: Path) -> None:
     (folder / "m.fairpc").write_text(data)
     with pytest.raises(FileFormatError, match="half of a surrogate pair"):
         load(folder / "m.fairpc")
+
+
+@pytest.mark.parametrize("call", [("inspect",), ("predict", "t.csv", "-o", "o.csv")])
+def test_a_model_file_that_is_too_large_is_not_read(
+    folder: Path, capsys: pytest.CaptureFixture[str], call: tuple[str, ...]
+) -> None:
+    os.truncate("m.fairpc", 300 * 2**20)  # of which the disk has next to nothing
+    tracemalloc.start()
+    try:
+        ended = called(capsys, call[0], "m.fairpc", *call[1:])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert ended.code == 2
+    assert "has 314,572,800 bytes" in ended.err
+    assert peak < 2**25

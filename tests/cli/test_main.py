@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import subprocess
 import sys
+from pathlib import Path
+from shlex import quote
 
 import pytest
 
@@ -126,3 +128,18 @@ def test_help_loads_no_compiler() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="closes a descriptor by a shell")
+def test_a_closed_stdout_is_said_before_the_work(folder: Path) -> None:
+    words = "-m fairpc inspect m.fairpc"
+    done = subprocess.run(
+        f"{quote(sys.executable)} {words} >&-",
+        shell=True,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("fairpc: stdout is closed")
+    assert len(done.stderr.splitlines()) == 1

@@ -252,3 +252,17 @@ def test_without_fairlearn(kind: type[Baseline], monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(models, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'fairpc\[baselines\]'"):
         kind().fit(X, y, sensitive_features=s)
+
+
+@pytest.mark.parametrize("rows", [[0, 1], [0], [0, 1, 2]], ids=["both", "one", "three"])
+@pytest.mark.parametrize("column", ["age", "bit"])
+def test_numbers_without_a_variance_are_refused(column: str, rows: list[int]) -> None:
+    X, y, s = small()
+    values = X[column].to_numpy().astype(np.float64)
+    huge = values.copy()
+    huge[rows] = np.array([1e308, -1e308, 1e308])[: len(rows)]
+    odd = X.with_columns(pl.Series(column, huge))
+    with pytest.raises(LearningError, match=f"column '{column}' reaches 1e\\+308"):
+        LR().fit(odd, y, sensitive_features=s)
+    with pytest.raises(LearningError, match=f"column '{column}' reaches 1e\\+308"):
+        LR().fit(X, y, sensitive_features=s).predict_proba(odd, sensitive_features=s)

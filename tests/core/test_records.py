@@ -1,8 +1,11 @@
-"""Records from JSON: a number that would be read as another one is refused."""
+"""JSON from outside: what is no file of ours is refused within bounds, and no number is changed."""
 
 from __future__ import annotations
 
+import json
+import tracemalloc
 from dataclasses import dataclass, make_dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +13,7 @@ import numpy.typing as npt
 import pytest
 from typing_extensions import TypeAliasType, TypeVar
 
-from fairpc.core import record
+from fairpc.core import parse_json, read_json, record
 from fairpc.errors import FileFormatError
 
 
@@ -42,3 +45,38 @@ def test_the_name_of_a_type_is_read_as_the_type() -> None:
     assert found.counts.tolist() == [[1.0], [2.0]]
     with pytest.raises(FileFormatError, match="rows of one length"):
         record(kind, {"counts": [[1.0], []]})
+
+
+def _nested(depth: int) -> bytes:
+    return b"[" * depth + b"]" * depth
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(b"[1e999]", b"[-1e+400]", b"[" + b"9" * 400 + b".5]", b"[NaN]", b'{"a":1,"a":1}'),
+        *(_nested(100), _nested(100_000), b"[],[]," * 600_000, b" " * 2**22),
+    ],
+    ids=["infinite", "minus", "digits", "NaN", "twice", "deep", "deeper", "lists", "bytes"],
+)
+def test_what_no_file_of_ours_has_is_refused(data: bytes) -> None:
+    with pytest.raises(FileFormatError):
+        parse_json(data, "it", 2**22 - 1)
+
+
+@pytest.mark.parametrize("data", [b"[1e300, -1e-999]", b'{"1e999": "[[[["}', _nested(60)])
+def test_what_is_finite_is_read_as_it_is(data: bytes) -> None:
+    assert parse_json(data, "it", 2**20) == json.loads(data)
+
+
+def test_a_file_that_is_too_large_is_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    with path.open("wb") as file:
+        file.truncate(6 * 2**30)
+    tracemalloc.start()
+    try:
+        with pytest.raises(FileFormatError, match="bytes"):
+            read_json(path, 2**20)
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()

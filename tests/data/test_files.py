@@ -34,6 +34,7 @@ from fairpc.data import (
     open_source,
     write_table,
 )
+from fairpc.data._delimited import read_dialect
 from fairpc.errors import FileFormatError, MissingExtraError, TableError
 
 FRAME = pl.DataFrame({"a b": [1, 2, None], 'q"': ["x", 'y,"z', None], "ü": [0.5, None, 1e-300]})
@@ -50,6 +51,36 @@ def test_typed_tables_come_back(tmp_path: Path, name: str) -> None:
     assert find(path).names() == tuple(FRAME.columns)
     parts = list(find(path).batches(2))
     assert pl.concat(parts).equals(FRAME)
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter"),
+    [
+        ("a,b,c\n1|2,3|4,5|6\n2|3,4|5,6|7\n", ","),
+        ('"x|y|z|w",b,c\n1,2,3\n', ","),
+        ('"a\nb,c,d";e;f\n1;2;3\n', ";"),
+        ("\r\n\r\na\tb\tc,d\r\n1\t2\t3\r\n", "\t"),
+        ("a|b|c\n1|2|3\n", "|"),
+        ("a\n1\n", ","),
+        ('a;"b""|||";c\n1;2;3\n', ";"),
+    ],
+)
+def test_the_delimiter_is_that_of_the_header(tmp_path: Path, text: str, delimiter: str) -> None:
+    (tmp_path / "t.csv").write_text(text, newline="")
+    assert read_dialect(tmp_path / "t.csv", "t.csv").delimiter == delimiter
+
+
+def test_quotes_without_end_are_read_in_a_moment(tmp_path: Path) -> None:
+    """Where each one is looked for an end, 64 KiB of them take many seconds."""
+    path = tmp_path / "t.csv"
+    seconds = []
+    for size in (2**12, 2**16):
+        path.write_text(',"a' * (size // 3))
+        started = time.perf_counter()
+        with pytest.raises(FileFormatError):
+            read_dialect(path, "t.csv")
+        seconds.append(time.perf_counter() - started)
+    assert seconds[1] < 64 * max(seconds[0], 0.01)
 
 
 @pytest.mark.parametrize(("name", "delimiter"), [("t.csv", ","), ("t.csv", ";"), ("t.tsv", "\t")])

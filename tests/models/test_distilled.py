@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,9 @@ def test_files_that_are_no_scorers(tmp_path: Path) -> None:
     scorer.save(path)
     path.write_bytes(path.read_bytes().replace(b'"threshold":0.', b'"threshold":0.1'))
     with pytest.raises(FileFormatError, match="unaltered"):
+        Distilled.load(path)
+    path.write_bytes(re.sub(rb'"threshold":0\.[0-9]+', b'"threshold":1e999', path.read_bytes()))
+    with pytest.raises(FileFormatError, match="1e999 is not a number"):
         Distilled.load(path)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import tracemalloc
+import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fairpc import FairPC, LatentDecision, LatNB, NLatPC, TwoNB, load
+from fairpc import FairPC, Knowledge, LatentDecision, LatNB, NLatPC, TwoNB, load
 from fairpc.circuit import CircuitBuilder, to_dict
 from fairpc.errors import FileFormatError
 from fairpc.models import TableClassifier
@@ -165,6 +166,8 @@ FORGED: dict[str, tuple[tuple[Any, ...], Any]] = {
     "no sensitive setting": (("settings", "sensitive"), None),
     "a threshold setting above 1": (("settings", "threshold"), 3.0),
     "known decisions below 0": (("anchors",), -1),
+    "another positive class": (("settings", "positive"), 0),
+    "a positive class that is none": (("settings", "positive"), "no"),
 }
 
 
@@ -172,6 +175,25 @@ FORGED: dict[str, tuple[tuple[Any, ...], Any]] = {
 @pytest.mark.parametrize("case", FORGED)
 def test_what_no_fit_gives_is_refused(name: str, case: str, tmp_path: Path) -> None:
     write_sealed(tmp_path / "m", forged(json.loads(saved(name)), *FORGED[case]))
+    with pytest.raises(FileFormatError):
+        load(tmp_path / "m")
+
+
+@pytest.mark.parametrize("pi", [[1.0, 0.0], [0.2, 0.4], [0.0, 0.9], [-1.0, 1.0]])
+@pytest.mark.parametrize("known", [None, (0.2, 0.9)])
+@pytest.mark.parametrize("name", ["forest", "scores"])
+def test_ends_are_within_what_settings_say(
+    name: str, known: Any, pi: list[float], tmp_path: Path
+) -> None:
+    model = MODELS[name]().set_params(knowledge=known and Knowledge(fair_rate=known))
+    model.set_params(positive=1, **({"guard": True} if name == "forest" else {}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # what is known need not fit the labels
+        model.fit(*table()).save(tmp_path / "m")
+    content = json.loads((tmp_path / "m").read_text())
+    load(tmp_path / "m")
+    where = ("score_map", "ends", "pi") if name == "scores" else ("ends", "pi")
+    write_sealed(tmp_path / "m", forged(content, where, pi))
     with pytest.raises(FileFormatError):
         load(tmp_path / "m")
 
@@ -185,7 +207,9 @@ def test_rates_of_groups_sum_to_one(name: str, rate: list[float], tmp_path: Path
         load(tmp_path / "m")
 
 
-def features(cells: int, *, tied: bool = False, extra: str = "") -> dict[str, Any]:
+def features(
+    cells: int, *, tied: bool = False, extra: str = "", weights: list[float] | None = None
+) -> dict[str, Any]:
     """Circuits of features a and b, whose sums may tie the two together."""
     b = CircuitBuilder({"a": 2, "b": 2, **({extra: 2} if extra else {})})
     more = [b.categorical(extra, [0.5, 0.5])] if extra else []
@@ -194,7 +218,7 @@ def features(cells: int, *, tied: bool = False, extra: str = "") -> dict[str, An
         own = [[b.categorical(x, [p, 1 - p]) for x in "ab"] for p in (0.2, 0.3 + k / 10)]
         products = [b.product(*each, *more) for each in own]
         roots.append(b.sum(products, [0.5, 0.5], tie=k) if tied else products[1])
-    return to_dict(b.build(b.sum(roots, [1 / cells] * cells)))
+    return to_dict(b.build(b.sum(roots, weights or [1 / cells] * cells)))
 
 
 @pytest.mark.parametrize(
@@ -204,6 +228,8 @@ def features(cells: int, *, tied: bool = False, extra: str = "") -> dict[str, An
         ("FairPC", features(4, tied=True), True),
         ("TwoNB", features(4), True),
         ("TwoNB", features(4, tied=True), False),
+        ("FairPC", features(4, weights=[1.0, 0.0, 0.0, 0.0]), False),
+        ("FairPC", features(4, weights=[0.25, 0.25, 0.2, 0.3]), False),
         ("FairPC", features(3), False),
         ("FairPC", features(4, extra="S"), False),
         ("FairPC", features(4, extra="Df"), False),

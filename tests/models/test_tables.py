@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.linear_model import LogisticRegression
 
-from fairpc.errors import TableError
-from fairpc.models import FairPC, LatNB
+from fairpc.errors import CodesError, LearningError, TableError, TableWarning
+from fairpc.models import FairPC, LatentDecision, LatNB, TableClassifier
 
 N = 300
 QUICK: dict[str, Any] = {"random_state": 0, "max_iter": 5, "guard": False}
@@ -92,3 +94,46 @@ def test_rows_of_huge_weights_have_a_name() -> None:
     X, y = given()
     one, many = (LatNB("s", **QUICK).fit(X, y, sample_weight=np.full(N, w)) for w in (1, 1e20))
     assert one.data_fingerprint_ != many.data_fingerprint_
+
+
+def numbers(n: int = 200) -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng(0)
+    X, s = rng.normal(size=(n, 2)), rng.choice(["f", "m"], n)
+    return X, np.where(X[:, 0] + rng.normal(size=n) > 0, "yes", "no"), s
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LatNB(**QUICK),
+        LatentDecision(TableClassifier("logistic")),
+        LatentDecision(LogisticRegression()),
+    ],
+    ids=["circuit", "ours", "theirs"],
+)
+def test_names_that_an_array_did_not_have_are_warned_of(model: Any) -> None:
+    X, y, s = numbers()
+    model.fit(X, y, sensitive_features=s)
+    with pytest.warns(TableWarning, match="by their position"):
+        found = model.predict_proba(pl.DataFrame(X, ["b", "a"]), sensitive_features=s)
+    np.testing.assert_allclose(found, model.predict_proba(X, sensitive_features=s), rtol=1e-12)
+
+
+@pytest.mark.parametrize("weight", [1e308, 1e160, 1e-200, 1e-320])
+@pytest.mark.parametrize(
+    "model",
+    [LatNB(**QUICK), LatentDecision(TableClassifier("logistic"))],
+    ids=["circuit", "scores"],
+)
+def test_weights_beyond_what_can_be_added_are_refused(model: Any, weight: float) -> None:
+    X, y, s = numbers()
+    with pytest.raises(CodesError, match=re.escape(f"a weight is {weight:g}")):
+        model.fit(X, y, sensitive_features=s, sample_weight=np.full(len(y), weight))
+
+
+def test_whole_weights_that_count_more_rows_than_can_be_dealt_are_refused() -> None:
+    X, y, s = numbers()
+    with pytest.raises(LearningError, match="whole and count 2e\\+14 rows"):
+        FairPC(structure="forest").fit(
+            X > 0, y, sensitive_features=s, sample_weight=np.full(len(y), 1e12)
+        )

@@ -18,7 +18,7 @@ from fairpc.structure._compile import (
     tree_counts,
     vtree_of_tree,
 )
-from fairpc.structure._trees import Tree, chow_liu, offsets, pair_counts
+from fairpc.structure._trees import Tree, chow_liu, edge_counts, offsets
 from structure import oracle_structure as oracle
 from structure.tables import circuit_of, state_of, tables
 
@@ -75,7 +75,7 @@ def test_counts_from_pairs_are_counts_from_rows(table: Table) -> None:
     tree = chow_liu(table)
     vtree = vtree_of_tree(tree)
     skeleton = compile_tree(tree, vtree, table.arities)
-    pairs = pair_counts(table.codes.T, table.weights, table.arities)
+    pairs = edge_counts(tree, (table.codes.T, table.weights), table.arities)
     counts = tree_counts(skeleton, tree, vtree, table.arities, pairs)
     cell = state_of([table]).learned(0)
     free = np.repeat(cell.skeleton.size > 1, cell.skeleton.size)

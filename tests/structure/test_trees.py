@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
 from fairpc.data import Table
 from fairpc.errors import LearningError
+from fairpc.structure import _trees
 from fairpc.structure._trees import (
     Tree,
     chow_liu,
+    edge_counts,
+    information,
     mutual_information,
     offsets,
     pair_counts,
@@ -54,6 +59,47 @@ def test_mutual_information_is_its_definition(table: Table) -> None:
     for (i, j), value in slow_information(table).items():
         assert fast[i, j] == pytest.approx(value, abs=1e-10)
         assert fast[j, i] == fast[i, j]
+
+
+@given(st.lists(tables(max_columns=6, max_arity=4, missing=True), min_size=1, max_size=3))
+def test_columns_counted_at_a_time_give_the_same_bits(some: list[Table]) -> None:
+    arities = some[0].arities
+    rows = [(t.codes.T, t.weights) for t in some if t.arities.tolist() == arities.tolist()]
+    counts = [pair_counts(*own, arities) for own in rows]
+    whole = mutual_information(np.sum(counts, axis=0), arities)
+    for most in (2, 5, 8):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_trees, "MAX_VALUES", most)
+            np.testing.assert_array_equal(information(rows, arities), whole)
+
+
+@given(tables(max_columns=6, max_arity=4, missing=True))
+def test_counts_at_edges_are_those_of_all_pairs(table: Table) -> None:
+    tree, start = chow_liu(table), offsets(table.arities)
+    pairs = pair_counts(table.codes.T, table.weights, table.arities)
+    found = edge_counts(tree, (table.codes.T, table.weights), table.arities)
+    for x, parent in enumerate(tree.parent.tolist()):
+        own = slice(start[x], start[x + 1])
+        if parent < 0:
+            np.testing.assert_array_equal(found[own, 0], np.diag(pairs)[own])
+        else:
+            above = slice(start[parent], start[parent + 1])
+            np.testing.assert_array_equal(found[own, : table.arities[parent]], pairs[own, above])
+
+
+def test_a_wide_table_takes_memory_for_some_columns_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = random_table(np.random.default_rng(0), 40, [8] * 300)
+    monkeypatch.setattr(_trees, "MAX_VALUES", 256)
+    chow_liu(table, prune="aic")  # what is imported and compiled late is no memory of the table
+    tracemalloc.start()
+    try:
+        chow_liu(table, prune="aic")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < (8 * 300) ** 2  # bytes: an eighth of the counts of all pairs
 
 
 @given(tables(max_columns=6, missing=True))

@@ -50,7 +50,7 @@ from fairpc.core import (
     AnyPath,
     AuditError,
     TableWarning,
-    read_json,
+    parse_audit,
     record,
     serialise,
     warn_caller,
@@ -147,7 +147,7 @@ class Audit:
         The questions of the page are left out: they are for the page that is made with the audit.
         Numbers that are infinite come back as NaN.
         """
-        data = read_json(text, FORMAT, VERSION) | {"what_if": None}
+        data = parse_audit(text, FORMAT, VERSION) | {"what_if": None}
         found = record(cls, data)
         return replace(found, left_out={"what_if": _LEFT_BEHIND, **found.left_out})
 

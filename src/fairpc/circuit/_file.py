@@ -31,8 +31,7 @@ from fairpc.core import (
     FileFormatError,
     Floats,
     Ints,
-    parse_json,
-    read_whole,
+    read_json,
     record,
     serialise,
     write_atomically,
@@ -99,8 +98,7 @@ def save_circuit(circuit: Circuit, path: AnyPath) -> None:
 
 def load_circuit(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> Circuit:
     """The circuit of a file; a FileFormatError says what is wrong with one that is not as saved."""
-    source = os.fspath(path)
-    return from_dict(parse_json(read_whole(path, max_bytes), source, max_bytes), source)
+    return from_dict(read_json(path, max_bytes), os.fspath(path))
 
 
 def to_dict(circuit: Circuit) -> dict[str, Any]:

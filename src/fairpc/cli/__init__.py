@@ -88,6 +88,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     130 interrupted; 143 ended by SIGTERM, 129 by SIGHUP, both with the same cleaning up.
     ``--debug`` may stand anywhere and shows the traceback instead of a sentence.
     """
+    if sys.stdout is None:  # so says Python where it is closed: the next file would take its place
+        complain(
+            "stdout is closed and results have nowhere to go: send them to a file, or /dev/null"
+        )
+        raise SystemExit(BAD_INPUT)
     for name, value in POLARS.items():
         os.environ.setdefault(name, value)
     try:

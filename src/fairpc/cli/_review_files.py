@@ -79,7 +79,7 @@ class DrawnRows:
                 f"there is no {beside}: keep the design beside the file that `fairpc review` "
                 "wrote, under its name"
             )
-        data = core.parse_json(core.read_whole(beside, MAX_BYTES), beside, MAX_BYTES)
+        data = core.read_json(beside, MAX_BYTES)
         if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
             raise FileFormatError(f"{beside} is not a design of a review: {core.ALTERED}")
         if data.pop("version", None) != VERSION:

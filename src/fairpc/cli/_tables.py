@@ -201,10 +201,11 @@ def loaded(path: str, *, then: str = "TABLE") -> models.FittedModel:
 
 def is_scorer(path: str) -> bool:
     """Whether a file was written by ``distil``; what else is wrong with it is said by others."""
-    if not Path(path).is_file():
+    try:
+        data = core.read_whole(path, models.MAX_BYTES)
+    except (OSError, FileFormatError):
         return False
-    with Path(path).open("rb") as file:
-        return f'"format":"{models.SCORER_FORMAT}"'.encode() in file.read()
+    return f'"format":"{models.SCORER_FORMAT}"'.encode() in data
 
 
 def client_of(engine: opt.Engine) -> AbstractContextManager[Any]:

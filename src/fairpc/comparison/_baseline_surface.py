@@ -17,6 +17,7 @@ from fairpc import data
 from fairpc.core import Array, Floats, Ints, LearningError, missing, warn_caller
 from fairpc.learners import indicators
 
+MOST_NUMBER: Final = 1e100  #: largest number of a column that is standardised
 MOST_LEVELS: Final = 128
 """Levels of a column that are kept apart, the most frequent ones: each is a column."""
 
@@ -212,6 +213,7 @@ class Feature:
         # A column of two numbers stays as it is: that is how the paper's tables are used.
         if len(distinct) <= 2:
             return cls(name)
+        values = _squarable(name, values)
         return cls(name, mean=float(values.mean()), scale=float(values.std()))
 
     def encode(self, values: Array) -> Floats:
@@ -223,7 +225,7 @@ class Feature:
                 "same kind of column"
             )
         if not text:
-            standard: Floats = (values.astype(np.float64) - self.mean) / self.scale
+            standard: Floats = (_squarable(self.name, values) - self.mean) / self.scale
             return standard.reshape(-1, 1)
         unseen = ~np.isin(values, self.levels)
         if unseen.any():
@@ -233,6 +235,17 @@ class Feature:
                 UserWarning,
             )
         return indicators(values, np.array(self.shown))
+
+
+def _squarable(name: str, values: Array) -> Floats:
+    """Numbers whose squares are numbers, so that they have a variance; else a LearningError."""
+    numbers = values.astype(np.float64)
+    if (np.abs(numbers) > MOST_NUMBER).any():
+        raise LearningError(
+            f"column {name!r} reaches {np.abs(numbers).max():g} and has no variance that a number "
+            f"holds: leave it out, or divide it to at most {MOST_NUMBER:g}"
+        )
+    return numbers
 
 
 def _crossed(columns: Columns) -> list[Any]:

@@ -279,8 +279,13 @@ def check_positive_weight(values: npt.ArrayLike | None, n_rows: int) -> Floats |
 
 def _refuse_extremes(weights: Floats) -> None:
     """Raise a MetricError where squares of weights would be no numbers."""
-    extreme = (weights > MOST_WEIGHT) | ((weights > 0) & (weights < 1 / MOST_WEIGHT))
-    refuse_rows("sample_weight", weights, extreme, f"scale weights to at most {MOST_WEIGHT:g}")
+    rule = f"scale weights to {1 / MOST_WEIGHT:g} to {MOST_WEIGHT:g}"
+    refuse_rows("sample_weight", weights, is_extreme_weight(weights), rule)
+
+
+def is_extreme_weight(weights: Floats) -> Bools:
+    """Where a weight is so large or small that its square is no number, or zero."""
+    return (weights > MOST_WEIGHT) | ((weights > 0) & (weights < 1 / MOST_WEIGHT))
 
 
 def check_counts(values: npt.ArrayLike | None, n_rows: int, clusters: Any = None) -> Floats | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -34,6 +35,7 @@ import numpy as np
 
 from fairpc.core._errors import FairpcError, FileFormatError
 from fairpc.core._few import Fewer
+from fairpc.core._whole_files import AnyPath, read_whole
 
 MOST: Final = 20  #: rows of a table that a notebook shows
 
@@ -152,22 +154,31 @@ def _short(value: Any) -> str:
 R = TypeVar("R")
 _EXACT: Final = 2**53
 """Beyond it a float is not every whole number: the file would be read as another one."""
-MAX_BYTES: Final = 1 << 28
+MAX_BYTES: Final = 1 << 26
 """Of an audit. The record of a large one has a few megabytes."""
 _JSON: Final = "Audit.to_json or `fairpc audit MODEL TABLE --json`"
 AGAIN: Final = f"make the audit again with this version of fairpc, {_JSON}"
 ALTERED: Final = "it was altered or truncated; use an intact copy"
 _BYTES_PER_VALUE: Final = 20  # memory goes with values, not with bytes: "[],[]," is small in a file
 _MAX_MARKS: Final = 1_000_000  # strings and brackets are names; a few hundred are usual
+_MAX_DEPTH: Final = 64  # ours have about ten
+_MAYBE_INFINITE: Final = re.compile(rb"[eE]\+?\d{3}|\d{300}")
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
+def read_json(path: AnyPath, max_bytes: int) -> object:
+    """The JSON of a regular file, which is refused unread where it has more bytes."""
+    return parse_json(read_whole(path, max_bytes), os.fspath(path), max_bytes)
+
+
 def parse_json(data: bytes, source: str, max_bytes: int) -> object:
-    """JSON that is safe to parse: bounded in values and depth, no key twice, no NaN."""
+    """JSON that is safe to parse: bounded in size, values and depth, finite, no key twice."""
 
     def fail(problem: str) -> NoReturn:
         raise FileFormatError(f"{source}: {problem}")
 
+    if len(data) > max_bytes:
+        fail(f"it has more than {max_bytes:,} bytes: no file of fairpc that is read here has")
     values = data.count(b",")
     if values > max_bytes // _BYTES_PER_VALUE:
         fail(
@@ -176,10 +187,12 @@ def parse_json(data: bytes, source: str, max_bytes: int) -> object:
         )
     if max(map(data.count, (b'"', b"[", b"{", b":"))) > _MAX_MARKS:
         fail(f"it has more than {_MAX_MARKS:,} strings or brackets: no file of fairpc has")
+    hooks: dict[str, Any] = {"object_pairs_hook": _without_repeats, "parse_constant": _no_number}
+    if _MAYBE_INFINITE.search(data):  # asking every number costs more than reading it
+        hooks["parse_float"] = _finite
     try:
-        found = json.loads(
-            data.decode(), object_pairs_hook=_without_repeats, parse_constant=_no_constant
-        )
+        found = json.loads(data.decode(), **hooks)
+        _check_depth(found)
         if _SURROGATE.search(data):
             # Halves of a pair are not text: nobody could print, write or compare them.
             json.dumps(found, ensure_ascii=False).encode()
@@ -194,6 +207,21 @@ def parse_json(data: bytes, source: str, max_bytes: int) -> object:
         fail(f"it is not valid JSON ({error}): it was truncated or altered")
 
 
+def _check_depth(found: object) -> None:
+    """A RecursionError where lists and objects lie deeper than what writes them again can go."""
+    level: list[Any] = [found]
+    for _ in range(_MAX_DEPTH):
+        inner = chain.from_iterable(
+            part.values() if isinstance(part, dict) else part
+            for part in level
+            if isinstance(part, dict | list)
+        )
+        level = [part for part in inner if isinstance(part, dict | list)]
+        if not level:
+            return
+    raise RecursionError
+
+
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
@@ -201,18 +229,21 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _no_constant(text: str) -> NoReturn:
+def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a number")
 
 
-def read_json(text: str | bytes, kind: str, version: int) -> dict[str, Any]:
+def _finite(text: str) -> float:
+    """A number; to JSON 1e999 is one, to Python it is infinite, and none that we write."""
+    value = float(text)
+    return value if math.isfinite(value) else _no_number(text)
+
+
+def parse_audit(text: str | bytes, kind: str, version: int) -> dict[str, Any]:
     """The object of the JSON text of an audit that says it is of this kind and version."""
-    if len(text) > MAX_BYTES:
-        raise FileFormatError(f"the audit has more than {MAX_BYTES:,} bytes: {AGAIN}")
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"the audit is not JSON ({_reason(error)}): {AGAIN}") from None
+    # Halves of a surrogate pair become bytes that are not UTF-8, and are refused as such.
+    own = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    data = parse_json(own, "the audit", MAX_BYTES)
     if not isinstance(data, dict) or data.get("format") != kind:
         raise FileFormatError(f"the file is not an audit: give what was written by {_JSON}")
     if data.get("version") != version:
@@ -220,12 +251,6 @@ def read_json(text: str | bytes, kind: str, version: int) -> dict[str, Any]:
             f"the audit is of version {data.get('version')!r}, not {version}: {AGAIN}"
         )
     return data
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg} in line {error.lineno}"
-    return "it cannot be decoded" if isinstance(error, ValueError) else "it is nested too deeply"
 
 
 def record(

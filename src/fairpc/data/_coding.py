@@ -176,6 +176,12 @@ class Encoding(Coded):
                 f"the table has {len(table.names)} columns and had {len(self.names_in)} at fit: "
                 "columns of an array are known by position, give all of them"
             )
+        if not table.from_array:
+            warn_caller(
+                "the table has names of columns, and the model was fitted to an array without: "
+                "columns are taken by their position, whatever their names",
+                TableWarning,
+            )
         return Frame(self.names_in, table.columns, table.n_rows, table.from_array)
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 DELIMITERS: Final = ",;\t|"
 NAMES: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+_QUOTED: Final = re.compile(r'"[^"]*(?:"|\Z)')
+_LINE_END: Final = re.compile("[\r\n]")
 _NOWHERE: Final = "\x1f"  # "unit separator": a delimiter that text tables do not use
 _AS_TEXT: Final[Mapping[str, Any]] = {"infer_schema": False, "glob": False}
 
@@ -55,7 +57,7 @@ def read_dialect(path: Path, source: str, delimiter: str | None = None) -> Diale
         )
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            chosen = delimiter or _sniffed(file.read(1 << 16))
+            chosen = delimiter or _delimiter_of(file.read(1 << 16))
             file.seek(0)
             names = next((tuple(row) for row in csv.reader(file, delimiter=chosen) if row), ())
     except UnicodeDecodeError as error:
@@ -68,12 +70,10 @@ def read_dialect(path: Path, source: str, delimiter: str | None = None) -> Diale
     return Dialect(chosen, names, _check_lines(path, source, chosen, len(names)))
 
 
-def _sniffed(text: str) -> str:
-    """The delimiter that the first lines suggest; a comma where they suggest none."""
-    try:
-        return csv.Sniffer().sniff(text, DELIMITERS).delimiter
-    except csv.Error:
-        return DELIMITERS[0]
+def _delimiter_of(text: str) -> str:
+    """The delimiter that the header has most of outside quotes; a comma where it has none."""
+    header = _QUOTED.sub("", text).lstrip("\r\n")
+    return max(DELIMITERS, key=_LINE_END.split(header, 1)[0].count)
 
 
 def _check_names(names: tuple[str, ...], source: str) -> None:

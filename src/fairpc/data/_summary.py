@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.core import Floats, Ints, TableError
+from fairpc.core import CodesError, Floats, Ints, TableError, is_extreme_weight
 from fairpc.data._column_summary import MOST, ColumnSummary, RowClasses, add_columns, text_ids
 from fairpc.data._frame import Frame
 from fairpc.data._source import Roles, Source, Watcher, shown_name
@@ -101,6 +101,12 @@ def weighted(frame: Frame, roles: Roles) -> tuple[Frame, Floats | None]:
     if roles.weight is None:
         return frame, None
     weights = check_some_weights(np.asarray(frame.column(roles.weight)), frame.n_rows)
+    extreme = is_extreme_weight(weights)
+    if extreme.any():
+        raise CodesError(
+            f"a weight is {weights[extreme][0]:g}, whose square no number holds: divide the "
+            "weights by the largest"
+        )
     if weights.all():
         return frame, weights
     used = np.flatnonzero(weights)

@@ -109,6 +109,13 @@ def check_rates(*samples: Sample | None) -> None:
                 raise MetricError("a rate has no rows")
 
 
+def _check_ranges(*ranges: Interval) -> None:
+    for low, high in ranges:
+        _check_shares(low, high)
+        if low > high:
+            raise MetricError(f"the range from {low} to {high} is empty")
+
+
 def _check_shares(*values: float) -> None:
     if not all(0 <= value <= 1 for value in values):
         raise MetricError(f"{values} are not shares from 0 to 1")
@@ -122,7 +129,7 @@ class Known:
     b1: Interval = ANYTHING
 
     def __post_init__(self) -> None:
-        _check_shares(*self.b0, *self.b1)
+        _check_ranges(self.b0, self.b1)
 
     def fits(self, own: HeldOutRates, tail: float) -> bool:
         """Whether labels leave room for it: b0 is at most m and ρ, b1 at least M and ρ."""
@@ -182,7 +189,8 @@ class StratumBounds(HeldOutBounds):
     delta: float = 0.0  #: by how much P(Df = 1 | s) of two groups may differ
 
     def __post_init__(self) -> None:
-        _check_shares(*self.pi, self.delta)
+        _check_ranges(self.pi)
+        _check_shares(self.delta)
         if not self.groups or len(self.known) != len(self.groups):
             raise MetricError("each group needs its rates and what is known of it")
 

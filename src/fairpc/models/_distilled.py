@@ -23,8 +23,7 @@ from fairpc.core import (
     Floats,
     LearningError,
     Record,
-    parse_json,
-    read_whole,
+    read_json,
     record,
     serialise,
     write_atomically,
@@ -151,7 +150,7 @@ class Distilled:
     @classmethod
     def load(cls, path: AnyPath) -> Self:
         """The scorer of a file; a FileFormatError says what is wrong with one that is not."""
-        content = parse_json(read_whole(path, MAX_BYTES), str(path), MAX_BYTES)
+        content = read_json(path, MAX_BYTES)
         if not isinstance(content, dict) or content.get("format") != SCORER_FORMAT:
             raise FileFormatError(f"{path} is not a scorer: give a file that `fairpc distil` wrote")
         if content.get("version") != _VERSION or content.get("checksum") != checksum(content):

@@ -45,6 +45,9 @@ NAIVE: Final = ("LatNB", "TwoNB")
 S: Final = 0
 DF: Final = 1
 
+ALIKE: Final = 1e-12
+"""By how much weights may differ that are equal but for rounding."""
+
 
 Graft = Callable[[CircuitBuilder, int, int, Sequence[int]], int]
 """Adds the sub-circuit of X for decision f in subgroup s, given the columns of X; its root."""
@@ -231,6 +234,8 @@ def assembled(layout: Layout, rates: TopRates, features: Circuit) -> Circuit:
     n_cells = layout.n_subgroups * layout.n_classes
     if own != [variables[j] for j in layout.below] or len(roots) != n_cells:
         raise CircuitError("the circuits of X are not over the features, one for each cell")
+    if np.ptp(features.weights(features.graph.root)) > ALIKE:
+        raise CircuitError("the sum over the circuits of X prefers some cells: it only lists them")
     every = (1 << len(own)) - 1
     if any(features.graph.scopes[root] != every for root in roots):
         raise CircuitError("a circuit of X is not over all features: fit the model again")

@@ -44,6 +44,9 @@ LEARNING_ROWS: Final = 60_000
 """Distinct rows from which a learner learns at most; all are scored and counted."""
 SHARE_TOLERANCE: Final = 1e-8
 """Nats per row below which the shares of learners have settled."""
+MOST_ROWS: Final = 2**31
+"""Rows that are dealt to folds at most, each in eight bytes."""
+
 FLOOR: Final = 1e-4
 """Share of the scores that is spread over all classes: a log must be finite."""
 
@@ -217,6 +220,12 @@ def dealt(rows: Rows, n_folds: int, rng: np.random.Generator) -> Floats:
         raise LearningError(
             "no row has both a group and a label: a forest and its score are learned from such "
             "rows; give some"
+        )
+    total = rows.each[known].sum()
+    if total > MOST_ROWS:
+        raise LearningError(
+            f"the weights are whole and count {total:.3g} rows, and a forest deals rows one by "
+            f"one, at most {MOST_ROWS:.0g}: divide the weights by their mean"
         )
     row = np.repeat(known, rows.each[known].astype(np.int64))
     cells = groups[row].astype(np.int64) * rows.n_classes + rows.d[row]

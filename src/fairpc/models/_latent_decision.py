@@ -402,6 +402,8 @@ class LatentDecision(  # type: ignore[misc]
         if self._strata or all(isinstance(c, TableClassifier) for c in self.estimators_[0]):
             codes = coding.features.transform(frame, allow_absent=True)  # names levels that are new
             strata = self._strata_of(codes)
+        else:
+            coding.features.aligned(frame)  # warns of a frame where the fit had an array
         return groups, TableRows(self._as_fitted(X), frame.n_rows, strata)
 
     def _features_of(self, given: GivenRows) -> TableRows:

@@ -21,7 +21,7 @@ from fairpc.core import (
     record,
 )
 from fairpc.data import CODING_FIELDS, TableCoding, resolve
-from fairpc.evidence import LabelBounds, read_bounds
+from fairpc.evidence import ANYTHING, LabelBounds, SharedBounds, read_bounds
 from fairpc.learners import CLASSIFIER_KINDS
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._distribution import FairDistribution, top_rates
@@ -45,7 +45,7 @@ from fairpc.models._file import (
 from fairpc.models._fold_classifiers import SECOND, GroupView, SecondRound, group_columns
 from fairpc.models._forest import Forest
 from fairpc.models._forest_decisions import ForestDistribution
-from fairpc.models._knowledge import Knowledge
+from fairpc.models._knowledge import Knowledge, limits_of_coding
 from fairpc.models._latent_decision import LatentDecision
 from fairpc.models._model import fixed
 from fairpc.models._score_map import ScoreMap
@@ -94,6 +94,7 @@ def _model_of(content: dict[str, Any], repair: str) -> FittedModel:
     coding = TableCoding.from_dict(saved.coding)
     made = _scored(saved, coding) if isinstance(saved, SavedScores) else _circuits(saved, coding)
     _restore(made, saved, coding)
+    _check_parts(made, saved.settings, coding)
     return made
 
 
@@ -130,6 +131,22 @@ def _check_settings(model: FittedModel, given: dict[str, Any], coding: TableCodi
     if not sensitive == frozenset(coding.sensitive) == frozenset(own):
         raise LearningError("its sensitive columns are not those of its groups")
     _check_as_read(settings_of(model), given, "settings")
+
+
+def _check_parts(model: FittedModel, settings: dict[str, Any], coding: TableCoding) -> None:
+    """An error where settings say something else than what was learned under them."""
+    # A structure that is kept brings its coding, and so the class that is positive.
+    kept = settings.get("structure", "") is None
+    if not (kept or coding.labels.is_meant_by(model.positive)):
+        raise LearningError("its positive class is not that of its settings")
+    bounds, limits = model.label_ends_, limits_of_coding(model.knowledge_, coding)
+    possible = [ANYTHING]  # as where a review says more of the mechanism
+    if limits is not None:
+        p = coding.labels.positive
+        possible.append((float(limits.rate_lower[p]), float(limits.rate_upper[p])))
+    parts = () if bounds is None or isinstance(bounds, SharedBounds) else bounds.parts()
+    if any(own.pi not in possible for _, _, own in parts):
+        raise LearningError("its held-out ends have a P(Df) that its settings do not state")
 
 
 def _check_as_read(read: Any, content: Any, name: str) -> None:

@@ -295,7 +295,7 @@ def posterior_mean(counts: Floats, priors: Floats, first: Int32s, strength: floa
 def tree_counts(
     skeleton: Skeleton, tree: Tree, vtree: Vtree, arities: Ints, counts: Floats
 ) -> Floats:
-    """Counts of the edges of a compiled tree from pairwise counts, which may leave out holes.
+    """Counts of the edges of a compiled tree from ``edge_counts``, which may leave out holes.
 
     Edge v of the j-th sum above variable x counts the rows with x = v whose parent
     has value j: each parameter uses all rows in which its two variables are observed.
@@ -313,7 +313,5 @@ def tree_counts(
         if k == 1:
             continue
         values = np.arange(start[x], start[x] + k)
-        parent = int(tree.parent[x])
-        above = values if parent < 0 else np.full(k, start[parent] + j)
-        result[first : first + k] = counts[above, values]
+        result[first : first + k] = counts[values, 0 if tree.parent[x] < 0 else j]
     return result

@@ -162,8 +162,9 @@ def expand(gram, plane, single, start, left, counts):
 def tree_samples(codes, order, parent, start, pairs, uniforms):
     """Fill the holes of rows with a draw from a tree's posterior; ``codes`` (variables, rows).
 
-    ``pairs`` holds stacked pairwise weights; P(x | parent) is a row of it,
-    normalised. Messages run up the tree, values are drawn on the way down.
+    ``pairs`` holds weights [value, value of the parent], values stacked; P(x | parent) is part of
+    a column of it, normalised. Of a root the first column has its weights. Messages run up the
+    tree, values are drawn on the way down.
     """
     m = len(order)
     message = np.empty(start[m])
@@ -182,20 +183,20 @@ def tree_samples(codes, order, parent, start, pairs, uniforms):
                 s = 0.0
                 norm = 0.0
                 for v in range(start[x], start[x + 1]):
-                    s += pairs[a, v] * message[v]
-                    norm += pairs[a, v]
+                    s += pairs[v, a - start[p]] * message[v]
+                    norm += pairs[v, a - start[p]]
                 message[a] *= s / norm
         for t in range(m):
             x = order[t]
             if codes[x, r] >= 0:
                 continue
-            a = -1 if parent[x] < 0 else start[parent[x]] + codes[parent[x], r]
+            a = 0 if parent[x] < 0 else codes[parent[x], r]
             total = 0.0
             for v in range(start[x], start[x + 1]):
-                total += message[v] * (pairs[v, v] if a < 0 else pairs[a, v])
+                total += message[v] * pairs[v, a]
             left = uniforms[x, r] * total
             for v in range(start[x], start[x + 1]):
-                left -= message[v] * (pairs[v, v] if a < 0 else pairs[a, v])
+                left -= message[v] * pairs[v, a]
                 codes[x, r] = v - start[x]
                 if left < 0.0:
                     break

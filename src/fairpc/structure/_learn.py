@@ -29,10 +29,11 @@ from fairpc.structure._search import METHODS, Method, MethodName, Step, Strudel
 from fairpc.structure._trees import (
     Criterion,
     Tree,
+    WeightedCodes,
     check_table,
     completed,
-    pair_counts,
-    tree_of_counts,
+    edge_counts,
+    tree_of_rows,
     weighted,
 )
 
@@ -143,13 +144,13 @@ class CellSearch:
         choice = [
             np.asarray(w, np.float64) for w in structure_weights or [t.weights for t in cells]
         ]
-        counts = [pair_counts(t.codes.T, w, t.arities) for t, w in zip(cells, choice, strict=True)]
-        self._trees = _trees(trees, cells, counts, prune)
+        each = [(t.codes.T, w) for t, w in zip(cells, choice, strict=True)]
+        self._trees = _trees(trees, each, cells[0].arities, prune)
         rows = []
         for i, tree in enumerate(self._trees):
             held_out = None if validation is None else validation[i]
             codes, weights = _stacked(cells[i], choice[i], held_out)
-            filled = completed(codes, tree, counts[i], cells[i].arities, rng)
+            filled = completed(codes, tree, each[i], cells[i].arities, rng)
             shape = vtree_of_tree(tree)
             skeleton = compile_tree(tree, shape, cells[i].arities)
             rows.append(CellRows(*_merged(filled, weights, cells[i].arities), shape, skeleton))
@@ -178,8 +179,9 @@ class CellSearch:
         table = self._cells[i]
         if not (table.codes < 0).any():
             return cell
-        pairs = pair_counts(table.codes.T, table.weights, table.arities)
-        counts = tree_counts(cell.skeleton, self._trees[i], cell.vtree, table.arities, pairs)
+        tree = self._trees[i]
+        pairs = edge_counts(tree, (table.codes.T, table.weights), table.arities)
+        counts = tree_counts(cell.skeleton, tree, cell.vtree, table.arities, pairs)
         return cell.with_counts(counts, self._smoothing)
 
 
@@ -307,8 +309,8 @@ def _check_cells(
 
 def _trees(
     trees: TreeChoice | Tree | Sequence[Tree],
-    cells: Sequence[Table],
-    counts: Sequence[Floats],
+    cells: Sequence[WeightedCodes],
+    arities: Ints,
     prune: Criterion | None,
 ) -> Sequence[Tree]:
     if isinstance(trees, Tree):
@@ -321,8 +323,8 @@ def _trees(
         return trees
     check_choice("trees", trees, TREE_CHOICES)
     if trees == "pooled":
-        return [tree_of_counts(np.sum(counts, axis=0), cells[0].arities, prune=prune)] * len(cells)
-    return [tree_of_counts(c, cells[0].arities, prune=prune) for c in counts]
+        return [tree_of_rows(cells, arities, prune=prune)] * len(cells)
+    return [tree_of_rows([cell], arities, prune=prune) for cell in cells]
 
 
 def _stacked(table: Table, choice: Floats, held_out: Table | None) -> tuple[Codes, Floats]:

@@ -21,7 +21,7 @@ import numpy as np
 
 from fairpc.core import Bytes, Int32s, InterruptedWarning, check_choice, check_number, warn_caller
 from fairpc.structure._compile import LearnedCell
-from fairpc.structure._trees import CRITERIA, Criterion, mutual_information, pair_counts, price
+from fairpc.structure._trees import CRITERIA, Criterion, information, price
 
 if TYPE_CHECKING:
     from fairpc.structure._split import SplitState
@@ -294,11 +294,11 @@ def _most_dependent(state: SplitState, edge: int, rows: Int32s, variables: Int32
         rows, flow = rows[seen], flow[seen]
     every = np.diff(state.start)
     sizes = every[variables]
-    counts = pair_counts(state.codes[np.ix_(variables, rows)], flow, sizes)
     chosen = np.zeros(len(every), bool)
     chosen[variables] = True
     known = state.possible(edge)[np.repeat(chosen, every)]
-    score = mutual_information(counts, sizes, possible=known).sum(axis=0)
+    own = state.codes[np.ix_(variables, rows)], flow
+    score = information([own], sizes, possible=known).sum(axis=0)
     return int(variables[np.argmax(score >= score.max() - TIE)])
 
 

@@ -5,13 +5,17 @@ Every sub-circuit starts from one (paper, Section "Structure Learning").
 Pairs of values are counted on planes: every column becomes one plane per value but
 the most frequent, whose counts follow from the others. A missing value is counted as
 one more value and left out of the result, so each pair is counted over the rows
-where both are observed.
+where both are observed. Of a table with many values some columns are counted at a time: the
+counts of all pairs would take gigabytes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from functools import reduce
+from itertools import combinations
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +35,12 @@ from fairpc.data import Table, readonly
 Criterion = Literal["aic", "bic"]
 CRITERIA: Final = ("aic", "bic")
 """Akaike's and the Bayesian information criterion: what a parameter must gain."""
+
+WeightedCodes: TypeAlias = tuple[Codes, Floats]
+"""Codes of some rows, one row per variable (-1 = missing), and their weights."""
+
+MAX_VALUES: Final = 4096
+"""Values of columns whose pairs are counted at once: the counts of so many take 128 MiB."""
 
 PSEUDOCOUNT: Final = 1.0
 """Prior rows per cell of a 2×2 table, the reference's choice; see :func:`mutual_information`."""
@@ -99,6 +109,40 @@ def pair_counts(columns: Codes, weights: Floats, sizes: Integers) -> Floats:
     counts = np.zeros((n_values, n_values))
     _kernels.expand(gram, plane, single, start, np.empty(len(single)), counts)
     return counts
+
+
+def _counts_of(rows: Sequence[WeightedCodes], columns: Ints, sizes: Ints) -> Floats:
+    """:func:`pair_counts` of some columns, of all rows together."""
+    each = (pair_counts(codes[columns], weights, sizes[columns]) for codes, weights in rows)
+    return reduce(np.add, each)
+
+
+def information(
+    rows: Sequence[WeightedCodes],
+    sizes: Ints,
+    pseudocount: float = PSEUDOCOUNT,
+    possible: Bools | None = None,
+) -> Floats:
+    """:func:`mutual_information` of all rows together, from the counts of some columns at a time.
+
+    The counts of a pair are the same bits whatever they are counted with.
+    """
+    start = offsets(sizes)
+    known = np.ones(int(start[-1]), np.bool_) if possible is None else possible
+    result = np.zeros((len(sizes), len(sizes)))
+    columns = np.arange(len(sizes))
+    # Blocks of half as many values: two are counted together.
+    of = start[:-1] if start[-1] > MAX_VALUES else np.zeros(len(sizes), np.int64)
+    blocks = np.split(columns, np.flatnonzero(np.diff(of // (MAX_VALUES // 2))) + 1)
+    some = combinations(blocks, 2) if len(blocks) > 1 else [(columns, columns)]
+    for first, second in some:
+        own = np.union1d(first, second)
+        inside = np.repeat(np.isin(columns, own), sizes)
+        found = mutual_information(
+            _counts_of(rows, own, sizes), sizes[own], pseudocount, known[inside]
+        )
+        result[np.ix_(own, own)] = found
+    return result
 
 
 def mutual_information(
@@ -207,26 +251,25 @@ def chow_liu(
         lenient: accept constant columns and a single column.
     """
     check_table(table, lenient=lenient)
-    counts = pair_counts(table.codes.T, table.weights, table.arities)
-    return tree_of_counts(counts, table.arities, pseudocount, prune, root)
+    return tree_of_rows([(table.codes.T, table.weights)], table.arities, pseudocount, prune, root)
 
 
-def tree_of_counts(
-    counts: Floats,
+def tree_of_rows(
+    rows: Sequence[WeightedCodes],
     arities: Ints,
     pseudocount: float = PSEUDOCOUNT,
     prune: Criterion | None = None,
     root: int | None = None,
 ) -> Tree:
-    """:func:`chow_liu` from pairwise counts."""
+    """:func:`chow_liu` of all rows together."""
     m = len(arities)
     check_number("pseudocount", pseudocount, 0.0)
     if root is not None and not 0 <= root < m:
         raise LearningError(f"root is {root}: columns are 0 to {m - 1}")
-    edges = spanning_tree(mutual_information(counts, arities, pseudocount))
+    edges = spanning_tree(information(rows, arities, pseudocount))
     if prune is not None:
         check_choice("prune", prune, CRITERIA)
-        edges = edges[_worthwhile(edges, counts, arities, prune)]
+        edges = edges[_worthwhile(edges, rows, arities, prune)]
     return tree_of_edges(edges, m, root)
 
 
@@ -256,12 +299,12 @@ def price(criterion: Criterion, weight: float) -> float:
     return 1.0 if criterion == "aic" else 0.5 * float(np.log(max(weight, 1.0)))
 
 
-def _worthwhile(edges: Ints, counts: Floats, sizes: Ints, prune: Criterion) -> Bools:
+def _worthwhile(edges: Ints, rows: Sequence[WeightedCodes], sizes: Ints, prune: Criterion) -> Bools:
     """Whether each edge raises the likelihood by more than its parameters cost."""
-    start = offsets(sizes)
     keep = np.zeros(len(edges), bool)
-    for position, (i, j) in enumerate(edges.tolist()):
-        block = counts[start[i] : start[i + 1], start[j] : start[j + 1]]
+    for position, edge in enumerate(edges):
+        first = int(sizes[edge[0]])
+        block = _counts_of(rows, edge, sizes)[:first, first:]
         total = block.sum()
         expected = np.outer(block.sum(1), block.sum(0)) / max(total, 1.0)
         seen = block > 0
@@ -308,15 +351,33 @@ def _centre(neighbours: list[list[int]], start: int) -> int:
     return min(path[(len(path) - 1) // 2], path[len(path) // 2])
 
 
+def edge_counts(tree: Tree, rows: WeightedCodes, arities: Ints) -> Floats:
+    """Weighted counts [value, value of the parent] at the edges of a tree, values stacked.
+
+    Of a root the first column has the counts of its own values.
+    """
+    start, above = offsets(arities), tree.parent
+    widest = int(arities[above[above >= 0]].max(initial=1))
+    result = np.zeros((int(start[-1]), widest))
+    for x, parent in enumerate(above.tolist()):
+        own = slice(start[x], start[x + 1])
+        if parent < 0:
+            result[own, 0] = np.diagonal(_counts_of([rows], np.array([x]), arities))
+        else:
+            pair = _counts_of([rows], np.array([parent, x]), arities)
+            result[own, : arities[parent]] = pair[: arities[parent], arities[parent] :].T
+    return result
+
+
 def completed(
-    codes: Codes, tree: Tree, counts: Floats, arities: Ints, rng: np.random.Generator
+    codes: Codes, tree: Tree, rows: WeightedCodes, arities: Ints, rng: np.random.Generator
 ) -> Codes:
     """Codes (variables, rows) with holes filled by draws from P(missing | observed) of a tree.
 
     A row with holes takes no single way through a deterministic circuit, so a search
     sees one completion of it. That decides on structure and first parameters only:
-    the circuit marginalises what is missing exactly. ``counts`` are the pairwise counts of the
-    tree; each conditional distribution has one prior row spread evenly, so that every
+    the circuit marginalises what is missing exactly. The parameters of the tree are those of
+    ``rows``; each conditional distribution has one prior row spread evenly, so that every
     value can be drawn.
     """
     holes = np.flatnonzero((codes < 0).any(axis=0))
@@ -325,7 +386,7 @@ def completed(
     from fairpc.structure import _kernels
 
     start = offsets(arities)
-    smooth = counts + np.repeat(1.0 / arities, arities)
+    smooth = edge_counts(tree, rows, arities) + np.repeat(1.0 / arities, arities)[:, None]
     filled = np.ascontiguousarray(codes[:, holes])
     uniforms = rng.random(filled.shape)
     _kernels.tree_samples(filled, tree.order, tree.parent, start, smooth, uniforms)
