@@ -21,6 +21,7 @@ import fairpc.cli._options as opt
 import fairpc.cli._polars as pl
 import fairpc.cli._tables as tables
 from fairpc import data, models
+from fairpc.cli._learned import DECIDING
 from fairpc.cli._screen import Screen, print_json, say
 from fairpc.core import Floats, OptionError, TableError, counted
 
@@ -121,6 +122,7 @@ def predict(
                 batches = map(tables.without_formulas, batches)
             data.write_table(batches, schema, target, delimiter=files.delimiter)
     screen.notes(warned)
+    lower, upper = scored.mean_range or (None, None)
     facts = {
         "model_file": model_file,
         "table": files.source,
@@ -129,6 +131,8 @@ def predict(
         "added": list(scored.added),
         "positive": str(model.positive_class_),
         "mean_score": scored.total / scored.rows,
+        "mean_score_lower": lower,
+        "mean_score_upper": upper,
         "rows_without_bounds": scored.unbounded if bounds else None,
         "notes": list(warned.sentences()),
         "seconds": perf_counter() - began,
@@ -139,7 +143,7 @@ def predict(
         screen.note(
             f"{counted(scored.rows, 'row')} written to "
             f"{'stdout' if output == tables.STDOUT else output} with {', '.join(scored.added)}; "
-            f"favourable class: {model.positive_class_}, mean score {facts['mean_score']:.4f}"
+            f"favourable class: {model.positive_class_}, mean score {scored.said_of_mean}"
         )
 
 
@@ -189,7 +193,29 @@ class Scored:
     digits: int | None  #: of scores; None: all
     rows: int = 0
     total: float = 0.0  #: sum of their scores of the positive class
+    ends: tuple[float, float] = (0.0, 0.0)  #: sums of their bounds
     unbounded: int = 0  #: rows whose bounds are NaN, because the data contradict the assumptions
+
+    @property
+    def mean_range(self) -> tuple[float, float] | None:
+        """What labels leave of the mean score; None where bounds were not asked for or are NaN."""
+        if not self.bounds or self.unbounded:
+            return None
+        low, high = self.ends
+        return low / self.rows, high / self.rows
+
+    @property
+    def said_of_mean(self) -> str:
+        """The mean score; that of a fair decision with its range, or without one as a point."""
+        mean, found = f"{self.total / self.rows:.4f}", self.mean_range
+        if type(self.model).__name__ not in DECIDING:
+            return mean
+        if found is None:
+            more = "" if self.bounds else "; --bounds gives the range of each row"
+            return f"{mean}, point only, if the assumptions hold{more}"
+        how = "at the estimates" if self.level is None else f"{self.level:.0%} confidence"
+        low, high = found
+        return f"{low:.4f} to {high:.4f} ({how}, if the assumptions hold; point {mean})"
 
     def batches(
         self, warned: data.Warned, step: models.Report, n_rows: int
@@ -215,6 +241,7 @@ class Scored:
         if self.bounds:
             found = self.model.predict_bounds(**given, level=self.level)
             self.unbounded += int(np.isnan(found[:, 0]).sum())
+            self.ends = self.ends[0] + found[:, 0].sum(), self.ends[1] + found[:, 1].sum()
             scores = np.hstack([scores, found])
         predict = partial(self.model.predict, **given)
         yield from _appended(self.added, scores, predict, self.digits)

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         trade_off,
     )
     from fairpc.models._query_language import PART, UNKNOWN, Answer, Query, Vocabulary, parse
+    from fairpc.models._query_ranges import NOT_KNOWN
     from fairpc.models._refits import Progress as Progress, Report, Subject, progress
     from fairpc.models._review import Reviewed as Reviewed, ReviewRows
     from fairpc.models._robustness import (

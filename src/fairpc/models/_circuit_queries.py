@@ -31,7 +31,8 @@ from fairpc.models._patterns import (
     Question,
     find_patterns,
 )
-from fairpc.models._query_language import Vocabulary, both
+from fairpc.models._query_events import both
+from fairpc.models._query_language import Vocabulary
 
 if TYPE_CHECKING:
     from fairpc.models._plots import ModelPlots
@@ -127,7 +128,8 @@ class FittedQueries(FittedDecisions):
         Names are those of columns, and "S", "D", "Df": a group, an observed class, a
         decision. ``probability({"Df": "good"}, {"sex": "F", "job": "clerk"})``. Of a column of
         numbers or dates, a pair is an interval, its upper end left out and None for no end:
-        ``{"age": (38, None)}``. A number that has no mass of its own stands for its bin.
+        ``{"age": (38, None)}``. A number that has no mass of its own stands for its bin. What
+        involves "Df" is at the point of the mechanism; `fairpc query` has its range.
         """
         words = self._words()
         known = words.event(given or {})
@@ -140,7 +142,8 @@ class FittedQueries(FittedDecisions):
     def _words(self) -> Vocabulary:
         """What words and numbers mean in this model."""
         coding = self._coding()
-        return Vocabulary(self._distribution(), coding.features, coding.labels, coding.groups)
+        meanings = coding.features, coding.labels, coding.groups
+        return Vocabulary(self._distribution(), *meanings, self.label_ends_)
 
     def _row(self, values: Mapping[str, Any]) -> Codes:
         """One row of the circuit with these values of features, the rest missing.

@@ -177,6 +177,11 @@ class Patterns(Record):
             f"({p.share:.2%} of the people)"
             for p in self.patterns
         ]
+        if self.outcome == "Df":
+            lines.append(
+                "Df is at the point of the model: these are points, if its assumptions hold, whose "
+                "ranges are not available."
+            )
         return "\n".join((self.account, *lines))
 
     __str__ = summary
