@@ -6,7 +6,7 @@ from fairpc.core import on_first_use
 
 if TYPE_CHECKING:
     from fairpc.models._batches import check_not_dask
-    from fairpc.models._bias_account import OUTSIDE, OVERLAP, BiasAccount, apart
+    from fairpc.models._bias_account import ANYTHING_FROM, OUTSIDE, OVERLAP, BiasAccount, apart
     from fairpc.models._bootstrap import (
         Draws,
         MechanismIntervals as MechanismIntervals,

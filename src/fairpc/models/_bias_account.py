@@ -37,6 +37,8 @@ NO_DIFFERENCE: Final = (
     "would show them."
 )
 OUTSIDE: Final = "The point that the model uses is outside its range: do not quote it."
+ANYTHING_FROM: Final = 0.95
+"""A range of a share that is wider leaves next to anything possible: it is no finding."""
 UNRANGED: Final = "whose range is not known, if the assumptions hold"
 OVERLAP: Final = "The labels do not say whose were altered: the ranges overlap"
 ASSUMED: Final = (

@@ -101,8 +101,10 @@ class QueryRanges:
             low, high = self.bounds.score_bounds(r, r, groups, LEVEL)
             least, most = self._of_decision(event, (float(low[0]), float(high[0])))
             return eta * least, eta * most
-        b0, b1 = (np.linspace(*ends, _STEPS) for ends in self._mechanism[s])
-        b0, b1 = (each.ravel() for each in np.meshgrid(b0, b1))
+        ends = self._mechanism[s]
+        b0, b1 = (
+            each.ravel() for each in np.meshgrid(*np.linspace(ends[:, 0], ends[:, 1], _STEPS).T)
+        )
         each = self._mass(event, eta, kappa, b0, b1)
         total = self._mass(known, eta_known, kappa_known, b0, b1)
         if total.min() < _NOBODY:  # of nobody, anything can be said
