@@ -3,6 +3,7 @@ same as a file that does without fairpc."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from shlex import quote
 from typing import Annotated, Any, Final
@@ -76,9 +77,12 @@ def query(
     Examples: "Df=good | sex=female", "Df | age=37, job=?", "D, Df | S=male"
     """
     asked = models.parse(question)
-    answer = circuit_model(model_file, "QUERY")._words().answer(asked)
+    model = circuit_model(model_file, "QUERY")
+    answer = model._words().answer(asked)
+    for warning in model.warnings_ if _assumed(answer) else ():
+        screen.note(warning)  # of a fit that must not be read as what happened
     if screen.json:
-        print_json(_answer_facts(question, asked, answer))
+        print_json(_answer_facts(question, asked, answer, model.warnings_))
     elif screen.quiet:
         for (_, probability), range_ in zip(answer.rows, answer.ranges, strict=True):
             print(*map(repr, (probability, *(range_ or ()))))  # noqa: T201 - the result itself
@@ -97,7 +101,9 @@ def circuit_model(path: str, then: str) -> models.FittedModel:
     return model
 
 
-def _answer_facts(text: str, query: models.Query, answer: models.Answer) -> dict[str, Any]:
+def _answer_facts(
+    text: str, query: models.Query, answer: models.Answer, warnings: Sequence[str]
+) -> dict[str, Any]:
     names = [term.name for term in query.targets]
     single = all(term.value is not None for term in query.targets)
     return {
@@ -111,6 +117,7 @@ def _answer_facts(text: str, query: models.Query, answer: models.Answer) -> dict
         "given_probability": answer.given_probability,
         **{f"given_{name}": end for name, end in _ends(answer.given_range).items()},
         "depends_on_mechanism": _assumed(answer),
+        "warnings": list(warnings) if _assumed(answer) else [],
         "level": evidence.LEVEL,
         "read_as": [{"term": str(r.term), "values": list(r.values)} for r in answer.readings],
     }
