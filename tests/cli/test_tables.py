@@ -587,12 +587,13 @@ def test_what_depends_on_the_mechanism_has_its_range(
 
 def test_the_mean_score_has_its_range(loans: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, table, out = (str(loans / name) for name in ("m.fairpc", "t.csv", "o.csv"))
-    scored = answer(capsys, "predict", path, table, "-o", out, "--bounds")
+    scored = answer(capsys, "predict", path, table, "-o", out, "--bounds", "--level", "0.95")
     ends = pl.read_csv(out)["p_df_lower", "p_df_upper"].mean().row(0)
     assert (scored["mean_score_lower"], scored["mean_score_upper"]) == pytest.approx(ends, abs=1e-5)
     assert ends[0] <= scored["mean_score"] <= ends[1]
     plain = answer(capsys, "predict", path, table, "-o", out)
-    assert (plain["mean_score_lower"], plain["mean_score_upper"]) == (None, None)
+    assert plain["mean_score_lower"] == scored["mean_score_lower"]
+    assert plain["mean_score_upper"] == scored["mean_score_upper"]
     for more in ([], ["--bounds"]):
         ended = called(capsys, "predict", path, table, "-o", out, *more)
         assert "if the assumptions hold" in ended.err

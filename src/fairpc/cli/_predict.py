@@ -8,6 +8,7 @@ whole.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -21,9 +22,10 @@ import fairpc.cli._options as opt
 import fairpc.cli._polars as pl
 import fairpc.cli._tables as tables
 from fairpc import data, models
-from fairpc.cli._learned import DECIDING
+from fairpc.cli._learned import SURE
 from fairpc.cli._screen import Screen, print_json, say
-from fairpc.core import Floats, OptionError, TableError, counted
+from fairpc.core import ContradictionWarning, Floats, OptionError, TableError, counted
+from fairpc.evidence import LEVEL
 
 PREFIX: Final = "p_df_"
 DIGITS: Final = 6
@@ -193,29 +195,31 @@ class Scored:
     digits: int | None  #: of scores; None: all
     rows: int = 0
     total: float = 0.0  #: sum of their scores of the positive class
-    ends: tuple[float, float] = (0.0, 0.0)  #: sums of their bounds
+    ends: tuple[float, float] = (0.0, 0.0)  #: sums of the bounds of their scores, at ``LEVEL``
     unbounded: int = 0  #: rows whose bounds are NaN, because the data contradict the assumptions
 
     @property
     def mean_range(self) -> tuple[float, float] | None:
-        """What labels leave of the mean score; None where bounds were not asked for or are NaN."""
-        if not self.bounds or self.unbounded:
-            return None
-        low, high = self.ends
-        return low / self.rows, high / self.rows
+        """What labels leave of the mean score; None where they leave nothing or none is known."""
+        low, high = (end / self.rows for end in self.ends)
+        return (low, high) if self._ranged and low <= high else None
+
+    @property
+    def _ranged(self) -> bool:
+        """Whether scores have bounds."""
+        model = self.model
+        return model._latent and model.label_ends_ is not None and len(model.classes_) == 2
 
     @property
     def said_of_mean(self) -> str:
         """The mean score; that of a fair decision with its range, or without one as a point."""
         mean, found = f"{self.total / self.rows:.4f}", self.mean_range
-        if type(self.model).__name__ not in DECIDING:
+        if not self.model._latent:
             return mean
         if found is None:
-            more = "" if self.bounds else "; --bounds gives the range of each row"
-            return f"{mean}, point only, if the assumptions hold{more}"
-        how = "at the estimates" if self.level is None else f"{self.level:.0%} confidence"
+            return f"{mean} (point only, if the assumptions hold: no range is available)"
         low, high = found
-        return f"{low:.4f} to {high:.4f} ({how}, if the assumptions hold; point {mean})"
+        return f"{low:.4f} to {high:.4f} ({SURE}; point by convention: {mean})"
 
     def batches(
         self, warned: data.Warned, step: models.Report, n_rows: int
@@ -241,8 +245,12 @@ class Scored:
         if self.bounds:
             found = self.model.predict_bounds(**given, level=self.level)
             self.unbounded += int(np.isnan(found[:, 0]).sum())
-            self.ends = self.ends[0] + found[:, 0].sum(), self.ends[1] + found[:, 1].sum()
             scores = np.hstack([scores, found])
+        if self._ranged:
+            with warnings.catch_warnings():  # of labels that leave nothing: --bounds says so
+                warnings.simplefilter("ignore", ContradictionWarning)
+                low, high = self.model.predict_bounds(**given, level=LEVEL).sum(axis=0).tolist()
+            self.ends = self.ends[0] + low, self.ends[1] + high
         predict = partial(self.model.predict, **given)
         yield from _appended(self.added, scores, predict, self.digits)
 
