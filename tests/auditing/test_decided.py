@@ -171,7 +171,7 @@ def test_decisions_in_words_beside_labels_in_numbers(
     table.to_csv(path, index=False)
     command = ["audit", str(path), "--label", "repaid", "--sensitive", "sex"]
     command += ["--decision", "granted", "--json", "-q"]
-    command += ["--positive", "approve"] if words[0] == "approve" else []
+    command += ["--decision-positive", "approve"] if words[0] == "approve" else []
     with pytest.raises(SystemExit) as ended:
         main(command)
     assert ended.value.code == 0
@@ -211,3 +211,65 @@ def test_the_common_threshold_is_that_of_the_decisions() -> None:
     for group in found.parity.equal_rates.groups:
         assert group.rate_before == pytest.approx(decided[s == group.group].mean())
     assert "Common threshold: 70." in render(found)
+
+
+def test_decisions_in_other_words_than_labels(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """grant and refuse beside yes and no: the favourable one is asked for, and is what is meant."""
+    strict = X["a"].to_numpy() > np.where(S == "f", 2.6, 1.0)
+    rows: Any = {"sensitive_features": S, "n_seeds": 1}
+    path = tmp_path / "t.csv"
+    words = np.where(strict, "grant", "refuse")
+    for wrong in (None, "granted"):
+        with pytest.raises(AuditError, match=r"\(--decision-positive\)"):
+            fairpc.audit(words, X, Y, decision_positive=wrong, **rows)
+    named = fairpc.audit(words, X, Y, decision_positive="grant", **rows)
+    coded = fairpc.audit(strict.astype(int), X, Y, **rows)
+    assert named.error_rates == coded.error_rates
+    turned = fairpc.audit(words, X, Y, decision_positive="refuse", **rows)
+    assert turned.error_rates is not None
+    assert turned.error_rates.rates.groups["f"].recorded.selection == pytest.approx(
+        1 - strict[S == "f"].mean()
+    )
+    X.assign(sex=S, repaid=Y, granted=words).to_csv(path, index=False)
+    command = [str(path), "--label", "repaid", "--positive", "yes", "--sensitive", "sex"]
+    command += ["--decision", "granted"]
+    named_too = ["--decision-positive", "grant"]
+    for name, more in (
+        ("audit", ["-o", str(tmp_path / "r.html")]),
+        ("review", ["-n", "20", "-o", str(tmp_path / "rows.csv")]),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main([name, *command, *more])
+        assert ended.value.code == 2
+        assert "--decision-positive" in capsys.readouterr().err
+        with pytest.raises(SystemExit) as ended:
+            main([name, *command, *named_too, *more])
+        assert ended.value.code == 0
+        assert f"Next: fairpc {'review' if name == 'audit' else 'audit'}" in (
+            said := capsys.readouterr().out
+        )
+        assert "--decision-positive grant" in said.splitlines()[-1]
+
+
+def test_where_labels_say_nothing_decisions_do() -> None:
+    """Features that tell nothing of the label leave every error rate possible."""
+    rng = np.random.default_rng(0)
+    noise = pl.DataFrame({"a": rng.normal(size=900), "b": rng.normal(size=900)})
+    _, y, s, _ = biased(900, seed=3, kept=0.7, apart=0.0)
+    selected = rng.random(900) < np.where(s == "f", 0.3, 0.45)
+    found = fairpc.audit(selected.astype(int), noise, y, sensitive_features=s, n_seeds=1)
+    assert found.error_rates is not None
+    assert found.parity is not None
+    (pair,) = found.error_rates.rates.differences
+    assert pair.tpr.width > 1
+    gap = found.parity.decisions[0].parity.largest
+    for number in (100 * gap.difference, *(100 * end for end in gap.difference_interval)):
+        assert f"{number:.1f}" in found.verdict.headline
+    for number in (gap.impact_ratio, *gap.impact_interval):
+        assert f"{number:.2f}" in found.verdict.headline
+    said = (*found.verdict.sentences, *found.verdict.to_do, *found.error_rates.conclusions)
+    assert not any(f"{100 * abs(end):.1f}" in one for end in pair.tpr for one in said)
+    assert not any(word in one for one in said for word in ("points lower to", "points less and"))
+    assert found.error_rates.reviews is None

@@ -19,6 +19,7 @@ from fairpc.auditing._assumptions import Bar, ConfidenceSet, assumption_facts, l
 from fairpc.auditing._parity import GapChange, _one_class, outcome
 from fairpc.auditing._tested import assumption_test
 from fairpc.auditing._verdict import _to_do
+from fairpc.cli._learned import _of_a_hundred as of_a_hundred
 from fairpc.errors import ContradictionWarning
 from fairpc.evidence import TopSets
 from fairpc.models import OVERLAP, FairPC, LatNB, TwoNB
@@ -400,3 +401,23 @@ def test_rates_that_may_differ_bound_each_other() -> None:
     assert dict(both.within(1.0)) == {"men": (0.5, 0.7), "women": (0.3, 0.5)}
     far = replace(both, groups=(*bars, Bar("far", 100, 0.8, 0.9)))  # no rate is near enough
     assert dict(far.within(0.05))["far"] == (0.8, 0.9)
+
+
+def test_a_range_of_everything_is_not_a_finding() -> None:
+    """Of labels that hardly anybody has, neither audit nor fit counts from 0 to 98 of a hundred."""
+    rng = np.random.default_rng(0)
+    s = np.where(rng.random(3000) < 0.5, "f", "m")
+    y = np.where(rng.random(3000) < np.where(s == "f", 0.01, 0.03), "yes", "no")
+    X = pl.DataFrame({"a": rng.normal(size=3000), "b": rng.normal(size=3000)})
+    model = LatNB(positive="yes", random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y, sensitive_features=s)
+    ends = model.mechanism_range_[:, 1]
+    assert (ends[:, 1] - ends[:, 0] > 0.95).any()
+    found = audit(model, X, y, sensitive_features=s, **QUICK)
+    counted = (" of 100 people", "In counts")
+    assert not any(word in one for one in found.verdict.sentences for word in counted)
+    cell = {"lower": 0.001, "upper": 0.998, "probability": 0.3}
+    assert "100" not in of_a_hundred(cell)
+    assert of_a_hundred(cell | {"upper": 0.4}).endswith("of 100")

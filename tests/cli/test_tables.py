@@ -20,6 +20,7 @@ import pytest
 
 import fairpc
 from cli.calls import FIT, answer, called, names, small_table
+from fairpc.datasets import load_loans
 from fairpc.errors import InterruptedWarning
 
 ODD_HEADER = '\ufeff"age in ""years""",\u804c\u4e1a, sex ,hired?\n'
@@ -438,7 +439,9 @@ def test_query_shows_how_it_was_read(folder: Path, capsys: pytest.CaptureFixture
     assert "P(Df | sex = F)" in every.out
     quiet = called(capsys, "query", "m.fairpc", "Df=yes | sex=F", "--quiet")
     model = fairpc.load("m.fairpc")
-    assert float(quiet.out) == pytest.approx(model.probability({"Df": "yes"}, {"S": "F"}), abs=1e-9)
+    point, *ends = map(float, quiet.out.split())
+    assert point == pytest.approx(model.probability({"Df": "yes"}, {"S": "F"}), abs=1e-9)
+    assert np.isnan(ends).tolist() == [True, True]  # too few rows for a range
 
 
 def test_audit_is_an_exit_code(
@@ -545,3 +548,52 @@ def test_colours_on_a_terminal_only(
     assert ended.code == 0
     assert "\x1b[1m" in ended.out
     assert "─" in ended.out
+
+
+@pytest.fixture(scope="module")
+def loans(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with ranges, of loans, and its table."""
+    folder, found = tmp_path_factory.mktemp("loans"), load_loans()
+    X, y = found.X[:1_500, :3], found.y[:1_500]
+    sex = found.sensitive[:1_500]
+    fairpc.FairPC("sex", structure="chow-liu", positive="yes", random_state=0).fit(
+        X.with_columns(sex=sex), y
+    ).save(folder / "m.fairpc")
+    X.with_columns(sex=sex, approved=y).write_csv(folder / "t.csv")
+    return folder
+
+
+def test_what_depends_on_the_mechanism_has_its_range(
+    loans: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, model = str(loans / "m.fairpc"), fairpc.load(loans / "m.fairpc")
+    low, high = model.mechanism_range_[0, 1]
+    question = "D=yes | Df=yes, sex=F"
+    found = answer(capsys, "query", path, question)
+    assert (found["lower"], found["upper"]) == pytest.approx((low, high))
+    assert found["rows"][0]["lower"] == found["lower"]
+    assert found["depends_on_mechanism"]
+    assert None not in (found["given_lower"], found["given_upper"])
+    quiet = called(capsys, "query", path, question, "-q").out.split()
+    assert [*map(float, quiet[1:])] == pytest.approx([low, high])
+    for asked in (question, "D, Df | sex=F", "sex=F | Df=yes"):
+        assert "if the assumptions hold" in called(capsys, "query", path, asked).out
+    observed = called(capsys, "query", path, "sex=F | D=yes")
+    assert "assumptions" not in observed.out
+    found = answer(capsys, "query", path, "sex=F | D=yes")
+    assert not found["depends_on_mechanism"]
+    assert (found["lower"], found["upper"]) == (None, None)
+
+
+def test_the_mean_score_has_its_range(loans: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, table, out = (str(loans / name) for name in ("m.fairpc", "t.csv", "o.csv"))
+    scored = answer(capsys, "predict", path, table, "-o", out, "--bounds", "--level", "0.95")
+    ends = pl.read_csv(out)["p_df_lower", "p_df_upper"].mean().row(0)
+    assert (scored["mean_score_lower"], scored["mean_score_upper"]) == pytest.approx(ends, abs=1e-5)
+    assert ends[0] <= scored["mean_score"] <= ends[1]
+    plain = answer(capsys, "predict", path, table, "-o", out)
+    assert plain["mean_score_lower"] == scored["mean_score_lower"]
+    assert plain["mean_score_upper"] == scored["mean_score_upper"]
+    for more in ([], ["--bounds"]):
+        ended = called(capsys, "predict", path, table, "-o", out, *more)
+        assert "if the assumptions hold" in ended.err

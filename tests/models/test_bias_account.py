@@ -132,9 +132,11 @@ def test_ranges_of_labels_by_hand() -> None:
     np.testing.assert_allclose(found[0, 0, 0], [50.0, 60.0], atol=1e-9)
     assert account.sentences == (
         "In group a, of the people whose fair decision is no, at most 10.0% were recorded yes "
-        "(95% confidence; at most 7 labels). Point by convention: under 0.1%.",
+        "(95% confidence, if the assumptions hold; at most 7 labels). "
+        "Point by convention: under 0.1%.",
         "In group a, of the people whose fair decision is yes, at most 20.0% were recorded no "
-        "(95% confidence; at most 10 labels). Point by convention: under 0.1%.",
+        "(95% confidence, if the assumptions hold; at most 10 labels). "
+        "Point by convention: under 0.1%.",
         ASSUMED,
     )
 

@@ -318,7 +318,7 @@ def test_the_bias_is_told_in_sentences() -> None:
     lost, (low, high) = account.mechanism[0, 1, 0], account.ranges[0, 1, 0]
     sentence = (
         f"In group F, of the people whose fair decision is good, between {low:.1%} and {high:.1%} "
-        "were recorded bad (95% confidence; "
+        "were recorded bad (95% confidence, if the assumptions hold; "
     )
     (said,) = (s for s in account.sentences if s.startswith(sentence))
     assert f"Point by convention: {lost:.1%} (by these rows' features " in said

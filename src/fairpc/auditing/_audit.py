@@ -71,6 +71,7 @@ FORMAT: Final = "fairpc audit"
 VERSION: Final = 2
 
 _ABOUT: Final = ("sensitive_features", "sample_weight", "clusters", "fair_labels")
+_OF_DECISIONS: Final = ("scores", "positive", "decision_positive", "given")
 _LEFT_BEHIND: Final = "the audit was read from a file, which does not hold the circuit"
 
 
@@ -190,6 +191,7 @@ def audit(
     reviewed: Reviewed | None = None,
     scores: npt.ArrayLike | None = None,
     positive: Any = None,
+    decision_positive: Any = None,
     given: str | Sequence[str] = (),
     names: GivenNames | None = None,
     progress: Report | None = None,
@@ -201,8 +203,9 @@ def audit(
 
     Args:
         model: a fitted FairPC, LatentDecision, NLatPC, LatNB or TwoNB. Or any estimator with
-            ``predict`` or ``predict_proba``; or decisions, one per row: classes of ``y``, or 1 and
-            0. Then X is a table in memory, and y and ``sensitive_features`` are needed.
+            ``predict`` or ``predict_proba``; or decisions, one per row: classes of ``y``, 1 and 0,
+            or two others of which ``decision_positive`` names the favourable one. Then X is a table
+            in memory, and y and ``sensitive_features`` are needed.
         X: table; missing values are allowed. Or a table that is read in batches, however long:
             the path of a Parquet, CSV or Arrow file, a folder, a glob, a polars lazy frame. For a
             LatentDecision its rows are kept in memory.
@@ -234,7 +237,8 @@ def audit(
         reviewed: what people said of rows that were drawn for review, for a table in memory.
         scores: beside decisions, the scores that they came from, 0 to 1: adds calibration, curves
             and other thresholds.
-        positive: beside decisions, the favourable class; the last of ``y`` if None.
+        positive: beside decisions, the favourable class of ``y``; the last if None.
+        decision_positive: the favourable decision, where decisions have other values than ``y``.
         given: beside decisions, legitimate factors, columns of X: gaps are also shown between
             people who are alike in them. A model of ours has its own.
         names: what classes and groups are called in the report, by column and value:
@@ -254,7 +258,7 @@ def audit(
             "fairpc.stability fit a model again",
             FutureWarning,
         )
-    of_decisions = {name: options[name] for name in ("scores", "positive", "given")}
+    of_decisions = {name: options[name] for name in _OF_DECISIONS}
     if _are_decisions(model):
         about = {name: options[name] for name in ("sensitive_features", "sample_weight")}
         model = given_decisions(model, X, y, **about, **of_decisions)

@@ -106,7 +106,13 @@ class ErrorFacts(Record):
         """Files whose review would decide what is open, equal opportunity first, if known; None
         where that takes all of them."""
         tpr, fpr = self.quoted("tpr"), self.quoted("fpr")
+        if self.is_vacuous("tpr"):  # what would be noticed then is a difference that nobody expects
+            return None
         return tpr.tpr_reviews if tpr.is_open("tpr") else fpr.fpr_reviews
+
+    def is_vacuous(self, rate: Notion) -> bool:
+        """Whether labels leave so much possible of a rate that no difference is a finding."""
+        return self.quoted(rate).is_vacuous(rate)
 
     def _said(self, rate: Notion) -> tuple[str, bool]:
         """The sentence of the pair that is quoted, and whether its difference has a sign."""

@@ -56,14 +56,15 @@ def given_decisions(
     sample_weight: npt.ArrayLike | None = None,
     scores: npt.ArrayLike | None = None,
     positive: Any = None,
+    decision_positive: Any = None,
     given: str | Sequence[str] = (),
     missing_values: Iterable[Any] = (),
     decimal: str | None = None,
 ) -> GivenDecisions:
     """Decisions, or those of an estimator, beside a table in memory.
 
-    ``positive`` names the favourable class of the label, and of decisions that have other classes;
-    beside labels 0 and 1, that of decisions. ``missing_values`` and ``decimal`` as for a fit.
+    ``positive`` names the favourable class of the label, ``decision_positive`` that of decisions
+    that have other classes than the label. ``missing_values`` and ``decimal`` as for a fit.
     """
     if y is None or sensitive_features is None:
         lacking = "y" if y is None else "sensitive_features"
@@ -79,9 +80,8 @@ def given_decisions(
     beside = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
     table = GivenTable.of(X, y, **beside, **reading)
     options = EncodingOptions(min_cell=MIN_CELL)
-    of_label = positive if estimator or not _of_decisions_alone(positive, decider, y) else None
     coding, _ = fit_coding(
-        table.source, table.roles, positive=of_label, options=options, given_whole=True
+        table.source, table.roles, positive=positive, options=options, given_whole=True
     )
     labels = coding.labels
     if len(labels.classes) != 2:
@@ -93,7 +93,7 @@ def given_decisions(
     if estimator:
         decisions, scores = _asked(decider, X, labels, scores)
     check_rows(X, frame, decisions, "decision")
-    decided = _codes(decisions, labels, positive)
+    decided = _codes(decisions, labels, decision_positive)
     _refuse_copies(decided, labels.transform(y))
     if scores is not None:
         check_rows(X, frame, scores, "score")
@@ -146,16 +146,8 @@ def _text(value: Any) -> str:
     return {"true": "1", "false": "0"}.get(text.lower(), text)
 
 
-def _of_decisions_alone(positive: Any, decisions: Any, y: Any) -> bool:
-    """Whether ``positive`` is a word that decisions have, and labels are 1 and 0."""
-    if positive is None or _text(positive) in ("0", "1"):
-        return False
-    labels = {_text(v) for v in _values(y, "y") if v is not None and v == v}
-    return labels <= {"0", "1"} and _text(positive) in map(_text, _values(decisions, "decision"))
-
-
 def _codes(decisions: Any, labels: Labels, positive: Any) -> Positions:
-    """Number of the class that was decided: by its name, by 1 and 0, or by ``positive``."""
+    """Number of the class that was decided: by its name, by 1 and 0, or by the favourable one."""
     values = _values(decisions, "decision")
     for row, value in enumerate(values):
         if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -169,15 +161,21 @@ def _codes(decisions: Any, labels: Labels, positive: Any) -> Positions:
             "other; scores of a model go to scores (--score)"
         )
     favourable = classes[labels.positive]
-    if not set(there) <= set(classes):
-        favourable = "1" if set(there) <= {"0", "1"} else _text(positive)
-        if favourable not in there and set(there) != {"0"}:
+    if positive is not None:
+        favourable = _text(positive)
+        if favourable not in there:
             raise AuditError(
-                f"the decisions are {' and '.join(map(repr, there))} and the classes of the label "
-                f"{' and '.join(map(repr, classes))}: code both alike, give decisions as 1 and 0, "
-                "or name the favourable class of decisions beside labels 1 and 0, or of both, with "
-                "positive (--positive)"
+                f"decision_positive is {positive!r}, and the decisions are "
+                f"{' and '.join(map(repr, there))}: name one of them (--decision-positive)"
             )
+    elif set(there) <= {"0", "1"} and not set(there) <= set(classes):
+        favourable = "1"
+    elif not set(there) <= set(classes):
+        raise AuditError(
+            f"the decisions are {' and '.join(map(repr, there))} and the classes of the label "
+            f"{' and '.join(map(repr, classes))}: name the favourable decision with "
+            "decision_positive (--decision-positive)"
+        )
     chosen = np.array([text == favourable for text in texts], np.bool_)
     return np.where(chosen, labels.positive, 1 - labels.positive).astype(np.intp)
 

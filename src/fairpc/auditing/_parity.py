@@ -23,6 +23,7 @@ from fairpc.auditing._gaps import (
 )
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows, Names, decided
+from fairpc.auditing._table_facts import TableFacts
 from fairpc.core import AuditError, Bools, Codes, Positions, Record, few_labels
 from fairpc.evidence import (
     EqualRates,
@@ -228,6 +229,27 @@ class ParityFacts(Record):
     def gap_upper(self) -> float:
         """Upper bound of it: the farthest end of all the intervals."""
         return max(d.gap_upper for d in self.scores + self.decisions)
+
+
+def selection_gap(decisions: Disparity, data: TableFacts) -> str:
+    """The gap of decisions and the impact ratio, of the groups farthest apart, with intervals."""
+    pair, who = decisions.parity.largest, data.who
+    names, (low, high) = (pair.last, pair.first), pair.difference_interval
+    if pair.difference > 0:
+        names, (low, high) = names[::-1], (-high, -low)
+    sure = f"{text.share(decisions.parity.level, 0)} interval"
+    of = "Of all groups farthest apart: " if len(decisions.parity.pairs) > 1 else ""
+    less = f"{text.size(abs(pair.difference))} points less often than"
+    if abs(pair.difference) < _SEEN:
+        less = "as often as"
+    said = (
+        f"{of}{who(names[0])} are decided {data.called(decisions.label)} {less} {who(names[1])} "
+        f"({sure} {text.more_often(low, high)})"
+    )
+    if math.isfinite(pair.impact_ratio):
+        ends = text.span(pair.impact_interval, lambda end: text.number(end, 2))
+        said += f"; the impact ratio is {text.number(pair.impact_ratio, 2)} ({ends})"
+    return text.sentence(said)
 
 
 def parity_facts(job: Job) -> ParityFacts:

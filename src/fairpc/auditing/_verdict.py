@@ -19,6 +19,7 @@ from fairpc.auditing._drawing import Row, bars, ranges
 from fairpc.auditing._error_rates import REVIEW, TWO_WAYS, ErrorFacts, Notion
 from fairpc.auditing._job import Job
 from fairpc.auditing._mechanism import MechanismCell, MechanismFacts
+from fairpc.auditing._parity import selection_gap
 from fairpc.auditing._review import AIM, ReviewedFact, ReviewFacts
 from fairpc.auditing._rows import AuditedRows
 from fairpc.auditing._strata import OwnStrata
@@ -26,7 +27,7 @@ from fairpc.auditing._table_facts import TableFacts
 from fairpc.core import Record
 from fairpc.data import SMALL
 from fairpc.evidence import THROUGH_DF, Interval, either_way, quantile, wilson
-from fairpc.models import OVERLAP, apart
+from fairpc.models import ANYTHING_FROM, OVERLAP, apart
 
 _NO_FINDING: Final = (
     "Do not quote how labels were altered, and do not defend decisions with it: read what this "
@@ -38,6 +39,10 @@ _ONLY_REVIEW: Final = (
 )
 _WIDE: Final = 0.05  # a gap in decisions that calls for a reason
 _OPEN: Final = 0.1  # so many decisions that hang on what cannot be known are worth one, too
+_NEXT_TO_NOTHING: Final = (
+    "These labels say next to nothing about people who deserve the same: a review of some files "
+    "would."
+)
 _DRAWN: Final = 12
 _ASKED: Final = {"tpr": "are selected", "mechanism_1": "were recorded otherwise"}
 _NAMED: Final = 3  # groups that a sentence names
@@ -181,6 +186,8 @@ def _finding(job: Job, found: blocks.Audit) -> tuple[str, ...]:
         return ()
     cells = max(ways, key=lambda way: max(_span(c)[0] for c in way))
     worst = max(cells, key=_span)
+    if _anything(_span(worst)):
+        return (f"{OVERLAP}.",)
     least = min((c for c in cells if c is not worst), key=lambda c: _span(c)[1])
     return f"{OVERLAP}.", altered_most(worst, least)
 
@@ -196,6 +203,11 @@ def _tied(job: Job, data: TableFacts) -> str:
 
 def _span(cell: MechanismCell) -> Interval:
     return cell.range or (0.0, 0.0)
+
+
+def _anything(interval: Interval) -> bool:
+    """Whether a range leaves next to anything possible: 0 to 100 of a hundred is no finding."""
+    return interval[1] - interval[0] > ANYTHING_FROM
 
 
 def _of_hundred(interval: Sequence[float]) -> str:
@@ -217,7 +229,11 @@ def _what_was_found(
         yield _audited(data)
     if own is not None:
         yield from own.sentences[1:]
-    if found.mechanism is not None and not withdrawn and found.review is None:
+    # What is from none to all of a hundred is so in counts, too.
+    said = found.mechanism is not None and not any(
+        _anything(_span(c)) for c in found.mechanism.altered if c.decision == data.positive
+    )
+    if found.mechanism is not None and said and not withdrawn and found.review is None:
         yield _counts(_tied(job, data), data, found.mechanism)
     yield from _gap(found)
     if found.parity is None and data.n_grouped:
@@ -466,11 +482,12 @@ def _of_decisions(job: Job, found: blocks.Audit) -> Verdict:
     if review is not None:
         said[:0] = _by_review(found, review, "tpr", "fpr", "mechanism_1")
     elif errors is not None:
-        first, of = _errors(found.data, errors)
         doubt = [errors.rates.doubt] if errors.rates.doubt else []
         if rejected:
             doubt += [_rejection(found), TWO_WAYS]
-        said = [*doubt, first, errors.conclusions[1 - of], *said]
+        said = [*doubt, *_of_errors(found, errors), *said]
+    else:
+        said = [*_selected(found), *said]
     if found.factors is not None:
         said.append(found.factors.sentence)
     if found.parity is None:
@@ -540,6 +557,31 @@ def _unequal(review: ReviewFacts | None, errors: ErrorFacts | None) -> bool:
     )
 
 
+def _selected(found: blocks.Audit) -> Iterator[str]:
+    """The gap of decisions; of groups of whom few are decided one way, nothing."""
+    decided = () if found.parity is None else found.parity.decisions
+    for one in (d for d in decided if d.label == found.data.positive):
+        change = None if found.parity is None else found.parity.change
+        if change is None or not any(map(text.missing, change.decision_rates)):
+            yield selection_gap(one, found.data)
+
+
+def _says_nothing(errors: ErrorFacts) -> bool:
+    """Whether labels leave no sign of a difference, and next to anything possible."""
+    return errors.is_vacuous("tpr") and not _unequal(None, errors)
+
+
+def _of_errors(found: blocks.Audit, errors: ErrorFacts) -> Iterator[str]:
+    """What labels say of people who deserve the same; where that is nothing, what is decided."""
+    first, of = _errors(found.data, errors)
+    if _says_nothing(errors):
+        yield from _selected(found)
+        first = _NEXT_TO_NOTHING
+    yield first
+    if not errors.is_vacuous(_NOTIONS[1 - of]):
+        yield errors.conclusions[1 - of]
+
+
 def _errors(data: TableFacts, errors: ErrorFacts) -> tuple[str, int]:
     """Whether people who deserve the same are treated alike, of the groups farthest apart.
 
@@ -579,7 +621,7 @@ def _sure_of_decisions(job: Job, found: blocks.Audit) -> Iterator[str]:
     elif found.error_rates is None:
         why = text.sentence(job.left_out["error_rates"])
         yield f"Error rates against the fair decision are not known: {why}"
-    else:
+    elif not _says_nothing(found.error_rates):
         level = text.share(found.error_rates.rates.level, 0)
         yield (
             f"Each range holds with {level} confidence if the label is what somebody decided and "

@@ -26,6 +26,8 @@ GAP_EXCEEDED: Final = 1
 _PAGE_ONLY: Final = ("what_if",)
 LEVEL: Final = 0.95
 _USUAL: Final = 300
+_REVIEWED_TOO: Final = ("sensitive", "positive", "decision", "decision_positive", "score")
+"""Columns and classes that a review of decisions is told, too."""
 SHOWN: Final = {"found": 2, "sure": 2, "to_do": 2}
 """Sentences of each part of the verdict that are printed; the report has all."""
 STAGES: Final = {
@@ -137,7 +139,7 @@ def audit(
             say(f"Next: fairpc audit {paths}{again} -o report.html", "bold")
         else:
             say(f"Report: {output}", "bold")
-            own = {n: getattr(decided, n) for n in ("sensitive", "positive", "decision", "score")}
+            own = {n: getattr(decided, n) for n in _REVIEWED_TOO}
             # A review takes neither weights nor people; of a model they are no columns to drop.
             apart = [] if model is not None else [*decided.drop, *filter(None, (weight, clusters))]
             again = opt.as_typed(label=label, **own, drop=apart)
@@ -307,6 +309,7 @@ def decided_table(
         **given,
         scores=_scores(rows.X[apart["score"]], rows.roles) if "score" in apart else None,
         positive=rows.roles.positive,
+        decision_positive=decided.decision_positive,
         given=rows.given,
         missing_values=rows.roles.sentinels,
         decimal=rows.roles.decimal,

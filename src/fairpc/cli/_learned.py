@@ -307,6 +307,8 @@ def _of_a_hundred(cell: Mapping[str, Any]) -> str:
     if "lower" not in cell and cell.get("mostly_prior"):
         return "an unknown number (mostly prior)"
     low, high = (cell.get(end, cell["probability"]) for end in ("lower", "upper"))
+    if high - low > models.ANYTHING_FROM:
+        return "an unknown number (from none to all)"
     digits = 1 if SEEN / 10 < high < 2 * SEEN else 0
     return f"{ranged(100 * low, 100 * high, digits)} of 100"
 

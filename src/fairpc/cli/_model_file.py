@@ -3,12 +3,14 @@ same as a file that does without fairpc."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Final
 
 import fairpc.cli._options as opt
 import fairpc.cli._tables as tables
-from fairpc import models
+from fairpc import evidence, models
+from fairpc.cli._learned import SURE
 from fairpc.cli._screen import Screen, grid, print_json, say
 from fairpc.core import NotAnsweredError, counted
 
@@ -16,6 +18,11 @@ LISTED_BINS: Final = 6
 """Bins of an answer that are all listed; of more, those that count in part."""
 SHOWN: Final = 6
 """Values of a column that are listed on a terminal; JSON has all."""
+
+
+SEEN: Final = 5e-4
+"""By so much a point may leave its range by rounding."""
+NO_RANGE: Final = "point only, if the assumptions hold: no range is available"
 
 
 def inspect(model_file: opt.ModelFile, screen: Screen) -> None:
@@ -69,12 +76,15 @@ def query(
     Examples: "Df=good | sex=female", "Df | age=37, job=?", "D, Df | S=male"
     """
     asked = models.parse(question)
-    answer = circuit_model(model_file, "QUERY")._words().answer(asked)
+    model = circuit_model(model_file, "QUERY")
+    answer = model._words().answer(asked)
+    for warning in model.warnings_ if _assumed(answer) else ():
+        screen.note(warning)  # of a fit that must not be read as what happened
     if screen.json:
-        print_json(_answer_facts(question, asked, answer))
+        print_json(_answer_facts(question, asked, answer, model.warnings_))
     elif screen.quiet:
-        for _, probability in answer.rows:
-            print(repr(probability))  # noqa: T201 - the result itself
+        for (_, probability), range_ in zip(answer.rows, answer.ranges, strict=True):
+            print(*map(repr, (probability, *(range_ or ()))))  # noqa: T201 - the result itself
     else:
         _show_answer(asked, answer)
 
@@ -90,19 +100,55 @@ def circuit_model(path: str, then: str) -> models.FittedModel:
     return model
 
 
-def _answer_facts(text: str, query: models.Query, answer: models.Answer) -> dict[str, Any]:
+def _answer_facts(
+    text: str, query: models.Query, answer: models.Answer, warnings: Sequence[str]
+) -> dict[str, Any]:
     names = [term.name for term in query.targets]
     single = all(term.value is not None for term in query.targets)
     return {
         "query": text,
         "probability": answer.rows[0][1] if single else None,
+        **_ends(answer.ranges[0] if single else None),
         "rows": [
-            dict(zip(names, values, strict=True)) | {"probability": probability}
-            for values, probability in answer.rows
+            dict(zip(names, values, strict=True)) | {"probability": probability} | _ends(range_)
+            for (values, probability), range_ in zip(answer.rows, answer.ranges, strict=True)
         ],
         "given_probability": answer.given_probability,
+        **{f"given_{name}": end for name, end in _ends(answer.given_range).items()},
+        "depends_on_mechanism": _assumed(answer),
+        "warnings": list(warnings) if _assumed(answer) else [],
+        "level": evidence.LEVEL,
         "read_as": [{"term": str(r.term), "values": list(r.values)} for r in answer.readings],
     }
+
+
+def _ends(range_: tuple[float, float] | None) -> dict[str, float | None]:
+    """Both ends of a range; None where there is none."""
+    low, high = models.NOT_KNOWN if range_ is None else range_
+    known = low <= high
+    return {"lower": low if known else None, "upper": high if known else None}
+
+
+def _end(end: float | None) -> str:
+    return "–" if end is None else f"{end:.6f}"
+
+
+def _assumed(answer: models.Answer) -> bool:
+    """Whether a probability is that of a fair decision, which no table holds."""
+    return any(range_ is not None for range_ in (*answer.ranges, answer.given_range))
+
+
+def _with_range(probability: float, range_: tuple[float, float] | None) -> str:
+    """A probability; its range first where it depends on the mechanism."""
+    if range_ is None:
+        return f"{probability:.6f}"
+    low, high = range_
+    if not low <= high:
+        return f"{probability:.6f} ({NO_RANGE})"
+    point = f"point by convention: {probability:.6f}"
+    if not low - SEEN <= probability <= high + SEEN:
+        point = f"the point, {probability:.6f}, is outside: do not quote it"
+    return f"{low:.6f} to {high:.6f} ({SURE}; {point})"
 
 
 def _show_answer(query: models.Query, answer: models.Answer) -> None:
@@ -118,13 +164,23 @@ def _show_answer(query: models.Query, answer: models.Answer) -> None:
             say(f"{reading.term} is read as {more}{', '.join(map(repr, values))}")
     if all(term.value is not None for term in query.targets):
         asked = ", ".join(map(str, query.targets))
-        say(f"P({asked}{condition}) = {answer.rows[0][1]:.6f}", "bold")
+        shown = _with_range(answer.rows[0][1], answer.ranges[0])
+        say(f"P({asked}{condition}) = {shown}", "bold")
     else:
         names = [term.name for term in query.targets]
         head = (*names, f"P({', '.join(names)}{condition})")
-        grid(head, [(*values, f"{p:.6f}") for values, p in answer.rows])
+        cells = [(*values, f"{p:.6f}") for values, p in answer.rows]
+        if any(range_ is not None for range_ in answer.ranges):
+            head = (*head[:-1], f"{head[-1]}, point", "from", "to")
+            each = zip(cells, answer.ranges, strict=True)
+            cells = [(*own, *(_end(end) for end in _ends(of).values())) for own, of in each]
+        grid(head, cells)
+        if len(cells[0]) > len(names) + 1:
+            known_ends = any(cell[-1] != _end(None) for cell in cells)
+            say(f"from, to: {SURE}; points by convention" if known_ends else f"A {NO_RANGE}")
     if known:
-        say(f"P({', '.join(known)}) = {answer.given_probability:.6f}")
+        shown = _with_range(answer.given_probability, answer.given_range)
+        say(f"P({', '.join(known)}) = {shown}")
 
 
 def export(

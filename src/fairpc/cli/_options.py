@@ -69,6 +69,9 @@ Weight = Annotated[str | None, option("COL", "How many people a row stands for; 
 Positive = Annotated[
     str | None, option("CLASS", "The favourable class; yes, true, 1, approved, … are known.")
 ]
+DecisionPositive = Annotated[
+    str | None, option("VALUE", "The favourable decision, if decisions have other values.")
+]
 Drop = Annotated[list[str], option("COL", "A column to leave out.")]
 Missing = Annotated[
     list[str], option("TEXT", "A value that means missing, such as '?', besides empty cells.")
@@ -330,6 +333,7 @@ class DecisionOptions:
     decision: Annotated[
         str | None, option("COL", "Decisions, of whatever made them; not trained on these rows.")
     ] = None
+    decision_positive: DecisionPositive = None
     score: Annotated[str | None, option("COL", "The scores, 0 to 1, that they came from.")] = None
     sensitive: Annotated[
         list[str], option("COL", "The sensitive attribute; several are crossed.")
@@ -343,11 +347,11 @@ class DecisionOptions:
     decimal: Decimal = None
 
     def __post_init__(self) -> None:
-        set_ = [each.name for each in fields(self) if getattr(self, each.name)]
+        set_ = [flag(type(self), f.name) for f in fields(self) if getattr(self, f.name)]
         if set_ and self.decision is None:
             raise OptionError(
-                f"--{set_[0]} goes with --decision, a column of decisions: give it, or leave out "
-                f"--{set_[0]}; a model of fairpc has its own"
+                f"{set_[0]} goes with --decision, a column of decisions: give it, or leave out "
+                f"{set_[0]}; a model of fairpc has its own"
             )
 
 

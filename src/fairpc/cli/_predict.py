@@ -8,6 +8,7 @@ whole.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -21,8 +22,10 @@ import fairpc.cli._options as opt
 import fairpc.cli._polars as pl
 import fairpc.cli._tables as tables
 from fairpc import data, models
+from fairpc.cli._learned import SURE
 from fairpc.cli._screen import Screen, print_json, say
-from fairpc.core import Floats, OptionError, TableError, counted
+from fairpc.core import ContradictionWarning, Floats, OptionError, TableError, counted
+from fairpc.evidence import LEVEL
 
 PREFIX: Final = "p_df_"
 DIGITS: Final = 6
@@ -121,6 +124,7 @@ def predict(
                 batches = map(tables.without_formulas, batches)
             data.write_table(batches, schema, target, delimiter=files.delimiter)
     screen.notes(warned)
+    lower, upper = scored.mean_range or (None, None)
     facts = {
         "model_file": model_file,
         "table": files.source,
@@ -129,6 +133,8 @@ def predict(
         "added": list(scored.added),
         "positive": str(model.positive_class_),
         "mean_score": scored.total / scored.rows,
+        "mean_score_lower": lower,
+        "mean_score_upper": upper,
         "rows_without_bounds": scored.unbounded if bounds else None,
         "notes": list(warned.sentences()),
         "seconds": perf_counter() - began,
@@ -139,7 +145,7 @@ def predict(
         screen.note(
             f"{counted(scored.rows, 'row')} written to "
             f"{'stdout' if output == tables.STDOUT else output} with {', '.join(scored.added)}; "
-            f"favourable class: {model.positive_class_}, mean score {facts['mean_score']:.4f}"
+            f"favourable class: {model.positive_class_}, mean score {scored.said_of_mean}"
         )
 
 
@@ -189,7 +195,31 @@ class Scored:
     digits: int | None  #: of scores; None: all
     rows: int = 0
     total: float = 0.0  #: sum of their scores of the positive class
+    ends: tuple[float, float] = (0.0, 0.0)  #: sums of the bounds of their scores, at ``LEVEL``
     unbounded: int = 0  #: rows whose bounds are NaN, because the data contradict the assumptions
+
+    @property
+    def mean_range(self) -> tuple[float, float] | None:
+        """What labels leave of the mean score; None where they leave nothing or none is known."""
+        low, high = (end / self.rows for end in self.ends)
+        return (low, high) if self._ranged and low <= high else None
+
+    @property
+    def _ranged(self) -> bool:
+        """Whether scores have bounds."""
+        model = self.model
+        return model._latent and model.label_ends_ is not None and len(model.classes_) == 2
+
+    @property
+    def said_of_mean(self) -> str:
+        """The mean score; that of a fair decision with its range, or without one as a point."""
+        mean, found = f"{self.total / self.rows:.4f}", self.mean_range
+        if not self.model._latent:
+            return mean
+        if found is None:
+            return f"{mean} (point only, if the assumptions hold: no range is available)"
+        low, high = found
+        return f"{low:.4f} to {high:.4f} ({SURE}; point by convention: {mean})"
 
     def batches(
         self, warned: data.Warned, step: models.Report, n_rows: int
@@ -216,6 +246,11 @@ class Scored:
             found = self.model.predict_bounds(**given, level=self.level)
             self.unbounded += int(np.isnan(found[:, 0]).sum())
             scores = np.hstack([scores, found])
+        if self._ranged:
+            with warnings.catch_warnings():  # of labels that leave nothing: --bounds says so
+                warnings.simplefilter("ignore", ContradictionWarning)
+                low, high = self.model.predict_bounds(**given, level=LEVEL).sum(axis=0).tolist()
+            self.ends = self.ends[0] + low, self.ends[1] + high
         predict = partial(self.model.predict, **given)
         yield from _appended(self.added, scores, predict, self.digits)
 

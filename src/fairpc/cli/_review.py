@@ -105,6 +105,7 @@ class ReviewedColumns:
     decision: Annotated[
         str | None, opt.option("COL", "Decisions to audit, in place of the model's.")
     ] = None
+    decision_positive: opt.DecisionPositive = None
     score: Annotated[
         str | None, opt.option("COL", "The score behind --decision; not a feature.")
     ] = None
@@ -210,7 +211,7 @@ def _subject(
     def decided(classes: tuple[str, str]) -> Floats | None:
         """The decisions as 0 and 1; none where the model decides."""
         return (
-            review_files.decisions_of(cells, made["decision"], classes)
+            review_files.decisions_of(cells, made["decision"], classes, columns.decision_positive)
             if "decision" in made
             else None
         )

@@ -133,14 +133,27 @@ def write_review(cells: pl.DataFrame, drawn: DrawnRows, hidden: Sequence[str], o
         ) from None
 
 
-def decisions_of(cells: pl.DataFrame, name: str, classes: tuple[str, str]) -> Floats:
-    """A column of decisions as 0 and 1."""
+def decisions_of(
+    cells: pl.DataFrame, name: str, classes: tuple[str, str], positive: str | None = None
+) -> Floats:
+    """A column of decisions as 0 and 1; ``positive`` is the favourable one of other values."""
+    if positive is not None:
+        words = cells[name].drop_nulls().cast(pl.String).str.strip_chars().unique().sort().to_list()
+        if positive.strip() not in words or len(words) > 2:
+            shown = ", ".join(map(repr, words[:3]))
+            raise TableError(
+                f"column {name!r} (--decision) holds {shown}: it needs two values, and "
+                "--decision-positive one of them"
+            )
+        other = next((word for word in words if word != positive.strip()), "")
+        classes = other, positive.strip()
     found = _understood(cells[name], classes)
     for row, value in enumerate(found):
         if value is None or np.isnan(value):
             raise TableError(
                 f"column {name!r} (--decision) has {cells[name][row]!r} in row {row}: give "
-                f"{_allowed(classes)} in every row"
+                f"{_allowed(classes)} in every row, or name the favourable one of two other values "
+                "with --decision-positive"
             )
     return np.array(found, np.float64)
 

@@ -23,6 +23,7 @@ THROUGH_DF: Final = "labels depend on features only through the fair decision"
 """What the sign of a difference rests on; nothing in the labels shows whether it is so."""
 _MOST_PAIRS: Final = 3
 _DETECTABLE: Final = 0.05
+_VACUOUS: Final = 0.75  # of a difference, which lies from -1 to 1
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,10 @@ class PairErrorRates(Record):
             return "lower"
         return "higher" if found.low > 0 else "undecided"
 
+    def is_vacuous(self, rate: Rate) -> bool:
+        """Whether what is possible has no sign and spans so much that it is no finding."""
+        return self.sign(rate) == "undecided" and not getattr(self, rate).width < _VACUOUS
+
     def is_open(self, rate: Rate) -> bool:
         """Whether it may be 0 and may be more than 5 points: then reviews would decide."""
         most = max(map(abs, getattr(self, rate)))
@@ -212,6 +217,11 @@ def _sentence(pair: PairErrorRates, rate: Rate) -> str:
         return (
             f"{if_so} differs from that of {pair.first!r} by at most "
             f"{_points(max(map(abs, found)))}."
+        )
+    if pair.is_vacuous(rate):
+        return (
+            f"These labels say next to nothing of how the {name} of {pair.last!r} differs from "
+            f"that of {pair.first!r}; reviewing some rows would."
         )
     if sign == "undecided":
         ends = " to ".join(f"{_points(abs(e))} {'lower' if e < 0 else 'higher'}" for e in found)

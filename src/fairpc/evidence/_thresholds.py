@@ -228,7 +228,8 @@ class ThresholdCurve(Record):
             f"{100 * self.before.gap:.1f} points (one threshold, accuracy "
             f"{self.before.accuracy:.1%}) to {100 * first.gap:.1f} points at an accuracy of "
             f"{first.accuracy:.1%}; the most accurate ones have {last.accuracy:.1%} and a gap of "
-            f"{100 * last.gap:.1f} points. Different thresholds by group may be unlawful."
+            f"{100 * last.gap:.1f} points. These are points at one mechanism, if the assumptions "
+            "hold; ranges are not available. Different thresholds by group may be unlawful."
         )
 
 

@@ -6,7 +6,7 @@ from fairpc.core import on_first_use
 
 if TYPE_CHECKING:
     from fairpc.models._batches import check_not_dask
-    from fairpc.models._bias_account import OUTSIDE, OVERLAP, BiasAccount, apart
+    from fairpc.models._bias_account import ANYTHING_FROM, OUTSIDE, OVERLAP, BiasAccount, apart
     from fairpc.models._bootstrap import (
         Draws,
         MechanismIntervals as MechanismIntervals,
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         trade_off,
     )
     from fairpc.models._query_language import PART, UNKNOWN, Answer, Query, Vocabulary, parse
+    from fairpc.models._query_ranges import NOT_KNOWN
     from fairpc.models._refits import Progress as Progress, Report, Subject, progress
     from fairpc.models._review import Reviewed as Reviewed, ReviewRows
     from fairpc.models._robustness import (

@@ -37,6 +37,9 @@ NO_DIFFERENCE: Final = (
     "would show them."
 )
 OUTSIDE: Final = "The point that the model uses is outside its range: do not quote it."
+ANYTHING_FROM: Final = 0.95
+"""A range of a share that is wider leaves next to anything possible: it is no finding."""
+UNRANGED: Final = "whose range is not known, if the assumptions hold"
 OVERLAP: Final = "The labels do not say whose were altered: the ranges overlap"
 ASSUMED: Final = (
     "These ranges need that a label depends on the features only through the fair decision and the "
@@ -183,16 +186,17 @@ class BiasAccount:
         label, point = self.classes[d], self._point(s, f, d)
         counts = self.count_ranges
         if self.ranges is None or counts is None:
-            return f"{who}, {point} were recorded {label}: a point, whose range is not known."
+            return f"{who}, {point} were recorded {label}: a point, {UNRANGED}."
         low, high = (f"{end:.1%}" for end in self.ranges[s, f, d])
+        sure = f"{self.level:.0%} confidence, if the assumptions hold"
         if high == ZERO:
-            return f"{who}, {NONE} were recorded {label} ({self.level:.0%} confidence)."
+            return f"{who}, {NONE} were recorded {label} ({sure})."
         between = f"at most {high}" if low == ZERO else f"between {low} and {high}"
         (least, most), labels = np.round(counts[s, f, d]), ""
         if most >= 0:
             labels = f"; {f'{least:,.0f} to' if least else 'at most'} {counted(int(most), 'label')}"
         return (
-            f"{who}, {between} were recorded {label} ({self.level:.0%} confidence{labels}). "
+            f"{who}, {between} were recorded {label} ({sure}{labels}). "
             f"{'' if self.outside else f'Point by convention: {point}.'}".rstrip()
         )
 

@@ -14,7 +14,8 @@ from fairpc.models._batches import in_batches
 from fairpc.models._decisions import FittedDecisions, GivenRows
 from fairpc.models._distribution import FairDistribution, leave_one_out
 from fairpc.models._model import Contribution
-from fairpc.models._query_language import Vocabulary, both
+from fairpc.models._query_events import both
+from fairpc.models._query_language import Vocabulary
 
 if TYPE_CHECKING:
     from fairpc.models._plots import ModelPlots
@@ -110,7 +111,8 @@ class FittedQueries(FittedDecisions):
         Names are those of columns, and "S", "D", "Df": a group, an observed class, a
         decision. ``probability({"Df": "good"}, {"sex": "F", "job": "clerk"})``. Of a column of
         numbers or dates, a pair is an interval, its upper end left out and None for no end:
-        ``{"age": (38, None)}``. A number that has no mass of its own stands for its bin.
+        ``{"age": (38, None)}``. A number that has no mass of its own stands for its bin. What
+        involves "Df" is at the point of the mechanism; `fairpc query` has its range.
         """
         words = self._words()
         known = words.event(given or {})
@@ -123,7 +125,8 @@ class FittedQueries(FittedDecisions):
     def _words(self) -> Vocabulary:
         """What words and numbers mean in this model."""
         coding = self._coding()
-        return Vocabulary(self._distribution(), coding.features, coding.labels, coding.groups)
+        meanings = coding.features, coding.labels, coding.groups
+        return Vocabulary(self._distribution(), *meanings, self.label_ends_)
 
     def explain(self, row: Any, *, sensitive_features: Any = None) -> tuple[Contribution, ...]:
         """How each known value of one row moved its score, exactly, by leaving it out.

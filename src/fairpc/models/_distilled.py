@@ -79,7 +79,8 @@ class DistilPrice(Record):
         ]
         if self.accuracies is not None:
             found.append(
-                "Decided as the fair decision, at the point of the model: "
+                "Decided as the fair decision, at the point of the model (if its assumptions hold; "
+                "no range is available): "
                 f"{said(self.accuracies, '%', 1)}."
             )
         return tuple(found)

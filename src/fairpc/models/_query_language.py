@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import product
@@ -27,8 +27,11 @@ import numpy as np
 
 from fairpc.core import EvidenceError, Floats, QueryError, TableError, TableWarning
 from fairpc.data import Column, Encoding, Groups, Labels, dates_of, read_values
+from fairpc.evidence import Interval, LabelBounds
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fair_layers import DF, S
+from fairpc.models._query_events import CodeSet, Event, Said, both
+from fairpc.models._query_ranges import NOT_KNOWN, QueryRanges
 
 UNKNOWN: Final = "?"
 PART: Final = "part of "
@@ -48,10 +51,6 @@ _TERM: Final = re.compile(
 _WRAPPED: Final = re.compile(r"\s*P\s*\((.*)\)\s*", re.DOTALL)
 
 _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-
-CodeSet = frozenset[int]
-Spans = tuple[tuple[float, float], ...]
-"""Intervals, each with its lower end and without its upper one."""
 
 
 @dataclass(frozen=True)
@@ -74,41 +73,6 @@ class Term:
         if self.also is not None:
             return f"{self.also[1]} {_MIRRORED[self.also[0]]} {self.name} {self.sign} {self.value}"
         return self.name if self.value is None else f"{self.name} {self.sign} {self.value}"
-
-
-@dataclass(frozen=True)
-class Said:
-    """What is said of a variable: codes that it may have and, of a number, where it may lie."""
-
-    codes: CodeSet
-    spans: Spans | None = None
-
-    def __and__(self, other: Said) -> Said:
-        """Both at once."""
-        spans = self.spans if other.spans is None else other.spans
-        if self.spans is not None and other.spans is not None:
-            meet = [(max(a, c), min(b, d)) for a, b in self.spans for c, d in other.spans]
-            spans = tuple((low, high) for low, high in meet if low < high)
-        return Said(self.codes & other.codes, spans)
-
-    def weights(self, arity: int, column: Column | None = None) -> Floats:
-        """Of each code of a variable: the share of it that fits."""
-        fits = np.zeros(arity)
-        fits[sorted(self.codes)] = 1.0
-        if self.spans is None or column is None or column.density is None:
-            return fits
-        shares = [column.density.between(low, high) for low, high in self.spans]
-        total: Floats = np.sum([np.zeros(arity), *shares], axis=0)
-        return fits * np.minimum(total, 1.0)
-
-
-Event = Mapping[int, Said]
-"""What is said of some variables of a circuit."""
-
-
-def both(one: Event, two: Event) -> Event:
-    """Two events at once."""
-    return {**one, **two} | {v: one[v] & two[v] for v in one.keys() & two.keys()}
 
 
 @dataclass(frozen=True)
@@ -136,11 +100,16 @@ class Answer:
             is known; one row where every target has a value.
         readings: how each term with a value was understood.
         given_probability: probability of what is known.
+        ranges: of each row what held-out labels leave possible; NaN where that is not available,
+            None where a row does not depend on the mechanism.
+        given_range: the same of what is known.
     """
 
     rows: tuple[tuple[tuple[str, ...], float], ...]
     readings: tuple[Reading, ...]
     given_probability: float
+    ranges: tuple[Interval | None, ...] = ()
+    given_range: Interval | None = None
 
 
 def parse(text: str) -> Query:
@@ -210,6 +179,7 @@ class Vocabulary:
     features: Encoding
     labels: Labels
     groups: Groups
+    bounds: LabelBounds | None = None  #: what held-out labels leave possible, where it is known
 
     def answer(self, query: Query) -> Answer:
         """Probability of the targets given what is known, by exact passes over the circuit."""
@@ -250,7 +220,23 @@ class Vocabulary:
             labels.append(tuple(label for label, _ in combination))
             events.append(event)
         shares = np.exp(np.minimum(self.log_masses(events) - total, 0.0)).tolist()
-        return Answer(tuple(zip(labels, shares, strict=True)), tuple(readings), math.exp(total))
+        rows, possible = tuple(zip(labels, shares, strict=True)), self._ranges()
+        ranges = tuple(possible(event, known) for event in events)
+        return Answer(rows, tuple(readings), math.exp(total), ranges, possible(known, {}))
+
+    def _ranges(self) -> Callable[[Event, Event], Interval | None]:
+        """What an event may be given another: None where Df is in neither."""
+        bounds, found = self.bounds, None
+        if bounds is not None and len(self.labels.classes) == 2:
+            label, share = self.distribution.layout.d, self.distribution.subgroup_rate
+            found = QueryRanges(self.log_masses, label, self.labels.positive, share, bounds)
+
+        def of(event: Event, known: Event) -> Interval | None:
+            if not self.distribution.layout.latent or DF not in event:
+                return None
+            return NOT_KNOWN if found is None else found.of(event, known)
+
+        return of
 
     def log_masses(self, events: Sequence[Event]) -> Floats:
         """log of the probability of each event: of rows whose variables are as it says."""
