@@ -14,7 +14,7 @@ added to each cell of recorded label and decision: a review without a surprise p
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -118,12 +118,18 @@ class ExpectedReview:
             np.concatenate([each - hat for each in part])
             for part, hat in zip((u, v), hats, strict=True)
         )
-        other = (_OTHER / (np.bincount(self.cell, drawn) + 2 * _OTHER))[self.cell]
+        count, sizes = (np.bincount(self.cell, each) for each in (drawn, self.times))
+        other = (_OTHER / (count + 2 * _OTHER))[self.cell]
         share = drawn * np.array([1 - m, m]) * (1 - 2 * other) + drawn * other
         weight, spread = np.tile(1 / p, 2), np.tile((1 - p) / p**2, 2)
         whole = np.concatenate(u), np.concatenate(v)
-        draw = _Draw(a, b, *whole, weight, spread, share.ravel())
         top, bottom = (float(self.times @ hat) for hat in hats)
+        unseen = [
+            (int(self.first[np.argmax(self.cell == c)]), float(sizes[c]), math.exp(-count[c]))
+            for c in np.flatnonzero(sizes)
+        ]
+        draw = _Draw(a, b, *whole, weight, spread, share.ravel())
+        draw = draw.with_unseen(rate, unseen, float(sizes.sum() / count.sum()), top / bottom)
         return draw.limits(top, bottom, math.inf, z)
 
 
@@ -227,7 +233,8 @@ def ratio_of(group: ReviewedGroup, rate: Rate, level: float) -> Ratio:
         for part, hat in zip(at, hats, strict=True)
     )
     draw = _Draw.of(a, b, np.concatenate(at[0]), np.concatenate(at[1]), group)
-    draw = draw.with_unseen(rate, group, theta)
+    unseen = [(row, float(size), 1.0) for row, size in group.unseen]
+    draw = draw.with_unseen(rate, unseen, float(group.weight.mean()), theta)
     carrying = group.weight[v > 0]
     # As far as a rate rests on reviewed rows alone, it rests on those of its denominator.
     size = float(carrying.sum() ** 2 / (carrying @ carrying)) / max(1 - trust, 1e-9)
@@ -297,18 +304,21 @@ class _Draw:
         share = np.concatenate([1 - group.chance, group.chance])
         return cls(a, b, u, v, weight, spread, share)
 
-    def with_unseen(self, rate: Rate, group: ReviewedGroup, theta: float) -> _Draw:
+    def with_unseen(
+        self, rate: Rate, unseen: Iterable[tuple[int, float, float]], weight: float, theta: float
+    ) -> _Draw:
         """The same with part of a row of each cell that has no reviewed one.
 
-        Its answer is the one with the larger residual; it stands for no more rows than the cell
-        has.
+        Its answer is the one with the larger residual; it has the mean weight, and stands for no
+        more rows than the cell has. ``unseen`` is a row of the cell, its rows, and how probable it
+        is that none is reviewed.
         """
         added = []
-        for row, n in group.unseen:
+        for row, n, empty in unseen:
             t = int(np.argmax([abs(gap[row]) for gap in rate.gap(theta)]))
-            w = min(float(group.weight.mean()), float(n))
+            w = min(weight, n)
             u, v = rate.u[t][row], rate.v[t][row]
-            added.append((u, v, u, v, w, w * max(w - 1, 0.0), _OTHER))
+            added.append((u, v, u, v, w, w * max(w - 1, 0.0), _OTHER * empty))
         if not added:
             return self
         own = self.a, self.b, self.u, self.v, self.weight, self.spread, self.share
