@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -226,7 +227,9 @@ def test_files_are_written_though_nobody_reads_what_is_printed(
     pl.read_csv(TABLE).drop("sex").head(50).write_csv("unknown.csv")
     reading, writing = os.pipe()
     os.close(reading)
-    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL} | {deaf: writing}
+    streams: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL} | {
+        deaf: writing
+    }
     try:
         done = subprocess.run([sys.executable, "-m", "fairpc", *command], **streams, timeout=300)
     finally:

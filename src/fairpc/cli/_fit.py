@@ -81,8 +81,8 @@ def fit(
         began = perf_counter()
         with warned.watching(), _whole_or_nothing(keeping.checkpoint, screen):
             if screen.prints_text:  # the verdict says it
-                for said in (core.ContradictionWarning, core.DriftWarning):
-                    warnings.simplefilter("ignore", said)
+                for category in (core.ContradictionWarning, core.DriftWarning):
+                    warnings.simplefilter("ignore", category)
             if in_memory:
                 _fit_classifiers(model, rows, screen)
             else:
