@@ -1,6 +1,7 @@
-"""Prints the numbers of docs/reviews.md: coverage, widths, tests, mechanism, numbers of reviews.
+"""Prints the numbers of docs/reviews.md: coverage, widths, plans, tests, mechanism, numbers of
+reviews.
 
-    python benchmarks/reviews.py [coverage | tests | mechanism | decide] [--draws N]
+    python benchmarks/reviews.py [coverage | plan | tests | mechanism | decide] [--draws N]
 
 Tables whose recorded label and truth are both known are read from FAIRPC_DUAL_DATA, or from
 ../shared/data/dual beside the repository: features, `group`, `recorded`, `truth`. Of larger ones
@@ -35,6 +36,7 @@ from fairpc.datasets import load_loans
 from fairpc.evidence import (
     ReviewEstimates,
     error_rates,
+    expected_widths,
     recalibrate_posterior,
     review_design,
     review_estimates,
@@ -50,6 +52,7 @@ SIZES = (100, 300, 1000)
 DESIGNS = (("uniform", 1), ("uniform", 3), ("active", 1), ("active", 3))
 KEPT = ("group", "recorded", "truth")
 MOST_ROWS = 8_000
+PLANNED_ROWS = (856, 2_500, 8_000)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,14 +69,14 @@ class Table:
 
 
 @cache
-def read(name: str) -> Table:
+def read(name: str, most: int = MOST_ROWS) -> Table:
     folder = data_folder("FAIRPC_DUAL_DATA", "dual")
     if folder is None:
         sys.exit("the tables with a known truth are not here: set FAIRPC_DUAL_DATA to their folder")
     rows = pl.read_csv(folder / f"{name}.csv", infer_schema_length=None, null_values=["", "NA"])
-    if rows.height > MOST_ROWS:
+    if rows.height > most:
         rng = np.random.default_rng(0)
-        rows = rows[np.sort(rng.choice(rows.height, MOST_ROWS, replace=False))]
+        rows = rows[np.sort(rng.choice(rows.height, most, replace=False))]
     x, groups = rows.drop(KEPT), np.unique(rows["group"].to_numpy(), return_inverse=True)[1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -216,6 +219,86 @@ def drawn_table(rng: np.random.Generator, rates: tuple[float, float] = (0.5, 0.5
     return Table(columns, d, f, s, odds / (1 + odds), d)
 
 
+def promised(table: Table, n: int) -> dict[tuple[str, Any], float]:
+    """Half width of each rate, as a plan has it."""
+    known: Any = {"sensitive_features": table.groups, "y": table.y}
+    widths = expected_widths(table.posterior, n, **known, decisions=table.decisions)
+    return {(w.name, w.group): w.half_width for w in widths}
+
+
+def by_name(found: ReviewEstimates) -> dict[tuple[str, Any], tuple[float, float, float]]:
+    """Value and limits of each rate, by its name and group."""
+    rates: dict[tuple[str, Any], Any] = {
+        (f"mechanism_{f}", g): rate
+        for g, both in found.mechanism.items()
+        for f, rate in both.items()
+    }
+    for name in ("fair_rate", "tpr", "fpr", "accuracy", "precision"):
+        rates |= {(name, g): rate for g, rate in getattr(found, name).items()}
+    return {key: (rate.value, rate.low, rate.high) for key, rate in rates.items()}
+
+
+def planned(table: Table, n: int, seed: int) -> Review:
+    """A review of the size and for the rates of a plan."""
+    known: Any = {"sensitive_features": table.groups, "y": table.y, "decisions": table.decisions}
+    design = review_design(
+        table.posterior, n, **known, random_state=np.random.default_rng([n, seed])
+    )
+    truth = np.full(len(table.y), np.nan)
+    truth[design.rows] = table.truth[design.rows]
+    chance = np.where(np.isnan(truth), 1.0, design.probability)
+    return Review(truth, chance, np.zeros(len(table.y)))
+
+
+def plan(draws: int) -> None:
+    """Is what a plan promises what a review gives, and do the tightest figures hold?"""
+    print(
+        f"\nhalf widths in points, of {draws} reviews each (active, one batch): promised, and the"
+    )
+    print("median got, of the group where P(D = 1 | Df = 1) is known least; ratio: got / promised,")
+    print("geometric mean over all rates, and between which four fifths of them are. coverage: of")
+    print(".95 intervals; tightest: of the tenth of reviews where a rate has its narrowest ones")
+    print("table | rows | n | promised | got | ratio | four fifths | coverage | tightest", end="")
+    print(" | width", flush=True)
+    rng = np.random.default_rng(6)
+    tables = [(name, read(name, most)) for name in TABLES for most in PLANNED_ROWS]
+    tables += [("model", drawn_table(rng)), ("model, rare", drawn_table(rng, (0.05, 0.04)))]
+    every = []
+    for name, table in tables:
+        whole = Review(table.truth, np.ones(len(table.y)), np.zeros(len(table.y)))
+        true = by_name(estimates(table, whole))
+        for n in (n for n in SIZES if n < 0.6 * len(table.y)):
+            half = promised(table, n)
+            of = {"posterior": table.posterior}
+            reviews = [by_name(estimates(table, planned(table, n, k), **of)) for k in range(draws)]
+            found = np.array([[review[key] for key in half] for review in reviews])
+            got, least = (found[..., 2] - found[..., 1]) / 2, max(1, draws // 10)
+            value = np.array([true[key][0] for key in half])
+            held = (found[..., 1] <= value + 1e-9) & (value <= found[..., 2] + 1e-9)
+            tight = np.take_along_axis(held, np.argsort(got, axis=0)[:least], axis=0)
+            ratio = np.median(got, axis=0) / np.maximum(list(half.values()), 1e-4)
+            refused = [i for i, (rate, _) in enumerate(half) if rate == "mechanism_1"]
+            worst = max(refused, key=lambda i: [*half.values()][i])
+            middle = np.exp(np.log(np.maximum(ratio, 1e-2)).mean())
+            ends = np.quantile(ratio, (0.1, 0.9))
+            print(f"{name} | {len(table.y)} | {n} | {100 * [*half.values()][worst]:.1f}", end="")
+            print(f" | {100 * np.median(got[:, worst]):.1f} | {middle:.2f}", end="")
+            print(
+                f" | {ends[0]:.2f} to {ends[1]:.2f} | {held.mean():.3f} | {tight.mean():.3f}",
+                end="",
+            )
+            print(f" | {2 * np.median(got, axis=0).mean():.3f}", flush=True)
+            every.append((middle, held.mean(), tight.mean(), 2 * np.median(got, axis=0).mean()))
+    ratios, inside, tightest, width_ = np.array(every).T
+    print(f"ratio, geometric mean {np.exp(np.log(ratios).mean()):.2f}, of a line", end=" ")
+    print(
+        f"{ratios.min():.2f} to {ratios.max():.2f}; coverage {inside.mean():.3f}; tightest", end=" "
+    )
+    print(
+        f"{tightest.mean():.3f}, least {tightest.min():.3f}; width {width_.mean():.3f}", flush=True
+    )
+
+
 def tested(table: Table, n: int, method: str, rng: np.random.Generator) -> dict[str, float]:
     """Corrected p-values: of the rates and of every column."""
     review = draw(table, n, method, 1, rng)
@@ -350,7 +433,13 @@ def decided(rows: ReviewRows, truth: Floats, n: int, seed: int) -> ReviewEstimat
     return review_estimates(answers, rows.y, rows.groups, probability=p, **of)
 
 
-PARTS = {"coverage": coverage, "tests": tests, "mechanism": mechanism, "decide": decide}
+PARTS = {
+    "coverage": coverage,
+    "plan": plan,
+    "tests": tests,
+    "mechanism": mechanism,
+    "decide": decide,
+}
 
 
 def main() -> None:

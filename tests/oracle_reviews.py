@@ -120,13 +120,7 @@ def rate(review: Review, m: list[float] | None, group: Any, u: Part, v: Part) ->
             trust = min(max((cross + extra) / (square + extra), 0.0), 1.0)
     value = min(max(total(u, trust) / total(v, trust), 0.0), 1.0)
     kept = _score_test(review, m, here, (u, v), (w, spread), hat, trust, value)
-    limits = []
-    for step in (-STEP, STEP):
-        x = value
-        while 0 <= x + step <= 1 and kept(x + step, total(u, trust) - (x + step) * total(v, trust)):
-            x += step
-        limits.append(min(max(x, 0.0), 1.0))
-    return value, trust, *limits
+    return value, trust, *_limits(kept, total(u, trust), total(v, trust))
 
 
 def _score_test(
@@ -164,6 +158,48 @@ def _score_test(
         terms.append((u(like[0], t), v(like[0], t), adds, adds * count, 0.4 * count**2))
     carrying = [w[i] for i in w if v(i, int(review.truth[i])) > 0]
     size = sum(carrying) ** 2 / sum(c * c for c in carrying) / max(1 - trust, 1e-9)
+    return _keeping(terms, size)
+
+
+def expected_limits(
+    m: list[float], cell: list[Any], chance: list[float], u: Part, v: Part
+) -> tuple[float, float]:
+    """Limits of Σ u / Σ v where each row is drawn with its chance and is 1 with probability m."""
+    terms = []
+    for i, p in enumerate(chance):
+        other = 0.4 / (sum(c for c, k in zip(chance, cell, strict=True) if k == cell[i]) + 0.8)
+        for t in (0, 1):
+            a, b = (part(i, t) - (1 - m[i]) * part(i, 0) - m[i] * part(i, 1) for part in (u, v))
+            share = p * ((m[i] if t else 1 - m[i]) * (1 - 2 * other) + other)
+            adds = share * (1 - p) / p**2
+            terms.append((a, b, adds, adds / p, share / p**2))
+    top, bottom = (
+        sum((1 - one) * part(i, 0) + one * part(i, 1) for i, one in enumerate(m)) for part in (u, v)
+    )
+    for k in sorted(set(cell)):
+        like = [i for i, own in enumerate(cell) if own == k]
+        t = max((0, 1), key=lambda t: abs(u(like[0], t) - top / bottom * v(like[0], t)))
+        w = min(len(m) / sum(chance), len(like))
+        share = 0.4 * math.exp(-sum(chance[i] for i in like))
+        adds = share * w * max(w - 1, 0.0)
+        terms.append((u(like[0], t), v(like[0], t), adds, adds * w, share * w**2))
+    return _limits(_keeping(terms, math.inf), top, bottom)
+
+
+def _limits(kept: Callable[[float, float], bool], top: float, bottom: float) -> tuple[float, float]:
+    """Outward from the value, step by step, as long as values are kept."""
+    value, limits = min(max(top / bottom, 0.0), 1.0), []
+    for step in (-STEP, STEP):
+        x = value
+        while 0 <= x + step <= 1 and kept(x + step, top - (x + step) * bottom):
+            x += step
+        limits.append(min(max(x, 0.0), 1.0))
+    return limits[0], limits[1]
+
+
+def _keeping(
+    terms: list[tuple[float, float, float, float, float]], size: float
+) -> Callable[[float, float], bool]:
     z = NormalDist().inv_cdf(0.975)
 
     def kept(theta: float, excess: float) -> bool:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -21,6 +25,8 @@ from fairpc.models import FairPC, LatentDecision, Reviewed, load
 LABEL = ("--label", "approved", "--sensitive", "sex")
 N_ROWS = 1500
 MODEL, TABLE = "loans.fairpc", "loans.csv"
+FIT = ("fit", TABLE, *LABEL, "--structure", "chow-liu")
+ANSWERED = ("--reviewed", "to_review.csv")
 
 
 @pytest.fixture(scope="module")
@@ -177,6 +183,59 @@ def test_a_fit_to_reviewed_rows(work: Path, capsys: pytest.CaptureFixture[str]) 
     refused = called(capsys, *call, "--model", "NLatPC", "-o", "none.fairpc")
     assert refused.code == 2
     assert "--reviewed is for --model FairPC or LatNB" in refused.err
+
+
+def test_a_fit_says_what_the_review_contradicts(
+    work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Reviewers who deny all women what they grant nearly all men: fair rates cannot be equal."""
+    by_sex = pl.when(sex="M").then(pl.lit("yes")).otherwise(pl.lit("no"))
+    one_off = pl.when(pl.int_range(pl.len()) % 10 == 0).then(pl.col("approved")).otherwise(by_sex)
+    change("to_review.csv", lambda rows: rows.with_columns(fair_decision=one_off))
+    call = ("fit", TABLE, *LABEL, "--structure", "chow-liu", "--reviewed", "to_review.csv")
+    for more in ((), ("-v",)):
+        ended = called(capsys, *call, "-o", "held.fairpc", *more)
+        assert ended.code == 0, ended.err
+        contradicted = load("held.fairpc").warnings_
+        assert contradicted
+        said = " ".join((ended.out + ended.err).split())
+        assert [said.count(" ".join(sentence.split())) for sentence in contradicted] == [1] * len(
+            contradicted
+        )
+
+
+@pytest.mark.parametrize("deaf", ["stdout", "stderr"])
+@pytest.mark.parametrize(
+    ("command", "written"),
+    [
+        (("review", MODEL, TABLE, "-n", "20", "-o", "rows.csv", *ANSWERED), "rows.csv"),
+        (("predict", MODEL, "unknown.csv", "-o", "scored.csv"), "scored.csv"),
+        *(
+            pytest.param((*words, "-o", name), name, marks=pytest.mark.slow)
+            for words, name in (
+                (FIT, "again.fairpc"),
+                (("export", MODEL), "model.sql"),
+                (("distil", MODEL, TABLE), "scorer.fairpc"),
+            )
+        ),
+    ],
+)
+def test_files_are_written_though_nobody_reads_what_is_printed(
+    deaf: str, command: tuple[str, ...], written: str, work: Path
+) -> None:
+    """Of each pipe the reading end is closed, as after `head`."""
+    pl.read_csv(TABLE).drop("sex").head(50).write_csv("unknown.csv")
+    reading, writing = os.pipe()
+    os.close(reading)
+    streams: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL} | {
+        deaf: writing
+    }
+    try:
+        done = subprocess.run([sys.executable, "-m", "fairpc", *command], **streams, timeout=300)
+    finally:
+        os.close(writing)
+    assert done.returncode == 0
+    assert (work / written).exists()
 
 
 def test_quiet_commands_print_what_was_found(

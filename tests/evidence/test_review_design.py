@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from scipy.stats import chi2
 
+import oracle_reviews
 from fairpc.core import MetricError
-from fairpc.evidence import expected_in_words, expected_widths, review_design
+from fairpc.evidence import (
+    expected_in_words,
+    expected_widths,
+    review_design,
+    review_estimates,
+)
+from fairpc.evidence._review_rates import ExpectedReview, rates_of_group
+
+Floats = npt.NDArray[np.float64]
 
 M = np.array([0.02, 0.5, 0.9, 0.3, 0.0, 1.0, 0.6, 0.1])
 S = np.array(["a", "a", "b", "b", "a", "b", "a", "b"])
@@ -96,6 +107,84 @@ def test_expected_widths_shrink_with_reviews() -> None:
         reached = expected_widths(m, a.n_needed, sensitive_features=s, y=y)
         assert min(e.half_width for e in reached if (e.name, e.group) == (a.name, a.group)) <= 0.04
     assert re.search(r"With 100 files .* ±\d+ points; .* review [\d,]+\.", few[0].summary())
+
+
+def _table(slope: float, seed: int = 0, n: int = 3000) -> dict[str, Floats]:
+    """Rows of two groups, and a posterior whose log-odds are so many times the right ones."""
+    rng = np.random.default_rng(seed)
+    s, x = rng.integers(0, 2, n), rng.normal(size=n)
+    t = (rng.random(n) < 1 / (1 + np.exp(1 - 1.5 * x))).astype(np.float64)
+    b = np.array([[0.03, 0.7], [0.05, 0.9]])
+    y = (rng.random(n) < b[s, t.astype(int)]).astype(np.float64)
+    on, off = (np.where(y == 1, b[s, k], 1 - b[s, k]) for k in (1, 0))
+    m = 1 / (1 + np.exp(-slope * (1.5 * x - 1 + np.log(on / off))))
+    return {"m": m, "s": s.astype(np.float64), "y": y, "t": t, "h": (x > 0.5).astype(np.float64)}
+
+
+def _got(
+    rows: dict[str, Floats], n: int, draws: int, method: Any = "active"
+) -> dict[tuple[str, Any], float]:
+    """Median half widths of reviews."""
+    known: dict[str, Any] = {"sensitive_features": rows["s"], "y": rows["y"]}
+    halves = defaultdict(list)
+    for seed in range(draws):
+        design = review_design(
+            rows["m"], n, **known, decisions=rows["h"], method=method, random_state=seed
+        )
+        truth = np.full(len(rows["t"]), np.nan)
+        truth[design.rows] = rows["t"][design.rows]
+        how: Any = {"probability": design.probability, "posterior": rows["m"]}
+        found = review_estimates(truth, rows["y"], rows["s"], decisions=rows["h"], **how)
+        rates = {
+            (f"mechanism_{f}", g): one[f] for g, one in found.mechanism.items() for f in (0, 1)
+        }
+        for name in ("fair_rate", "tpr", "fpr", "accuracy", "precision"):
+            rates |= {(name, g): rate for g, rate in getattr(found, name).items()}
+        for key, rate in rates.items():
+            halves[key].append((rate.high - rate.low) / 2)
+    return {key: float(np.median(of)) for key, of in halves.items()}
+
+
+@pytest.mark.parametrize("n", [60, 300])
+def test_a_review_gives_what_was_promised(n: int) -> None:
+    """By a posterior that is too sure, as those of real tables are."""
+    rows = _table(1.6)
+    known: Any = {"sensitive_features": rows["s"], "y": rows["y"], "decisions": rows["h"]}
+    widths, got = expected_widths(rows["m"], n, **known), _got(rows, n, draws=15)
+    ratios = [got[width.name, width.group] / width.half_width for width in widths]
+    assert 0.85 < np.exp(np.log(ratios).mean()) < 1.1
+
+
+@pytest.mark.parametrize("n", [150, 600])
+def test_a_right_posterior_expects_the_limits_of_a_review(n: int) -> None:
+    rows = _table(1.0)
+    chance = np.full(3000, n / 3000)
+    cell, got = (2 * rows["y"] + rows["h"]).astype(int), _got(rows, n, 15, "uniform")
+    for g in (0, 1):
+        own = rows["s"] == g
+        review = ExpectedReview.of(rows["m"][own], cell[own])
+        for rate in rates_of_group(g, int(own.sum()), rows["y"][own], rows["h"][own], "all"):
+            low, high = review.limits(rate, chance[own], 1.96)
+            assert (high - low) / 2 == pytest.approx(got[rate.name, g], rel=0.2), rate.name
+
+
+def test_expected_limits_are_those_of_the_slow_twin() -> None:
+    rows = {name: values[:150] for name, values in _table(1.0).items()}
+    m, y, h = np.round(rows["m"], 3), rows["y"], rows["h"]
+    cell, chance = (2 * y + h).astype(int), 0.1 + 0.6 * m
+    parts: dict[str, tuple[oracle_reviews.Part, oracle_reviews.Part]] = {
+        "fair_rate": (lambda i, t: t, lambda i, t: 1),
+        "mechanism_0": (lambda i, t: (1 - t) * y[i], lambda i, t: 1 - t),
+        "mechanism_1": (lambda i, t: t * y[i], lambda i, t: t),
+        "precision": (lambda i, t: t * h[i], lambda i, t: h[i]),
+    }
+    review, z = ExpectedReview.of(m, cell), 1.959964
+    for rate in rates_of_group(0, 150, y, h, "all"):
+        if rate.name in parts:
+            twin = oracle_reviews.expected_limits(
+                m.tolist(), cell.tolist(), chance.tolist(), *parts[rate.name]
+            )
+            assert review.limits(rate, chance, z) == pytest.approx(twin, abs=1.1e-3), rate.name
 
 
 def test_a_wrong_model_never_promises_narrower_limits_than_a_right_one() -> None:

@@ -18,7 +18,7 @@ from typing import Annotated, Final, NoReturn
 import typer
 
 from fairpc.cli._options import declared
-from fairpc.cli._screen import complain
+from fairpc.cli._screen import complain, discard
 from fairpc.core import FairpcError, ending_on_signals
 
 BAD_INPUT: Final = 2
@@ -144,7 +144,7 @@ def _run(given: list[str], *, last: bool) -> NoReturn:
 
 def _stop_writing() -> NoReturn:
     """Whoever reads our output has seen enough; what is buffered has nowhere to go."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    discard(sys.stdout)
     raise SystemExit(0) from None
 
 

@@ -81,7 +81,8 @@ def fit(
         began = perf_counter()
         with warned.watching(), _whole_or_nothing(keeping.checkpoint, screen):
             if screen.prints_text:  # the verdict says it
-                warnings.simplefilter("ignore", core.ContradictionWarning)
+                for category in (core.ContradictionWarning, core.DriftWarning):
+                    warnings.simplefilter("ignore", category)
             if in_memory:
                 _fit_classifiers(model, rows, screen)
             else:

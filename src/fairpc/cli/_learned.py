@@ -232,9 +232,10 @@ def show_learned(learned: Mapping[str, Any]) -> None:
 
 
 def verdict_of(learned: Mapping[str, Any]) -> tuple[tuple[Tone, str], list[str]]:
-    """The finding in a sentence, a line per group, and the fair rate."""
-    found, lines = learned["learned"], list[str]()
-    if not (found["withheld"] or learned["warnings"]):
+    """The finding in a sentence, and a line per group and the fair rate, or what does not fit."""
+    found = learned["learned"]
+    lines = [sentence for sentence in learned["warnings"] if sentence not in found["withheld"]]
+    if not (found["withheld"] or lines):
         lines = [*_group_lines(learned), _fair_rate(learned)]
         if found["decision"] == "Df" and "lower" in found["mechanism"][0]:
             lines.append(f"{ASSUMED} {models.OUTSIDE if found['outside'] else POINTS}")
@@ -249,7 +250,7 @@ def _verdict(learned: Mapping[str, Any]) -> tuple[Tone, str]:
     if found["withheld"]:
         return "bad", f"Nothing is said about altered labels. {found['withheld']}"
     if learned["warnings"]:
-        return "warn", "The fit check failed (see the notes): nothing is said about altered labels."
+        return "warn", "The fit check failed: nothing is said about altered labels."
     if found["no_difference"]:
         return "good", found["no_difference"]
     if "lower" not in found["mechanism"][0]:

@@ -114,6 +114,20 @@ class ReviewedColumns:
     ] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class DrawnBatch:
+    """Rows that were drawn and written, and how well each rate would be known with them."""
+
+    output: str
+    batch: int
+    drawn: int
+    expected: tuple[evidence.ExpectedWidth, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        expected = [width.to_dict() for width in self.expected]
+        return {**vars(self), "design": review_files.design_of(self.output), "expected": expected}
+
+
 def review(
     paths: Annotated[
         list[str],
@@ -149,7 +163,7 @@ def review(
     elif not answered:
         raise OptionError("there is nothing to do: draw rows with -n and -o, or give --reviewed")
     model = tables.loaded(paths[0]) if len(paths) == 2 else None
-    facts, drawn = None, dict[str, Any]()
+    facts, drawn = None, None
     with tables.opened(paths[-1], text, {} if model is None else model.table_options_) as files:
         with tables.about(files.source):
             subject = _subject(model, files, columns, allow_unseen, drawing.seed, screen)
@@ -159,19 +173,21 @@ def review(
                 answered, subject.cells, files.source, subject.about, screen
             )
             facts = auditing.facts_of_review(subject.rows, known[0])
-            if not screen.json:
-                show_review(facts)
         if drawing.output is not None:
             with tables.about(files.source):
                 drawn = _draw(subject, drawing, known, screen)
-            if screen.prints_text:
-                _say_written(drawing.output, subject.about[1], len(answered) + 1)
-                answered = [*answered, drawing.output]
+    # All files are written: whoever reads our output may stop at any line of it.
     if screen.json:
-        print_json({"review": facts, **drawn})
-    elif screen.prints_text:
+        print_json({"review": facts} | ({} if drawn is None else drawn.to_dict()))
+        return
+    if facts is not None:
+        show_review(facts)
+    if screen.prints_text:
+        if drawn is not None:
+            _say_drawn(drawn, subject.about[1], drawing.blind)
+            answered = [*answered, drawn.output]
         also = opt.as_typed(text, allow_unseen=allow_unseen)
-        say(f"Next: fairpc {_next(paths, columns, answered, bool(drawn))}{also}", "bold")
+        say(f"Next: fairpc {_next(paths, columns, answered, drawn is not None)}{also}", "bold")
 
 
 def _check_paths(paths: Sequence[str], columns: ReviewedColumns) -> None:
@@ -268,8 +284,8 @@ def _draw(
     drawing: Drawing,
     known: tuple[models.Reviewed, tuple[str, ...]] | None,
     screen: Screen,
-) -> dict[str, Any]:
-    """Draw the next batch, say what to expect of it, and write it; facts of it."""
+) -> DrawnBatch:
+    """Draw the next batch, and write it."""
     output, quantity, seed = drawing.output or "", drawing.quantity, drawing.seed
     reviewed, earlier = known or (None, ())
     for name in (review_files.ID, review_files.ANSWER):
@@ -304,17 +320,7 @@ def _draw(
         probability=tuple(design.probability[shuffled].tolist()),
     )
     review_files.write_review(subject.cells, drawn, subject.hidden if drawing.blind else (), output)
-    if screen.prints_text:
-        _say_widths(widths, str(subject.rows.classes[1]))
-        if not drawing.blind:
-            say("The reviewer sees the recorded label and the group: --blind hides them.")
-    return {
-        "output": output,
-        "design": review_files.design_of(output),
-        "batch": batch,
-        "drawn": len(design.rows),
-        "expected": [width.to_dict() for width in widths],
-    }
+    return DrawnBatch(output, batch, len(design.rows), widths)
 
 
 def _say_widths(widths: Sequence[evidence.ExpectedWidth], positive: str) -> None:
@@ -339,10 +345,14 @@ def _say_widths(widths: Sequence[evidence.ExpectedWidth], positive: str) -> None
     grid(head, lines)
 
 
-def _say_written(output: str, classes: tuple[str, str], batch: int) -> None:
-    number = f" (batch {batch})" if batch > 1 else ""
-    design, answer = review_files.design_of(output), review_files.ANSWER
-    say(f"The rows are in {output}{number}, their chances in {design}: keep both.")
+def _say_drawn(drawn: DrawnBatch, classes: tuple[str, str], blind: bool) -> None:
+    """What to expect of a batch, where it is, and how it is filled in."""
+    _say_widths(drawn.expected, classes[1])
+    if not blind:
+        say("The reviewer sees the recorded label and the group: --blind hides them.")
+    number = f" (batch {drawn.batch})" if drawn.batch > 1 else ""
+    design, answer = review_files.design_of(drawn.output), review_files.ANSWER
+    say(f"The rows are in {drawn.output}{number}, their chances in {design}: keep both.")
     say(
         f"Fill in {answer!r} with {classes[1]} or {classes[0]}; leave it blank if you cannot tell. "
         f"{review_files.ID!r} counts rows from 0 (`fairpc explain --row` from 1)."

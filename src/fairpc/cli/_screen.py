@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TextIO
 
 import typer
 
@@ -68,8 +69,16 @@ def log_to(screen: Screen) -> None:
 
 
 def complain(text: str) -> None:
-    """A line on stderr."""
-    print(f"fairpc: {brief(text)}", file=sys.stderr)  # noqa: T201
+    """A line on stderr; work goes on, and its files are written, where nobody reads that."""
+    try:
+        print(f"fairpc: {brief(text)}", file=sys.stderr)  # noqa: T201
+    except BrokenPipeError:
+        discard(sys.stderr)
+
+
+def discard(stream: TextIO) -> None:
+    """Let a stream that nobody reads end nowhere, with what is buffered."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def console() -> Console:

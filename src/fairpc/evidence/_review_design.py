@@ -41,6 +41,7 @@ from fairpc.evidence._intervals import quantile, some_of, wilson
 from fairpc.evidence._review_rates import (
     FEW,
     QUANTITIES,
+    ExpectedReview,
     Quantity,
     Rate,
     expected,
@@ -216,8 +217,9 @@ def expected_widths(
 ) -> tuple[ExpectedWidth, ...]:
     """How well each rate would be known with n reviews, and how many a half width needs.
 
-    The variance is the one that the design has if the posterior is right; a posterior is taken to
-    be worth ten rows, so that one of 0s and 1s does not promise certainty.
+    The limits are those of such a review, on average, if the posterior is right. It is taken to be
+    worth ten rows beside one of the group's mean, so that one of 0s and 1s does not promise
+    certainty: those of real tables err as much.
 
     Args:
         posterior: as for :func:`review_design`, as are n to floor.
@@ -231,29 +233,35 @@ def expected_widths(
         aim: half width for which ``n_needed`` is.
         level: of the intervals.
     """
-    given = posterior_of(posterior)
-    m = _unsure(given)
+    m = posterior_of(posterior)
     n = whole_number("n", n, 1, len(m))
     if not 0 < one_number("aim", aim) < 0.5:
         raise MetricError(f"aim is {aim}: give the half width of an interval, between 0 and .5")
     z = quantile((1 + check_level(level)) / 2)
     names, ids = _groups("sensitive_features", sensitive_features, len(m))
     rates = _rates(ids, y, decisions, quantity)
-    share = _shares(given, rates, method, floor, np.ones(len(m), np.bool_))
+    share = _shares(m, rates, method, floor, np.ones(len(m), np.bool_))
     chances = cache(lambda n: _capped(share, n))
+    cell = np.zeros(len(m), np.intp)
+    for given in (y, decisions):
+        cell = 2 * cell + (0 if given is None else np.asarray(given).astype(np.intp))
+    reviews = [ExpectedReview.of(_doubted(m[rows]), cell[rows]) for rows in group_rows(ids)]
 
     def half_width(rate: Rate, rows: Positions, n: int) -> float:
-        p = chances(n)[rows]
-        variance = float((influence_spread(rate, m[rows]) ** 2 * (1 - p) / p).sum())
-        return _half_width(expected(rate, m[rows]), variance, z)
+        chance = chances(n)[rows]
+        if (chance == 1).all():
+            return 0.0
+        low, high = reviews[rate.group].limits(rate, chance, z)
+        return (high - low) / 2
 
     found = []
     for rate, rows in rates:
-        value = expected(rate, m[rows])
+        own = _doubted(m[rows])
+        value = expected(rate, own)
         if math.isnan(value):  # decisions that are all 0 have no precision
             continue
         half = partial(half_width, rate, rows)
-        carrying = expected_rows(rate, m[rows])
+        carrying = expected_rows(rate, own)
         alone, fewest = _alone(value, carrying, n / len(m), z), _fewest(carrying, len(m))
         alone = max(alone, half(n))  # a design that cares for other rates draws fewer than evenly
         curve = tuple((k, half(k)) for k in CURVE if k <= len(m))
@@ -359,6 +367,11 @@ def _rates(
 def _unsure(m: Floats) -> Floats:
     """A posterior that is worth some rows only."""
     return (_WORTH * m + 0.5) / (_WORTH + 1)
+
+
+def _doubted(m: Floats) -> Floats:
+    """A posterior of a group, worth some rows beside one row of the group's mean."""
+    return np.asarray((_WORTH * m + m.mean()) / (_WORTH + 1))
 
 
 def _capped(share: Floats, n: int) -> Floats:

@@ -14,7 +14,7 @@ added to each cell of recorded label and decision: a review without a surprise p
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -31,6 +31,8 @@ _EXPECTED: Final = 0.5
 """Share of a residual that is what the posterior expects, in place of what was answered."""
 _PRIOR_ROWS: Final = 5.0
 """Rows for which λ = 1 counts: a corrected posterior is worth its word, and λ has its own error."""
+_GRAIN: Final = 1000
+"""Steps of a posterior between 0 and 1, in a plan."""
 _OUTWARD: Final = np.geomspace(1e-4, 1.0, 120)
 """Parts of the way from the estimate to 0 or 1 at which a limit is looked for."""
 _HALVINGS: Final = 20
@@ -79,6 +81,56 @@ def expected(rate: Rate, m: Floats) -> float:
 def expected_rows(rate: Rate, m: Floats) -> float:
     """Rows in the denominator of the rate, as a posterior expects them."""
     return float((rate.v[0] + m * (rate.v[1] - rate.v[0])).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedReview:
+    """The rows of a group, and what a review of them would show if a posterior were right.
+
+    Sums over reviewed rows become sums over all rows, each as often as it is drawn on average and
+    answered as the posterior says. So the limits are those of a review, and no formula beside them.
+    Rows of one cell with one posterior, to a thousandth, are drawn alike and count together.
+    """
+
+    m: Floats  #: posterior
+    cell: Positions  #: of recorded label and decision, 0 to 3
+    times: Floats  #: how many rows are alike
+    first: Positions  #: one of them, by its position in the group
+
+    @classmethod
+    def of(cls, m: Floats, cell: Positions) -> ExpectedReview:
+        place = cell * (_GRAIN + 1) + np.rint(m * _GRAIN).astype(np.intp)
+        _, first, own, times = np.unique(
+            place, return_index=True, return_inverse=True, return_counts=True
+        )
+        return cls(np.bincount(own, m) / times, cell[first], times.astype(np.float64), first)
+
+    def limits(self, rate: Rate, chance: Floats, z: float) -> Interval:
+        """Limits of a rate, where rows of the group are drawn with these chances.
+
+        λ is 1, as it is on average where the posterior is right.
+        """
+        p, m = chance[self.first], self.m
+        drawn = p * self.times
+        u, v = ([value[self.first] for value in part] for part in (rate.u, rate.v))
+        hats = [zero + m * (one - zero) for zero, one in (u, v)]
+        a, b = (
+            np.concatenate([each - hat for each in part])
+            for part, hat in zip((u, v), hats, strict=True)
+        )
+        count, sizes = (np.bincount(self.cell, each) for each in (drawn, self.times))
+        other = (_OTHER / (count + 2 * _OTHER))[self.cell]
+        share = drawn * np.array([1 - m, m]) * (1 - 2 * other) + drawn * other
+        weight, spread = np.tile(1 / p, 2), np.tile((1 - p) / p**2, 2)
+        whole = np.concatenate(u), np.concatenate(v)
+        top, bottom = (float(self.times @ hat) for hat in hats)
+        unseen = [
+            (int(self.first[np.argmax(self.cell == c)]), float(sizes[c]), math.exp(-count[c]))
+            for c in np.flatnonzero(sizes)
+        ]
+        draw = _Draw(a, b, *whole, weight, spread, share.ravel())
+        draw = draw.with_unseen(rate, unseen, float(sizes.sum() / count.sum()), top / bottom)
+        return draw.limits(top, bottom, math.inf, z)
 
 
 def influence_spread(rate: Rate, m: Floats) -> Floats:
@@ -181,7 +233,8 @@ def ratio_of(group: ReviewedGroup, rate: Rate, level: float) -> Ratio:
         for part, hat in zip(at, hats, strict=True)
     )
     draw = _Draw.of(a, b, np.concatenate(at[0]), np.concatenate(at[1]), group)
-    draw = draw.with_unseen(rate, group, theta)
+    unseen = [(row, float(size), 1.0) for row, size in group.unseen]
+    draw = draw.with_unseen(rate, unseen, float(group.weight.mean()), theta)
     carrying = group.weight[v > 0]
     # As far as a rate rests on reviewed rows alone, it rests on those of its denominator.
     size = float(carrying.sum() ** 2 / (carrying @ carrying)) / max(1 - trust, 1e-9)
@@ -251,18 +304,21 @@ class _Draw:
         share = np.concatenate([1 - group.chance, group.chance])
         return cls(a, b, u, v, weight, spread, share)
 
-    def with_unseen(self, rate: Rate, group: ReviewedGroup, theta: float) -> _Draw:
+    def with_unseen(
+        self, rate: Rate, unseen: Iterable[tuple[int, float, float]], weight: float, theta: float
+    ) -> _Draw:
         """The same with part of a row of each cell that has no reviewed one.
 
-        Its answer is the one with the larger residual; it stands for no more rows than the cell
-        has.
+        Its answer is the one with the larger residual; it has the mean weight, and stands for no
+        more rows than the cell has. ``unseen`` is a row of the cell, its rows, and how probable it
+        is that none is reviewed.
         """
         added = []
-        for row, n in group.unseen:
+        for row, n, empty in unseen:
             t = int(np.argmax([abs(gap[row]) for gap in rate.gap(theta)]))
-            w = min(float(group.weight.mean()), float(n))
+            w = min(weight, n)
             u, v = rate.u[t][row], rate.v[t][row]
-            added.append((u, v, u, v, w, w * max(w - 1, 0.0), _OTHER))
+            added.append((u, v, u, v, w, w * max(w - 1, 0.0), _OTHER * empty))
         if not added:
             return self
         own = self.a, self.b, self.u, self.v, self.weight, self.spread, self.share
