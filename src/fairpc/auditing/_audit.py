@@ -46,7 +46,6 @@ from fairpc.auditing._job import (
     read_table,
 )
 from fairpc.auditing._page import render
-from fairpc.auditing._rows import GivenNames
 from fairpc.core import (
     AnyPath,
     AuditError,
@@ -58,7 +57,7 @@ from fairpc.core import (
     without_few,
     write_atomically,
 )
-from fairpc.data import ReadingProgress, is_source
+from fairpc.data import GivenNames, ReadingProgress, is_source
 from fairpc.models import (
     Disclosure,
     FittedDecisions,
@@ -260,7 +259,7 @@ def audit(
     of_decisions = {name: options[name] for name in ("scores", "positive", "given")}
     if _are_decisions(model):
         about = {name: options[name] for name in ("sensitive_features", "sample_weight")}
-        model = given_decisions(model, X, y, **about, **of_decisions)
+        model = given_decisions(model, X, y, **about, **of_decisions, names=names)
     elif isinstance(model, GivenDecisions):
         pass  # they hold what goes with them
     elif named := [n for n, v in of_decisions.items() if v is not None and (n != "given" or v)]:
