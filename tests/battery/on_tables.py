@@ -60,7 +60,18 @@ class Tables(Suite):
         self.rows = people(60)
         source = self.folder / "train.csv"
         people(200).write_csv(source)
-        fit = ["--label", "hired", "--sensitive", "sex", "--model", "LatNB", "-o", str(self.model)]
+        fit = [
+            "--label",
+            "hired",
+            "--positive",
+            "yes",
+            "--sensitive",
+            "sex",
+            "--model",
+            "LatNB",
+            "-o",
+            str(self.model),
+        ]
         code, said = called("fit", str(source), *fit)
         if code:
             raise RuntimeError(said)
@@ -108,7 +119,8 @@ class Tables(Suite):
         model = self.folder / "new.fairpc"
         model.unlink(missing_ok=True)
         label, sensitive = renamed.get("hired", "hired"), renamed.get("sex", "sex")
-        roles = (f"--label={label}", f"--sensitive={sensitive}", "--model", "LatNB")
+        roles = (f"--label={label}", f"--sensitive={sensitive}", "--positive", "yes")
+        roles += ("--model", "LatNB")
         return self._ended(model, called("fit", str(path), *roles, "-o", str(model), *options))
 
     def _predict(self, path: Path, target: Path, options: tuple[str, ...]) -> Verdict:

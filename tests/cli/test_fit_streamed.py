@@ -36,7 +36,7 @@ def written(folder: Path, kind: str) -> Path:
     return path
 
 
-ROLES = ("--label", "granted", "--sensitive", "sex")
+ROLES = ("--label", "granted", "--positive", "1", "--sensitive", "sex")
 OPTIONS = ("--drop", "id", "--missing", "?", "--structure", "chow-liu")
 
 
