@@ -120,8 +120,8 @@ class Tables(Suite):
         model.unlink(missing_ok=True)
         label, sensitive = renamed.get("hired", "hired"), renamed.get("sex", "sex")
         roles = (f"--label={label}", f"--sensitive={sensitive}", "--positive", "yes")
-        roles += ("--model", "LatNB")
-        return self._ended(model, called("fit", str(path), *roles, "-o", str(model), *options))
+        fit = ("fit", str(path), *roles, "--model", "LatNB", "-o", str(model))
+        return self._ended(model, called(*fit, *options))
 
     def _predict(self, path: Path, target: Path, options: tuple[str, ...]) -> Verdict:
         target.unlink(missing_ok=True)

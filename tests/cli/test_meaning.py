@@ -90,8 +90,7 @@ def test_a_comparison_is_about_the_class_whose_word_says_so(
 def test_names_of_a_group_are_not_those_of_the_label(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = small_table().replace(",F,", ",yes,").replace(",M,", ",no,")
-    Path("g.csv").write_text(lines)
+    Path("g.csv").write_text(small_table().replace(",F,", ",yes,").replace(",M,", ",no,"))
     given = ("g.csv", *FIT, "--name", "sex=yes:Black", "--name", "sex=no:white", "--name")
     ended = called(capsys, "fit", *given, "hired=yes:granted", "-o", "n.fairpc")
     assert (ended.code, ended.err) == (0, "")

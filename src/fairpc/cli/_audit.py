@@ -81,7 +81,8 @@ def audit(
 
     Example: fairpc audit loans.fairpc new.csv -o report.html
 
-    Any model: fairpc audit new.csv --label approved --sensitive sex --decision granted -o page.html
+    Any model: fairpc audit new.csv --label approved --positive yes --sensitive sex
+    --decision granted -o page.html
 
     In CI: fairpc audit loans.fairpc new.csv --fail-over 0.05
     """

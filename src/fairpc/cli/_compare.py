@@ -68,7 +68,7 @@ def compare(
 ) -> None:
     """Compare models with other methods by cross-validation.
 
-    Example: fairpc compare loans.csv --label approved --sensitive sex --cv 5
+    Example: fairpc compare loans.csv --label approved --positive yes --sensitive sex --cv 5
     """
     from fairpc import comparison
 

@@ -43,7 +43,7 @@ def fit(
 ) -> None:
     """Learn a model from a table of past decisions, and say how its labels were altered.
 
-    Example: fairpc fit loans.csv --label approved --sensitive sex -o loans.fairpc
+    Example: fairpc fit loans.csv --label approved --positive yes --sensitive sex -o loans.fairpc
     """
     tables.check_output(output, table)
     estimator(learner, roles, {})  # a wrong name is refused before the table is read

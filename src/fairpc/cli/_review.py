@@ -139,7 +139,8 @@ def review(
 
     Then: fairpc audit loans.fairpc loans.csv --reviewed to_review.csv
 
-    Without a model: fairpc review loans.csv --label approved --sensitive sex -n 300 -o rows.csv
+    Without a model: fairpc review loans.csv --label approved --positive yes --sensitive sex
+    -n 300 -o rows.csv
     """
     answered = reviewed or []
     _check_paths(paths, columns)
