@@ -97,8 +97,7 @@ def fit(
     model.save(output)
     # JSON has the values of the table, as its next reader does.
     shown = facts(model, rows, seconds, model.names_ if screen.prints_text else {})
-    if rates:
-        shown["selection_rates"] = dict(zip(shown["groups"]["rows"], rates, strict=True))
+    shown["selection_rates"] = dict(zip(shown["groups"]["rows"], rates, strict=bool(rates)))
     if screen.json:
         print_json(shown | {"model_file": output})
     elif screen.prints_text:
