@@ -42,4 +42,15 @@ def test_every_kernel_is_compiled_and_a_fit_finds_it(tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == before
 
 
-FIT = ["fit", "l.csv", "--label", "approved", "--sensitive", "sex", "-o", "m.fairpc"]
+FIT = [
+    "fit",
+    "l.csv",
+    "--label",
+    "approved",
+    "--positive",
+    "yes",
+    "--sensitive",
+    "sex",
+    "-o",
+    "m.fairpc",
+]

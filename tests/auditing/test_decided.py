@@ -125,7 +125,8 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     path = tmp_path / "t.csv"
     X.assign(sex=S, repaid=Y, granted=strict).to_csv(path, index=False)
     page = tmp_path / "report.html"
-    roles = ["--label", "repaid", "--sensitive", "sex", "--decision", "granted"]
+    roles = ["--label", "repaid", "--positive", "yes", "--sensitive", "sex"]
+    roles += ["--decision", "granted"]
     with pytest.raises(SystemExit) as ended:
         main(["audit", str(path), *roles, "-o", str(page), "--json", "-q"])
     assert ended.value.code == 0
@@ -144,7 +145,7 @@ def test_cells_are_read_as_they_are_written_and_people_may_repeat(
     table = X.assign(a=numbers, sex=S, repaid=Y, granted=strict, person=person)
     table.to_csv(path, index=False, sep=";")
     command = ["audit", str(path), "--label", "repaid", "--sensitive", "sex", "--json", "-q"]
-    command += ["--decision", "granted", "--missing", "?", "--decimal", ","]
+    command += ["--positive", "yes", "--decision", "granted", "--missing", "?", "--decimal", ","]
     with pytest.raises(SystemExit) as ended:
         main([*command, "--clusters", "person"])
     assert ended.value.code == 0
@@ -171,6 +172,7 @@ def test_decisions_in_words_beside_labels_in_numbers(
     table.to_csv(path, index=False)
     command = ["audit", str(path), "--label", "repaid", "--sensitive", "sex"]
     command += ["--decision", "granted", "--json", "-q"]
+    command += ["--positive", "1"]
     command += ["--decision-positive", "approve"] if words[0] == "approve" else []
     with pytest.raises(SystemExit) as ended:
         main(command)
@@ -188,7 +190,7 @@ def test_rows_without_a_decision_are_named(
     path = tmp_path / "t.csv"
     decided = np.where(np.arange(len(Y)) % 100 == 3, None, (X["a"] > 1).astype(int))
     X.assign(sex=S, repaid=Y, granted=decided).to_csv(path, index=False)
-    roles = ["--label", "repaid", "--sensitive", "sex"]
+    roles = ["--label", "repaid", "--positive", "yes", "--sensitive", "sex"]
     with pytest.raises(SystemExit) as ended:
         main(["audit", str(path), *roles, "--decision", "granted"])
     assert ended.value.code == 2

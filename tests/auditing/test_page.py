@@ -19,7 +19,7 @@ from fairpc import LatNB
 from fairpc.auditing import Audit, audit, render
 from fairpc.auditing._blocks import SHOWN
 from fairpc.auditing._page import CHAPTERS
-from fairpc.errors import AuditError
+from fairpc.errors import TableError
 
 ORDER = ("verdict", "gaps", "label-bias", "evidence", "what-if", "appendix")
 AUDITS: dict[str, Callable[[], Audit]] = {
@@ -209,12 +209,15 @@ def test_names_of_classes_and_groups_are_those_that_were_given() -> None:
     [
         ({"x0": {"0": "none"}}, "names has the column 'x0': name values of"),
         ({"sensitive": {"g7": "men"}}, "names has the value 'g7' of 'sensitive', which has 'g0'"),
-        ({"sensitive": {"g0": "men", "g1": "men"}}, "names gives two groups the same name"),
+        (
+            {"sensitive": {"g0": "men", "g1": "men"}},
+            "names gives two values of 'sensitive'",
+        ),
     ],
 )
 def test_a_name_of_nothing_is_a_sentence(names: Any, said: str) -> None:
     X, y, s = tables.table()
-    with pytest.raises(AuditError, match=said):
+    with pytest.raises(TableError, match=said):
         audit(tables.fitted(), X, y, sensitive_features=s, names=names, **facts.QUICK)
 
 

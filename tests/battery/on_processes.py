@@ -38,7 +38,17 @@ class Kills(Suite):
         people(3000).write_csv(table)
         few = self.folder / "few.csv"  # an audit takes its time, and it writes at its end
         people(300).write_csv(few)
-        roles = ("--label", "hired", "--sensitive", "sex", "--structure", "chow-liu", "-q")
+        roles = (
+            "--label",
+            "hired",
+            "--positive",
+            "yes",
+            "--sensitive",
+            "sex",
+            "--structure",
+            "chow-liu",
+            "-q",
+        )
         self.commands: dict[str, tuple[str, ...]] = {
             "fit": (str(table), *roles, "--checkpoint", str(self.out / "kept"), "-o"),
             "predict": (str(self.model), str(table), "-q", "-o"),

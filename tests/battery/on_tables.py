@@ -60,7 +60,18 @@ class Tables(Suite):
         self.rows = people(60)
         source = self.folder / "train.csv"
         people(200).write_csv(source)
-        fit = ["--label", "hired", "--sensitive", "sex", "--model", "LatNB", "-o", str(self.model)]
+        fit = [
+            "--label",
+            "hired",
+            "--positive",
+            "yes",
+            "--sensitive",
+            "sex",
+            "--model",
+            "LatNB",
+            "-o",
+            str(self.model),
+        ]
         code, said = called("fit", str(source), *fit)
         if code:
             raise RuntimeError(said)
@@ -108,8 +119,9 @@ class Tables(Suite):
         model = self.folder / "new.fairpc"
         model.unlink(missing_ok=True)
         label, sensitive = renamed.get("hired", "hired"), renamed.get("sex", "sex")
-        roles = (f"--label={label}", f"--sensitive={sensitive}", "--model", "LatNB")
-        return self._ended(model, called("fit", str(path), *roles, "-o", str(model), *options))
+        roles = (f"--label={label}", f"--sensitive={sensitive}", "--positive", "yes")
+        fit = ("fit", str(path), *roles, "--model", "LatNB", "-o", str(model))
+        return self._ended(model, called(*fit, *options))
 
     def _predict(self, path: Path, target: Path, options: tuple[str, ...]) -> Verdict:
         target.unlink(missing_ok=True)

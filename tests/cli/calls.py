@@ -57,4 +57,4 @@ def small_table(n_rows: int = 120, seed: int = 0) -> str:
     return "\n".join(lines) + "\n"
 
 
-FIT = ("--label", "hired", "--sensitive", "sex", "--structure", "chow-liu")
+FIT = ("--label", "hired", "--positive", "yes", "--sensitive", "sex", "--structure", "chow-liu")

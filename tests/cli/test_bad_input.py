@@ -149,7 +149,7 @@ COLUMNS = {
         ("column 'sex' is given as --sensitive and as --label: it can be one of the two",),
     ),
     "label equals sensitive": Bad(
-        "fit bad.csv --label hired --sensitive copy --structure chow-liu -o m",
+        "fit bad.csv --label hired --positive yes --sensitive copy --structure chow-liu -o m",
         ("bad.csv", "'copy' says the same as the label 'hired'"),
         table([f"{r},{'ab'[r.endswith('yes')]}" for r in ROWS], HEADER + ",copy"),
     ),
@@ -215,7 +215,8 @@ CALLS = {
     "absurd components": Bad("fit t.csv FIT -o m --components 0", ("--components",)),
     "unknown model": Bad("fit t.csv FIT -o m --model XGBoost", ("'XGBoost'", "FairPC")),
     "unknown structure": Bad(
-        "fit t.csv --label hired --sensitive sex -o m --structure x", ("structure", "chow-liu")
+        "fit t.csv --label hired --positive yes --sensitive sex -o m --structure x",
+        ("structure", "chow-liu"),
     ),
     "structure of LatNB": Bad(
         "fit t.csv FIT -o m --model LatNB",

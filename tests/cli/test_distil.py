@@ -83,7 +83,18 @@ def test_compare_takes_a_column_of_decisions(
 ) -> None:
     table = pl.read_csv("t.csv")
     table.with_columns(old=pl.Series(["yes", "no"] * 60)).write_csv("d.csv")
-    roles = ("--label", "hired", "--sensitive", "sex", "--cv", "2", "--method", "LR")
+    roles = (
+        "--label",
+        "hired",
+        "--positive",
+        "yes",
+        "--sensitive",
+        "sex",
+        "--cv",
+        "2",
+        "--method",
+        "LR",
+    )
     call = ("compare", "d.csv", *roles, "--decision", "old")
     assert [row["method"] for row in answer(capsys, *call)["means"]] == ["LR", "old"]
     shown = called(capsys, *call).out

@@ -46,7 +46,7 @@ def test_what_is_refused_leaves_nothing_behind(
 def test_a_latent_decision_is_refused_by_a_sentence(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = ("--label", "hired", "--sensitive", "sex", "--model", "latent")
+    given = ("--label", "hired", "--positive", "yes", "--sensitive", "sex", "--model", "latent")
     more = ("--classifier", "logistic", "--quiet")
     assert called(capsys, "fit", "t.csv", *given, *more, "-o", "l.fairpc").code == 0
     ended = called(capsys, "export", "l.fairpc", "-o", "l.onnx")

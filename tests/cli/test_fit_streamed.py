@@ -36,7 +36,7 @@ def written(folder: Path, kind: str) -> Path:
     return path
 
 
-ROLES = ("--label", "granted", "--sensitive", "sex")
+ROLES = ("--label", "granted", "--positive", "1", "--sensitive", "sex")
 OPTIONS = ("--drop", "id", "--missing", "?", "--structure", "chow-liu")
 
 
@@ -93,7 +93,7 @@ def test_a_streamed_fit_gives_the_same_hints(
         for more in ((), ("--max-memory", "1GB"))
     )
     assert ours == whole
-    said = "1 is taken as favourable", "'?' is read", "'unknown' is read", "'age' is read"
+    said = "'?' is read", "'unknown' is read", "'age' is read"
     for hint, words in zip(ours, said, strict=True):
         assert words in hint
 

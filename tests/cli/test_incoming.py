@@ -90,7 +90,18 @@ def test_a_number_for_missing_holds_in_every_command(
         ages = [cell if i % 4 == 0 else row["age"] for i, row in enumerate(rows)]
         lines = [f"{a},{r['job']},{r['sex']},{r['hired']}" for a, r in zip(ages, rows, strict=True)]
         Path(f"{name}.csv").write_text("\n".join([HEADER, *lines]) + "\n")
-    fit = ("--label", "hired", "--sensitive", "sex", "--model", "LatNB", "--missing", "999")
+    fit = (
+        "--label",
+        "hired",
+        "--positive",
+        "yes",
+        "--sensitive",
+        "sex",
+        "--model",
+        "LatNB",
+        "--missing",
+        "999",
+    )
     for name in ("coded", "empty"):
         assert called(capsys, "fit", f"{name}.csv", *fit, "-o", f"{name}.fairpc", "-q").code == 0
     scores = {}
@@ -188,7 +199,7 @@ def test_many_groups_are_warned_of_before_the_fit(
     lines = small_table(300).splitlines()
     rows = [f"{line},g{i % 50 if i > 50 else i % 2}" for i, line in enumerate(lines[1:])]
     Path("g.csv").write_text("\n".join([f"{HEADER},unit", *rows]) + "\n")
-    given = ("--label", "hired", "--sensitive", "unit")
+    given = ("--label", "hired", "--positive", "yes", "--sensitive", "unit")
     ended = called(capsys, "fit", "g.csv", *given, "--model", "TwoNB", "-o", "m.fairpc")
     assert "'unit' makes 50 groups" in ended.err
 
@@ -196,11 +207,31 @@ def test_many_groups_are_warned_of_before_the_fit(
 def test_equal_mass_is_for_one_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert called(capsys, "fit", "t.csv", *FIT, "--equal-mass", "-o", "m.fairpc").code == 0
     assert load("m.fairpc").equal_mass
-    naive = ("--label", "hired", "--sensitive", "sex", "--model", "LatNB", "--equal-mass")
+    naive = (
+        "--label",
+        "hired",
+        "--positive",
+        "yes",
+        "--sensitive",
+        "sex",
+        "--model",
+        "LatNB",
+        "--equal-mass",
+    )
     ended = called(capsys, "fit", "t.csv", *naive, "-o", "n.fairpc")
     assert ended.code == 2
     assert "--equal-mass is not for --model LatNB" in ended.err
-    forest = ("--label", "hired", "--sensitive", "sex", "--structure", "forest", "--equal-mass")
+    forest = (
+        "--label",
+        "hired",
+        "--positive",
+        "yes",
+        "--sensitive",
+        "sex",
+        "--structure",
+        "forest",
+        "--equal-mass",
+    )
     ended = called(capsys, "fit", "t.csv", *forest, "-o", "n.fairpc")
     assert ended.code == 2
     assert "equal_mass and structure='forest' cannot be combined" in ended.err
@@ -236,7 +267,7 @@ def test_prior_rows_choose_the_point_where_they_are_asked_for(
     assert "Point without prior rows" in page
     assert "none: mostly prior rows" in page
     for other in ("latent", "TwoNB"):
-        words = ("--label", "hired", "--sensitive", "sex", "--model", other)
+        words = ("--label", "hired", "--positive", "yes", "--sensitive", "sex", "--model", other)
         ended = called(capsys, "fit", "t.csv", *words, "--mechanism-prior", "30", "-o", "n.fairpc")
         assert ended.code == 2
         assert f"--mechanism-prior is not for --model {other}" in ended.err
@@ -260,7 +291,7 @@ def test_scores_as_a_table_has_them(
         decided.alias("decided"), pl.lit(score).alias("a score")
     )
     table.write_csv("scored.csv", separator=";")
-    roles = ("--label", "hired", "--sensitive", "sex", "--decision", "decided")
+    roles = ("--label", "hired", "--positive", "yes", "--sensitive", "sex", "--decision", "decided")
     call = ("audit", "scored.csv", *roles, "--score", "a score", "--fail-over", "1", "-q")
     ended = called(capsys, *call)
     assert (ended.code == 2) == bool(SCORES[score]), ended.err

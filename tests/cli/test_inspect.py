@@ -39,7 +39,17 @@ def test_what_is_no_model_is_refused(capsys: pytest.CaptureFixture[str], tmp_pat
 
 @pytest.mark.usefixtures("folder")
 def test_the_least_cell_is_an_option_of_a_fit(capsys: pytest.CaptureFixture[str]) -> None:
-    given = ("--label", "hired", "--sensitive", "sex", "--structure", "chow-liu", "--quiet")
+    given = (
+        "--label",
+        "hired",
+        "--positive",
+        "yes",
+        "--sensitive",
+        "sex",
+        "--structure",
+        "chow-liu",
+        "--quiet",
+    )
     assert called(capsys, "fit", "t.csv", *given, "--min-cell", "1", "-o", "all.fairpc").code == 0
     found = answer(capsys, "inspect", "all.fairpc")
     assert found["min_cell"] == 1

@@ -14,7 +14,7 @@ import fairpc
 from cli.calls import answer, called, names, small_table
 from fairpc.cli import main
 
-ROLES = ("--label", "hired", "--sensitive", "sex")
+ROLES = ("--label", "hired", "--positive", "yes", "--sensitive", "sex")
 QUICK = (*ROLES, "--model", "latent", "--classifier", "logistic")
 
 
@@ -276,7 +276,7 @@ REFUSED = {
         "t.csv: column 'job' has",
     ),
     "three classes": (
-        ("fit", "t.csv", "--label", "job", "--positive", "cook", *QUICK[2:], "-o", "n"),
+        ("fit", "t.csv", "--label", "job", "--positive", "cook", *QUICK[4:], "-o", "n"),
         "t.csv: label 'job' has 3 classes",
     ),
     "an absent column": (

@@ -78,7 +78,7 @@ def test_a_model_is_written_although_nobody_reads_the_rest(folder: Path) -> None
 def test_equal_rates_gives_each_group_a_threshold(
     model: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = ("fit", "t.csv", *FIT[:4], "--model", model, "-o", "n.fairpc", "--equal-rates")
+    given = ("fit", "t.csv", *FIT[:6], "--model", model, "-o", "n.fairpc", "--equal-rates")
     found = answer(capsys, *given)
     loaded = fairpc.load("n.fairpc")
     assert tuple(found["thresholds"].values()) == loaded.threshold_.values

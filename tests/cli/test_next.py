@@ -13,7 +13,7 @@ from cli.calls import called
 from fairpc.datasets import load_loans
 
 N_ROWS = 800
-LABEL = "--label approved --sensitive sex"
+LABEL = "--label approved --sensitive sex --positive yes"
 DECIDED = f"{LABEL} --decision decided --score 'a score'"
 STARTS = {
     f"fit loans.csv {LABEL} --structure chow-liu --delimiter ';' --name approved=no:refused -o m": (

@@ -22,7 +22,7 @@ from fairpc.core import LearningError
 from fairpc.datasets import load_loans
 from fairpc.models import FairPC, LatentDecision, Reviewed, load
 
-LABEL = ("--label", "approved", "--sensitive", "sex")
+LABEL = ("--label", "approved", "--positive", "yes", "--sensitive", "sex")
 N_ROWS = 1500
 MODEL, TABLE = "loans.fairpc", "loans.csv"
 FIT = ("fit", TABLE, *LABEL, "--structure", "chow-liu")
@@ -273,7 +273,7 @@ def test_audit_and_review_ask_for_the_same_number_of_files(
     """With a model and without one; the draw of decisions by anyone is the same each time."""
     decided = truth.drop("deserving").with_columns(decided=truth["deserving"])
     decided.write_csv("decided.csv")
-    anyone = ("decided.csv", *LABEL, "--positive", "yes", "--decision", "decided")
+    anyone = ("decided.csv", *LABEL, "--decision", "decided")
     for about in ((MODEL, TABLE), anyone):
         ended = called(capsys, "audit", *about)
         assert ended.code == 0, ended.err
@@ -347,7 +347,7 @@ def test_a_file_to_fill_in_has_no_formulas(work: Path, capsys: pytest.CaptureFix
     names = (pl.col("purpose").alias(name) for name in ("@x", "'@x"))
     rows = pl.read_csv(TABLE).with_columns(said, *names)
     rows.with_columns(pl.lit("@y").cast(pl.Categorical).alias("note")).write_parquet("t.parquet")
-    given = ("t.parquet", *LABEL, "--positive", "=1+1")
+    given = ("t.parquet", *LABEL[:2], *LABEL[4:], "--positive", "=1+1")
     ended = called(capsys, "review", *given, "-n", "60", "-o", "rows.csv")
     assert ended.code == 0, ended.err
     shown = pl.read_csv("rows.csv")

@@ -14,7 +14,7 @@ from cli.calls import answer, called, names
 from fairpc.cli import main
 from models.test_strata import table
 
-ROLES = ("--label", "label", "--sensitive", "sex", "--structure", "chow-liu")
+ROLES = ("--label", "label", "--positive", "yes", "--sensitive", "sex", "--structure", "chow-liu")
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_what_cannot_be_strata_is_refused_in_one_sentence(
 def test_a_classifier_is_fitted_and_audited_within_strata(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    call = ("--label", "label", "--sensitive", "sex", "--model", "latent", "--given", "hours")
+    call = (*ROLES[:6], "--model", "latent", "--given", "hours")
     found = answer(capsys, "fit", "t.csv", *call, "--classifier", "logistic", "-o", "n.fairpc")
     strata = found["learned"]["strata"]
     assert strata["columns"] == ["hours"]

@@ -383,7 +383,16 @@ def test_a_reader_that_has_seen_enough_is_no_failure(folder: Path) -> None:
 
 def test_odd_names_work_everywhere(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "odd.csv").write_text(ODD_HEADER + small_table().partition("\n")[2], "utf-8")
-    roles = ("--label", "hired?", "--sensitive", "sex", "--structure", "chow-liu")
+    roles = (
+        "--label",
+        "hired?",
+        "--positive",
+        "yes",
+        "--sensitive",
+        "sex",
+        "--structure",
+        "chow-liu",
+    )
     found = answer(capsys, "fit", "odd.csv", *roles, "-o", "odd.fairpc")
     names = [c["column"] for c in found["columns"]]
     assert names == ['age in "years"', "\u804c\u4e1a", " sex ", "hired?"]
@@ -500,7 +509,16 @@ def test_a_gate_that_cannot_decide_fails(folder: Path, capsys: pytest.CaptureFix
 
 
 def test_compare(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    roles = ("--label", "hired", "--sensitive", "sex", "--structure", "chow-liu")
+    roles = (
+        "--label",
+        "hired",
+        "--positive",
+        "yes",
+        "--sensitive",
+        "sex",
+        "--structure",
+        "chow-liu",
+    )
     methods = ("--method", "FairPC", "--method", "LR", "--method", "TwoNB")
     call = ("compare", "t.csv", *roles, "--cv", "2", *methods)
     found = answer(capsys, *call, "-o", "c.csv")
@@ -512,7 +530,18 @@ def test_compare(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_compare_takes_baselines_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    call = ("compare", "t.csv", "--label", "hired", "--sensitive", "sex", "--cv", "2")
+    call = (
+        "compare",
+        "t.csv",
+        "--label",
+        "hired",
+        "--positive",
+        "yes",
+        "--sensitive",
+        "sex",
+        "--cv",
+        "2",
+    )
     found = answer(capsys, *call, "--method", "LR", "--method", "Rand")
     assert {row["method"] for row in found["means"]} == {"LR", "Rand"}
 

@@ -21,7 +21,19 @@ from fairpc.data import find
 from fairpc.errors import ComparisonError, FileFormatError, TableError
 from fairpc.models import load
 
-FIT = ("--label", "label", "--sensitive", "sex", "--model", "LatNB", "--drop", "weight", "--json")
+FIT = (
+    "--label",
+    "label",
+    "--positive",
+    "1",
+    "--sensitive",
+    "sex",
+    "--model",
+    "LatNB",
+    "--drop",
+    "weight",
+    "--json",
+)
 
 
 def written(folder: Path, kind: str, frame: pl.DataFrame) -> str:
@@ -159,7 +171,7 @@ def test_the_command_compares_on_a_cluster(
 ) -> None:
     path = tmp_path / "t.csv"
     table(240).drop("weight").write_csv(path)
-    roles = "--label", "label", "--sensitive", "sex"
+    roles = "--label", "label", "--positive", "1", "--sensitive", "sex"
     dask = "--engine", "dask", "--scheduler", address
     how = "--cv", "2", "--method", "TwoNB", "--json"
     ended = called(capsys, "compare", str(path), *roles, *how, *dask)

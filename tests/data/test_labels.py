@@ -22,7 +22,7 @@ from fairpc.errors import TableError, TableWarning
         ([1.0, 0.0, np.nan], (0, 1)),
         (["no", "yes", None], ("no", "yes")),
         ([True, False, True], (False, True)),
-        (np.array(["b", "a", "B"]), ("B", "a", "b")),
+        (np.array(["b", "a", "C"]), ("C", "a", "b")),
         (np.array([[2], [10], [-1]]), (-1, 2, 10)),
         (pl.Series("d", ["1", "10", "9"]), ("1", "10", "9")),
         ([0.5, 1.5, 0.5], (0.5, 1.5)),

@@ -33,7 +33,7 @@ from fairpc.core import (
     few_labels,
     serialise,
 )
-from fairpc.data import Groups, read_frame, read_values
+from fairpc.data import Groups, read_classes, read_frame
 from fairpc.evidence import mean_sample, quantile, rate_sample, wilson
 from fairpc.learners import kish
 from fairpc.models import series_of
@@ -398,7 +398,7 @@ def _grouped(table: Any, groups: Groups) -> Any:
     read, named = read_frame(table), []
     for column in groups.columns:
         if column.name in frame.columns:
-            values = read_values(column.name, read.column(column.name), groups.missing_values)
+            values = read_classes(column.name, read.column(column.name), groups.missing_values)
             names = column.decode(column.codes(values, warn=False))
             named.append(series_of(frame, column.name, np.array(names, dtype=object)))
     return frame.with_columns(*named).to_native()

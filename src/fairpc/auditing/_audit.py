@@ -45,7 +45,6 @@ from fairpc.auditing._job import (
     read_table,
 )
 from fairpc.auditing._page import render
-from fairpc.auditing._rows import GivenNames
 from fairpc.core import (
     AnyPath,
     AuditError,
@@ -57,7 +56,7 @@ from fairpc.core import (
     without_few,
     write_atomically,
 )
-from fairpc.data import ReadingProgress, is_source
+from fairpc.data import GivenNames, ReadingProgress, is_source
 from fairpc.models import (
     Disclosure,
     FittedDecisions,
@@ -261,7 +260,7 @@ def audit(
     of_decisions = {name: options[name] for name in _OF_DECISIONS}
     if _are_decisions(model):
         about = {name: options[name] for name in ("sensitive_features", "sample_weight")}
-        model = given_decisions(model, X, y, **about, **of_decisions)
+        model = given_decisions(model, X, y, **about, **of_decisions, names=names)
     elif isinstance(model, GivenDecisions):
         pass  # they hold what goes with them
     elif named := [n for n, v in of_decisions.items() if v is not None and (n != "given" or v)]:

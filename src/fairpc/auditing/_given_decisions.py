@@ -19,6 +19,7 @@ from fairpc.core import AuditError, Floats, Positions, check_scores
 from fairpc.data import (
     MIN_CELL,
     EncodingOptions,
+    GivenNames,
     Labels,
     TableCoding,
     check_rows,
@@ -60,11 +61,13 @@ def given_decisions(
     given: str | Sequence[str] = (),
     missing_values: Iterable[Any] = (),
     decimal: str | None = None,
+    names: GivenNames | None = None,
 ) -> GivenDecisions:
     """Decisions, or those of an estimator, beside a table in memory.
 
     ``positive`` names the favourable class of the label, ``decision_positive`` that of decisions
-    that have other classes than the label. ``missing_values`` and ``decimal`` as for a fit.
+    that have other classes than the label. ``missing_values``, ``decimal`` and ``names`` as for a
+    fit.
     """
     if y is None or sensitive_features is None:
         lacking = "y" if y is None else "sensitive_features"
@@ -80,9 +83,8 @@ def given_decisions(
     beside = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
     table = GivenTable.of(X, y, **beside, **reading)
     options = EncodingOptions(min_cell=MIN_CELL)
-    coding, _ = fit_coding(
-        table.source, table.roles, positive=positive, options=options, given_whole=True
-    )
+    how: dict[str, Any] = {"positive": positive, "names": names, "options": options}
+    coding, _ = fit_coding(table.source, table.roles, **how, given_whole=True)
     labels = coding.labels
     if len(labels.classes) != 2:
         raise AuditError(
@@ -98,13 +100,13 @@ def given_decisions(
     if scores is not None:
         check_rows(X, frame, scores, "score")
         scores = check_scores(_values(scores, "score"))
-    names, name = coding.features.names, type(decider).__name__ if estimator else DECISIONS
-    for column in (column for column in columns if column not in names):
+    used, name = coding.features.names, type(decider).__name__ if estimator else DECISIONS
+    for column in (column for column in columns if column not in used):
         raise AuditError(
             f"column {column!r} of given cannot make strata: it is constant, has a value of its "
             "own in most rows, or is sensitive; name another"
         )
-    strata = Strata.of([names.index(c) for c in columns], coding.features.arities, "shared")
+    strata = Strata.of([used.index(c) for c in columns], coding.features.arities, "shared")
     return GivenDecisions(name, coding, decided, scores, strata, reading)
 
 

@@ -20,7 +20,6 @@ import numpy as np
 from fairpc.auditing._given_decisions import NO_MODEL, GivenDecisions, decided_rows
 from fairpc.auditing._rows import (
     AuditedRows,
-    GivenNames,
     Names,
     asked,
     audited_rows,
@@ -43,6 +42,7 @@ from fairpc.data import (
     Distinct,
     DistinctSum,
     Frame,
+    GivenNames,
     Packing,
     Source,
     TableCoding,
@@ -355,8 +355,10 @@ class Job:
 
     @cached_property
     def names(self) -> Names:
-        """What classes and groups are called."""
-        return Names.of(self.coding, self.given_names)
+        """What classes and groups are called: as the audit is told, else as the fit was."""
+        kept, given = getattr(self.subject, "names_", {}), self.coding.names_of(self.given_names)
+        both = {c: {**kept.get(c, {}), **given.get(c, {})} for c in (*kept, *given)}
+        return Names.of(self.coding, both)
 
     @property
     def min_cell(self) -> int:

@@ -152,13 +152,8 @@ def review_facts(job: Job) -> ReviewFacts:
     known, errors = dict(table.ranges), job.results.get("error_rates")
     for group, rates in () if errors is None else errors.rates.groups.items():
         known |= {(name, group): tuple(getattr(rates, name)) for name in _ERRORS}
-    called = called_groups(job)
-    table = replace(
-        table,
-        groups=np.array([called[group] for group in table.groups.tolist()]),
-        classes=(rows.classes[1 - rows.positive], rows.positive_class),
-        ranges={(name, called[group]): of for (name, group), of in known.items()},
-    )
+    classes = rows.classes[1 - rows.positive], rows.positive_class
+    table = replace(table, ranges=known).called(called_groups(job), classes)
     found = facts_of_review(table, job.reviewed, job.settings.level)
     return found if job.decisions is not None else replace(found, asked="mechanism_1")
 
@@ -170,7 +165,8 @@ def rows_of_decisions(job: Job) -> ReviewRows:
     """
     rows, labels = job.drawn, job.coding.labels
     h = rows.decided == rows.positive
-    how = {"positive": labels.positive_class, "random_state": job.settings.random_state}
+    how: dict[str, Any] = {"positive": labels.positive_class, "names": job.given_names}
+    how["random_state"] = job.settings.random_state
     how |= {} if job.decisions is None else job.decisions.reading
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ContradictionWarning)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from fairpc.auditing import _formats as text
 from fairpc.core import AuditError, Bools, Codes, Floats, Ints, Positions, check_clusters
-from fairpc.data import Encoding, TableCoding, take_rows
+from fairpc.data import Encoding, GivenNames, TableCoding, take_rows
 from fairpc.evidence import some_of
 from fairpc.models import ROWS, FittedDecisions, GivenRows, Rows, rows_fingerprint, rows_in_order
 
@@ -35,7 +35,6 @@ _GIVEN: Final = ("table", "labels", "sensitive", "fair_labels")
 _EACH: Final = ("s", "d", "x", "scores", "observed", "decided", "weights", "counts", "persons", "f")
 
 
-GivenNames = Mapping[str, str | Mapping[str, str]]
 _SEXES: Final = {
     **dict.fromkeys(("f", "female", "woman", "women"), "women"),
     **dict.fromkeys(("m", "male", "man", "men"), "men"),
@@ -68,51 +67,28 @@ class Names:
         A column has a text, its own name, or a mapping of its values, in which "" is the column.
         """
         groups, labels = coding.groups, coding.labels
-        known = {labels.name: tuple(map(str, labels.classes))}
-        known |= {column.name: column.labels for column in groups.columns}
-        asked = _checked_names(given or {}, known)
+        asked = coding.names_of(given)
         label = asked.get(labels.name, {})
-        classes = tuple(label.get(name, name) for name in known[labels.name])
-        named = [label[c] for c in known[labels.name] if c in label]
+        classes, names = coding.called(asked)
+        named = [label[c] for c in map(str, labels.classes) if c in label]
         decided = {n: text.short(n, 40) for n in named if n.split(" ")[0].lower() in _DECIDED}
-        names, people = list[str](), dict[str, str]()
-        for name, cell in zip(coding.group_names, groups.cells, strict=True):
+        people = dict[str, str]()
+        for name, cell in zip(names, groups.cells, strict=True):
             parts = [(c.name, c.labels[v]) for c, v in zip(groups.columns, cell, strict=True)]
             own = [asked.get(column, {}).get(level) for column, level in parts]
-            if any(own):
-                name = ", ".join(o or "=".join(part) for o, part in zip(own, parts, strict=True))
-            names.append(name)
             usual = None
             if len(parts) == 1 and parts[0][0].lower() in ("sex", "gender"):
                 usual = own[0] or _SEXES.get(parts[0][1].lower())
             noun = usual or (name if all(own) else f"people in group {name}")
             people[name] = text.short(noun, 60)
-        for what, each in (("classes", classes), ("groups", names)):
-            if len(set(each)) < len(each):
-                raise AuditError(f"names gives two {what} the same name: give each its own")
         by = text.listed([asked.get(n, {}).get("", _readable(n)) for n in groups.column_names])
         what = label.get("", _readable(labels.name))
         title = f"{text.short(what[:1].upper() + what[1:], 60)} by {by}"
         said = {c: decided.get(c, text.quoted(c)) for c in classes}
-        return cls(title, by, classes, tuple(names), said, people)
+        return cls(title, by, classes, names, said, people)
 
     def who(self, group: str) -> str:
         return self.people.get(group, f"people in group {text.short(group, 40)}")
-
-
-def _checked_names(given: GivenNames, known: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    asked = {}
-    for column, names in given.items():
-        if column not in known:
-            raise AuditError(
-                f"names has the column {column!r}: name values of {', '.join(map(repr, known))}"
-            )
-        asked[column] = {"": names} if isinstance(names, str) else dict(names)
-        for value in asked[column]:
-            if value and value not in known[column]:
-                there = ", ".join(map(repr, known[column][:10]))
-                raise AuditError(f"names has the value {value!r} of {column!r}, which has {there}")
-    return asked
 
 
 def _readable(column: str) -> str:

@@ -17,7 +17,7 @@ from typing import Annotated, Final, NoReturn
 
 import typer
 
-from fairpc.cli._options import declared
+from fairpc.cli._options import NoPositiveError, declared
 from fairpc.cli._screen import complain, discard
 from fairpc.core import FairpcError, ending_on_signals
 
@@ -135,7 +135,7 @@ def _run(given: list[str], *, last: bool) -> NoReturn:
         if len(rest) < len(given):
             traceback.print_exception(error)
         elif rest:  # without words the help was shown
-            complain(_sentence(error))
+            complain(_sentence(error, rest))
         raise SystemExit(BAD_INPUT) from None
     if code == INTERRUPTED:  # typer turns Ctrl-C into this code
         complain("interrupted")
@@ -148,13 +148,15 @@ def _stop_writing() -> NoReturn:
     raise SystemExit(0) from None
 
 
-def _sentence(error: BaseException) -> str:
-    """What went wrong, for a reader who writes no Python."""
+def _sentence(error: BaseException, typed: Sequence[str]) -> str:
+    """What went wrong with a command, for a reader who writes no Python."""
     if isinstance(error, typer.TyperException):
         text, context = error.format_message(), getattr(error, "ctx", None)
         if "\n" in text or context is None:
             return " ".join(text.split())
         return f"{text.rstrip('.')}: see {context.command_path} --help"
+    if isinstance(error, NoPositiveError):
+        return error.again(typed)
     if isinstance(error, FairpcError):
         return str(error)
     if isinstance(error, OSError):

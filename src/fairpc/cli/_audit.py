@@ -83,7 +83,8 @@ def audit(
 
     Example: fairpc audit loans.fairpc new.csv -o report.html
 
-    Any model: fairpc audit new.csv --label approved --sensitive sex --decision granted -o page.html
+    Any model: fairpc audit new.csv --label approved --positive yes --sensitive sex
+    --decision granted -o page.html
 
     In CI: fairpc audit loans.fairpc new.csv --fail-over 0.05
     """
@@ -96,14 +97,14 @@ def audit(
     with tables.opened(table or model_file, text, at_fit) as files, tables.about(files.source):
         with warned.watching():
             columns = label, weight, clusters
+            names = tables.display_names(naming, files)
             subject: models.FittedModel | auditing.GivenDecisions
             cells: pl.DataFrame | None
             if model is None:
-                subject, given, cells = decided_table(files, decided, *columns)
+                subject, given, cells = decided_table(files, decided, *columns, names)
             else:
                 subject = model
                 given, cells = _of_model(model, files, allow_unseen, columns, max_memory, screen)
-            names = tables.display_names(naming, files)
             if limit.fail_over is not None and not (screen.prints_text or screen.json or output):
                 # Nothing is shown: the gap is all that is needed.
                 try:
@@ -121,7 +122,8 @@ def audit(
             raise _not_known(audited.left_out.get("parity", "no two groups have known members"))
     if output is not None:
         audited.save(output)
-        if set(map(str, subject.coding_.labels.classes)) == {"0", "1"} and not names:
+        called = names or (model is not None and model.names_)
+        if set(map(str, subject.coding_.labels.classes)) == {"0", "1"} and not called:
             screen.note("--name COL=1:hired says in the report what the classes 0 and 1 are")
     if screen.json:
         shown = {k: v for k, v in audited.to_dict().items() if k not in _PAGE_ONLY}
@@ -269,6 +271,7 @@ def decided_table(
     label: str | None,
     weight: str | None = None,
     clusters: str | None = None,
+    names: data.Names | None = None,
 ) -> tuple[auditing.GivenDecisions, Facts, pl.DataFrame]:
     """Decisions beside their table, arguments of ``audit`` for it, and its cells in memory."""
     if label is None or not decided.sensitive or decided.decision is None:
@@ -285,7 +288,8 @@ def decided_table(
     }
     own = {name: getattr(decided, name) for name in ("positive", "drop", "missing", "decimal")}
     roles = opt.ColumnOptions([label], decided.sensitive, **own)
-    rows = labelled(files, roles, opt.ModelOptions(given=decided.given, weight=weight or None))
+    learner = opt.ModelOptions(given=decided.given, weight=weight or None)
+    rows = labelled(files, roles, learner, names)
     taken = (*rows.roles.sensitive, *rows.given)
     for name in apart.values():
         if name not in rows.X.columns or [*taken, *apart.values()].count(name) > 1:
@@ -313,6 +317,7 @@ def decided_table(
         given=rows.given,
         missing_values=rows.roles.sentinels,
         decimal=rows.roles.decimal,
+        names=names,
     )
     if "clusters" in apart:
         given["clusters"] = rows.X[apart["clusters"]].to_numpy()

@@ -23,7 +23,7 @@ from fairpc import auditing, models
 from fairpc.cli._audit import in_stages, show_verdict
 from fairpc.cli._fit import estimator
 from fairpc.cli._labelled import LabelledTable
-from fairpc.cli._learned import facts, renamed, show_learned, verdict_of
+from fairpc.cli._learned import facts, show_learned, verdict_of
 from fairpc.cli._screen import Screen, grid, headline, print_json, say
 from fairpc.core import ContradictionWarning, FairpcError, check_writable, counted, shown
 from fairpc.data import Warned, write_table
@@ -134,6 +134,7 @@ class CensusDemo(Demo):
 class LoansDemo(Demo):
     """The loan applications, beside the truth."""
 
+    named_fit: dict[str, Any]  #: the fit, groups and classes under their names
     reviews: tuple[auditing.ReviewFacts, ...]  #: after each batch
     recorded: Shares  #: of the deserving, how many were approved
     decided: Shares  #: of the deserving, how many the model approves
@@ -142,7 +143,7 @@ class LoansDemo(Demo):
     then = (
         "\nOn a table of your own (here: the same one; fit compares structures, so digits differ):",
         "  fairpc data loans -o loans.csv",
-        "  fairpc fit loans.csv --label approved --sensitive sex -o loans.fairpc",
+        "  fairpc fit loans.csv --label approved --positive yes --sensitive sex -o loans.fairpc",
         "  fairpc audit loans.fairpc loans.csv -o report.html",
         "When data contradict the assumptions: fairpc demo census",
     )
@@ -159,7 +160,7 @@ class LoansDemo(Demo):
         for line in STORY:
             say(f"  {line}")
         say("\n1. What do the labels say?  (fairpc fit)", "bold")
-        (tone, verdict), lines = verdict_of(renamed(self.fit, NAMES))
+        (tone, verdict), lines = verdict_of(self.named_fit)
         headline(f"  {verdict}", tone)
         truth = [*(1 - share for share in self.recorded.values()), self.fair_rate]
         for line, true in zip_longest(lines, truth[: len(lines)]):
@@ -212,13 +213,14 @@ def demonstrate(seed: int, screen: Screen) -> LoansDemo:
         return {g: float(yes[deserving & (sex == g)].mean()) for g in model.coding_.group_names}
 
     shares = approved(rows.y), approved(model.predict(rows.X))
-    return LoansDemo(learned, record, tuple(reviews), *shares, float(deserving.mean()))
+    named = facts(model, rows, learned["seconds"], NAMES)
+    return LoansDemo(learned, record, named, tuple(reviews), *shares, float(deserving.mean()))
 
 
 def _fitted(rows: LabelledTable, seed: int, screen: Screen) -> tuple[Any, dict[str, Any]]:
     """A model of a table, and what it learned."""
     learner = replace(LEARNER, random_state=seed)
-    model: Any = estimator(learner, rows.roles, verbose=screen.shows_progress)
+    model: Any = estimator(learner, rows.roles, {}, verbose=screen.shows_progress)
     began = perf_counter()
     model.fit(rows.X, rows.y)
     return model, facts(model, rows, perf_counter() - began)

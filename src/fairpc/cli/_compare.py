@@ -68,7 +68,7 @@ def compare(
 ) -> None:
     """Compare models with other methods by cross-validation.
 
-    Example: fairpc compare loans.csv --label approved --sensitive sex --cv 5
+    Example: fairpc compare loans.csv --label approved --positive yes --sensitive sex --cv 5
     """
     from fairpc import comparison
 
@@ -94,7 +94,7 @@ def compare(
                 rows.y,
                 decisions={name: rows.X[name].to_numpy() for name in made},
                 cv=cv,
-                positive=roles.positive,
+                positive=rows.roles.positive,
                 random_state=seed,
                 client=client,
                 progress=step,
@@ -130,7 +130,7 @@ def _estimators(
     for name in dict.fromkeys(methods):
         if name in learners:
             model = opt.LATENT if name == FROM_SCORES else name
-            made[name] = estimator(replace(learners[name], model=model), roles)
+            made[name] = estimator(replace(learners[name], model=model), roles, {})
         elif name in baselines:
             made[name] = baselines[name].set_params(sensitive=roles.sensitive)
         elif name in ("Reduction", "ThresholdOptimizer"):

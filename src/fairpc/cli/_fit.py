@@ -15,8 +15,8 @@ from typing import Annotated, Any, Final
 import fairpc.cli._options as opt
 import fairpc.cli._tables as tables
 from fairpc import core, data, models
-from fairpc.cli._labelled import LabelledTable, labelled, streamed, under_types
-from fairpc.cli._learned import DECIDING, facts, renamed, show_columns, show_learned
+from fairpc.cli._labelled import LabelledTable, classes_in, labelled, streamed, under_types
+from fairpc.cli._learned import DECIDING, facts, show_columns, show_learned
 from fairpc.cli._review_files import IN_PARTS, read_reviews
 from fairpc.cli._screen import Screen, print_json, say
 from fairpc.core import LearningError, OptionError, TableError
@@ -43,10 +43,10 @@ def fit(
 ) -> None:
     """Learn a model from a table of past decisions, and say how its labels were altered.
 
-    Example: fairpc fit loans.csv --label approved --sensitive sex -o loans.fairpc
+    Example: fairpc fit loans.csv --label approved --positive yes --sensitive sex -o loans.fairpc
     """
     tables.check_output(output, table)
-    estimator(learner, roles)  # a wrong name is refused before the table is read
+    estimator(learner, roles, {})  # a wrong name is refused before the table is read
     in_memory = learner.model == opt.LATENT
     if in_memory:
         _refuse_streaming(keeping, engine)
@@ -71,10 +71,12 @@ def fit(
         if parted and held_to:
             raise OptionError(IN_PARTS)
         rows = (
-            streamed(files, roles, client, learner) if parted else labelled(files, roles, learner)
+            streamed(files, roles, client, learner, names)
+            if parted
+            else labelled(files, roles, learner, names)
         )
         learner = replace(learner, given=list(rows.given))
-        model = estimator(learner, rows.roles, verbose=screen.shows_progress)
+        model = estimator(learner, rows.roles, names, verbose=screen.shows_progress)
         known: dict[str, Any] = (
             {"reviewed": _answers_of(held_to, rows, files, screen)} if held_to else {}
         )
@@ -89,22 +91,23 @@ def fit(
                 if verbose:  # the table of columns says what is not used
                     warnings.simplefilter("ignore", core.DroppedWarning)
                 model.fit(rows.X, rows.y, sample_weight=rows.weights, **vars(keeping), **known)
-            rates = _equalised(model, rows, in_memory) if learner.equal_rates else {}
+            rates = _equalised(model, rows, in_memory) if learner.equal_rates else []
         seconds = perf_counter() - began
     said = {**vars(text), "weight": rows.weight}
     model.table_options_ = {name: value for name, value in said.items() if value is not None}
     model.save(output)
-    learned = facts(model, rows, seconds) | {"model_file": output, "selection_rates": rates}
+    # JSON has the values of the table, as its next reader does.
+    shown = facts(model, rows, seconds, model.names_ if screen.prints_text else {})
+    shown["selection_rates"] = dict(zip(shown["groups"]["rows"], rates, strict=bool(rates)))
     if screen.json:
-        print_json(learned)
+        print_json(shown | {"model_file": output})
     elif screen.prints_text:
-        shown = renamed(learned, names)
         show_learned(shown)
         if verbose:
             show_columns(shown)
         say(models.group_is_input(model.coding_))
-        say(f"Model: {output} ({learned['model']}, {seconds:.1f} s)")
-        given = opt.as_typed(text, naming, reviewed=held_to)
+        say(f"Model: {output} ({shown['model']}, {seconds:.1f} s)")
+        given = opt.as_typed(text, reviewed=held_to)
         say(f"Next: fairpc audit {quote(output)} {quote(table)}{given} -o report.html", "bold")
     screen.notes(warned)
 
@@ -114,7 +117,7 @@ def _answers_of(
 ) -> models.Reviewed:
     """What reviewers said of the table."""
     label, positive = rows.roles.label, rows.roles.positive
-    classes = [str(c) for c in rows.labels[label].drop_nulls().unique().sort().to_list()]
+    classes = classes_in(rows.labels[label])
     others = [c for c in classes if c != positive]
     if positive is None or len(others) != 1:
         raise TableError(f"the label has {len(classes)} classes: a review needs two")
@@ -141,16 +144,20 @@ def _fit_classifiers(model: models.FittedModel, rows: LabelledTable, screen: Scr
             del model._say
 
 
-def _equalised(model: models.FittedModel, rows: LabelledTable, in_memory: bool) -> dict[str, float]:
+def _equalised(model: models.FittedModel, rows: LabelledTable, in_memory: bool) -> list[float]:
     """Choose a threshold for each group; and how many of each are then above it."""
     own = under_types(rows) if in_memory else rows.X
     scores, groups = model.choose_threshold(own, equalise=True)._scores(own)
-    decided, names = model.threshold_.decide(scores, groups), model.coding_.group_names
-    return {name: float(decided[groups == s].mean()) for s, name in enumerate(names)}
+    decided = model.threshold_.decide(scores, groups)
+    return [float(decided[groups == s].mean()) for s in range(len(model.groups_))]
 
 
 def estimator(
-    learner: opt.ModelOptions, roles: opt.ColumnOptions, *, verbose: bool = False
+    learner: opt.ModelOptions,
+    roles: opt.ColumnOptions,
+    names: data.Names,
+    *,
+    verbose: bool = False,
 ) -> models.FittedModel:
     """The model that is asked for, not yet fitted; what it has no use for is refused."""
     kinds: dict[str, Any] = {**models.MODELS, opt.LATENT: models.LatentDecision}
@@ -170,7 +177,7 @@ def estimator(
     if learner.classifier not in (None, "hgb"):  # which LatentDecision takes by itself
         how = {name: given[name] for name in ("missing_values", "random_state")}
         given["estimator"] = models.TableClassifier(learner.classifier, **how)
-    made: models.FittedModel = kinds[learner.model](**given)
+    made: models.FittedModel = kinds[learner.model](**given, names=names or None)
     return made
 
 

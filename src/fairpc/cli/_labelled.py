@@ -32,13 +32,13 @@ EXCLUSIVE: Final = (
 )
 """Roles of which a column has one."""
 FAVOURABLE: Final = (
-    *("yes", "y", "true", "t", "1", "good", "positive", "favourable", "favorable"),
-    *("approve", "approved", "accept", "accepted", "admit", "admitted", "grant", "granted"),
-    *("hire", "hired", "offer", "offered", "award", "awarded", "pass", "passed", "selected"),
-    *("qualified", "eligible", "success", "successful"),
+    *("approve", "approved", "grant", "granted", "accept", "accepted", "hire", "hired"),
+    *("admit", "admitted", "pay", "paid", "pass", "passed", "good", "favourable", "favorable"),
 )
-"""Classes that are known to be the favourable one; of other labels --positive says it."""
-BINARY: Final = frozenset({"-1", "0", "1"})
+"""Classes whose own word says that they are favourable; a yes to "deny" is not.
+
+Of other labels --positive says it.
+"""
 MANY_CLASSES: Final = 20
 """Labels of more classes have no favourable one that people could name."""
 
@@ -72,15 +72,19 @@ class LabelledTable:
 
 
 def labelled(
-    files: data.TableFiles, given: opt.ColumnOptions, learner: opt.ModelOptions | None = None
+    files: data.TableFiles,
+    given: opt.ColumnOptions,
+    learner: opt.ModelOptions | None = None,
+    names: data.Names | None = None,
 ) -> LabelledTable:
-    """Read a table whole, and cut it by its roles."""
+    """Read a table whole, and cut it by its roles; ``names`` are those of its values."""
     roles, strata, weight = _resolved(given, learner or opt.ModelOptions(), files)
     frame = _typed(tables.ready(files.read(), files).drop(data.exactly(roles.drop)), roles)
     label = data.exactly([roles.label])
     rest, y = frame.drop(label), frame[roles.label]
     counts = frame.group_by(label).len(tables.N_ROWS)
-    hints = tuple(_hints(rest, roles, positive := _favourable(counts, roles), weight))
+    positive = _favourable(files.source, counts, roles, names or {})
+    hints = tuple(_hints(rest, roles, weight))
     weights = None
     if weight is not None:
         weights, rest = rest[weight].to_numpy(), rest.drop(data.exactly([weight]))
@@ -88,20 +92,28 @@ def labelled(
     return LabelledTable(files.source, roles, rest, y, counts, strata, weight, weights, hints)
 
 
-def _favourable(labels: pl.DataFrame, roles: opt.ColumnOptions) -> str | None:
-    """The class that is meant by "positive": the one that is named, or the one known to be it."""
-    names = labels[roles.label].alias("").drop_nulls().unique().sort().to_list()
-    classes = {str(name): str(name).strip().lower().removesuffix(".0") for name in names}
+def _favourable(
+    source: str, labels: pl.DataFrame, roles: opt.ColumnOptions, names: data.Names
+) -> str | None:
+    """The class that is meant by "positive": the one that is named, or whose own word says it."""
+    classes = classes_in(labels[roles.label])
+    data.refuse_alike("label", roles.label, classes, names)
     if roles.positive is not None or not 2 <= len(classes) <= MANY_CLASSES:
         return roles.positive  # what is odd about other labels the model says
-    known = [name for name, word in classes.items() if word in FAVOURABLE]
-    # A 1 beside a 2 may be either; beside 0 or -1 it is a yes.
-    if len(known) != 1 or (classes[known[0]] == "1" and not {*classes.values()} < BINARY):
-        raise TableError(
-            f"label {roles.label!r} has the classes {', '.join(map(repr, classes))}, and which one "
-            f"is favourable is not known: name it, such as --positive {quote(next(iter(classes)))}"
+    known = [name for name in classes if name.lower() in FAVOURABLE]
+    if len(known) != 1:
+        raise opt.NoPositiveError(
+            f"{source}: label {roles.label!r} has the classes {', '.join(map(repr, classes))}, and "
+            "which one is favourable is not known",
+            classes,
         )
     return known[0]
+
+
+def classes_in(labels: pl.Series) -> list[str]:
+    """The classes of a label as text, in sorted order."""
+    given = labels.alias("").drop_nulls().unique().sort().to_list()
+    return list(dict.fromkeys(str(name).strip() for name in given))
 
 
 def under_types(rows: LabelledTable) -> pl.DataFrame:
@@ -123,7 +135,11 @@ def under_types(rows: LabelledTable) -> pl.DataFrame:
 
 
 def streamed(
-    files: data.TableFiles, given: opt.ColumnOptions, client: Any, learner: opt.ModelOptions
+    files: data.TableFiles,
+    given: opt.ColumnOptions,
+    client: Any,
+    learner: opt.ModelOptions,
+    names: data.Names,
 ) -> LabelledTable:
     """A table by its roles, without reading it whole; workers read it where there is a client."""
     roles, strata, weight = _resolved(given, learner, files)
@@ -145,8 +161,8 @@ def streamed(
 
         opening = partial(file_table, client=client)
     source = opening(files, lambda frame: clean(frame).with_columns(types))
-    positive = _favourable(labels, roles)
-    hints = tuple(_hints(_typed(head, roles), roles, positive, weight))
+    positive = _favourable(files.source, labels, roles, names)
+    hints = tuple(_hints(_typed(head, roles), roles, weight))
     roles = replace(roles, positive=positive)
     said = strata, weight, weight, hints
     return LabelledTable(files.source, roles, source, roles.label, labels, *said)
@@ -224,18 +240,14 @@ def _type_of(seen: pl.Series, roles: opt.ColumnOptions) -> pl.Expr:
     return read.alias(seen.name)
 
 
-def _hints(
-    frame: pl.DataFrame, roles: opt.ColumnOptions, positive: str | None, weight: str | None
-) -> Iterator[str]:
-    """A favourable 1 that nobody named, weights that count rows, and texts like "missing"."""
+def _hints(frame: pl.DataFrame, roles: opt.ColumnOptions, weight: str | None) -> Iterator[str]:
+    """Weights that count rows, and texts like "missing"."""
     weights = pl.Series([0]) if weight is None else frame[weight]
     if weights.dtype.is_numeric() and (weights % 1 == 0).all() and (weights > 1).any():
         yield (
             f"whole weights count rows, as if each were in the table so often: if {weight!r} has "
             "survey weights, divide them by their mean, or what is said is much too sure"
         )
-    if roles.positive is None and positive in ("1", "1.0"):
-        yield f"{positive} is taken as favourable; if it is not, name the other with --positive"
     words = [w for w in SUSPECTS if w not in roles.missing]
     found: dict[str, list[str]] = {}
     texts = frame.select(pl.col(pl.String)).get_columns()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from fairpc.cli._labelled import LabelledTable
 
 Facts = dict[str, Any]
-Names = Mapping[str, Mapping[str, str]]
-"""Column -> value -> what people call it."""
 
 FROM_SCORES: Final = "LatentDecision"
 DECIDING: Final = ("FairPC", "LatNB", FROM_SCORES)
@@ -37,9 +36,16 @@ ASSUMED: Final = (
 POINTS: Final = "Points are chosen by a rule, not found."
 
 
-def facts(model: models.FittedModel, rows: LabelledTable, seconds: float) -> Facts:
-    """What was read and what was learned, as plain data."""
+def facts(
+    model: models.FittedModel,
+    rows: LabelledTable,
+    seconds: float,
+    names: data.GivenNames | None = None,
+) -> Facts:
+    """What was read and what was learned, as plain data; classes and groups under these names."""
     coding = model.coding_
+    classes, groups = called = coding.called(coding.names_of(names))
+    few = dict(coding.small_groups())
     if type(model).__name__ == FROM_SCORES:
         first, twice = model.estimators_[0][0], model.second_round_ is not None
         features, folds = first.encoding_, len(model.estimators_)
@@ -54,7 +60,7 @@ def facts(model: models.FittedModel, rows: LabelledTable, seconds: float) -> Fac
     thresholds: dict[str, float] = {}
     if len(model.classes_) == 2:  # the score of each group above which the decision is positive
         values = np.broadcast_to(model.threshold_.values, len(model.groups_)).tolist()
-        thresholds = dict(zip(coding.group_names, values, strict=True))
+        thresholds = dict(zip(groups, values, strict=True))
     *counts, missing = rows.label_counts(coding.labels)
     return {
         "model": type(model).__name__,
@@ -63,19 +69,19 @@ def facts(model: models.FittedModel, rows: LabelledTable, seconds: float) -> Fac
         "columns": _columns(coding, features, rows),
         "label": {
             "column": coding.labels.name,
-            "classes": [str(c) for c in coding.labels.classes],
+            "classes": list(classes),
             "counts": counts,
             "missing": missing,
-            "positive": str(coding.labels.classes[coding.labels.positive]),
+            "positive": classes[coding.labels.positive],
         },
         "groups": {
             "columns": list(coding.groups.column_names),
-            "rows": dict(zip(coding.group_names, coding.groups.rows, strict=True)),
+            "rows": dict(zip(groups, coding.groups.rows, strict=True)),
             "missing": rows.height - sum(coding.groups.rows),
-            "small": [name for name, _ in coding.small_groups()],
+            "small": [g for g, own in zip(groups, coding.group_names, strict=True) if own in few],
         },
         "weight": rows.weight,
-        "learned": _learned(model),
+        "learned": _learned(model, *called),
         "thresholds": thresholds,
         **how,
         "hints": list(rows.hints),
@@ -104,9 +110,9 @@ def _columns(coding: data.TableCoding, features: data.Encoding, rows: LabelledTa
     return list(records.values())
 
 
-def _learned(model: models.FittedModel) -> Facts:
+def _learned(model: models.FittedModel, classes: tuple[str, ...], groups: tuple[str, ...]) -> Facts:
     """The rates and the mechanism of a fitted model."""
-    account = model.explain_bias()
+    account = replace(model.explain_bias(), classes=classes, groups=groups)
     latent = type(model).__name__ in DECIDING
     values: dict[str, Array] = {
         "probability": account.mechanism,
@@ -141,7 +147,7 @@ def _learned(model: models.FittedModel) -> Facts:
         "outside": account.outside,
         "no_difference": account.no_difference if latent else "",
         "sentences": list(account.sentences) if latent and not model.warnings_ else [],
-        "strata": _strata(model),
+        "strata": _strata(model, classes, groups),
     }
 
 
@@ -155,13 +161,13 @@ def _cells(values: Mapping[str, Array], classes: Sequence[str], **of: Sequence[s
     ]
 
 
-def _strata(model: models.FittedModel) -> Facts | None:
+def _strata(
+    model: models.FittedModel, classes: tuple[str, ...], groups: tuple[str, ...]
+) -> Facts | None:
     """Within what groups have the same fair rate, and these rates; None without strata."""
     strata = model._fair().strata
     if not strata:
         return None
-    groups = model.coding_.group_names
-    classes = [str(c) for c in model.classes_]
     shares = model.subgroup_rate_ / model.subgroup_rate_.sum(axis=1, keepdims=True)
 
     def rates(of: Any) -> Facts:
@@ -190,24 +196,6 @@ def _strata(model: models.FittedModel) -> Facts | None:
         if model.mechanism == "within"
         else [],
     }
-
-
-def renamed(learned: Mapping[str, Any], names: Names) -> Facts:
-    """The facts, with classes and groups under the names that people gave them."""
-    words = dict(names.get(learned["label"]["column"], {}))
-    if len(learned["groups"]["columns"]) == 1:
-        words |= names.get(learned["groups"]["columns"][0], {})
-    words.pop("", None)  # the name of a column: facts have its own
-
-    def of(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {words.get(name, name): of(inner) for name, inner in value.items()}
-        if isinstance(value, list):
-            return [of(inner) for inner in value]
-        return words.get(value, value) if isinstance(value, str) else value
-
-    parts = ("label", "groups", "learned", "thresholds", "selection_rates")
-    return dict(learned) | {name: of(learned[name]) for name in parts if words and name in learned}
 
 
 def show_learned(learned: Mapping[str, Any]) -> None:

@@ -6,19 +6,19 @@ knows single options only, and puts each option into its panel of the help.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from inspect import Parameter, Signature, cleandoc, signature
 from math import isfinite
-from shlex import quote
+from shlex import join, quote
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args, get_type_hints
 
 import typer
 from typer.models import OptionInfo
 
 from fairpc.cli._screen import log_to
-from fairpc.core import OptionError
+from fairpc.core import OptionError, TableError
 
 
 def argument(metavar: str, text: str) -> Any:
@@ -67,7 +67,7 @@ MinCell = Annotated[
 ]
 Weight = Annotated[str | None, option("COL", "How many people a row stands for; not a feature.")]
 Positive = Annotated[
-    str | None, option("CLASS", "The favourable class; yes, true, 1, approved, … are known.")
+    str | None, option("CLASS", "The favourable class; approved, hired, paid, … are known.")
 ]
 DecisionPositive = Annotated[
     str | None, option("VALUE", "The favourable decision, if decisions have other values.")
@@ -102,6 +102,20 @@ PANELS: Final = {
     "Output": ("verbose", "json", "quiet", "safe_csv", "all_digits"),
 }
 """Panels of the help, by the parameters in them; what is in none stands first."""
+
+
+class NoPositiveError(TableError):
+    """Which class of a label is favourable must be said: these are the classes."""
+
+    def __init__(self, message: str, classes: Sequence[str]) -> None:
+        super().__init__(message)
+        self.classes = tuple(classes)
+
+    def again(self, typed: Sequence[str]) -> str:
+        """The error, and the command as it was typed with what is lacking."""
+        first, *others = (f"--positive {quote(name)}" for name in self.classes)
+        command = join(("fairpc", *typed))
+        return f"{self}: add it, as in `{command} {first}`, or {' or '.join(others)}"
 
 
 @dataclass(frozen=True)

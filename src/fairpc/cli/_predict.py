@@ -145,8 +145,15 @@ def predict(
         screen.note(
             f"{counted(scored.rows, 'row')} written to "
             f"{'stdout' if output == tables.STDOUT else output} with {', '.join(scored.added)}; "
-            f"favourable class: {model.positive_class_}, mean score {scored.said_of_mean}"
+            f"favourable class: {_favourable(model)}, mean score {scored.said_of_mean}"
         )
+
+
+def _favourable(model: models.FittedModel) -> str:
+    """The favourable class, and what people call it where that is another word."""
+    labels = model.coding_.labels
+    name, own = model.coding_.called(model.names_)[0][labels.positive], str(labels.positive_class)
+    return own if name == own else f"{own} ({name})"
 
 
 def _new_columns(

@@ -31,14 +31,14 @@ class ReviewSubject:
     cells: pl.DataFrame
     label: str
     hidden: tuple[str, ...]  #: columns that a blind reviewer does not see
-    rows: models.ReviewRows
+    rows: models.ReviewRows  #: groups and classes under the names that the fit was given
+    classes: tuple[str, str]  #: as they are in the table, the positive one last
     uniform: bool = False  #: whether no model says where to look
 
     @property
     def about(self) -> tuple[str, tuple[str, str]]:
-        """The label and its classes, the positive one last."""
-        negative, positive = map(str, self.rows.classes)
-        return self.label, (negative, positive)
+        """The label and its classes."""
+        return self.label, self.classes
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,8 @@ def review(
 
     Then: fairpc audit loans.fairpc loans.csv --reviewed to_review.csv
 
-    Without a model: fairpc review loans.csv --label approved --sensitive sex -n 300 -o rows.csv
+    Without a model: fairpc review loans.csv --label approved --positive yes --sensitive sex
+    -n 300 -o rows.csv
     """
     answered = reviewed or []
     _check_paths(paths, columns)
@@ -244,19 +245,25 @@ def _subject(
         how = {**table.roles.settings, "random_state": seed}
         rows, why = auditing.rows_without_model(under_types(table), table.y, **how)
         negative, positive = map(str, rows.classes)
-        if (h := decided((negative, positive))) is not None:
+        classes = negative, positive
+        if (h := decided(classes)) is not None:
             rows = replace(rows, decisions=h[rows.at])
     else:
         coding, groups = model.coding_, list(model.coding_.groups.column_names)
         label = columns.label or coding.labels.name
         label = tables.column(cells.columns, label, "--label", source)
-        h = decided(classes_of(coding))
+        classes = classes_of(coding)
+        h = decided(classes)
         given = tables.evidence(model, cells.drop(data.exactly([label])), unseen)
         rows = models.ReviewRows.of(model, y=cells[label], decisions=h, **given)
+        called, named = coding.called(model.names_)
+        words = dict(zip(map(str, coding.labels.classes), called, strict=True))
+        known = dict(zip(coding.group_names, named, strict=True))
+        rows = rows.called(known, (words[classes[0]], words[classes[1]]))
     if why:
         screen.note(f"no model of the label fits ({why}): rows are drawn evenly")
     hidden = label, *groups, *made.values()
-    return ReviewSubject(source, cells, label, hidden, rows, bool(why))
+    return ReviewSubject(source, cells, label, hidden, rows, classes, bool(why))
 
 
 def classes_of(coding: data.TableCoding) -> tuple[str, str]:

@@ -285,15 +285,15 @@ def unseen_columns(
     names, coding, found = files.names(), model.coding_, []
     may = {column(names, name, "--allow-unseen", files.source) for name in allowed or ()}
     parts = () if coding.features.from_array else (coding.features, coding.groups)
-    known = [(c, p.missing_values) for p in parts for c in p.columns if c.name in names]
-    levels = [(c, marks) for c, marks in known if not (c.binned or c.open)]
+    known = [(c, p) for p in parts for c in p.columns if c.name in names]
+    levels = [(c, p) for c, p in known if not (c.binned or c.open)]
     with files.reading(), about(files.source):
         rows = ready(files.scan(), files)
         head = rows.select(data.exactly({c.name for c, _ in levels})).head(_FIRST).collect()
-        for each, marks in levels:
-            if each.any_seen(_values(each, head[each.name], marks)):
+        for each, part in levels:
+            if each.any_seen(_values(each, head[each.name], part)):
                 continue
-            if (new := _all_new(each, marks, rows)) is None:
+            if (new := _all_new(each, part, rows)) is None:
                 continue
             if each.name not in may:
                 shown = listed(each.labels, 3)
@@ -307,10 +307,12 @@ def unseen_columns(
     return tuple(found)
 
 
-def _all_new(column: data.Column, marks: Sequence[data.Sentinel], rows: pl.LazyFrame) -> str | None:
+def _all_new(
+    column: data.Column, part: data.Encoding | data.Groups, rows: pl.LazyFrame
+) -> str | None:
     """How many values a column has, and some, where none was there at fit; a few may be new."""
     counts = rows.group_by(data.exactly([column.name])).len(N_ROWS).collect(engine="streaming")
-    values = _values(column, counts[column.name], marks)
+    values = _values(column, counts[column.name], part)
     given = counts.filter(~pl.Series(values.missing()))
     n = int(given[N_ROWS].sum())
     if n < data.TYPE_ROWS or column.any_seen(values):
@@ -318,8 +320,11 @@ def _all_new(column: data.Column, marks: Sequence[data.Sentinel], rows: pl.LazyF
     return f"{n:,} values ({listed(sorted(given[column.name].to_list()), 3)})"
 
 
-def _values(column: data.Column, series: pl.Series, marks: Sequence[data.Sentinel]) -> data.Values:
-    return column.unmarked(read_cells(series, marks))
+def _values(
+    column: data.Column, series: pl.Series, part: data.Encoding | data.Groups
+) -> data.Values:
+    values = column.unmarked(read_cells(series, part.missing_values))
+    return data.bare(values) if isinstance(part, data.Groups) else values
 
 
 def read_cells(

@@ -293,7 +293,7 @@ def mcnemar(
 def _clusters(clusters: ArrayLike | None, n_rows: int) -> tuple[Positions | None, int | None]:
     if clusters is None:
         return None, None
-    names, ids = core.check_classes("clusters", clusters, n_rows)
+    names, ids = core.check_classes("clusters", clusters, n_rows, by_case=True)
     if len(names) < 2:
         raise MetricError("clusters has 1 value: a spread over clusters needs at least two")
     return ids, len(names)

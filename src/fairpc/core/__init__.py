@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Positions,
         Slots,
         Words,
+        alike,
         as_numbers,
         check_array,
         check_choice,

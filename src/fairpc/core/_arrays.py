@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import Any, Final
@@ -173,14 +173,36 @@ def check_table(name: str, values: npt.ArrayLike) -> Array:
     return table.reshape(len(table), -1)
 
 
+def alike(values: Iterable[str]) -> tuple[str, str] | None:
+    """The first two texts that differ by case alone, if any do."""
+    seen = dict[str, str]()
+    for value in values:
+        if (other := seen.setdefault(value.casefold(), value)) != value:
+            return other, value
+    return None
+
+
 def check_labels(name: str, values: npt.ArrayLike, n_rows: int | None = None) -> Array:
-    """A vector of labels of any type, complete, not empty, of the length asked for."""
-    column = _vector(name, check_array(name, values), n_rows)
+    """A vector of labels of any type, complete, not empty, of the length asked for.
+
+    Blanks at the ends of a text are no part of it.
+    """
+    column = _bare(_vector(name, check_array(name, values), n_rows))
     hidden = missing(column)
     if hidden.any():
         row = int(np.argmax(hidden))
         raise MetricError(f"{name} is missing in row {row}: leave out rows without a value")
     return _one_type(name, column) if column.dtype.kind == "O" else column
+
+
+def _bare(column: Array) -> Array:
+    """Text without the blanks at its ends."""
+    if column.dtype.kind in "UT":
+        return np.strings.strip(column)
+    if column.dtype.kind != "O":
+        return column
+    each = [v.strip() if isinstance(v, str) else v for v in column.tolist()]
+    return np.fromiter(each, object, len(each))
 
 
 def _one_type(name: str, column: Array) -> Array:
@@ -197,19 +219,29 @@ def _one_type(name: str, column: Array) -> Array:
 
 
 def check_classes(
-    name: str, values: npt.ArrayLike, n_rows: int | None = None
+    name: str, values: npt.ArrayLike, n_rows: int | None = None, *, by_case: bool = False
 ) -> tuple[tuple[Any, ...], Positions]:
-    """The labels that occur, in sorted order, and the number of each row's label."""
+    """The labels that occur, in sorted order, and the number of each row's label.
+
+    Two that differ by case alone are refused as a slip, unless values differ ``by_case``.
+    """
     labels = check_labels(name, values, n_rows)
     try:
         found, ids = np.unique(labels, return_inverse=True)
-        return tuple(found.tolist()), ids
     except _ODD as error:
         kinds = sorted({type(v).__name__ for v in labels.tolist()})
         raise MetricError(
             f"{name} has values that cannot be put in order ({', '.join(kinds)[:100]}): give text "
             "or numbers"
         ) from error
+    names = tuple(found.tolist())
+    pair = None if by_case else alike(value for value in names if isinstance(value, str))
+    if pair is not None:
+        raise MetricError(
+            f"{name} has {pair[0]!r} and {pair[1]!r}, which differ by case alone: write both one "
+            "way, or call one by another name if they are not the same"
+        )
+    return names, ids
 
 
 def as_numbers(values: Array) -> Floats | None:
@@ -310,17 +342,18 @@ def check_groups(
     *,
     least: int = 2,
     crossed: bool = True,
+    by_case: bool = False,
 ) -> tuple[tuple[Any, ...], Positions]:
     """The groups that occur, in sorted order and at least so many, and each row's group number.
 
     Several columns are ``crossed``, or refused: each combination that occurs is a group, named
-    by a tuple.
+    by a tuple. ``by_case`` is as in ``check_classes``.
     """
     table = check_array(name, values)
     if crossed and table.ndim == 2 and table.shape[1] > 1:
-        names, ids = _crossed(table, n_rows, name)
+        names, ids = _crossed(table, n_rows, name, by_case=by_case)
     else:
-        names, ids = check_classes(name, table, n_rows)
+        names, ids = check_classes(name, table, n_rows, by_case=by_case)
     if len(names) < least:
         raise MetricError(
             f"{name} has 1 value ({names[0]!r}): a comparison needs at least two groups"
@@ -332,7 +365,7 @@ def check_clusters(values: npt.ArrayLike | None, n_rows: int) -> Positions | Non
     """Who each row is about, as numbers from 0; None where each row is its own person."""
     if values is None:
         return None
-    persons, ids = check_classes("clusters", values, n_rows)
+    persons, ids = check_classes("clusters", values, n_rows, by_case=True)
     return None if len(persons) == n_rows else ids
 
 
@@ -358,11 +391,13 @@ def _vector(name: str, column: Array, n_rows: int | None) -> Array:
     return column
 
 
-def _crossed(table: Array, n_rows: int, name: str) -> tuple[tuple[Any, ...], Positions]:
+def _crossed(
+    table: Array, n_rows: int, name: str, *, by_case: bool
+) -> tuple[tuple[Any, ...], Positions]:
     cells = np.zeros(n_rows, np.intp)
     levels = []
     for j, column in enumerate(table.T):
-        found, codes = check_classes(f"{name} (column {j})", column, n_rows)
+        found, codes = check_classes(f"{name} (column {j})", column, n_rows, by_case=by_case)
         levels.append(found)
         cells = cells * len(found) + codes
     if math.prod(map(len, levels)) > 2**40:

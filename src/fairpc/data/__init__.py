@@ -53,6 +53,7 @@ from fairpc.data._leaks import (
     set_leaks,
     warn_leak,
 )
+from fairpc.data._names import GivenNames, Names, refuse_alike
 from fairpc.data._source import (
     BATCH_ROWS,
     FrameSource,
@@ -92,10 +93,12 @@ from fairpc.data._values import (
     Level,
     Sentinel,
     Values,
+    bare,
     distinct_numbers,
     levels_of,
     marks_of,
     number_texts,
+    read_classes,
     read_values,
     to_numbers,
 )

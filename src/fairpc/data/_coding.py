@@ -34,6 +34,7 @@ from fairpc.data._frame import Frame, check_rows, read_frame
 from fairpc.data._groups import SMALL, Groups, groups_of, warn_of_groups
 from fairpc.data._labels import Labels, labels_of, warn_of_classes
 from fairpc.data._leaks import column_copies, label_leaks, warn_leak
+from fairpc.data._names import GivenNames, Names, checked_names
 from fairpc.data._source import Roles, Source, Watcher, shown_name
 from fairpc.data._summary import Summary, summarise_source, values_at, weighted
 from fairpc.data._table import Distinct, Packing, check_codes, no_weight
@@ -233,6 +234,23 @@ class TableCoding(Coded):
         """What groups are called where people read of them, beside the label: "afam=yes"."""
         return self.groups.readable_names(self.labels.classes)
 
+    def names_of(self, given: GivenNames | None) -> Names:
+        """What people call the label, the sensitive columns and their values, checked."""
+        known = {column.name: column.labels for column in self.groups.columns}
+        return checked_names(given, {self.labels.name: self.labels.column.labels} | known)
+
+    def called(self, names: Names) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The classes and the groups under these names; what has none keeps its own."""
+        label, groups = names.get(self.labels.name, {}), []
+        for name, cell in zip(self.group_names, self.groups.cells, strict=True):
+            each = zip(self.groups.columns, cell, strict=True)
+            parts = [(column.name, column.labels[v]) for column, v in each]
+            own = [names.get(column, {}).get(level) for column, level in parts]
+            if any(own):
+                name = ", ".join(o or "=".join(part) for o, part in zip(own, parts, strict=True))
+            groups.append(name)
+        return tuple(label.get(c, c) for c in map(str, self.labels.classes)), tuple(groups)
+
     def small_groups(self) -> tuple[tuple[str, int], ...]:
         """Groups with fewer than 30 training rows, and how many they have."""
         rows = zip(self.group_names, self.groups.rows, strict=True)
@@ -342,11 +360,13 @@ def fit_coding(
     watch: Watcher | None = None,
     again: bool = False,
     given_whole: bool = False,
+    names: GivenNames | None = None,
 ) -> tuple[TableCoding, bool]:
     """Learn how a table becomes codes, in one pass; and whether its weights count rows.
 
     Columns that give the label away are warned of, unless the table was coded before (``again``).
     So are columns that are dropped, unless a classifier is ``given`` the table ``whole``.
+    ``names`` say what people call values of the label and of groups.
     """
     summary = summarise_source(source, roles, watch)
     if not summary.weight:
@@ -358,12 +378,11 @@ def fit_coding(
         )
     crossing, sentinels = summary.groups, roles.missing_values
     options = options or EncodingOptions()
-    groups = groups_of(
-        crossing.columns, crossing.rows, crossing.weights, sentinels, options.min_cell, again=again
-    )
+    crossed = crossing.columns, crossing.rows, crossing.weights, sentinels, options.min_cell
+    groups = groups_of(*crossed, again=again, names=names)
     n_labels = len(summary.labels.data) + bool(summary.label_weights[-1])
     found, known = values_at(summary.labels, np.arange(n_labels)), summary.label_weights[:n_labels]
-    labels = labels_of(shown_name(roles.label), found, known, positive, sentinels)
+    labels = labels_of(shown_name(roles.label), found, known, positive, sentinels, names)
     classes, n_classes = labels.column.codes(summary.labels), len(labels.classes)
     given = options, classes, n_classes, labels.positive
     features = fit_features(source, roles, summary, *given)
@@ -381,7 +400,9 @@ def fit_coding(
         for leak in label_leaks(summary, classes.astype(np.int64), n_classes, features.columns):
             warn_leak(leak, f"the label {labels.name!r}")
     sensitive = tuple(name for name in roles.sensitive if name in (roles.names or source.names))
-    return TableCoding(features, labels, groups, sensitive), summary.whole
+    coding = TableCoding(features, labels, groups, sensitive)
+    coding.names_of(names)
+    return coding, summary.whole
 
 
 def warn_of_dropped(dropped: Sequence[Dropped]) -> None:

@@ -413,6 +413,7 @@ def code_columns(
     missing_values: Sequence[Sentinel],
     absent: Callable[[str], str] | None,
     *,
+    read: Callable[[str, Any, Sequence[Sentinel]], Values] = read_values,
     warn: bool = True,
 ) -> Codes:
     """Codes of some columns of a frame, rows × columns, column-major; -1 = missing.
@@ -423,7 +424,7 @@ def code_columns(
     present = dict(zip(frame.names, frame.columns, strict=True))
     for j, column in enumerate(columns):
         if column.name in present:
-            values = read_values(column.name, present[column.name], missing_values)
+            values = read(column.name, present[column.name], missing_values)
             codes[:, j] = column.codes(values, warn=warn)
         elif absent is not None:
             raise TableError(absent(column.name))

@@ -26,8 +26,17 @@ from fairpc.data._column import AS_MISSING, MIN_CELL, Coded, Column, Dropped, co
 from fairpc.data._column_summary import ColumnSummary, RowClasses
 from fairpc.data._fit_column import EncodingOptions, fit_column
 from fairpc.data._frame import Frame, read_columns
+from fairpc.data._names import GivenNames, refuse_alike
 from fairpc.data._table import MISSING, check_weights
-from fairpc.data._values import Level, Sentinel, Values, is_integral, read_values
+from fairpc.data._values import (
+    Level,
+    Sentinel,
+    Values,
+    are_bare,
+    is_integral,
+    levels_of,
+    read_classes,
+)
 
 MAX_GROUPS: Final = 64
 SMALL: Final = 30  #: a group with fewer rows is reported as small
@@ -61,6 +70,8 @@ class Groups(Coded):
         yield few, "at least one column and two groups are needed"
         yield len(set(self.column_names)) < len(columns), "a column appears twice"
         yield min(self.rows) < 0, "a number of rows is negative"
+        blanks = not all(are_bare(column.known) for column in columns if not column.binned)
+        yield blanks, "a value begins or ends with a blank"
         yield list(cells) != sorted(set(cells)), "cells must differ and ascend"
         for cell in cells:
             inside = all(0 <= c < k for c, k in zip(cell, self.arities, strict=False))
@@ -129,7 +140,8 @@ class Groups(Coded):
             # A vector, a series or an array is known by position.
             frame = replace(frame, names=self.column_names)
         absent = None if allow_absent else _ABSENT.format
-        codes = code_columns(self.columns, frame, self.missing_values, absent, warn=warn)
+        how = self.missing_values, absent
+        codes = code_columns(self.columns, frame, *how, read=read_classes, warn=warn)
         return self._group_codes(codes, warn=warn)
 
     def _group_codes(self, codes: Codes, *, warn: bool) -> Codes:
@@ -173,7 +185,7 @@ def fit_groups(
     used = weights > 0
     sentinels = tuple(missing_values)
     named = zip(frame.names, frame.columns, strict=True)
-    columns = {own: read_values(own, native, sentinels).taken(used) for own, native in named}
+    columns = {own: read_classes(own, native, sentinels).taken(used) for own, native in named}
     rows = np.ones(int(used.sum()), np.int64)
     return groups_of(columns, rows, weights[used], sentinels)
 
@@ -186,14 +198,19 @@ def groups_of(
     min_cell: int = 1,
     *,
     again: bool = True,
+    names: GivenNames | None = None,
 ) -> Groups:
     """Groups by sensitive columns whose combinations stand for some ``rows`` of some weight.
 
     Rows of groups under ``min_cell`` rows are of unknown group: neither their level nor anything
     that was learned of them alone is kept. The two largest groups stay in any case, and all where
     half of the rows would go or the whole table is that small (under ten times as many rows). What
-    does not stay is said, unless it was (``again``).
+    does not stay is said, unless it was (``again``). Values that differ by case alone are refused,
+    unless ``names`` calls one of them something else.
     """
+    for name, values in columns.items():
+        if values.type == "text":
+            refuse_alike("sensitive column", name, levels_of(values), names)
     whole = bool((weights == np.floor(weights)).all())
     scale = 1.0 if whole else float(rows.sum() / weights.sum())
     fitted = [_column(name, values, weights, scale) for name, values in columns.items()]

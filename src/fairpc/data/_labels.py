@@ -13,8 +13,9 @@ from fairpc.core import Array, ClassWarning, Codes, Floats, TableError, warn_cal
 from fairpc.data._column import Coded, Column, Kind
 from fairpc.data._frame import read_columns
 from fairpc.data._groups import MANY
+from fairpc.data._names import GivenNames, refuse_alike
 from fairpc.data._table import check_weights
-from fairpc.data._values import MIXED, Level, Sentinel, Values, levels_of, read_values
+from fairpc.data._values import MIXED, Level, Sentinel, Values, are_bare, levels_of, read_classes
 
 MAX_CLASSES: Final = 100
 
@@ -30,6 +31,8 @@ class Labels(Coded):
     def __post_init__(self) -> None:
         if self.column.binned or self.column.has_other or self.column.arity < 2:
             raise TableError(f"the label {self.name!r} needs at least two classes, none merged")
+        if not are_bare(self.classes):
+            raise TableError(f"a class of the label {self.name!r} begins or ends with a blank")
         if not 0 <= self.positive < self.column.arity:
             raise TableError(f"the positive class of {self.name!r} is none of its classes")
 
@@ -120,12 +123,17 @@ def labels_of(
     weights: Floats,
     positive: Any = None,
     missing_values: tuple[Sentinel, ...] = (),
+    names: GivenNames | None = None,
 ) -> Labels:
-    """Classes of a label whose values have these weights; each may stand for many rows."""
+    """Classes of a label whose values have these weights; each may stand for many rows.
+
+    Two that differ by case alone are refused, unless ``names`` calls one of them something else.
+    """
     missing = values.missing()
     if missing.all():
         raise TableError(f"label {name!r} is missing in every row: at least two classes are needed")
     column = _label_column(name, values, float(weights[missing].sum() / weights.sum()))
+    refuse_alike("label", name, column.levels, names)
     return Labels(column, _positive(column, positive), missing_values)
 
 
@@ -159,13 +167,13 @@ def _read_label(y: Any, missing_values: tuple[Sentinel, ...], name: str) -> tupl
     frame = read_columns(y, name)
     if len(frame.columns) != 1:
         raise TableError(f"the label has {len(frame.columns)} columns: give one")
-    return frame.names[0], read_values(frame.names[0], frame.columns[0], missing_values)
+    return frame.names[0], read_classes(frame.names[0], frame.columns[0], missing_values)
 
 
 def _positive(column: Column, positive: Any) -> int:
     if positive is None:
         return column.arity - 1
-    values = read_values(column.name, np.array([positive], dtype=object))
+    values = read_classes(column.name, np.array([positive], dtype=object))
     code = -1 if values.type == "date" else int(column.codes(values, warn=False)[0])
     if code < 0:
         raise TableError(

@@ -13,7 +13,13 @@ from fairpc.data._column_summary import MOST, ColumnSummary, RowClasses, add_col
 from fairpc.data._frame import Frame
 from fairpc.data._source import Roles, Source, Watcher, shown_name
 from fairpc.data._table import check_some_weights
-from fairpc.data._values import Values, distinct_numbers, read_values, to_numbers
+from fairpc.data._values import (
+    Values,
+    distinct_numbers,
+    read_classes,
+    read_values,
+    to_numbers,
+)
 
 MOST_CELLS: Final = 1 << 17  #: combinations of sensitive values that are counted
 FEW_ROWS: Final = 1 << 20
@@ -55,7 +61,7 @@ def summarise(
     """The summary of a batch; ``known`` is one of another batch, which makes it faster."""
     frame, weights = weighted(frame, roles)
     label = shown_name(roles.label)
-    labelled = read_values(label, frame.column(roles.label), roles.missing_values)
+    labelled = read_classes(label, frame.column(roles.label), roles.missing_values)
     ids, labels = numbered(labelled, None if known is None else known.labels)
     n_labels = len(labels.data)
     if n_labels > 1000:  # a measurement; fit_labels says so of fewer already
@@ -230,7 +236,7 @@ def _crossing(
     columns = {}
     for name in roles.sensitive:
         shown = shown_name(name)
-        columns[shown] = read_values(shown, frame.column(name), roles.missing_values)
+        columns[shown] = read_classes(shown, frame.column(name), roles.missing_values)
     expected = {} if known is None else known.groups.columns
     mass = np.ones(frame.n_rows) if weights is None else weights
     return _crossed(columns, np.ones(frame.n_rows, np.int64), mass, expected)

@@ -138,6 +138,26 @@ def read_values(
     return values
 
 
+def read_classes(name: str, column: Any, missing_values: Iterable[Sentinel] = ()) -> Values:
+    """The values of a label or a group: blanks at the ends of a text are no part of it."""
+    return bare(read_values(name, column, missing_values))
+
+
+def are_bare(levels: Iterable[Level]) -> bool:
+    """Whether no text has blanks at its ends."""
+    import polars as pl
+
+    texts = pl.Series([level for level in levels if isinstance(level, str)], dtype=pl.String)
+    return texts.equals(texts.str.strip_chars())
+
+
+def bare(values: Values) -> Values:
+    """Text without the blanks at its ends."""
+    if values.type != "text":
+        return values
+    return replace(values, data=values.data.str.strip_chars())
+
+
 def to_numbers(
     name: str, values: Values, *, rule: str = NAMED_NUMERIC, written: Writing = STANDARD
 ) -> Values:

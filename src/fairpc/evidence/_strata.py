@@ -27,7 +27,7 @@ def check_strata(given: npt.ArrayLike | None, n_rows: int) -> tuple[tuple[Any, .
     """The strata that occur, and each row's; a MetricError where they are too many."""
     if given is None:
         return (None,), np.zeros(n_rows, np.intp)
-    names, where = check_groups(given, n_rows, "given", least=1)
+    names, where = check_groups(given, n_rows, "given", least=1, by_case=True)
     if len(names) > MAX_STRATA:
         raise MetricError(
             f"given has {len(names)} values: at most {MAX_STRATA} strata can be compared; cut "

@@ -61,7 +61,7 @@ def stratified_folds(
         raise MetricError(f"k is {k}: give a number of folds from 2 to the rows ({len(strata)})")
     units = None
     if persons is not None:
-        names, units = check_classes("persons", persons, len(strata))
+        names, units = check_classes("persons", persons, len(strata), by_case=True)
         if len(names) < k:
             raise MetricError(f"{len(names)} persons for {k} folds: give fewer folds")
     ids = deal(strata, units, k, np.random.default_rng(seed))
@@ -80,14 +80,14 @@ def folds_of(
 
     Without ``validation`` there is no validation part. Folds come in the order of their ids.
     """
-    names, ids = check_classes("fold_ids", fold_ids)
+    names, ids = check_classes("fold_ids", fold_ids, by_case=True)
     share = 0.0 if validation is None else validation
     if not 0 <= share < 1:
         raise MetricError(f"validation is {validation}: give a share of at least 0 and below 1")
     strata = np.zeros(len(ids), np.intp) if y is None else check_classes("y", y, len(ids))[1]
     units = None
     if persons is not None:
-        units = check_classes("persons", persons, len(ids))[1]
+        units = check_classes("persons", persons, len(ids), by_case=True)[1]
         pairs = np.unique(np.stack([units, ids], axis=1), axis=0)
         if len(pairs) > int(units.max()) + 1:
             raise MetricError("a person is in several folds: give each person one fold")

@@ -90,6 +90,7 @@ class CircuitFit:
             self.table,
             coding=own._given_coding(),
             positive=own.positive,
+            names=own.names,
             options=own._encoding_options(self.table, fine=fine),
             watch=lambda progress: self.say(progress.line),
             again=again,

@@ -25,6 +25,7 @@ from fairpc.core import (
     warn_caller,
 )
 from fairpc.data import (
+    Names,
     TableCoding,
     check_rows,
     check_weights,
@@ -98,6 +99,7 @@ class FittedDecisions(Reviewable, ABC):
     n_anchors_: int
     data_fingerprint_: str
     table_options_: Mapping[str, str]
+    names_: Names
     threshold: float
     decimal: str | None
     get_params: Callable[..., dict[str, Any]]

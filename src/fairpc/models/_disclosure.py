@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairpc.core import AnyPath, Record, counted
+from fairpc.core import AnyPath, Record, counted, quoted
 from fairpc.data import Column
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._file import MAX_BYTES, read_content
@@ -40,6 +40,7 @@ class Disclosure(Record):
     strata: tuple[str, ...]
     rows: int  #: rows whose group was known
     fingerprint: str  #: of the training rows
+    named: tuple[str, ...] = ()  #: columns for which the fit was told names
 
     _computed = ("sentences",)
 
@@ -56,11 +57,13 @@ class Disclosure(Record):
             f"bins, groups and strata of fewer were merged or count as missing. The smallest group "
             f"has {counted(self.smallest_group, 'row')}."
         )
+        called = f"It holds the names that the fit was told for {quoted(self.named, 5)}."
         return (
             "No row of the table is in it: it holds probabilities that were learned of "
             f"{counted(self.rows, 'row')}.",
             f"It names {counted(len(self.columns) + len(self.not_held), 'column')}, and the levels "
             f"of {counted(texts, 'column')}, spelt as in the table; numbers and dates as bins.",
+            *([called] if self.named else []),
             limit,
             "The rows of each group, and the rate of each label in it, can be computed from it; so "
             "can those of its rows with the highest and the lowest scores: a rate may tell of one "
@@ -102,6 +105,7 @@ def disclosure(model: Any) -> Disclosure:
         strata=stratum_names(strata, coding) if strata else (),
         rows=sum(coding.groups.rows),
         fingerprint=model.data_fingerprint_,
+        named=tuple(model.names_),
     )
 
 

@@ -312,6 +312,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             self.feature_names_in_ = np.array(training.coding.features.names_in, dtype=object)
             self.n_features_in_ = len(self.feature_names_in_)
         self.coding_ = training.coding
+        self.names_ = training.coding.names_of(self.names)
         self.distribution_ = distribution
         self.history_ = fitted.history
         self.converged_ = fitted.converged
@@ -386,6 +387,8 @@ class FairPC(CircuitClassifier):
         sensitive: columns of X that are the sensitive attribute (names, or numbers for an
             array); or give ``sensitive_features`` to the methods.
         positive: the class that is meant by "positive"; the last one by default.
+        names: what people call values of the label and of groups, by column: ``{"sex": {"F":
+            "women"}}``; audits use them. Values that differ by case alone need one.
         given: legitimate factors, columns of X: Df is independent of S within each crossing of
             their values, a stratum, in place of the whole table.
         mechanism: "shared", P(D | Df, S) is the same in all strata; "within", each has its own.

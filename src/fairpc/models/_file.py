@@ -60,6 +60,7 @@ KEPT: Final = {
     "anchors": "n_anchors_",
     "table": "table_options_",
     "warnings": "warnings_",
+    "names": "names_",
 }
 """Fields of a file, and the attributes of a model that they are."""
 ESTIMATORS: Final = ("estimator", "sensitive_estimator")
@@ -89,6 +90,8 @@ class Saved:
     anchors: int  #: training rows whose fair decision was known
     table: dict[str, str]  #: what the command line was given, for later tables too
     warnings: tuple[str, ...]  #: what the fit check found
+    #: what people call the label, sensitive columns and their values
+    names: dict[str, dict[str, str]] = field(default_factory=dict, kw_only=True)
     #: the mechanism without its prior rows, if any, [s, f, d]
     without_prior: Floats | None = field(default=None, kw_only=True)
 
@@ -204,8 +207,12 @@ def _by_review(model: FittedModel) -> dict[str, Any]:
 
 
 def settings_of(model: FittedModel) -> dict[str, Any]:
-    """The arguments of the constructor as JSON; None for a structure that is kept, or a seed."""
+    """The arguments of the constructor as JSON; None for a structure that is kept, or a seed.
+
+    ``names`` are a field of the file.
+    """
     settings = {name: serialised(value) for name, value in model.get_params(deep=False).items()}
+    del settings["names"]
     for name in ESTIMATORS:
         given = getattr(model, name, None)
         if isinstance(given, TableClassifier):

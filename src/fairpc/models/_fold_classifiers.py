@@ -34,6 +34,7 @@ from fairpc.data import (
     Frame,
     TableCoding,
     identifiers,
+    read_classes,
     read_frame,
     read_values,
     take_rows,
@@ -88,7 +89,8 @@ class GroupView:
             levels = _levels(coding) if text else groups.cells
             return cls(names, levels, False, library, written)
         first = [int(np.flatnonzero(s == g)[0]) for g in range(len(groups.names))]
-        columns = [frame.column(name) for name in names]
+        bare = read_frame(_without_blanks(X, names))
+        columns = [bare.column(name) for name in names]
         levels = tuple(
             tuple(v.item() if isinstance(v, np.generic) else v for v in (c[row] for c in columns))
             for row in first
@@ -135,6 +137,8 @@ class GroupView:
         if isinstance(X, Frame):
             frame = X.to_polars()
             X = frame.to_pandas() if self.library == "pandas" else frame
+        if self.inside:
+            X = _without_blanks(X, self.names)
         return X if self.written is None else _unwritten(X, self.written)
 
 
@@ -142,6 +146,27 @@ def frame_of(X: Any) -> nw.DataFrame[Any] | None:
     """A frame of any library; None for an array."""
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def _without_blanks(X: Any, names: Sequence[str]) -> Any:
+    """A table whose groups have no blanks around them, which are no part of a group."""
+    frame, table = frame_of(X), read_frame(X)
+    changed = dict[str, list[Any]]()
+    for name in (name for name in names if name in table.names):
+        given, bare = (read(name, table.column(name)) for read in (read_values, read_classes))
+        if bare.type == "text" and not given.data.equals(bare.data):
+            changed[name] = bare.data.to_list()
+    if not changed:
+        return X
+    if frame is not None:
+        # What is left of a text may be none of the values that its type allows.
+        frame = frame.with_columns(nw.col(*changed).cast(nw.String))
+        columns = (series_of(frame, name, np.array(v, object)) for name, v in changed.items())
+        return frame.with_columns(*columns).to_native()
+    array = np.array(X, dtype=object)
+    for name, values in changed.items():
+        array[:, table.names.index(name)] = values
+    return array
 
 
 def _unwritten(X: Any, features: Encoding) -> Any:

@@ -106,7 +106,9 @@ REFUSED: Final = {
     "plot": "draw one",
 }
 """What a model of P(D | x, s) alone cannot do."""
-_QUICK: Final = ("sensitive", "positive", "missing_values", "numeric", "decimal", "random_state")
+_QUICK: Final = (
+    *("sensitive", "positive", "names", "missing_values", "numeric", "decimal", "random_state"),
+)
 """Settings of any model that the quick one of a review takes."""
 
 
@@ -137,6 +139,8 @@ class LatentDecision(  # type: ignore[misc]
             columns whose text or whole number differs in every row.
         sensitive: columns of X that are the sensitive attribute; or give ``sensitive_features``.
         positive: the class that is meant by "positive"; the last one by default.
+        names: what people call values of the label and of groups, by column: ``{"sex": {"F":
+            "women"}}``; audits use them. Values that differ by case alone need one.
         given: legitimate factors, columns of X, numbers in bins: Df is then independent of S
             within each crossing of their values, and may differ between them. They stay features.
         mechanism: with ``given``, "shared": labels are altered alike in all strata of a group; or
@@ -288,6 +292,7 @@ class LatentDecision(  # type: ignore[misc]
             table.source,
             table.roles,
             positive=self.positive,
+            names=self.names,
             options=EncodingOptions(numeric=table.roles.numeric, min_cell=int(self.min_cell)),
             given_whole=True,
         )
@@ -309,6 +314,7 @@ class LatentDecision(  # type: ignore[misc]
     ) -> None:
         """Set what was learned, all at once: a fit that fails leaves the object as it was."""
         self.coding_ = coding
+        self.names_ = coding.names_of(self.names)
         self.table_options_ = {}
         self._strata = fair.strata
         self.group_view_ = fair.view

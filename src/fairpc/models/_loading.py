@@ -90,6 +90,7 @@ def _model_of(content: dict[str, Any], repair: str) -> FittedModel:
     kind: type[SavedScores | SavedCircuits] = SavedCircuits
     if content.get("model") == LATENT_DECISION:
         kind = SavedScores
+    content = {"names": {}, **content}  # of files that were written without them
     saved = record(kind, content, "the file", exact=True, repair=repair)
     coding = TableCoding.from_dict(saved.coding)
     made = _scored(saved, coding) if isinstance(saved, SavedScores) else _circuits(saved, coding)
@@ -108,6 +109,9 @@ def _restore(model: FittedModel, saved: Saved, coding: TableCoding) -> None:
         raise LearningError("its columns are not those of its table")
     _check_settings(model, saved.settings, coding)
     model.coding_ = coding
+    if coding.names_of(saved.names) != saved.names:
+        raise LearningError("its names are not those of its values")
+    model.names = saved.names or None
     for name, attribute in KEPT.items():
         setattr(model, attribute, getattr(saved, name))
     if names is not None:

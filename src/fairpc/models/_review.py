@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -170,6 +170,15 @@ class ReviewRows:
             },
             classes=(labels.classes[1 - labels.positive], labels.positive_class),
             ranges={} if bounds is None else _without_review(bounds, coding.group_names),
+        )
+
+    def called(self, groups: Mapping[str, str], classes: tuple[Any, Any]) -> ReviewRows:
+        """The same with other names of groups and classes."""
+        return replace(
+            self,
+            groups=np.array([groups[group] for group in self.groups.tolist()]),
+            classes=classes,
+            ranges={(name, groups[group]): of for (name, group), of in self.ranges.items()},
         )
 
     def corrected(self, reviewed: Reviewed | None) -> Floats:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 import numpy as np
 
 from fairpc.core import Floats, LearningError, TableWarning, counted, warn_caller
-from fairpc.data import DECIMALS, MIN_CELL, NumberModel, TableCoding, resolve
+from fairpc.data import DECIMALS, MIN_CELL, GivenNames, NumberModel, TableCoding, resolve
 from fairpc.learners import CalibrationMethod
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._priors import SMOOTHING
@@ -61,6 +61,16 @@ def _are_columns(value: Any) -> bool:
     return _is_column(value) or _is_list(value, _is_column)
 
 
+def _are_names(value: Any) -> bool:
+    """Whether a value says what columns, or some values of theirs, are called."""
+    if not isinstance(value, Mapping):
+        return value is None
+    texts = [*value]
+    for names in value.values():
+        texts += [*names, *names.values()] if isinstance(names, Mapping) else [names]
+    return all(isinstance(text, str) for text in texts)
+
+
 def _is_seed(value: Any) -> bool:
     if is_whole(value):
         return bool(0 <= value < 2**32)
@@ -92,6 +102,7 @@ DIFFERENCE: Final = _rule(
 FOLDS: Final = _rule("a number of folds from 2 to 100", lambda v: is_whole(v) and 2 <= v <= 100)
 KNOWLEDGE: Final = _rule("a fairpc.Knowledge", lambda v: v is None or isinstance(v, Knowledge))
 PEOPLE: Final = _rule("a number of people from 1 on", lambda v: is_whole(v) and v >= 1)
+NAMES: Final = _rule("names by column and value: {'sex': {'F': 'women'}}", _are_names)
 SEED: Final = _rule("a whole number from 0 to 2**32 - 1, a generator of numpy, or None", _is_seed)
 
 
@@ -104,6 +115,7 @@ class Settings:
 
     sensitive: Sensitive = field(default=None, kw_only=False, metadata=COLUMNS_OR_NONE)
     positive: Any = None
+    names: GivenNames | None = field(default=None, metadata=NAMES)
     given: Sequence[str | int] | str | int = field(default=(), metadata=COLUMNS)
     mechanism: Scope = "shared"
     delta: float = field(default=0.0, metadata=DIFFERENCE)
@@ -145,6 +157,7 @@ class ScoreSettings:
     estimator: Any = field(default=None, kw_only=False)
     sensitive: Sensitive = field(default=None, metadata=COLUMNS_OR_NONE)
     positive: Any = None
+    names: GivenNames | None = field(default=None, metadata=NAMES)
     given: Sequence[str | int] | str | int = field(default=(), metadata=COLUMNS)
     mechanism: Scope = "shared"
     delta: float = field(default=0.0, metadata=DIFFERENCE)

@@ -21,6 +21,7 @@ from fairpc.data import (
     EncodingOptions,
     Frame,
     FrameSource,
+    GivenNames,
     Roles,
     RowEncoder,
     RowParts,
@@ -387,6 +388,7 @@ class RowReader:
         table: GivenTable,
         *,
         positive: Any,
+        names: GivenNames | None,
         options: EncodingOptions,
         coding: TableCoding | None = None,
         watch: Watcher | None = None,
@@ -398,9 +400,8 @@ class RowReader:
         """
         source, roles = table.source, table.roles
         if new := coding is None:
-            coding, whole = fit_coding(
-                source, roles, positive=positive, options=options, watch=watch, again=again
-            )
+            how: dict[str, Any] = {"options": options, "watch": watch, "again": again}
+            coding, whole = fit_coding(source, roles, positive=positive, names=names, **how)
         else:
             whole = whole_weights(source, roles)
         encoder = RowEncoder(coding, roles, whole, warn=not new)
@@ -410,8 +411,8 @@ class RowReader:
         rows = _some(source.distinct(encoder, most=most, folder=folder, watch=watch))
         if isinstance(rows, Distinct):
             return Training.of(coding, _in_memory(encoder, rows))
-        fair, names = roles.fair is not None, coding.features.names
-        return Training.of(coding, PartedRows(rows, names, fair, self.max_bytes // 2))
+        fair, columns = roles.fair is not None, coding.features.names
+        return Training.of(coding, PartedRows(rows, columns, fair, self.max_bytes // 2))
 
 
 def _in_memory(encoder: RowEncoder, rows: Distinct | RowParts) -> Rows:
