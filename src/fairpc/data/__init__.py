@@ -92,6 +92,7 @@ from fairpc.data._values import (
     Level,
     Sentinel,
     Values,
+    check_keys,
     distinct_numbers,
     levels_of,
     marks_of,
