@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -34,3 +36,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if os.environ.get("NUMBA_DISABLE_JIT") == "1":
         for words in ("overflow", "divide by zero", "invalid value"):
             config.addinivalue_line("filterwarnings", f"ignore:{words} encountered:RuntimeWarning")
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """A port of this machine that refuses connections: it is ours, and nobody listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]

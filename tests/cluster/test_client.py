@@ -86,17 +86,16 @@ def test_workers_leave_interrupts_to_whoever_started_them(client: Any) -> None:
     assert client.run(os.getpid) == pids
 
 
-def test_a_scheduler_that_is_not_there_is_said_within_ten_seconds() -> None:
+def test_a_scheduler_that_is_not_there_is_said_at_once(silent_port: int) -> None:
     began = time.monotonic()
-    said = "no Dask scheduler at 'tcp://127.0.0.1:1'"
-    with pytest.raises(ClusterError, match=said), connected("tcp://127.0.0.1:1"):
+    address = f"tcp://127.0.0.1:{silent_port}"
+    said = f"no Dask scheduler at '{address}'"
+    with pytest.raises(ClusterError, match=said), connected(address):
         pass
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize(
-    "address", ["", "tcp://127.0.0.1:port", "ftp://127.0.0.1:8786", "tcp://127.0.0.1:99999"]
-)
+@pytest.mark.parametrize("address", ["", "tcp://127.0.0.1:port", "ftp://127.0.0.1:8786"])
 def test_an_address_that_is_none_is_said(address: str) -> None:
     with pytest.raises(ClusterError, match="check the address"), connected(address):
         pass
@@ -226,7 +225,7 @@ def test_tasks_without_workers_are_given_up(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("fairpc.cluster._client.LOOK", 0.2)
     monkeypatch.setattr("fairpc.cluster._client.PATIENCE", 1.0)
     with cluster(0) as (_, client):
-        assert check_workers(client) == 0
+        assert not check_workers(client)
         with pytest.raises(ClusterError, match="has had no workers for 1 seconds: start some"):
             finish(client, [client.submit(abs, -1)])
 
@@ -253,4 +252,4 @@ def test_workers_that_come_late_are_waited_for(monkeypatch: pytest.MonkeyPatch) 
         local.scale(1)
         finish(client, [future])
         assert future.result() == 1
-        assert check_workers(client) == 1
+        assert len(check_workers(client)) == 1

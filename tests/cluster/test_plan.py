@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import pickle
 import time
+from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import pairwise
 from sys import getsizeof
@@ -139,6 +140,15 @@ def n_incoming(dask_worker: Any) -> int:
     return len(dask_worker.transfer_incoming_log)
 
 
+def answering(threads: dict[str, int]) -> Callable[[], Awaitable[dict[str, int]]]:
+    """A scheduler that says that its workers have so many threads."""
+
+    async def nthreads() -> dict[str, int]:
+        return threads
+
+    return nthreads
+
+
 def test_a_sum_has_the_same_bits_whoever_holds_the_parts(
     client: Any, packing: Packing, pieces: list[Distinct], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,7 +160,7 @@ def test_a_sum_has_the_same_bits_whoever_holds_the_parts(
     workers = client.nthreads()
     for threads in (1, 2, 3, 20):
         plan = parts.plan(circuit.graph, table_of)
-        monkeypatch.setattr(client, "nthreads", partial(dict.fromkeys, workers, threads))
+        monkeypatch.setattr(client, "nthreads", answering(dict.fromkeys(workers, threads)))
         found.append((plan(sets[0]), plan.batch(sets)))
     for (one, many), (other, others) in pairwise(found):
         assert one[0] == other[0]
@@ -177,7 +187,7 @@ def test_a_group_that_fell_to_a_busy_worker_goes_to_a_free_one(
     plan = parts.plan(circuit.graph, table_of)
     only = next(iter(client.nthreads()))
     with monkeypatch.context() as patched:
-        patched.setattr(client, "nthreads", lambda: {only: 2})
+        patched.setattr(client, "nthreads", answering({only: 2}))
         first = plan(circuit.parameters)
     assert {len(plans) for plans in client.run(ready_plans).values()} == {0, len(parts)}
     monkeypatch.setattr("fairpc.cluster._plan.LOOK", 0.0)

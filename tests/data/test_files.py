@@ -537,3 +537,23 @@ def test_a_streamed_table_of_joined_types_is_that_of_one_file(tmp_path: Path) ->
     assert isinstance(two, Distinct)
     assert np.array_equal(one.words, two.words)
     assert np.array_equal(one.weights, two.weights)
+
+
+def test_nothing_works_on_after_a_writing_that_failed(tmp_path: Path) -> None:
+    """A thread that is still at it when the program ends would abort it."""
+    batch = pl.DataFrame({"x": [1, 2], "y": [[1], [2]]})
+    began, ended = list[int](), list[int]()
+
+    def batches() -> Iterator[pl.DataFrame]:
+        began.append(1)
+        try:
+            for _ in range(20):
+                time.sleep(0.02)
+                yield batch
+        finally:
+            ended.append(1)
+
+    with pytest.raises(TableError):
+        write_table(batches(), dict(batch.schema), tmp_path / "x.csv")
+    assert began == ended
+    assert not list(tmp_path.iterdir())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import warnings
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from hypothesis import given, strategies as st
 from data import frames
 from fairpc.data import Column, Encoding
 from fairpc.data._binning import bin_labels
+from fairpc.data._frame import read_columns
+from fairpc.data._values import read_values
 from fairpc.errors import CodesError, TableError, TableWarning
 
 
@@ -220,6 +223,67 @@ def test_digits_that_no_number_holds_are_names() -> None:
     assert fitted({"key": [int(k) for k in keys]}).columns[0].levels == tuple(
         int(k) for k in sorted(set(keys))
     )
+
+
+KEYS = [2**53 + i % 3 for i in range(60)]
+
+
+def decimals(keys: list[int]) -> list[Any]:
+    """Tables of the keys as decimals, by several libraries."""
+    pd, pa = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    texts = list(map(Decimal, keys))
+    return [
+        pl.DataFrame({"key": pl.Series(keys).cast(pl.Decimal(30, 2))}),
+        pa.table({"key": pa.array(texts, pa.decimal128(38, 4))}),
+        pd.DataFrame({"key": texts}),
+        np.array(texts, object)[:, None],
+    ]
+
+
+@pytest.mark.parametrize("k", range(4))
+def test_decimals_are_whole_numbers_where_they_have_no_fraction(k: int) -> None:
+    """So that keys that floats do not hold are the same whoever wrote them."""
+    name, table = "x0" if k == 3 else "key", decimals(KEYS)[k]
+    whole = fitted({name: KEYS}, categorical=(name,))
+    levels = (2**53, 2**53 + 1, 2**53 + 2)
+    assert whole.columns[0].levels == levels
+    assert whole.transform(table)[:, 0].tolist() == [i % 3 for i in range(60)]
+    again = frames.fit_encoding(table, categorical=(name,))
+    assert again.columns[0].levels == levels
+
+
+def test_decimals_with_fractions_stay_numbers() -> None:
+    amounts = [Decimal(i) / 4 for i in range(60)]
+    for written in (np.array(amounts, object), pl.Series(amounts).cast(pl.Decimal(30, 2))):
+        values = read_values("amount", read_columns({"amount": written}, "x").columns[0])
+        assert values.data.tolist() == [i / 4 for i in range(60)]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pl.Series(KEYS).cast(pl.Float64),
+        pl.Series([*KEYS, None]),
+        pl.Series([*KEYS, None]).cast(pl.Decimal(30, 2)),
+        np.array([*map(Decimal, KEYS), Decimal("0.5")], object),
+    ],
+    ids=["floats", "holes", "decimals with holes", "fractions"],
+)
+def test_floats_that_cannot_hold_keys_are_refused(keys: Any) -> None:
+    table = read_columns({"key": keys}, "x")
+    said = r"column 'key' has 900719925474099\d as a float, .* 2\^53"
+    with pytest.raises(TableError, match=said):
+        frames.fit_encoding(table, categorical=("key",))
+    for known in (KEYS, list(map(str, KEYS))):
+        encoding = fitted({"key": known}, categorical=("key",))
+        with pytest.raises(TableError, match=said):
+            encoding.transform(table)
+
+
+def test_large_floats_are_new_levels_where_no_level_is_as_large() -> None:
+    encoding = fitted({"key": [i % 3 for i in range(60)]}, categorical=("key",))
+    with pytest.warns(TableWarning, match="not seen at fit"):
+        assert encoding.transform(pl.DataFrame({"key": [1e17, 2.0]}))[:, 0].tolist() == [-1, 2]
 
 
 def test_numbers_can_mean_missing() -> None:

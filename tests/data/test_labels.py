@@ -195,3 +195,12 @@ BAD_GROUPS: list[tuple[Any, str]] = [
 def test_bad_groups_get_a_sentence(sensitive: Any, sentence: str) -> None:
     with pytest.raises(TableError, match=sentence):
         fit_groups(sensitive)
+
+
+def test_classes_that_floats_cannot_hold_are_refused() -> None:
+    keys = [2**53 + 3 * (i % 2) for i in range(20)]
+    labels, groups = fit_labels(keys), fit_groups(keys)
+    assert labels.classes == (2**53, 2**53 + 3)
+    for make in (fit_labels, fit_groups, labels.transform, groups.transform):
+        with pytest.raises(TableError, match=r"as a float, .* 2\^53"):
+            make(pl.Series(keys).cast(pl.Float64))

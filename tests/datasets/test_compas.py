@@ -149,9 +149,9 @@ def test_a_file_that_is_not_there(server: str, monkeypatch: pytest.MonkeyPatch) 
         load_compas("raw")
 
 
-def test_without_a_network(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Port 9 on the own machine: nobody listens, the connection is refused at once.
-    monkeypatch.setattr(compas, "REMOTE", ("http://127.0.0.1:9/x.csv", "0" * 64))
+@pytest.mark.usefixtures("server")
+def test_without_a_network(silent_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compas, "REMOTE", (f"http://127.0.0.1:{silent_port}/x.csv", "0" * 64))
     with pytest.raises(DownloadError, match="set FAIRPC_DATA to a folder"):
         load_compas("paper")
 

@@ -15,7 +15,7 @@ import fairpc.cli._tables as tables
 from fairpc import auditing, data, models
 from fairpc.cli._labelled import labelled
 from fairpc.cli._review import classes_of, next_batch
-from fairpc.cli._review_files import IN_PARTS, read_reviews
+from fairpc.cli._review_files import IN_PARTS, read_reviews, reviewed_cells
 from fairpc.cli._screen import Screen, Tone, complain, headline, print_json, say
 from fairpc.core import AuditError, FairpcError, Floats, OptionError, TableError
 
@@ -99,12 +99,11 @@ def audit(
             columns = label, weight, clusters
             names = tables.display_names(naming, files)
             subject: models.FittedModel | auditing.GivenDecisions
-            cells: pl.DataFrame | None
             if model is None:
-                subject, given, cells = decided_table(files, decided, *columns, names)
+                subject, given = decided_table(files, decided, *columns, names)
             else:
                 subject = model
-                given, cells = _of_model(model, files, allow_unseen, columns, max_memory, screen)
+                given = _of_model(model, files, allow_unseen, columns, max_memory, screen)
             if limit.fail_over is not None and not (screen.prints_text or screen.json or output):
                 # Nothing is shown: the gap is all that is needed.
                 try:
@@ -114,7 +113,7 @@ def audit(
                 _judge(gaps, limit, screen)
                 return
             if reviewed:
-                given["reviewed"] = _answers_of(reviewed, cells, subject, files, label, screen)
+                given["reviewed"] = _answers_of(reviewed, given["X"], subject, files, label, screen)
             given |= {"level": level, "random_state": seed, "baselines": trade_off, "names": names}
             with models.progress(screen.shows_progress, None) as step:
                 audited = auditing.audit(subject, progress=in_stages(step), **given)
@@ -166,19 +165,18 @@ def _say_review(audited: auditing.Audit, typed: str, reviewed: list[str]) -> Non
 
 def _answers_of(
     paths: list[str],
-    cells: pl.DataFrame | None,
+    table: Any,
     model: models.FittedModel | auditing.GivenDecisions,
     files: data.TableFiles,
     label: str | None,
     screen: Screen,
 ) -> models.Reviewed:
     """What reviewers said of the table."""
-    if cells is None:
+    if data.is_source(table):
         raise OptionError(IN_PARTS)
     name = tables.column(files.names(), label or model.coding_.labels.name, "--label", files.source)
-    if name not in cells.columns:  # beside decisions the label is apart
-        cells = tables.ready(files.read(), files)
-    return read_reviews(paths, cells, files.source, (name, classes_of(model.coding_)), screen)[0]
+    meant = name, classes_of(model.coding_)
+    return read_reviews(paths, reviewed_cells(files), files.source, meant, screen)[0]
 
 
 def _model(
@@ -272,8 +270,8 @@ def decided_table(
     weight: str | None = None,
     clusters: str | None = None,
     names: data.Names | None = None,
-) -> tuple[auditing.GivenDecisions, Facts, pl.DataFrame]:
-    """Decisions beside their table, arguments of ``audit`` for it, and its cells in memory."""
+) -> tuple[auditing.GivenDecisions, Facts]:
+    """Decisions beside their table, and arguments of ``audit`` for it."""
     if label is None or not decided.sensitive or decided.decision is None:
         lacking = "--label" if label is None else "--sensitive"
         raise OptionError(
@@ -321,7 +319,7 @@ def decided_table(
     )
     if "clusters" in apart:
         given["clusters"] = rows.X[apart["clusters"]].to_numpy()
-    return subject, {"X": table, "y": rows.y, **given}, rows.X
+    return subject, {"X": table, "y": rows.y, **given}
 
 
 def _scores(column: pl.Series, roles: opt.ColumnOptions) -> Floats:
@@ -350,8 +348,8 @@ def _of_model(
     columns: tuple[str | None, str | None, str | None],
     max_memory: str | None,
     screen: Screen,
-) -> tuple[Facts, pl.DataFrame | None]:
-    """Arguments of ``audit`` for a table and a model, and its cells if they are in memory.
+) -> Facts:
+    """Arguments of ``audit`` for a table and a model.
 
     ``columns`` are those of the label, of weights and of people, as they were given.
     """
@@ -386,9 +384,10 @@ def _of_model(
         )
     if max_memory is not None or tables.is_large(files):
         rows = tables.model_source(model, files, unseen)
-        return {"X": rows, **named, "max_memory": max_memory}, None
-    cells = tables.ready(files.read(), files)
+        return {"X": rows, **named, "max_memory": max_memory}
+    read = tables.used_columns(model, names, *named.values())
+    cells = tables.ready(files.read(read), files)
     given = tables.evidence(model, cells.drop(data.exactly(named.values())), unseen)
     for role, name in named.items():
         given[role] = cells[name] if role == "y" else cells[name].to_numpy()
-    return given, cells
+    return given

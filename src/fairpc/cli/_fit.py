@@ -17,7 +17,7 @@ import fairpc.cli._tables as tables
 from fairpc import core, data, models
 from fairpc.cli._labelled import LabelledTable, classes_in, labelled, streamed, under_types
 from fairpc.cli._learned import DECIDING, facts, show_columns, show_learned
-from fairpc.cli._review_files import IN_PARTS, read_reviews
+from fairpc.cli._review_files import IN_PARTS, read_reviews, reviewed_cells
 from fairpc.cli._screen import Screen, print_json, say
 from fairpc.core import LearningError, OptionError, TableError
 
@@ -121,8 +121,8 @@ def _answers_of(
     others = [c for c in classes if c != positive]
     if positive is None or len(others) != 1:
         raise TableError(f"the label has {len(classes)} classes: a review needs two")
-    cells, meant = tables.ready(files.read(), files), (label, (others[0], positive))
-    return read_reviews(paths, cells, files.source, meant, screen)[0]
+    meant = label, (others[0], positive)
+    return read_reviews(paths, reviewed_cells(files), files.source, meant, screen)[0]
 
 
 def _refuse_streaming(keeping: opt.Keeping, engine: opt.Engine) -> None:

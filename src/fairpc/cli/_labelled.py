@@ -79,7 +79,8 @@ def labelled(
 ) -> LabelledTable:
     """Read a table whole, and cut it by its roles; ``names`` are those of its values."""
     roles, strata, weight = _resolved(given, learner or opt.ModelOptions(), files)
-    frame = _typed(tables.ready(files.read(), files).drop(data.exactly(roles.drop)), roles)
+    names = [name for name in files.names() if name not in roles.drop]
+    frame = _typed(tables.ready(files.read(names), files), roles)
     label = data.exactly([roles.label])
     rest, y = frame.drop(label), frame[roles.label]
     counts = frame.group_by(label).len(tables.N_ROWS)

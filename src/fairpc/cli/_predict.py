@@ -110,9 +110,10 @@ def predict(
             )
         added = _new_columns(model, files, bounds, decision)
         unseen = tables.unseen_columns(model, files, allow_unseen, screen)
-        scored = Scored(model, files, added, bounds, level, decision, unseen, digits)
+        carried = _carried(files, target, screen)
+        scored = Scored(model, files, carried, added, bounds, level, decision, unseen, digits)
         with files.reading():
-            rows, total = files.scan(), 0
+            rows, total = files.scan(carried), 0
             # A row, not the schema alone: what polars cannot read is the table's fault.
             schema = dict(rows.head(1).collect(engine="streaming").schema) | scored.added
             if screen.shows_progress and sys.stderr.isatty():  # it costs a look at the file
@@ -156,6 +157,19 @@ def _favourable(model: models.FittedModel) -> str:
     return own if name == own else f"{own} ({name})"
 
 
+def _carried(files: data.TableFiles, target: Any, screen: Screen) -> tuple[str, ...]:
+    """The columns that are written beside the scores; those that text cannot hold are named."""
+    if isinstance(target, str) and data.format_of(target) != "text":
+        return files.names()
+    kept = files.text_names()
+    if left_out := [name for name in files.names() if name not in kept]:
+        screen.note(
+            f"{tables.listed(left_out)} of {files.source} cannot be written as text: that is left "
+            "out, write .parquet to keep it"
+        )
+    return kept
+
+
 def _new_columns(
     model: models.FittedModel | models.Distilled,
     files: data.TableFiles,
@@ -194,6 +208,7 @@ class Scored:
 
     model: models.FittedModel
     files: data.TableFiles
+    carried: tuple[str, ...]  #: columns of the table that are written beside the scores
     added: dict[str, Any]  #: names and types of what is appended: scores, bounds, a decision
     bounds: bool  #: whether bounds are
     level: float | None  #: of bounds with sampling error
@@ -233,7 +248,7 @@ class Scored:
     ) -> Iterator[pl.DataFrame]:
         """The rows with their scores, batch by batch."""
         step(models.Progress("rows", 0, n_rows))
-        for batch in self.files.batches(BATCH):
+        for batch in self.files.batches(BATCH, self.carried):
             if not batch.height:
                 continue
             where = self.files.source
@@ -290,7 +305,7 @@ def _by_scorer(
             raise TableError(
                 f"{files.source} has no column {lacking[0]!r}, which the scorer needs: give it"
             )
-        cells = tables.ready(files.read(), files)
+        cells = tables.ready(files.read(_carried(files, target, screen)), files)
         decide = partial(scorer.predict, cells)
         scored = cells.with_columns(_appended(added, scorer.predict_proba(cells), decide, digits))
         data.write_table([scored], scored.schema, target, delimiter=files.delimiter)

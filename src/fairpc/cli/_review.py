@@ -217,7 +217,7 @@ def _subject(
     if model is not None:
         tables.note_absent(model, files, screen)
         unseen = tables.unseen_columns(model, files, allow_unseen, screen)
-    cells, source, why = tables.ready(files.read(), files), files.source, ""
+    cells, source, why = review_files.reviewed_cells(files, screen), files.source, ""
     asked = {"decision": columns.decision, "score": columns.score}
     made = {
         role: tables.column(cells.columns, name, f"--{role}", source)

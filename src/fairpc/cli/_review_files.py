@@ -93,6 +93,17 @@ class DrawnRows:
         return found
 
 
+def reviewed_cells(files: data.TableFiles, screen: Screen | None = None) -> pl.DataFrame:
+    """The cells that reviewers see, which are text; columns of other values are named."""
+    kept = files.text_names()
+    if screen is not None and (left_out := [n for n in files.names() if n not in kept]):
+        screen.note(
+            f"{tables.listed(left_out)} of {files.source} cannot be written as text: reviewers do "
+            "not see that"
+        )
+    return data.as_texts(tables.ready(files.read(kept), files))
+
+
 def design_of(path: str) -> str:
     """The file of the design beside a file of answers, which may be a sheet of a workbook."""
     return path.partition(data.SHEET)[0] + DESIGN

@@ -368,6 +368,14 @@ def evidence(
     return {"X": cells.drop(apart), "sensitive_features": cells[list(names)]}
 
 
+def used_columns(model: models.FittedModel, names: Sequence[str], *more: str) -> list[str]:
+    """The columns of a table that the model was fitted with, and some more."""
+    features, groups = model.coding_.features, model.coding_.groups.column_names
+    if features.from_array and not set(features.names) <= set(names):
+        return [*names]  # known by position: all of them
+    return [name for name in names if name in (*features.names_in, *groups, *more)]
+
+
 def model_source(
     model: models.FittedModel, files: data.TableFiles, unseen: Sequence[str]
 ) -> data.Source:

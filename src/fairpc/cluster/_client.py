@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import os
 import re
 import signal
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -17,7 +20,7 @@ from fairpc.core import ClusterError, FairpcError, MissingExtraError, TableError
 from fairpc.data import reason_of
 
 T = TypeVar("T")
-SECONDS: Final = 3  #: how long a scheduler is waited for
+SECONDS: Final = 10.0  #: how long the answer of a scheduler is waited for, to begin with
 SETTINGS: Final[Mapping[str, int]] = {
     "MALLOC_TRIM_THRESHOLD_": 1 << 30,
     "MALLOC_MMAP_THRESHOLD_": 1 << 25,
@@ -31,7 +34,8 @@ NO_PAGES: Final[Mapping[str, Any]] = {
     f"distributed.{who}.http.routes": [] for who in ("scheduler", "worker")
 }
 """Pages of Dask that anybody on this machine could open, under its settings: none."""
-_ADDRESS: Final = re.compile(r"((tcp|tls|ucx|wss?)://)?\[?(?P<host>[^/\[\]]+)\]?:(?P<port>\d{1,5})")
+MOST_PORT: Final = (1 << 16) - 1
+_ADDRESS: Final = re.compile(r"((tcp|tls|ucx|wss?)://)?\[?(?P<host>[^/\[\]]+)\]?:(?P<port>\d+)")
 _ENVIRON: Final = "distributed.nanny.pre-spawn-environ"
 
 
@@ -66,7 +70,7 @@ def connected(
             yield client
         return
     try:
-        _knock(scheduler)
+        _knock(scheduler, security)
         client = Client(scheduler, timeout=SECONDS, security=security)
     except (OSError, ValueError, TypeError) as error:  # the last where a key is lacking
         raise ClusterError(
@@ -108,13 +112,40 @@ def current_client() -> Iterator[Any]:
     yield client
 
 
-def _knock(address: str) -> None:
-    """An error if nobody listens: a client of Dask would go on trying, and leave threads behind."""
+def _knock(address: str, security: Any) -> None:
+    """An error unless a scheduler answers in time: a client of Dask would wait for it for ever."""
     parts = _ADDRESS.fullmatch(address)
     if parts is None:
         raise ValueError("an address is tcp://host:port")
+    if not 0 < int(parts["port"]) <= MOST_PORT:  # the system would wrap it
+        raise ValueError(f"a port is a number from 1 to {MOST_PORT}")
     with socket.create_connection((parts["host"], int(parts["port"])), timeout=SECONDS):
         pass
+    try:
+        identity = asyncio.run(asyncio.wait_for(_identity(address, security), SECONDS))
+    except TimeoutError as error:
+        raise TimeoutError(f"no answer for {SECONDS:.0f} seconds") from error
+    except (OSError, TypeError):  # the latter where a key is lacking
+        raise
+    except Exception as error:  # what other programs say is read as lengths and messages
+        raise ValueError("another program answers there") from error
+    if "workers" not in identity:
+        raise ValueError(f"a Dask {identity['type'].lower()} answers there")
+
+
+async def _identity(address: str, security: Any) -> Mapping[str, Any]:
+    """What a server of Dask says of itself."""
+    from distributed.comm import connect
+    from distributed.core import send_recv
+    from distributed.security import Security
+
+    options = (security or Security()).get_connection_args("client")
+    comm = await connect(address, timeout=SECONDS, **options)
+    try:
+        identity: Mapping[str, Any] = await send_recv(comm, op="identity")
+    finally:
+        comm.abort()
+    return identity
 
 
 def _local_cluster(n_workers: int, scratch: Path) -> Any:
@@ -139,19 +170,30 @@ def _cores() -> int:
 
 
 LOOK: Final = 5.0  #: seconds for which tasks are waited for before somebody looks after the workers
-PATIENCE: Final = 60.0  #: seconds after which a cluster without workers is given up
+PATIENCE: Final = 60.0  #: seconds after which a cluster that does nothing is given up
+SILENCE: Final = 30.0  #: seconds for which the answer of a scheduler or a worker is waited for
 _PACKAGE: Final = "fairpc"
 _LIBRARIES: Final = ("numba", "pandas", "polars", "pyarrow")
 
 
-def check_workers(client: Any) -> int:
-    """The number of workers; a ClusterError where one lacks this very package: its tasks end it."""
+@dataclass(frozen=True)
+class WorkerState:
+    """What a worker does."""
+
+    paused: bool  #: whether it starts no tasks, as its memory is full
+    busy: bool  #: whether it runs tasks, or fetches what they need
+    steps: int  #: how often a task of it has changed its state
+
+
+def check_workers(client: Any) -> dict[str, WorkerState]:
+    """The workers by address; a ClusterError where one is silent, or lacks this very package."""
     from fairpc import __version__
 
-    workers = client.run(_versions(), _PACKAGE, _LIBRARIES, on_error="return")
-    for address, installed in workers.items():
-        if isinstance(installed, BaseException):  # it has just gone
+    workers: dict[str, WorkerState] = {}
+    for address, answer in client.sync(_answers, client).items():
+        if isinstance(answer, BaseException):  # it has just gone
             continue
+        installed, *state = answer
         lacks = next((name for name, version in installed.items() if version is None), None)
         if lacks is not None or installed[_PACKAGE] != __version__:
             has = f"no {lacks}" if lacks else f"fairpc {installed[_PACKAGE]}"
@@ -159,17 +201,92 @@ def check_workers(client: Any) -> int:
                 f"the Dask worker at {address} has {has}, and this is fairpc {__version__}: "
                 "install the same fairpc[cluster] on every worker"
             )
-    return len(workers)
+        workers[address] = WorkerState(*state)
+    return workers
+
+
+async def _answers(client: Any) -> dict[str, Any]:
+    """What each worker has installed and does; each is asked alone, so that one holds up none."""
+
+    async def answer(address: str) -> dict[str, Any]:
+        asked = client.run(_state(), _PACKAGE, _LIBRARIES, workers=[address], on_error="return")
+        try:
+            return dict(await asyncio.wait_for(asked, SILENCE))
+        except TimeoutError as error:
+            if address not in await _addresses(client):
+                return {}
+            raise ClusterError(
+                f"the Dask worker at {address} has not answered for {SILENCE:.0f} seconds: "
+                "see whether it runs, and end it or start it again"
+            ) from error
+
+    answers = await asyncio.gather(*map(answer, await _addresses(client)))
+    return {address: said for one in answers for address, said in one.items()}
+
+
+async def _addresses(client: Any) -> list[str]:
+    """Of the workers that the scheduler has."""
+    try:
+        return list(await asyncio.wait_for(client.nthreads(), SILENCE))
+    except TimeoutError as error:
+        raise ClusterError(
+            f"the Dask scheduler has not answered for {SILENCE:.0f} seconds: "
+            "see whether it runs, and start it again"
+        ) from error
+
+
+@dataclass(eq=False)
+class Watch:
+    """Who looks whether anything moves on the workers while tasks are waited for."""
+
+    client: Any
+    steps: Mapping[str, int] = field(default_factory=dict)  #: of each worker, at the last look
+    moved: float = field(default_factory=time.monotonic)  #: when something moved, as far as seen
+
+    def look(self) -> None:
+        """A ClusterError if no worker has done anything for long."""
+        workers = check_workers(self.client)
+        steps = {address: worker.steps for address, worker in workers.items()}
+        if steps != self.steps or any(worker.busy for worker in workers.values()):
+            self.moved = time.monotonic()
+        self.steps = steps
+        if time.monotonic() - self.moved <= PATIENCE:
+            return
+        paused = next((address for address, worker in workers.items() if worker.paused), None)
+        if not workers:
+            raise ClusterError(
+                f"the Dask cluster has had no workers for {PATIENCE:.0f} seconds: start some, "
+                "or look in the logs of those that ended for errors, such as a failed import"
+            )
+        if paused is not None:
+            raise ClusterError(
+                f"the Dask worker at {paused} is paused, as its memory is full, and nothing has "
+                f"moved for {PATIENCE:.0f} seconds: give workers more memory, or free some"
+            )
+        raise ClusterError(
+            f"the Dask cluster has done nothing for {PATIENCE:.0f} seconds, and tasks wait: "
+            "look in the logs of scheduler and workers"
+        )
+
+
+@contextmanager
+def _losses() -> Iterator[None]:
+    """What is said where the scheduler goes while it is waited for."""
+    try:
+        yield
+    except (concurrent.futures.CancelledError, OSError) as error:
+        raise ClusterError(
+            "the Dask scheduler stopped or restarted, and the results of the workers are lost: "
+            "check that it runs, and fit again"
+        ) from error
 
 
 def finish(client: Any, futures: Sequence[Any]) -> None:
     """Return once tasks have ended, well or not; a ClusterError says why they never will."""
-    from concurrent.futures import CancelledError
-
     from distributed import wait
 
-    seen = time.monotonic()
-    try:
+    watch = Watch(client)
+    with _losses():
         while True:
             try:
                 with client.as_current():
@@ -178,18 +295,25 @@ def finish(client: Any, futures: Sequence[Any]) -> None:
             except TimeoutError:
                 if any(future.status == "error" for future in futures):
                     return
-            if check_workers(client):
-                seen = time.monotonic()
-            if time.monotonic() - seen > PATIENCE:
-                raise ClusterError(
-                    f"the Dask cluster has had no workers for {PATIENCE:.0f} seconds: start some, "
-                    "or look in the logs of those that ended for errors, such as a failed import"
-                )
-    except (CancelledError, OSError) as error:
-        raise ClusterError(
-            "the Dask scheduler stopped or restarted, and the results of the workers are lost: "
-            "check that it runs, and fit again"
-        ) from error
+            watch.look()
+
+
+def answered(client: Any, method: Callable[..., T], *given: Any, **options: Any) -> T:
+    """What a method of the client gives; a ClusterError where scheduler or worker fall silent."""
+
+    async def called() -> T:
+        result: T = await method(*given, **options)  # type: ignore[misc]
+        return result
+
+    future = asyncio.run_coroutine_threadsafe(called(), client.loop.asyncio_loop)
+    try:
+        while True:
+            done, _ = concurrent.futures.wait([future], timeout=LOOK)
+            if done:
+                return future.result()
+            check_workers(client)
+    finally:
+        future.cancel()
 
 
 def results(client: Any, futures: Sequence[Any], what: str) -> list[Any]:
@@ -198,7 +322,8 @@ def results(client: Any, futures: Sequence[Any], what: str) -> list[Any]:
 
     finish(client, futures)
     try:
-        found: list[Any] = client.gather(list(futures))
+        with _losses():
+            found: list[Any] = answered(client, client.gather, list(futures))
     except KilledWorker as error:
         raise blamed(error, what) from error
     return found
@@ -233,10 +358,12 @@ def blamed(error: BaseException, where: str, failed: str = "cannot be read") -> 
     return made
 
 
-def _versions() -> Any:
+def _state() -> Any:
     """A function of names of modules, sent as what it is: workers may lack this module."""
 
-    def versions(package: str, others: Sequence[str]) -> Mapping[str, str | None]:
+    def state(
+        package: str, others: Sequence[str], dask_worker: Any
+    ) -> tuple[Mapping[str, str | None], bool, bool, int]:
         from importlib import import_module
         from importlib.util import find_spec
 
@@ -249,9 +376,11 @@ def _versions() -> Any:
             found[name] = "" if known else None
         if found[package] is not None:
             found[package] = import_module(package).__version__
-        return found
+        tasks = dask_worker.state
+        busy = bool(tasks.executing or tasks.long_running or tasks.in_flight_tasks)
+        return found, dask_worker.status.name == "paused", busy, tasks.transition_counter
 
-    return versions
+    return state
 
 
 def dask_setup(worker: Any) -> None:

@@ -22,7 +22,7 @@ from weakref import WeakSet
 import numpy as np
 
 from fairpc.circuit import Graph, RowPlan, plan_bytes, plan_once, prepare
-from fairpc.cluster._client import itself, results
+from fairpc.cluster._client import answered, itself, results
 from fairpc.core import CodesError, Floats
 from fairpc.data import CodedRows, Distinct, Packing, RowParts, Table
 
@@ -76,10 +76,10 @@ class DaskPlan:
         if time.monotonic() - self._looked < LOOK:
             return
         client, n_parts = self.client, len(self.parts)
-        threads = client.nthreads()
+        threads = answered(client, client.nthreads)
         n = max(1, min(n_parts, sum(threads.values())))
         known = self._held if len(self._held) == n else (None,) * n
-        holders = client.who_has([held for held in known if held is not None])
+        holders = answered(client, client.who_has, [held for held in known if held is not None])
         where = [held and next(iter(holders.get(held.key, ())), None) for held in known]
         self._held = tuple(
             held if held is not None and here == there else self._hold(g, n, there)

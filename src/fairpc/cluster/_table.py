@@ -15,7 +15,15 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.cluster._client import blamed, check_workers, current_client, finish, itself, results
+from fairpc.cluster._client import (
+    answered,
+    blamed,
+    check_workers,
+    current_client,
+    finish,
+    itself,
+    results,
+)
 from fairpc.cluster._plan import DaskParts
 from fairpc.core import Array, TableError, row_hash
 from fairpc.data import (
@@ -84,7 +92,10 @@ class DaskTable(LazySource):
     ) -> Iterator[T]:
         """What ``work`` makes of each partition, in order; empty ones are left out."""
         futures = self.submit(columns, work)
-        found = (future.result() for future in self.finished(futures, stage, watch))
+        found = (
+            results(self.client, [future], where)[0]
+            for future, where in zip(self.finished(futures, stage, watch), self.places, strict=True)
+        )
         return (result for result in found if result is not None)
 
     def total(
@@ -220,11 +231,11 @@ def _of_part(part: Any, values_of: Callable[[Any], Array], shape: Any) -> Any:
 def spread(client: Any, work: Callable[[S, J], T], shared: S, jobs: Sequence[J]) -> Iterator[T]:
     """``work(shared, job)`` for each job, in order; what is shared goes to each worker once."""
     check_workers(client)
-    sent = client.scatter(shared, broadcast=True, hash=False)
+    sent = answered(client, client.scatter, shared, broadcast=True, hash=False)
     futures = [client.submit(work, sent, job, pure=False) for job in jobs]
     for job, future in zip(jobs, futures, strict=True):
         _ended(client, future, f"job {job}", "cannot be done")
-        yield future.result()
+        yield results(client, [future], f"job {job}")[0]
 
 
 def tree_sum(

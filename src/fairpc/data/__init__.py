@@ -18,6 +18,7 @@ from fairpc.data._delimited import NotUtf8Error
 from fairpc.data._files import (
     SHEET,
     TableFiles,
+    as_texts,
     find,
     format_of,
     is_part,
@@ -94,6 +95,7 @@ from fairpc.data._values import (
     Sentinel,
     Values,
     bare,
+    check_keys,
     distinct_numbers,
     levels_of,
     marks_of,

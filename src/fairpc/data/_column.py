@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -34,6 +35,7 @@ from fairpc.data._values import (
     Sentinel,
     Values,
     ValueType,
+    check_keys,
     look_up_numbers,
     look_up_text,
     marks_of,
@@ -144,6 +146,16 @@ class Column(Coded):
     def textual(self) -> bool:
         """Whether the levels are text."""
         return not self.binned and isinstance(self.known[0], str)
+
+    @cached_property
+    def has_long_keys(self) -> bool:
+        """Whether some level is a whole number that a float may not hold, written as text too."""
+        return not self.binned and any(
+            isinstance(level, int | str)
+            and re.fullmatch(r"[+-]?\d{16,}", str(level)) is not None
+            and abs(int(level)) >= EXACT
+            for level in self.known
+        )
 
     @property
     def few(self) -> bool:
@@ -309,6 +321,8 @@ class Column(Coded):
             return np.asarray(values.data, np.int16)
         if values.type == "date" and not self.binned:
             raise self._changed(values)
+        if self.has_long_keys:
+            check_keys(self.name, values)
         if self.textual:
             texts = self._truths(values) if values.type == "boolean" else _as_text(values)
             return look_up_text(self.text_levels, texts)

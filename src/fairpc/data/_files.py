@@ -5,9 +5,10 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
+import time
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -76,8 +77,12 @@ class TableFiles:
         """What stands between values; a comma where the files are not text."""
         return self.dialects[0].delimiter if self.dialects else ","
 
-    def scan(self) -> pl.LazyFrame:
-        """The rows of all files; the values of text files are text."""
+    def scan(self, columns: Iterable[str] | None = None) -> pl.LazyFrame:
+        """The rows of all files, of some columns or of all; the values of text files are text."""
+        rows = self._scan()
+        return rows if columns is None else rows.select(exactly(columns))
+
+    def _scan(self) -> pl.LazyFrame:
         import polars as pl
 
         if self.sheet is not None:
@@ -102,19 +107,25 @@ class TableFiles:
         with self.reading():
             return tuple(self.scan().collect_schema().names())
 
-    def read(self) -> pl.DataFrame:
-        """All rows at once."""
+    def text_names(self) -> tuple[str, ...]:
+        """Names of the columns whose values can be written as text."""
         with self.reading():
-            frame = self.scan().collect(engine="streaming")
+            types = self.scan().collect_schema()
+        return tuple(name for name, dtype in types.items() if is_textual(dtype))
+
+    def read(self, columns: Iterable[str] | None = None) -> pl.DataFrame:
+        """All rows at once, of some columns or of all."""
+        with self.reading():
+            frame = self.scan(columns).collect(engine="streaming")
         if not frame.height:
             raise self.no_rows()
         return frame
 
-    def batches(self, size: int) -> Iterator[pl.DataFrame]:
-        """The rows in order, about ``size`` at a time."""
+    def batches(self, size: int, columns: Iterable[str] | None = None) -> Iterator[pl.DataFrame]:
+        """The rows in order, about ``size`` at a time, of some columns or of all."""
         some = False
         with self.reading():
-            for batch in in_batches(self.scan(), size):
+            for batch in in_batches(self.scan(columns), size):
                 some = some or batch.height > 0
                 yield batch
         if not some:
@@ -431,21 +442,23 @@ def write_table(
     """Write batches to a file, whole or not at all, as its name asks; or to a stream, as text.
 
     Only a few batches are in memory at a time. Files that end in .tsv or .tab
-    have tabs, whatever the ``delimiter``.
+    have tabs, whatever the ``delimiter``. Durations are text in text files.
     """
     import polars as pl
     from polars.io.plugins import register_io_source
 
+    chosen = format_of(target) if isinstance(target, str | os.PathLike) else "text"
+    rows_made = _texts(batches) if chosen == "text" else (batch for batch in batches)
+    schema = dict(as_texts(pl.DataFrame(schema=schema)).schema) if chosen == "text" else schema
     try:
         if not isinstance(target, str | os.PathLike):
-            for i, batch in enumerate(batches):
+            for i, batch in enumerate(rows_made):
                 target.write(batch.write_csv(separator=delimiter, include_header=not i).encode())
             return
-        chosen = format_of(target)
         if Path(target).suffix.lower() in (".tsv", ".tab"):
             delimiter = "\t"
         with replacing(target) as temporary:
-            rows = register_io_source(lambda *_: iter(batches), schema=dict(schema))
+            rows = register_io_source(lambda *_: rows_made, schema=dict(schema))
             if chosen == "text":
                 rows.sink_csv(temporary, separator=delimiter)
             elif chosen == "parquet":
@@ -460,6 +473,37 @@ def write_table(
             f"{called} cannot be written ({reason_of(error)}): make room, write Parquet "
             "instead of text, or drop the column that is named"
         ) from error
+    finally:
+        _close(rows_made)
+
+
+def _close(rows: Generator[Any]) -> None:
+    """End what makes rows: a thread of polars that is still at it would abort a program's end."""
+    while True:
+        try:
+            rows.close()
+            return
+        except ValueError:  # it runs
+            time.sleep(0.01)
+
+
+def is_textual(dtype: Any) -> bool:
+    """Whether values of a type can be written as text."""
+    import polars as pl
+
+    return not (dtype.is_nested() or dtype in (pl.Binary, pl.Object))
+
+
+def as_texts(frame: pl.DataFrame) -> pl.DataFrame:
+    """A table whose durations are text, which text files have no other form for."""
+    import polars as pl
+
+    return frame.with_columns(pl.selectors.duration().dt.to_string("iso"))
+
+
+def _texts(batches: Iterable[pl.DataFrame]) -> Generator[pl.DataFrame]:
+    for batch in batches:
+        yield as_texts(batch)
 
 
 def _kind(dtype: Any) -> str:

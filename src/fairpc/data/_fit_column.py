@@ -13,7 +13,7 @@ from fairpc.data._binning import Atoms, choose_edges, distinct_edges, value_labe
 from fairpc.data._column import AS_MISSING, Column, Dropped, Kind
 from fairpc.data._column_summary import MOST, ColumnSummary, Numbers, RowClasses, Texts
 from fairpc.data._table import MAX_ARITY
-from fairpc.data._values import AS_NUMBERS, EXACT, Level, Values, levels_of
+from fairpc.data._values import AS_NUMBERS, EXACT, Level, Values, check_keys, levels_of
 from fairpc.data._writing import STANDARD
 
 Binning = Literal["label", "quantile"]
@@ -203,6 +203,7 @@ def _fit_levels(column: ListedColumn, options: EncodingOptions) -> Column | Drop
         return _fit_heavy(name, content, options)
     if content.values.type == "date":
         raise TableError(f"column {name!r} holds dates: they are binned, not categorical")
+    check_keys(name, content.values)
     levels, weights = levels_of(content.values), column.weights
     if weights.sum() < options.min_cell:
         return _few(name, options)

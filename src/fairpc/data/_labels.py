@@ -15,7 +15,16 @@ from fairpc.data._frame import read_columns
 from fairpc.data._groups import MANY
 from fairpc.data._names import GivenNames, refuse_alike
 from fairpc.data._table import check_weights
-from fairpc.data._values import MIXED, Level, Sentinel, Values, are_bare, levels_of, read_classes
+from fairpc.data._values import (
+    MIXED,
+    Level,
+    Sentinel,
+    Values,
+    are_bare,
+    check_keys,
+    levels_of,
+    read_classes,
+)
 
 MAX_CLASSES: Final = 100
 
@@ -158,6 +167,7 @@ def _label_column(name: str, values: Values, missing_share: float) -> Column:
             f"label {name!r} has 1 class ({distinct[0]!r}): "
             "at least two classes are needed in the training rows"
         )
+    check_keys(name, values)
     kind: Kind = "boolean" if values.type == "boolean" else "category"
     done = f"label of {len(distinct)} classes"
     return Column(name, kind, levels=distinct, missing_share=missing_share, done=done)

@@ -293,10 +293,20 @@ def _native(name: str, series: Any) -> Values | None:
         largest = max(abs(series.min() or 0), abs(series.max() or 0))
         return _vector(name, series.cast(nw.Int64 if largest < 2**63 else nw.Float64).to_numpy())
     if dtype.is_decimal():
-        return Values("number", series.cast(nw.Float64).to_numpy().astype(np.float64))
+        return Values("number", _decimals(series.to_polars()))
     if dtype.is_nested() or isinstance(dtype, nw.Binary | nw.Time):
         raise _unreadable(name, str(dtype))
     return _vector(name, series.to_numpy())
+
+
+def _decimals(series: Any) -> Array:
+    """Decimals of a polars series: whole numbers where all are, so that keys keep their digits."""
+    import polars as pl
+
+    whole = series.cast(pl.Int64, strict=False)
+    if series.null_count() or whole.null_count() or (whole.cast(series.dtype) != series).any():
+        return np.asarray(series.cast(pl.Float64).to_numpy(), np.float64)
+    return np.asarray(whole.to_numpy())
 
 
 def _native_texts(series: Any) -> Any | None:
@@ -349,9 +359,8 @@ def _strings(name: str, items: list[Any]) -> Any:
 
 
 def _numbers(name: str, items: list[Any]) -> Array:
-    whole = all(isinstance(v, int | np.integer) for v in items)
-    if whole and all(abs(int(v)) < 2**63 for v in items):
-        return np.array(items, np.int64)
+    if all(map(_is_whole, items)):
+        return np.array(list(map(int, items)), np.int64)
     try:
         return np.array([np.nan if v is None else float(v) for v in items], np.float64)
     except OverflowError:
@@ -359,6 +368,14 @@ def _numbers(name: str, items: list[Any]) -> Array:
             f"column {name!r} has a whole number beyond 1.8e308: numbers must fit into 64-bit "
             "floats, leave empty what is not known"
         ) from None
+
+
+def _is_whole(value: Any) -> bool:
+    """Whether a number is a whole one, by its type or as a decimal, that 64 bits hold."""
+    if isinstance(value, Decimal):  # one of many digits is not written out
+        short = value.is_finite() and value.adjusted() < 19
+        return short and value == int(value) and abs(int(value)) < 2**63
+    return isinstance(value, int | np.integer) and abs(int(value)) < 2**63
 
 
 def _instants(items: list[Any]) -> Array:
@@ -465,6 +482,19 @@ def levels_of(values: Values) -> tuple[Level, ...]:
     if is_integral(distinct):
         return tuple(int(v) for v in distinct.tolist())
     return tuple(distinct.tolist())
+
+
+def check_keys(name: str, values: Values) -> None:
+    """A TableError where whole numbers are keys, and floats hold another number than was meant."""
+    if values.type != "number" or values.data.dtype.kind != "f":
+        return
+    long = np.abs(values.data) >= EXACT
+    if long.any():
+        raise TableError(
+            f"column {name!r} has {values.data[int(long.argmax())]:.0f} as a float, and of whole "
+            "numbers from 2^53 on floats make other keys: give whole numbers without empty cells, "
+            "or text"
+        )
 
 
 def is_integral(numbers: Array) -> bool:

@@ -41,6 +41,7 @@ from fairpc.data import (
     Sentinel,
     Values,
     absent,
+    check_keys,
     distinct_numbers,
     identifies,
     levels_of,
@@ -276,6 +277,7 @@ def _fit_column(
         done = f"{values.type}, not binned"
         written = None if values.written == STANDARD else values.written
         return Column(name, values.type, missing_share=share, done=done, written=written)
+    check_keys(name, values)
     levels = levels_of(values)
     if values.type == "text":
         number = number_texts(values.data, list(map(str, levels)))[known]
