@@ -396,9 +396,9 @@ def round_cut(atoms: Atoms, low: int, at: int, high: int, min_cell: int) -> floa
             inside = below < number <= above and number not in kept
             if inside and (whole or _robust(values, number)):
                 return number
-    middle = below + (above - below) / 2
-    if not whole and below < middle < above and middle not in kept:
-        return middle
+    half = below + (above - below) / 2
+    if not whole and below < half < above and half not in kept:
+        return half
     # Neighbours with no number between them, or whole numbers that all have few people.
     return _round_instant(below, above) if atoms.date else round_number(below, above)
 
