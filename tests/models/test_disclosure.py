@@ -150,7 +150,9 @@ def test_no_secret_is_in_an_audit_a_page_or_a_document(fitted: Any, tmp_path: Pa
 
 
 def test_rows_of_a_small_group_count_as_of_unknown_group() -> None:
-    said = r"fewer than 5 rows \(sex=zx-group\): 1 row counts as of unknown group; min_cell=1"
+    said = (
+        r"fewer than 5 labelled rows \(sex=zx-group\): 1 row counts as of unknown group; min_cell=1"
+    )
     model = LatNB("sex", max_iter=2, min_iter=1, guard=False)
     with pytest.warns(GroupWarning, match=said):
         model.fit(X.drop("name", "id"), Y)

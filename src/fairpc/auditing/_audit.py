@@ -312,9 +312,9 @@ def _run(job: Job, X: Any, y: Any, **about: Any) -> None:
         def watch(now: ReadingProgress) -> None:
             job.report_step(_FIRST, f": {now.line}")
 
-        table = read_table(job.subject, X, y, job.settings, watch=watch, **about)
-        if job.reviewed is None:
-            table = table.without_few(job.min_cell)
+        least = job.min_cell if job.reviewed is None else 1
+        table = read_table(job.subject, X, y, job.settings, watch=watch, min_cell=least, **about)
+        table = table.without_few(least)
         return table.called(job.names)
 
     job.run(AuditStep(_FIRST, STEP_WORDS[_FIRST], read, needed=True, of_model=False))

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.auditing._rows import AuditedRows, with_table
+from fairpc.auditing._rows import AuditedRows, labelled_rows, with_table
 from fairpc.core import AuditError, Floats, Positions, check_scores
 from fairpc.data import (
     MIN_CELL,
@@ -29,7 +29,7 @@ from fairpc.data import (
     resolve,
 )
 from fairpc.evidence import COPIES
-from fairpc.models import GivenTable, Strata, rows_in_order
+from fairpc.models import GivenTable, Strata
 
 NO_MODEL: Final = "decisions were audited and not a model of fairpc"
 DECISIONS: Final = "decisions"
@@ -203,7 +203,8 @@ def decided_rows(
 ) -> AuditedRows:
     """The rows of the table with what was decided of them."""
     coding = given.coding_
-    rows = rows_in_order(coding, X, y, sensitive_features, sample_weight, warn=False)
+    about = X, y, sensitive_features, sample_weight
+    rows = labelled_rows(coding, *about, min_cell=MIN_CELL, warn=False)
     positive = coding.labels.positive
     own = (given.decided == positive).astype(np.float64) if given.scores is None else given.scores
     scores = np.empty((rows.n_rows, 2))

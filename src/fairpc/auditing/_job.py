@@ -23,12 +23,16 @@ from fairpc.auditing._rows import (
     Names,
     asked,
     audited_rows,
+    labelled_rows,
+    labels_by_group,
     same_rows,
 )
 from fairpc.core import (
     AuditError,
+    Bools,
     FairpcError,
     Floats,
+    Ints,
     RowSample,
     TableError,
     Words,
@@ -49,6 +53,7 @@ from fairpc.data import (
     Warned,
     Watcher,
     check_some_weights,
+    few_labelled,
     is_source,
     open_source,
 )
@@ -67,7 +72,6 @@ from fairpc.models import (
     check_not_apart,
     digest_name,
     memory_bytes,
-    rows_in_order,
 )
 
 if TYPE_CHECKING:
@@ -160,23 +164,26 @@ def read_table(
     sample_weight: Any = None,
     clusters: Any = None,
     fair_labels: Any = None,
+    min_cell: int = 1,
     watch: Watcher | None = None,
 ) -> ReadTable:
     """Encode a table as the model does, and ask the model about its rows.
 
-    Of a table that is read in batches all but X are names of columns. Decisions are given beside
-    the rows of a table in memory.
+    Labels of groups with fewer than ``min_cell`` of them are missing. Of a table that is read in
+    batches all but X are names of columns. Decisions are given beside the rows of a table in
+    memory.
     """
     if isinstance(model, GivenDecisions):
         decided = decided_rows(model, X, y, sensitive_features, sample_weight, clusters)
         return ReadTable(decided, decided)
     if not is_source(X):
-        rows = audited_rows(model, X, y, sensitive_features, sample_weight, clusters, fair_labels)
+        about = X, y, sensitive_features, sample_weight, clusters, fair_labels
+        rows = audited_rows(model, *about, min_cell)
         return ReadTable(rows, rows)
     check_not_apart(sensitive_features=sensitive_features)
     roles = {"label": y, "weight": sample_weight, "clusters": clusters, "fair_labels": fair_labels}
     source = open_source(X)
-    coder = _Coder(FittedColumns.of(source, model.coding_, unused=True, **roles))
+    coder = _Coder(FittedColumns.of(source, model.coding_, unused=True, **roles), min_cell)
     return _streamed(model, source, coder, settings, watch)
 
 
@@ -197,6 +204,7 @@ def _streamed(
     drawn = RowSample(n_drawn, settings.random_state)  # as they are
     coded = RowSample(max(min(CODED, most // 2), LEAST), settings.random_state)  # as keys
     distinct, digest = DistinctSum(most, lambda part: None), np.zeros(4, np.uint64)
+    labelled = np.zeros(len(columns.coding.groups.names) + 1, np.int64)
     warned = Warned()
     with warned.watching():
         for batch in source.map(columns.columns, coder, stage="rows", watch=watch):
@@ -208,6 +216,11 @@ def _streamed(
             keys = pl.DataFrame({str(k): word for k, word in enumerate(batch.keys)})
             coded.push(keys, batch.persons)
             digest = digest + batch.digest
+            labelled = labelled + batch.labelled
+    few = few_labelled(labelled, coder.min_cell)
+    if coder.few is None and few.any():
+        # Whose labels are few is known when all rows were seen.
+        return _streamed(model, source, replace(coder, few=few), settings, watch)
     if not drawn.n_seen:
         raise TableError(
             "the table is empty: it has no rows, or none with weight, give at least one"
@@ -218,7 +231,8 @@ def _streamed(
     facts["n_table"] = drawn.n_seen
     with Warned().watching():  # it was said of all rows
         frame = drawn.rows()
-        kept = replace(audited_rows(model, **columns.given(frame)), **facts)
+        about = columns.given(frame)
+        kept = replace(audited_rows(model, **about, min_cell=coder.min_cell, few=few), **facts)
     if model._needs_table or (columns.clusters is not None and len(frame) == drawn.n_seen):
         return ReadTable(kept, kept)
     # Distinct keys, if persons do not keep rows apart and they are not too many; else some rows.
@@ -240,6 +254,7 @@ class _Batch:
     #: distinct keys, and how many rows each is; None where persons keep rows apart
     entries: Distinct | None
     digest: Words  #: of the rows, as the fit makes it
+    labelled: Ints  #: rows with a label: of unknown group, then of each
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,6 +262,8 @@ class _Coder:
     """Batches to packed rows: group, label, features, known fair decision."""
 
     columns: FittedColumns
+    min_cell: int = 1  #: labels of groups with fewer of them are missing
+    few: Bools | None = None  #: which groups these are, once all rows were seen
 
     @property
     def packing(self) -> Packing:
@@ -266,7 +283,10 @@ class _Coder:
                 frame = frame.taken(np.flatnonzero(weights))
         given = columns.given(frame)
         people = given.pop("clusters")
-        rows = rows_in_order(columns.coding, **given)
+        few = np.zeros(len(columns.coding.groups.names) + 1, np.bool_)
+        few = few if self.few is None else self.few
+        rows = labelled_rows(columns.coding, **given, min_cell=self.min_cell, few=few)
+        labelled = labels_by_group(rows)
         known = np.full(rows.n_rows, -1, np.int16) if rows.f is None else rows.f
         codes = [rows.s, rows.d, *rows.x.T, known]
         keys = self.packing.pack(codes)
@@ -274,13 +294,13 @@ class _Coder:
             keys = np.vstack([keys, rows.weights.view(np.uint64)])
         if people is None:
             entries = self.packing.distinct(codes, rows.weights)
-            return _Batch(frame, keys, None, entries, rows.digest())
+            return _Batch(frame, keys, None, entries, rows.digest(), labelled)
         series = people.to_native()
         if series.null_count():
             row = int(series.is_null().arg_max())
             raise AuditError(f"clusters is missing in row {row}: give every row a person")
         persons = row_hash(np.asarray(series.hash(0).to_numpy(), np.uint64)[None])
-        return _Batch(frame, np.vstack([keys, persons]), persons, None, rows.digest())
+        return _Batch(frame, np.vstack([keys, persons]), persons, None, rows.digest(), labelled)
 
     def asked(self, model: FittedDecisions, entries: Distinct) -> AuditedRows:
         """Distinct keys, or rows at random, as rows with counts or persons."""

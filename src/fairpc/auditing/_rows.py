@@ -16,7 +16,15 @@ import numpy.typing as npt
 
 from fairpc.auditing import _formats as text
 from fairpc.core import AuditError, Bools, Codes, Floats, Ints, Positions, check_clusters
-from fairpc.data import Encoding, GivenNames, TableCoding, take_rows
+from fairpc.data import (
+    MISSING,
+    Encoding,
+    GivenNames,
+    TableCoding,
+    few_labelled,
+    read_frame,
+    take_rows,
+)
 from fairpc.evidence import some_of
 from fairpc.models import ROWS, FittedDecisions, GivenRows, Rows, rows_fingerprint, rows_in_order
 
@@ -313,11 +321,17 @@ def audited_rows(
     sample_weight: npt.ArrayLike | None,
     clusters: npt.ArrayLike | None = None,
     fair_labels: Any = None,
+    min_cell: int = 1,
+    few: Bools | None = None,
 ) -> AuditedRows:
-    """Encode the table as the model does, and ask the model about every row that has weight."""
+    """Encode the table as the model does, and ask the model about every row that has weight.
+
+    Labels of groups with fewer than ``min_cell`` of them are missing.
+    """
     if y is not None:
         model.coding_.labels.check_known(y)
-    rows = rows_in_order(model.coding_, X, y, sensitive_features, sample_weight, fair_labels)
+    about = X, y, sensitive_features, sample_weight, fair_labels
+    rows = labelled_rows(model.coding_, *about, min_cell=min_cell, few=few)
     answered = replace(
         asked(model, GivenRows(rows, columns_of_fit(model.coding_.features, X))),
         labels=None if y is None else model.coding_.labels.inverse(rows.d),
@@ -325,6 +339,39 @@ def audited_rows(
         same_rows_as_fit=same_rows(model, rows_fingerprint(rows)),
     )
     return with_table(answered, rows, X, sensitive_features, clusters)
+
+
+def labelled_rows(
+    coding: TableCoding,
+    X: Any,
+    y: Any,
+    sensitive_features: Any,
+    sample_weight: Any,
+    fair_labels: Any = None,
+    *,
+    min_cell: int,
+    warn: bool = True,
+    few: Bools | None = None,
+) -> Rows:
+    """The rows of a frame, without labels of groups (unknown, then each) that have few of them.
+
+    Nor with those of groups that the model does not know: with them, totals would say of these
+    people what groups do not. ``few`` are counted where the frame is not the whole table.
+    """
+    given = X, y, sensitive_features, sample_weight, fair_labels
+    if y is None or min_cell == 1:
+        return rows_in_order(coding, *given, warn=warn)
+    hidden = coding.unknown_groups(X, read_frame(X), sensitive_features)
+    rows = rows_in_order(coding, *given, warn=warn, hidden=hidden)
+    if few is None:
+        few = few_labelled(labels_by_group(rows), min_cell)
+    return replace(rows, d=np.where(few[rows.s + 1], MISSING, rows.d).astype(np.int16))
+
+
+def labels_by_group(rows: Rows) -> Ints:
+    """How many rows with weight have a label: of unknown group, then of each."""
+    known = (rows.d >= 0) & (rows.weights > 0)
+    return np.bincount(rows.s[known] + 1, minlength=rows.n_groups + 1)
 
 
 def with_table(

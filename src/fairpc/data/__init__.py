@@ -44,7 +44,7 @@ from fairpc.data._frame import (
     resolve,
     take_rows,
 )
-from fairpc.data._groups import SMALL, Groups, fit_groups
+from fairpc.data._groups import SMALL, Groups, few_labelled, fit_groups
 from fairpc.data._labels import Labels, fit_labels
 from fairpc.data._leaks import (
     check_apart,
@@ -72,6 +72,7 @@ from fairpc.data._source import (
     open_source,
     source_of,
 )
+from fairpc.data._summary import hidden_labels
 from fairpc.data._table import (
     MAX_ARITY,
     MISSING,

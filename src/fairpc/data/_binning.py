@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -30,6 +30,10 @@ _LEVEL: Final = 0.05 / FINE  # of the test whether a light bin differs: it was o
 _END_LEVEL: Final = 0.01  # of the first and last bin: there are two, and nothing lies beyond
 _LIGHT: Final = 0.5  # of the mean weight of a bin, heavy values left out
 _DAY: Final = 86_400_000_000
+_PARTS: Final = (3_600_000_000, 60_000_000, 1_000_000)  # of a day: an hour, a minute, a second
+_TRIED: Final = 10  # multiples of a step on either side
+_ROUNDING: Final = 1e-9  # people, by sums of weights
+_NARROW: Final = 2.0**-23  # a number of 32 bits is as near to one of 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +107,8 @@ def choose_edges(
         _merge_by_class(bins, n_bins)
         _merge_light(bins, light)
     _merge_few(bins, min_cell)
-    return _edges(atoms, bins)
+    edges = _edges(atoms, bins, min_cell)
+    return _monotone_edges(atoms, edges) if monotone and edges else edges
 
 
 def distinct_edges(atoms: Atoms, rare: float, min_cell: int = 1) -> tuple[float, ...]:
@@ -111,7 +116,7 @@ def distinct_edges(atoms: Atoms, rare: float, min_cell: int = 1) -> tuple[float,
     bins = _runs(atoms, np.zeros(len(atoms.values), np.bool_), len(atoms.values))
     _merge_small(bins, rare * float(atoms.weights.sum()))
     _merge_few(bins, min_cell)
-    return _edges(atoms, bins)
+    return _edges(atoms, bins, min_cell)
 
 
 def merged_bins(classes: Floats, n_bins: int) -> Ints:
@@ -271,6 +276,16 @@ def _merge_to_monotone(bins: _Bins, positive: int) -> None:
             bins.merge(a)
 
 
+def _monotone_edges(atoms: Atoms, edges: tuple[float, ...]) -> tuple[float, ...]:
+    """Without the edges at which, as rounded, the rate turns."""
+    start = [0, *np.searchsorted(atoms.values, edges).tolist()]
+    classes = atoms.classes if atoms.classes is not None else np.zeros((len(atoms.values), 1))
+    weights, own = (np.add.reduceat(each, start, axis=0) for each in (atoms.weights, classes))
+    bins = _Bins(list(start), weights.tolist(), [False] * len(start), list(own))
+    _merge_to_monotone(bins, atoms.positive)
+    return tuple(edge for edge, at in zip(edges, start[1:], strict=False) if at in bins.start)
+
+
 def _pooled(classes: list[Floats], positive: int, sign: float) -> list[tuple[int, int]]:
     """Runs of neighbours whose pooled rates, times a sign, never fall."""
     runs: list[tuple[int, int, Floats]] = []
@@ -303,25 +318,115 @@ def _entropy(counts: Floats) -> float:
     return total * math.log(total) - float(np.dot(some, np.log(some))) if total > 0 else 0.0
 
 
-def _edges(atoms: Atoms, bins: _Bins) -> tuple[float, ...]:
-    """An edge between each two bins: tight around heavy values, the shortest number elsewhere."""
-    edges = []
-    for i in range(1, len(bins.start)):
-        below = float(atoms.values[bins.start[i] - 1])
-        above = float(atoms.values[bins.start[i]])
+def _edges(atoms: Atoms, bins: _Bins, min_cell: int = 1) -> tuple[float, ...]:
+    """An edge between each two bins: tight around heavy values, elsewhere a round number."""
+    values, people, edges = atoms.values, np.append(0.0, np.cumsum(atoms.weights)), list[float]()
+    start, first = [*bins.start, len(values)], 0  # atom from which on people are above the last cut
+    for i, at in enumerate(start[1:-1], 1):
+        below, above = float(values[at - 1]), float(values[at])
         if bins.alone[i]:
-            edge = min(above, _short(above)) if atoms.single else above
+            edge = _lower_edge(atoms, below, above)
         elif atoms.date and bins.alone[i - 1]:
             edge = _round_instant(below, min(above, below + _DAY))
         elif bins.alone[i - 1]:
-            last = max(below, _short(below)) if atoms.single else below
-            edge = below + 1 if atoms.integral else float(np.nextafter(last, math.inf))
-        elif atoms.date:
-            edge = _round_instant(below, above)
+            edge = below + 1 if atoms.integral else _upper_edge(atoms, below, above)
         else:
-            edge = round_number(below, above)
+            # Neither bin is left with fewer people, nor is a bin of one heavy value cut.
+            room = float(people[start[i + 1]] - people[at]) - min_cell
+            low = _reaching(people, at, -min_cell) if atoms.weights[at - 1] < min_cell else at - 1
+            low = max(low, _reaching(people, first, min_cell))
+            high = at
+            if atoms.weights[at] < min_cell and room > 0:
+                high = max(_reaching(people, at, min(min_cell, room)), at)
+            edge = round_cut(atoms, min(low, at - 1), at, high, min_cell)
+        first = int(np.searchsorted(values, edge))
         edges.append(edge)
     return tuple(edges)
+
+
+def _reaching(people: Floats, at: int, n: float) -> int:
+    """The atom with which those from ``at`` on, or down from it, are ``n`` people."""
+    if n > 0:
+        return min(int(np.searchsorted(people, people[at] + n - _ROUNDING)), len(people) - 1) - 1
+    return max(int(np.searchsorted(people, people[at] + n + _ROUNDING, side="right")) - 1, 0)
+
+
+def _lower_edge(atoms: Atoms, below: float, value: float) -> float:
+    """The edge under a heavy value, which is above it in 32 bits too, and as people write it."""
+    if atoms.integral or atoms.date:
+        return value
+    edge = min(value, *_spellings(value, atoms.single))
+    return edge if edge > max(below, *_spellings(below)) else value
+
+
+def _upper_edge(atoms: Atoms, value: float, above: float) -> float:
+    """The edge over a heavy value, as :func:`_lower_edge`."""
+    edge = float(np.nextafter(max(value, *_spellings(value, atoms.single)), math.inf))
+    return edge if edge <= min(above, *_spellings(above)) else float(np.nextafter(value, math.inf))
+
+
+def _spellings(value: float, single: bool = False) -> tuple[float, ...]:
+    """A number as one of 32 bits; of such a one, what a person writes, too."""
+    with np.errstate(over="ignore"):
+        narrow = float(np.float32(value))
+    if not math.isfinite(narrow):
+        return (value,)
+    return (narrow, _short(value)) if single else (narrow,)
+
+
+def round_cut(atoms: Atoms, low: int, at: int, high: int, min_cell: int) -> float:
+    """A round number between atom ``low`` and atom ``high``, near ``at`` and the one below it.
+
+    Who knows the rule learns of these atoms that they enclose the number: where values are of few
+    people they enclose some. It is the value of none of them, nor so close to one that it changes
+    side in 32 bits, where there is room.
+    """
+    values, few = atoms.values[low : high + 1], atoms.weights[low : high + 1] < min_cell
+    below, above = float(values[0]), float(values[-1])
+    nearest = below + (above - below) / 2 if few[[at - 1 - low, at - low]].any() else above
+    whole = atoms.integral or atoms.date
+    kept = values if not whole else values[few]  # that a cut does not lie on
+    for step in _instants() if atoms.date else _steps_of(values, whole):
+        middle = math.floor(nearest / step)
+        numbers = sorted(
+            (_multiple(middle + k, step) for k in range(-_TRIED, _TRIED + 1)),
+            key=lambda number: (abs(number - nearest), number),
+        )
+        for number in numbers:
+            inside = below < number <= above and number not in kept
+            if inside and (whole or _robust(values, number)):
+                return number
+    half = below + (above - below) / 2
+    if not whole and below < half < above and half not in kept:
+        return half
+    # Neighbours with no number between them, or whole numbers that all have few people.
+    return _round_instant(below, above) if atoms.date else round_number(below, above)
+
+
+def _robust(values: Floats, cut: float) -> bool:
+    """Whether all values are on their side of a cut in 32 bits, too."""
+    with np.errstate(over="ignore"):
+        narrow = values.astype(np.float32).astype(np.float64)
+    far = np.maximum(np.abs(values - cut), np.abs(narrow - cut)) > _NARROW * abs(cut)
+    return bool(np.all(((values >= cut) == (narrow >= cut)) & far))
+
+
+def _steps_of(values: Floats, whole: bool) -> Iterator[float]:
+    """Powers of ten from the size of the values down; 1 is the least for whole numbers."""
+    largest = float(np.abs(values).max())
+    start = math.floor(math.log10(largest)) + 1 if largest > 0 else 0
+    for exponent in range(min(start, sys.float_info.max_10_exp), start - 18, -1):
+        if (step := 10.0**exponent) > 0 and not (whole and exponent < 0):
+            yield step
+
+
+def _instants() -> tuple[float, ...]:
+    return tuple(map(float, (_DAY, *_PARTS)))
+
+
+def _multiple(k: int, step: float) -> float:
+    """A multiple of a power of ten, or of a part of a day, without an error of rounding."""
+    return float(f"{k}e{round(math.log10(step))}") if step < 1 else float(k * step)
 
 
 def _short(value: float) -> float:
@@ -348,7 +453,7 @@ def round_number(below: float, above: float) -> float:
 
 def _round_instant(below: float, above: float) -> float:
     """Midnight, or else the full hour, minute or second, in (below, above]."""
-    for step in (_DAY, 3_600_000_000, 60_000_000, 1_000_000):
+    for step in (_DAY, *_PARTS):
         candidate = above - above % step
         if candidate > below:
             return candidate

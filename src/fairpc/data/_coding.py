@@ -5,22 +5,24 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from fairpc.core import (
+    Bools,
     Codes,
     DroppedWarning,
     Floats,
+    GroupWarning,
     TableError,
     TableWarning,
     counted,
     quoted,
     warn_caller,
 )
-from fairpc.data._column import Coded, Column, Dropped, code_columns
+from fairpc.data._column import AS_MISSING, Coded, Column, Dropped, code_columns
 from fairpc.data._fit_column import (
     FEW_PEOPLE,
     FEW_ROWS,
@@ -31,13 +33,21 @@ from fairpc.data._fit_column import (
     warn_of_writing,
 )
 from fairpc.data._frame import Frame, check_rows, read_frame
-from fairpc.data._groups import SMALL, Groups, groups_of, warn_of_groups
+from fairpc.data._groups import SMALL, Groups, few_labelled, groups_of, warn_of_groups
 from fairpc.data._labels import Labels, labels_of, warn_of_classes
 from fairpc.data._leaks import column_copies, label_leaks, warn_leak
 from fairpc.data._names import GivenNames, Names, checked_names
 from fairpc.data._source import Roles, Source, Watcher, shown_name
-from fairpc.data._summary import Summary, summarise_source, values_at, weighted
-from fairpc.data._table import Distinct, Packing, check_codes, no_weight
+from fairpc.data._summary import (
+    Crossing,
+    Summary,
+    Unlabelled,
+    hidden_labels,
+    summarise_source,
+    values_at,
+    weighted,
+)
+from fairpc.data._table import MISSING, Distinct, Packing, check_codes, no_weight
 from fairpc.data._values import Sentinel, read_values
 from fairpc.data._writing import Writing
 
@@ -205,6 +215,14 @@ class TableCoding(Coded):
     labels: Labels
     groups: Groups
     sensitive: tuple[str, ...] = ()  #: columns of X that are S; none if they are given apart
+    unlabelled: Unlabelled = ()  #: at fit; files do not say whose labels were too few
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Self:
+        return super().from_dict(data | {"unlabelled": []} if isinstance(data, dict) else data)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: value for name, value in super().to_dict().items() if name != "unlabelled"}
 
     def evidence(
         self, X: Any, sensitive_features: Any = None, *, allow_absent: bool = False
@@ -213,6 +231,12 @@ class TableCoding(Coded):
         frame = read_frame(X)
         features = self.features.transform(frame, allow_absent=allow_absent)
         return self.group_codes(X, frame, sensitive_features), features
+
+    def unknown_groups(self, X: Any, frame: Frame, sensitive_features: Any) -> Bools:
+        """Rows of a group that is not one of these, though no part of it is missing."""
+        inside = bool(self.sensitive) and set(self.sensitive) <= set(frame.names)
+        given = frame.select(self.sensitive) if inside else sensitive_features
+        return np.zeros(frame.n_rows, np.bool_) if given is None else self.groups.unknown(given)
 
     def group_codes(
         self, X: Any, frame: Frame, sensitive_features: Any, *, warn: bool = True
@@ -314,9 +338,12 @@ class RowEncoder:
             groups = replace(frame.select(roles.sensitive), names=names, from_array=by_place)
             inside = bool(coding.sensitive)
             s = coding.groups.transform(groups, allow_absent=inside, warn=self.warn)
+        d = coding.labels.transform(frame.column(roles.label))
+        if coding.unlabelled:
+            d = np.where(hidden_labels(frame, roles, coding.unlabelled), MISSING, d)
         columns = [
             s,
-            coding.labels.transform(frame.column(roles.label)),
+            d,
             *coding.features.transform(table, warn=self.warn).T,
         ]
         if roles.fair is not None:
@@ -379,7 +406,11 @@ def fit_coding(
     crossing, sentinels = summary.groups, roles.missing_values
     options = options or EncodingOptions()
     crossed = crossing.columns, crossing.rows, crossing.weights, sentinels, options.min_cell
-    groups = groups_of(*crossed, again=again, names=names)
+    groups = groups_of(*crossed, labelled=crossing.labelled, again=again, names=names)
+    unlabelled = _unlabelled(crossing, groups, options.min_cell, again=again)
+    if unlabelled:
+        # Bins and classes, too, depend on labels.
+        summary = summarise_source(source, roles, watch, unlabelled)
     n_labels = len(summary.labels.data) + bool(summary.label_weights[-1])
     found, known = values_at(summary.labels, np.arange(n_labels)), summary.label_weights[:n_labels]
     labels = labels_of(shown_name(roles.label), found, known, positive, sentinels, names)
@@ -400,9 +431,39 @@ def fit_coding(
         for leak in label_leaks(summary, classes.astype(np.int64), n_classes, features.columns):
             warn_leak(leak, f"the label {labels.name!r}")
     sensitive = tuple(name for name in roles.sensitive if name in (roles.names or source.names))
-    coding = TableCoding(features, labels, groups, sensitive)
+    coding = TableCoding(features, labels, groups, sensitive, unlabelled)
     coding.names_of(names)
     return coding, summary.whole
+
+
+def _unlabelled(crossing: Crossing, groups: Groups, min_cell: int, *, again: bool) -> Unlabelled:
+    """Combinations of sensitive values whose labels are those of few people.
+
+    A total would tell of them what groups do not. Those of groups that stay, and of people whose
+    group is missing, are among them, unless the whole table is that small or they were half of all
+    labels.
+    """
+    if min_cell == 1 or crossing.rows.sum() < 10 * min_cell:
+        return ()
+    codes, lacking = groups.crossed_codes(crossing.columns), np.zeros(len(crossing.rows), np.bool_)
+    for values in crossing.columns.values():
+        lacking |= values.missing()
+    known = lacking | (codes >= 0)
+    labelled = np.bincount(codes[known] + 1, crossing.labelled[known], len(groups.names) + 1)
+    few = few_labelled(labelled, min_cell)
+    if 2 * labelled[few].sum() >= crossing.labelled.sum():
+        few[:] = False
+    names = [n for n, own in zip(groups.names, few[1:].tolist(), strict=True) if own]
+    if names and not again:
+        warn_caller(
+            f"{counted(len(names), 'group has', 'groups have')} fewer than {min_cell} labelled "
+            f"rows ({', '.join(names[:3])}): their labels count {AS_MISSING}; min_cell=1 keeps "
+            "them",
+            GroupWarning,
+        )
+    hidden = (crossing.labelled > 0) & np.where(known, few[codes + 1], True)
+    columns = [values.taken(hidden).listed() for values in crossing.columns.values()]
+    return tuple(zip(*columns, strict=True))
 
 
 def warn_of_dropped(dropped: Sequence[Dropped]) -> None:

@@ -17,7 +17,8 @@ from typing import Final
 import numpy as np
 
 from fairpc.core import Floats, TableError
-from fairpc.data._binning import Atoms, round_number
+from fairpc.data._binning import Atoms, round_cut, round_number
+from fairpc.data._column import MIN_CELL
 from fairpc.data._density import DAY, FARTHEST, FINEST, ColumnDensity
 
 HEAVY: Final = 0.03
@@ -62,6 +63,12 @@ class _Section:
     def on_grid(self, x: float) -> float:
         """The number, or the first multiple of the step from it on."""
         return math.ceil(x / self.step) * self.step if self.step else x
+
+    def cut_after(self, i: int) -> float:
+        """A round number near the one between value i and the next, that tells neither."""
+        atoms = Atoms(self.x, self.rows, integral=self.step == 1.0, date=self.step == DAY)
+        around = max(i - MIN_CELL + 1, 0), i + 1, min(i + MIN_CELL, len(self.x) - 1)
+        return round_cut(atoms, *around, MIN_CELL)
 
     def size(self, low: float, high: float) -> float:
         """Width of an interval, or its number of whole values."""
@@ -296,8 +303,8 @@ def _lines(values: _Section, low: float, high: float) -> list[float]:
         return [low, high]
     gap, upto = (high - low) / (most + 1), values.rows.cumsum()
     ranks = upto.searchsorted(upto[-1] * np.arange(1, most + 1) / (most + 1)).tolist()
-    pairs = [values.x[i : i + 2].tolist() for i in {min(i, len(values.x) - 2) for i in ranks}]
-    lines = {k * gap + low for k in range(1, most + 1)} | {round_number(*pair) for pair in pairs}
+    lines = {k * gap + low for k in range(1, most + 1)}
+    lines |= {values.cut_after(min(i, len(values.x) - 2)) for i in ranks}
     apart, ordered = (high - low) * _FLAT, sorted({values.on_grid(line) for line in lines})
     inside = [
         line
@@ -366,8 +373,8 @@ def _tail_starts(values: _Section, low: float) -> list[float]:
     ranks = np.searchsorted(upto, upto[-1] * np.array(_TAILS))
     largest = float(values.x[-1])
     room = max((largest - low) / max(values.n, 1.0), values.step, _FLAT * values.scale)
-    gaps = [values.x[i : i + 2].tolist() for i in ranks[ranks < len(values.x) - 1]]
-    starts = [values.on_grid(round_number(*gap)) for gap in (*gaps, (largest, largest + room))]
+    cuts = [values.cut_after(int(i)) for i in ranks[ranks < len(values.x) - 1]]
+    starts = [values.on_grid(cut) for cut in (*cuts, round_number(largest, largest + room))]
     if low < 0 and largest < 0:
         starts.append(0.0)
     width = _FLAT * max(values.scale, abs(low))

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.core import (
+    Bools,
     Codes,
     Floats,
     GroupWarning,
@@ -144,6 +145,22 @@ class Groups(Coded):
         codes = code_columns(self.columns, frame, *how, read=read_classes, warn=warn)
         return self._group_codes(codes, warn=warn)
 
+    def unknown(self, sensitive: Any) -> Bools:
+        """Rows of a group that is not one of these, though no part of it is missing."""
+        codes = self.transform(sensitive, allow_absent=True, warn=False)
+        frame = _read(sensitive, self.column_names[0])
+        lacking = np.zeros(frame.n_rows, np.bool_)
+        for name, column in zip(frame.names, frame.columns, strict=True):
+            lacking |= read_classes(name, column, self.missing_values).missing()
+        return np.asarray((codes < 0) & ~lacking & (len(frame.names) == len(self.columns)))
+
+    def crossed_codes(self, columns: Mapping[str, Values]) -> Codes:
+        """Group of each combination of values; -1 where it is none."""
+        codes = [
+            c.codes(v, warn=False) for c, v in zip(self.columns, columns.values(), strict=True)
+        ]
+        return self._group_codes(np.stack(codes, axis=1), warn=False)
+
     def _group_codes(self, codes: Codes, *, warn: bool) -> Codes:
         arities, cells = self.arities, np.array(self.cells)
         # The last place is that of cells with a missing part: their number is -1.
@@ -159,7 +176,7 @@ class Groups(Coded):
             n = counted(int(unseen.sum()), "row counts", "rows count")
             warn_caller(
                 f"the group {_name(self.columns, tuple(row.tolist()))!r} was not seen at fit: {n} "
-                "as of unknown group (one of fewer than min_cell rows is not kept)",
+                "as of unknown group (one of fewer than min_cell labelled rows is not kept)",
                 TableWarning,
             )
         return groups
@@ -197,16 +214,17 @@ def groups_of(
     missing_values: tuple[Sentinel, ...] = (),
     min_cell: int = 1,
     *,
+    labelled: Ints | None = None,
     again: bool = True,
     names: GivenNames | None = None,
 ) -> Groups:
     """Groups by sensitive columns whose combinations stand for some ``rows`` of some weight.
 
-    Rows of groups under ``min_cell`` rows are of unknown group: neither their level nor anything
-    that was learned of them alone is kept. The two largest groups stay in any case, and all where
-    half of the rows would go or the whole table is that small (under ten times as many rows). What
-    does not stay is said, unless it was (``again``). Values that differ by case alone are refused,
-    unless ``names`` calls one of them something else.
+    Rows of groups under ``min_cell`` ``labelled`` rows are of unknown group: neither their level
+    nor anything that was learned of them alone is kept. The two largest groups stay in any case,
+    and all where half of the rows would go or the whole table is that small (under ten times as
+    many rows). What does not stay is said, unless it was (``again``). Values that differ by case
+    alone are refused, unless ``names`` calls one of them something else.
     """
     for name, values in columns.items():
         if values.type == "text":
@@ -221,13 +239,16 @@ def groups_of(
             f"the columns {', '.join(map(repr, columns))} cross to {len(crossed)} groups in "
             f"complete rows: between 2 and {MAX_GROUPS} are needed"
         )
-    kept = n_rows >= min_cell
-    kept |= np.argsort(np.argsort(-n_rows, kind="stable")) < 2
+    people = n_rows
+    if labelled is not None and min_cell > 1:
+        _, people = _crossed(np.stack(codes, axis=1), [c.arity for c in fitted], rows, labelled)
+    kept = people >= min_cell
+    kept |= np.argsort(np.lexsort((-n_rows, -people))) < 2
     kept |= 2 * n_rows[kept].sum() <= n_rows.sum() or n_rows.sum() < 10 * min_cell
     if not (again or kept.all()):
         few = [_name(tuple(fitted), tuple(cell)) for cell in crossed[~kept].tolist()]
         warn_caller(
-            f"{counted(len(few), 'group has', 'groups have')} fewer than {min_cell} rows "
+            f"{counted(len(few), 'group has', 'groups have')} fewer than {min_cell} labelled rows "
             f"({', '.join(few[:3])}{', …' if len(few) > 3 else ''}): "
             f"{counted(int(n_rows[~kept].sum()), 'row counts', 'rows count')} as of unknown group; "
             "min_cell=1 keeps them, and names them in the model file",
@@ -270,13 +291,22 @@ def warn_of_groups(groups: Groups, min_cell: int = MIN_CELL) -> None:
     )
 
 
-def _crossed(codes: Codes, arities: list[int], rows: Ints) -> tuple[Codes, Ints]:
-    """The distinct complete cells in lexicographic order, and how many rows are in each."""
+def few_labelled(labelled: Ints | Floats, min_cell: int) -> Bools:
+    """Groups in which some people have a label, and fewer than ``min_cell``."""
+    return np.asarray((labelled > 0) & (labelled < min_cell))
+
+
+def _crossed(
+    codes: Codes, arities: list[int], rows: Ints, counted_rows: Ints | None = None
+) -> tuple[Codes, Ints]:
+    """The distinct complete cells in lexicographic order, and how many rows are in each; of
+    ``counted_rows``, if they are given."""
     complete = (codes >= 0).all(axis=1)
     number = np.ravel_multi_index(tuple(codes[complete].T.astype(np.int64)), arities)
     found, place = np.unique(number, return_inverse=True)
     cells = np.stack(np.unravel_index(found, arities), axis=1).astype(np.int16)
-    return cells, np.bincount(place, rows[complete], len(found)).astype(np.int64)
+    n = rows if counted_rows is None else counted_rows
+    return cells, np.bincount(place, n[complete], len(found)).astype(np.int64)
 
 
 def _read(sensitive: Any, name: str) -> Frame:

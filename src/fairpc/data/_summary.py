@@ -8,12 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.core import CodesError, Floats, Ints, TableError, is_extreme_weight
+from fairpc.core import Bools, CodesError, Floats, Ints, TableError, is_extreme_weight
 from fairpc.data._column_summary import MOST, ColumnSummary, RowClasses, add_columns, text_ids
 from fairpc.data._frame import Frame
 from fairpc.data._source import Roles, Source, Watcher, shown_name
 from fairpc.data._table import check_some_weights
 from fairpc.data._values import (
+    Level,
     Values,
     distinct_numbers,
     read_classes,
@@ -34,6 +35,7 @@ class Crossing:
     columns: Mapping[str, Values]
     rows: Ints
     weights: Floats
+    labelled: Ints  #: rows whose label is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,14 +57,24 @@ class Summary:
         return 1.0 if self.whole else self.n_rows / self.weight
 
 
+Unlabelled = tuple[tuple[Level | None, ...], ...]
+"""Combinations of sensitive values, None where missing, whose labels count as missing."""
+
+
 def summarise(
-    frame: Frame, roles: Roles, known: Summary | None = None, most: int | None = None
+    frame: Frame,
+    roles: Roles,
+    known: Summary | None = None,
+    most: int | None = None,
+    unlabelled: Unlabelled = (),
 ) -> Summary:
     """The summary of a batch; ``known`` is one of another batch, which makes it faster."""
     frame, weights = weighted(frame, roles)
     label = shown_name(roles.label)
     labelled = read_classes(label, frame.column(roles.label), roles.missing_values)
     ids, labels = numbered(labelled, None if known is None else known.labels)
+    if unlabelled:
+        ids, labels = _without(ids, labels, hidden_labels(frame, roles, unlabelled))
     n_labels = len(labels.data)
     if n_labels > 1000:  # a measurement; fit_labels says so of fewer already
         raise TableError(
@@ -84,9 +96,32 @@ def summarise(
         labels,
         np.bincount(ids, weights, n_labels + 1).astype(np.float64),
         columns,
-        _crossing(frame, roles, weights, known),
+        _crossing(frame, roles, weights, ids < n_labels, known),
         most,
     )
+
+
+def hidden_labels(frame: Frame, roles: Roles, unlabelled: Unlabelled) -> Bools:
+    """Rows of a batch with one of these combinations of the sensitive columns."""
+    ids, levels = [], []
+    for name in roles.sensitive:
+        place, distinct = numbered(read_values(name, frame.column(name), roles.missing_values))
+        ids.append(place)
+        levels.append([*distinct.listed(), None])
+    hidden = np.zeros(frame.n_rows, np.bool_)
+    for values in unlabelled:
+        found = [own.index(v) if v in own else -1 for own, v in zip(levels, values, strict=True)]
+        hidden |= np.all([own == k for own, k in zip(ids, found, strict=True)], axis=0)
+    return hidden
+
+
+def _without(ids: Ints, labels: Values, hidden: Bools) -> tuple[Ints, Values]:
+    """Labels by number as missing in some rows; a label that is left nowhere is not listed."""
+    missing = len(labels.data)
+    used = np.unique(ids[~hidden & (ids < missing)])
+    rank = np.full(missing + 1, len(used))
+    rank[used] = np.arange(len(used))
+    return rank[np.where(hidden, missing, ids)], values_at(labels, used)
 
 
 def _said_numeric(name: str, values: Values) -> Values:
@@ -137,7 +172,8 @@ def add_summaries(parts: Sequence[Summary]) -> Summary:
     }
     groups = [part.groups for part in parts]
     crossed = {name: _joined([g.columns[name] for g in groups]) for name in groups[0].columns}
-    rows, weights = (np.concatenate([getattr(g, f) for g in groups]) for f in ("rows", "weights"))
+    counts = ("rows", "weights", "labelled")
+    rows, weights, labelled = (np.concatenate([getattr(g, f) for g in groups]) for f in counts)
     label_weights = np.zeros(n)
     for part, column in renamed:
         np.add.at(label_weights, column, part.label_weights)
@@ -148,14 +184,16 @@ def add_summaries(parts: Sequence[Summary]) -> Summary:
         labels,
         label_weights,
         columns,
-        _crossed(crossed, rows, weights, {}),
+        _crossed(crossed, rows, weights, labelled, {}),
         most,
     )
 
 
-def summarise_source(source: Source, roles: Roles, watch: Watcher | None = None) -> Summary:
+def summarise_source(
+    source: Source, roles: Roles, watch: Watcher | None = None, unlabelled: Unlabelled = ()
+) -> Summary:
     """The summary of all rows of a table, in one pass."""
-    work = _Summariser(roles, listed(source, roles))
+    work = _Summariser(roles, listed(source, roles), unlabelled)
     total = source.total(roles.columns, work, add_summaries, stage="columns", watch=watch)
     if total is None:
         raise TableError("the table is empty: it has no rows, give at least one")
@@ -168,10 +206,11 @@ class _Summariser:
 
     roles: Roles
     most: int | None
+    unlabelled: Unlabelled
     known: Summary | None = None
 
     def __call__(self, frame: Frame) -> Summary:
-        summary = summarise(frame, self.roles, self.known, self.most)
+        summary = summarise(frame, self.roles, self.known, self.most, self.unlabelled)
         self.known = self.known or summary
         return summary
 
@@ -230,7 +269,11 @@ def _joined(parts: Sequence[Values]) -> Values:
 
 
 def _crossing(
-    frame: Frame, roles: Roles, weights: Floats | None, known: Summary | None = None
+    frame: Frame,
+    roles: Roles,
+    weights: Floats | None,
+    labelled: Bools,
+    known: Summary | None = None,
 ) -> Crossing:
     """Combinations of the sensitive columns of a batch, in sorted order."""
     columns = {}
@@ -239,11 +282,15 @@ def _crossing(
         columns[shown] = read_classes(shown, frame.column(name), roles.missing_values)
     expected = {} if known is None else known.groups.columns
     mass = np.ones(frame.n_rows) if weights is None else weights
-    return _crossed(columns, np.ones(frame.n_rows, np.int64), mass, expected)
+    return _crossed(columns, np.ones(frame.n_rows, np.int64), mass, labelled, expected)
 
 
 def _crossed(
-    columns: Mapping[str, Values], rows: Ints, weights: Floats, expected: Mapping[str, Values]
+    columns: Mapping[str, Values],
+    rows: Ints,
+    weights: Floats,
+    labelled: Ints | Bools,
+    expected: Mapping[str, Values],
 ) -> Crossing:
     """The distinct combinations of the columns."""
     key, sizes, found = np.zeros(len(rows), np.int64), [1], {}
@@ -266,7 +313,8 @@ def _crossed(
         for (name, distinct), place in zip(found.items(), places, strict=True)
     }
     mass = np.bincount(key, weights, len(counts)).astype(np.float64)
-    return Crossing(cells, counts[seen].astype(np.int64), mass[seen])
+    with_label = np.bincount(key, labelled, len(counts))[seen].astype(np.int64)
+    return Crossing(cells, counts[seen].astype(np.int64), mass[seen], with_label)
 
 
 def values_at(distinct: Values, place: Ints) -> Values:

@@ -91,6 +91,14 @@ class Values:
         data = np.where(marked, np.nan, self.data.astype(np.float64)) if marked.any() else self.data
         return replace(self, data=data)
 
+    def listed(self) -> list[Any]:
+        """The values, None where missing; a boolean is 0 or 1, a date microseconds."""
+        if self.type == "text":
+            listed: list[Any] = self.data.to_list()
+            return listed
+        pairs = zip(self.data.tolist(), self.missing().tolist(), strict=True)
+        return [None if missing else value for value, missing in pairs]
+
     def taken(self, rows: Bools) -> Values:
         """The values of some rows."""
         import polars as pl

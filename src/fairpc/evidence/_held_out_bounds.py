@@ -63,10 +63,10 @@ class HeldOutRates:
         return cls(group, *rates)
 
     def without_few(self, min_cell: int) -> HeldOutRates:
-        """The same with all rows as the top set where that leaves out fewer, whom it would name."""
+        """The same with all rows as the top set where that has, or leaves out, fewer."""
 
         def shown(own: ClassRates) -> ClassRates:
-            if not 0 < own.n - own.n_top < min_cell:
+            if not any(0 < n < min_cell for n in (own.n_top, own.n - own.n_top)):
                 return own
             varies = float(own.whole.variance > 0)
             return replace(own, n_top=own.n, top=own.whole, correlation=varies)
@@ -157,7 +157,7 @@ class HeldOutBounds(Record):
         return (1 - level) / (2 * len(self.groups))
 
     def without_few(self, min_cell: int) -> Self:
-        """What a file keeps: no set that leaves out fewer people than this."""
+        """What a file keeps: no set that has, or leaves out, fewer people than this."""
         return replace(self, groups=tuple(own.without_few(min_cell) for own in self.groups))
 
 

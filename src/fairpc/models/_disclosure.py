@@ -14,6 +14,8 @@ from fairpc.models._classifiers import TableClassifier
 from fairpc.models._file import MAX_BYTES, read_content
 from fairpc.models._settings import stratum_names
 
+_ROUNDING = 1e-6  # of expected counts
+
 
 @dataclass(frozen=True)
 class HeldColumn:
@@ -36,6 +38,7 @@ class Disclosure(Record):
     not_held: tuple[str, ...]  #: columns of which it has the name alone
     groups: dict[str, int]  #: rows of each
     smallest_group: int
+    smallest_labelled: float  #: labelled rows of a group, of all the fewest, as estimated
     smallest_label: float  #: rows of a group with one label, of all the fewest, as estimated
     strata: tuple[str, ...]
     rows: int  #: rows whose group was known
@@ -48,13 +51,16 @@ class Disclosure(Record):
     def sentences(self) -> tuple[str, ...]:
         """The same in words, and what follows."""
         texts = sum(c.kind == "category" for c in self.columns)
+        labelled = self.smallest_labelled
         few = self.smallest_group < self.min_cell or self.min_cell == 1
+        few |= 0 < labelled < self.min_cell - _ROUNDING
         limit = (
             f"Groups, levels and bins of any size are kept apart; the smallest group has "
-            f"{counted(self.smallest_group, 'row')}."
+            f"{counted(self.smallest_group, 'row')}, {self.smallest_labelled:.0f} labelled."
             if few
             else f"Nothing in it stands for fewer than {self.min_cell} people (min_cell): levels, "
-            f"bins, groups and strata of fewer were merged or count as missing. The smallest group "
+            f"bins, groups and strata of fewer were merged or count as missing, and the labels of "
+            f"groups with fewer of them count as missing. The smallest group "
             f"has {counted(self.smallest_group, 'row')}."
         )
         called = f"It holds the names that the fit was told for {quoted(self.named, 5)}."
@@ -93,7 +99,7 @@ def disclosure(model: Any) -> Disclosure:
     coding = model._coding()
     encoding, strata = coding.features, model._fair().strata
     columns = [*_held(encoding.columns, "feature"), *_held(coding.groups.columns, "group")]
-    names = coding.group_names
+    names, labels = coding.group_names, model.label_counts_.sum(axis=(1, 2))
     return Disclosure(
         model=type(model).__name__,
         min_cell=int(model.min_cell),
@@ -101,6 +107,7 @@ def disclosure(model: Any) -> Disclosure:
         not_held=tuple(d.name for d in encoding.dropped if d.name not in coding.sensitive),
         groups=dict(zip(names, coding.groups.rows, strict=True)),
         smallest_group=min(coding.groups.rows),
+        smallest_labelled=float(labels.min()),
         smallest_label=float(model.label_counts_.sum(axis=1).min()),
         strata=stratum_names(strata, coding) if strata else (),
         rows=sum(coding.groups.rows),

@@ -210,27 +210,19 @@ class LatentDecision(  # type: ignore[misc]
                 "use FairPC"
             )
         check_fit_input(self, X, y)
-        given_table = GivenTable.of(
-            X,
-            y,
-            sensitive=self.sensitive,
-            sensitive_features=sensitive_features,
-            sample_weight=sample_weight,
-            fair_labels=fair_labels,
-            missing_values=self.missing_values,
-            numeric=listed(self.numeric),
-            decimal=self.decimal,
-        )
+        given_table = self._given_table(X, y, sensitive_features, sample_weight, fair_labels)
         coding = self._fit_coding(given_table)
         strata = strata_of(self.given, self.mechanism, coding, self.delta)
         refuse_rate(self.knowledge, self.given)
         given = X, y, sensitive_features, sample_weight, fair_labels
+        hidden = given_table.hidden_labels(coding)
         all_rows = without_few(
-            rows_in_order(coding, *given, warn=False), strata, int(self.min_cell)
+            rows_in_order(coding, *given, warn=False, hidden=hidden), strata, int(self.min_cell)
         )
         ours = isinstance(self.estimator, TableClassifier | None)
         view = GroupView.of(coding, X, all_rows.s, own=ours)
         table, rows, who = _used(X, all_rows, clusters)
+        _refuse_unlabelled(coding, rows)
         _warn_left_out(all_rows, rows.n_rows)
         warn_of_leaks(given_table, rows, coding)
         _warn_small(coding, small_strata(rows, strata, coding))
@@ -275,6 +267,21 @@ class LatentDecision(  # type: ignore[misc]
         for sentence in self.warnings_:
             warn_caller(sentence, ContradictionWarning)
         return self
+
+    def _given_table(
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, fair_labels: Any
+    ) -> GivenTable:
+        return GivenTable.of(
+            X,
+            y,
+            sensitive=self.sensitive,
+            sensitive_features=sensitive_features,
+            sample_weight=sample_weight,
+            fair_labels=fair_labels,
+            missing_values=self.missing_values,
+            numeric=listed(self.numeric),
+            decimal=self.decimal,
+        )
 
     def _check_settings(self) -> None:
         """A LearningError names the first setting that is wrong."""
@@ -351,7 +358,9 @@ class LatentDecision(  # type: ignore[misc]
         in files, so a model that was loaded has no answer.
         """
         coding = self._coding()
-        all_rows = rows_in_order(coding, X, y, sensitive_features, sample_weight, fair_labels)
+        given = X, y, sensitive_features, sample_weight, fair_labels
+        hidden = self._given_table(*given).hidden_labels(coding)
+        all_rows = rows_in_order(coding, *given, hidden=hidden)
         own_rows = without_few(all_rows, self._strata, int(self.min_cell))
         table, rows, who = _used(X, own_rows, clusters)
         if not hasattr(self, "folds_"):
@@ -511,6 +520,16 @@ def _positions(rows: Rows) -> Positions:
 def _name_in_order(rows: Rows) -> str:
     """A name for rows that says their order too."""
     return fingerprint(rows.s, rows.d, rows.x)
+
+
+def _refuse_unlabelled(coding: TableCoding, rows: Rows) -> None:
+    """A LearningError where a group has no label that counts."""
+    n = np.bincount(rows.s, minlength=len(coding.groups.names))
+    if not n.all():
+        raise LearningError(
+            f"group {coding.group_names[int(np.argmin(n))]!r} has too few labelled rows (fewer "
+            "than min_cell count as none): give more labels, or merge it with another group"
+        )
 
 
 def _warn_left_out(rows: Rows, n_used: int) -> None:

@@ -72,6 +72,7 @@ class Rows:
         fair: bool = False,
         strata: Strata = UNDIVIDED,
         few: Ints = NOBODY,
+        unlabelled: Ints = NOBODY,
     ) -> Rows:
         """Rows of codes S, D, X and, with ``fair``, Df, as a ``RowEncoder`` makes them."""
         n_groups, n_classes, *sizes = arities
@@ -88,7 +89,7 @@ class Rows:
             copies=rows.copies,
             strata=strata,
         )
-        made = made.hiding(few)
+        made = made.hiding(few, unlabelled)
         return made.with_fair_decisions(rows.codes[:, last]) if fair else made
 
     @classmethod
@@ -147,14 +148,16 @@ class Rows:
         """The same rows with these strata."""
         return replace(self, strata=strata)
 
-    def hiding(self, few: Ints) -> Rows:
-        """The same rows; of those in these subgroups the stratum is not known."""
+    def hiding(self, few: Ints, unlabelled: Ints = NOBODY) -> Rows:
+        """The same rows; of those in these subgroups the stratum is not known, nor, in groups that
+        are ``unlabelled`` so far, the label."""
         here = np.isin(self.subgroups, few) if len(few) else np.zeros(0, np.bool_)
         if not here.any():
             return self
         x = self.x.copy(order="F")
         x[np.ix_(np.flatnonzero(here), np.array(self.strata.columns))] = -1
-        return replace(self, x=x)
+        d = np.where(here & np.isin(self.s, unlabelled), -1, self.d).astype(self.d.dtype)
+        return replace(self, x=x, d=d)
 
     @property
     def subgroups(self) -> Codes:
@@ -358,14 +361,15 @@ class PartedRows:
     kept_bytes: int = 0  #: what of parts on disk may stay in memory while EM runs
     strata: Strata = UNDIVIDED
     few: Ints = field(default_factory=NOBODY.copy)  #: subgroups whose rows are of unknown stratum
+    unlabelled: Ints = field(default_factory=NOBODY.copy)  #: groups in which these have no label
 
     def with_strata(self, strata: Strata) -> PartedRows:
         """The same rows with these strata."""
         return replace(self, strata=strata)
 
-    def hiding(self, few: Ints) -> PartedRows:
-        """The same rows; of those in these subgroups the stratum is not known."""
-        return replace(self, few=few)
+    def hiding(self, few: Ints, unlabelled: Ints = NOBODY) -> PartedRows:
+        """As :meth:`Rows.hiding`."""
+        return replace(self, few=few, unlabelled=unlabelled)
 
     def map(self, work: Callable[[Rows], T]) -> Iterator[T]:
         return self.parts.map(partial(_worked, work=work, form=self._form))
@@ -410,6 +414,7 @@ class PartedRows:
             fair=self.fair,
             strata=self.strata,
             few=self.few,
+            unlabelled=self.unlabelled,
         )
 
 

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 import numpy as np
 
 from fairpc.core import Floats, LearningError, TableWarning, counted, warn_caller
-from fairpc.data import DECIMALS, MIN_CELL, GivenNames, NumberModel, TableCoding, resolve
+from fairpc.data import (
+    DECIMALS,
+    MIN_CELL,
+    GivenNames,
+    NumberModel,
+    TableCoding,
+    few_labelled,
+    resolve,
+)
 from fairpc.learners import CalibrationMethod
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._priors import SMOOTHING
@@ -269,12 +277,12 @@ def named_strata(some: Sequence[int], strata: Strata, coding: TableCoding) -> st
     return "; ".join(names[a] for a in some[:NAMED]) + ("; …" if len(some) > NAMED else "")
 
 
-def subgroup_rows(rows: TrainingRows, strata: Strata) -> Floats:
-    """How many rows of the table each subgroup has, [s, a]."""
+def subgroup_rows(rows: TrainingRows, strata: Strata, *, labelled: bool = False) -> Floats:
+    """How many rows of the table, or with a label, each subgroup has, [s, a]."""
 
     def counts(some: Rows) -> Floats:
         own = some.subgroups
-        known = own >= 0
+        known = (own >= 0) & ((some.d >= 0) | (not labelled))
         return np.asarray(np.bincount(own[known], some.each[known], some.n_subgroups), np.float64)
 
     total: Floats = sum(rows.map(counts), np.zeros(()))
@@ -282,20 +290,25 @@ def subgroup_rows(rows: TrainingRows, strata: Strata) -> Floats:
 
 
 def without_few(rows: T, strata: Strata, min_cell: int) -> T:
-    """Rows with strata; those of a group that has under ``min_cell`` rows in one are of none."""
+    """Rows with strata; those of a group that has under ``min_cell`` labelled rows in one are of
+    none. Their labels count as missing where all such strata of the group are as few together: the
+    group less its other strata would tell them.
+    """
     made: T = rows.with_strata(strata)  # type: ignore[assignment] # of its own class
     if not strata or min_cell == 1:
         return made
-    counts = subgroup_rows(made, strata).ravel()
-    few = np.flatnonzero((counts > 0) & (counts < min_cell))
+    counts, labelled = (subgroup_rows(made, strata, labelled=own) for own in (False, True))
+    hidden = (counts > 0) & (labelled < min_cell)
+    unlabelled = np.flatnonzero(few_labelled((labelled * hidden).sum(axis=1), min_cell))
+    counts, few = counts.ravel(), np.flatnonzero(hidden)
     if len(few):
         warn_caller(
-            f"{counted(len(few), 'group has', 'groups have')} fewer than {min_cell} rows in a "
-            f"stratum: {counted(int(counts[few].sum()), 'row counts', 'rows count')} as of unknown "
-            "stratum (min_cell)",
+            f"{counted(len(few), 'group has', 'groups have')} fewer than {min_cell} labelled rows "
+            f"in a stratum: {counted(int(counts[few].sum()), 'row counts', 'rows count')} as of "
+            "unknown stratum (min_cell)",
             TableWarning,
         )
-    return made.hiding(few)  # type: ignore[return-value]
+    return made.hiding(few, unlabelled)  # type: ignore[return-value]
 
 
 def rounded_counts(counts: Floats, min_cell: int) -> Floats:

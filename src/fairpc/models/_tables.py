@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import DataConversionWarning
 
-from fairpc.core import LearningError, TableError, private_folder, warn_caller
+from fairpc.core import Bools, LearningError, TableError, private_folder, warn_caller
 from fairpc.data import (
+    MISSING,
     UNBOUNDED,
     Distinct,
     EncodingOptions,
@@ -35,6 +36,7 @@ from fairpc.data import (
     check_weights,
     exactly,
     fit_coding,
+    hidden_labels,
     is_dask,
     is_source,
     merged_leaks,
@@ -116,6 +118,14 @@ class GivenTable:
         how = tuple(missing_values), resolve(names, tuple(numeric), "numeric"), names, decimal
         places = by_place, groups_by_place
         return cls(source, Roles(label, chosen, features, weight, fair, *how, *places))
+
+    def hidden_labels(self, coding: TableCoding) -> Bools:
+        """Rows, in memory, whose labels are those of too few people for the fit of the coding."""
+        columns = (self.roles.label, *self.roles.sensitive)
+        (hidden,) = self.source.map(
+            columns, partial(hidden_labels, roles=self.roles, unlabelled=coding.unlabelled)
+        )
+        return hidden
 
 
 def _opened(X: Any, stack: ExitStack | None) -> Source:
@@ -336,16 +346,19 @@ def rows_in_order(
     fair_labels: Any = None,
     *,
     warn: bool = True,
+    hidden: Bools | None = None,
 ) -> Rows:
-    """The rows of a frame one by one under a coding that is known; what is not given is missing."""
+    """The rows of a frame one by one under a coding that is known; what is not given is missing,
+    as are labels that are ``hidden``."""
     frame = read_frame(X)
     unknown = np.full(frame.n_rows, -1, np.int16)
     if y is not None:
         check_rows(X, frame, y, "label")
     groups = coding.group_codes(X, frame, sensitive_features, warn=warn)
+    labels = unknown if y is None else coding.labels.transform(y)
     rows = Rows(
         unknown if groups is None else groups,
-        unknown if y is None else coding.labels.transform(y),
+        labels if hidden is None else np.where(hidden, MISSING, labels).astype(np.int16),
         coding.features.transform(frame, warn=warn),
         check_weights(sample_weight, frame.n_rows),
         len(coding.groups.names),
