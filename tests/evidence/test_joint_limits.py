@@ -183,7 +183,7 @@ def test_few_rows_with_one_label_are_no_finding(positive: int) -> None:
 def test_a_set_that_is_the_whole_group_says_what_its_rate_says(n: int, data: st.DataObject) -> None:
     """Then b1 ≥ ρ and b0 ≤ ρ are all there is, at the limits of ρ, whatever P(Df=1) is."""
     hits = data.draw(st.integers(0, n))
-    whole = rate_sample(np.arange(n) < hits, None, None)
+    whole = rate_sample((np.arange(n) < hits).astype(np.float64), None, None)
     other = replace(whole, mean=1 - whole.mean)
     varies = float(0 < hits < n)
     rates = HeldOutRates("few", *(ClassRates(n, own, n, own, varies) for own in (whole, other)))

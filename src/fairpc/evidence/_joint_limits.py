@@ -81,11 +81,13 @@ class GroupLimits:
 
     def _rate(self, sign: int) -> Limits:
         """ρ that moves down (−1) or up (1)."""
-        return self.rate, *self.rate_limits[:: 1 if sign < 0 else -1]
+        least, most = self.rate_limits
+        return (self.rate, least, most) if sign < 0 else (self.rate, most, least)
 
     @property
     def _low(self) -> Limits:
-        return self.low, *self.low_limits[::-1]
+        least, most = self.low_limits
+        return self.low, most, least
 
     @property
     def _high(self) -> Limits:
