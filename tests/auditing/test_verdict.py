@@ -6,6 +6,7 @@ import warnings
 from dataclasses import replace
 from functools import cache
 from html import unescape
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -334,6 +335,27 @@ def test_ranges_that_overlap_are_not_called_a_finding() -> None:
             decided
         )
         assert found.verdict.headline.startswith(OVERLAP) is not decided
+
+
+@pytest.mark.parametrize("label", ["yes", "no"])
+def test_five_people_with_one_label_are_no_finding(label: str) -> None:
+    """Though labels of a larger group were altered for certain: theirs might have been, too."""
+    X, y, s = table(2000)
+    X, s = pl.concat([X, X[:5]]), np.append(s, ["few"] * 5)
+    y = np.append(y, [label] * 5)
+    model = FairPC(structure="chow-liu", random_state=0).fit(X, y, sensitive_features=s)
+    found = audit(model, X, y, sensitive_features=s, **QUICK)
+    assert found.mechanism is not None
+    few = [c for c in found.mechanism.altered if c.group == "few" and c.range]
+    others = [c for c in found.mechanism.altered if c.group != "few" and c.range]
+    assert max(c.range[0] for c in others if c.range) > 0.05
+    for cell, other in product(few, others):
+        assert cell.range is not None
+        assert other.range is not None
+        if cell.decision == other.decision:
+            assert cell.range[0] <= other.range[1]
+            assert other.range[0] <= cell.range[1]
+            assert cell.range[1] > 0.4
 
 
 def test_the_decisions_named_are_not_the_only_gap() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -238,6 +239,33 @@ def test_a_structure_is_kept_under_another_delta() -> None:
         kept = FairPC(structure=first, delta=delta, guard=False)
         kept.fit(X, y, sensitive_features=groups)
         assert gap(kept) <= delta + 1e-12
+
+
+def undecided(seed: int, n: int = 600) -> Any:
+    """A table that a forest circuit and circuits of EM predict about equally well."""
+    rng = np.random.default_rng(seed)
+    s = rng.integers(0, 2, n)
+    f = (rng.random(n) < np.array([0.35, 0.5])[s]).astype(int)
+    d = (rng.random(n) < np.array([[0.1, 0.7], [0.05, 0.9]])[s, f]).astype(int)
+    x = [f + rng.normal(0, 0.8, n), rng.normal(0, 1, n), f * rng.normal(0, 1, n) ** 2]
+    return np.column_stack(x).round(1), d, s
+
+
+@pytest.mark.parametrize("seed", [4, 11])
+def test_a_larger_delta_changes_no_structure_and_narrows_no_range(seed: int) -> None:
+    X, y, groups = undecided(seed)
+    models = [
+        FairPC(delta=delta, random_state=0).fit(X, y, sensitive_features=groups)
+        for delta in (0.0, 0.1, 0.2)
+    ]
+    for narrow, wide in pairwise(models):
+        assert wide.distribution_.is_forest == narrow.distribution_.is_forest
+        low, high = (wide.mechanism_range_ - narrow.mechanism_range_).transpose(2, 0, 1)
+        assert (low <= 1e-9).all()
+        assert (high >= -1e-9).all()
+    if not models[0].distribution_.is_forest:
+        kinds = [m.circuit_.graph.kind for m in models]
+        assert all(np.array_equal(kinds[0], other) for other in kinds[1:])
 
 
 @pytest.mark.parametrize("kind", ["tree", "naive"])

@@ -27,7 +27,7 @@ from fairpc.evidence._group_range import (
 )
 from fairpc.evidence._intervals import Interval, Sample, clopper_pearson
 from fairpc.evidence._joint_limits import GroupLimits, Moved
-from fairpc.evidence._top_sets import ClassRates, held_out_rates, joint_bound, top_rate
+from fairpc.evidence._top_sets import ClassRates, held_out_rates, joint_bound, set_limits, top_rate
 
 ANYTHING: Final[Interval] = (0.0, 1.0)
 LEVEL: Final = 0.95
@@ -88,11 +88,18 @@ class HeldOutRates:
     def limits(
         self, known: Known, tail: float, lowers: list[Moved], uppers: list[Moved]
     ) -> GroupLimits:
-        """ρ, m and M at the estimates and as far as the tail allows, within what is known."""
-        here, far = (known.range(self, self.rate, self.scores(t)) for t in (None, tail))
-        ends = (here.low, max(far.low, here.low)), (here.high, min(far.high, here.high))
+        """ρ, m and M at the estimates and as far as the tail allows, within what is known.
+
+        ρ cuts m and M at its own limit: in few rows its estimate is mostly chance.
+        """
+        least, most = self.rate_limits(tail)
+        here, far = known.range(self, self.rate, self.scores(None)), self.scores(tail)
+        lowest, highest = 1 - set_limits(self.negative, tail)[1], set_limits(self.positive, tail)[1]
+        low, high = known.range(self, most, far).low, known.range(self, least, far).high
+        lows = min(lowest, here.low), max(low, here.low)
+        highs = min(high, here.high), max(highest, here.high)
         correlations = self.negative.correlation, self.positive.correlation
-        own = GroupLimits(self.rate, self.rate_limits(tail), *ends, *correlations)
+        own = GroupLimits(self.rate, (least, most), here.low, lows, here.high, highs, *correlations)
         floor, ceiling = known.b0[0], known.b1[1]
         return replace(own, floor=floor, ceiling=ceiling, lowers=lowers, uppers=uppers)
 
@@ -288,7 +295,7 @@ class StratumBounds(HeldOutBounds):
         n = len(self.groups)
         if self.rejected(level):
             return np.full((n, 2, 2), math.nan)
-        each = self._limited((1 - level) / (2 * n - 1))
+        each = self._limited((1 - level) / (2 * n))
         return np.array([own.mechanism() for own in each])
 
     def score_bounds(
@@ -312,7 +319,7 @@ class StratumBounds(HeldOutBounds):
         if self.rejected(rejected_at if level is None else level):
             return found[0], found[1]
         if level is not None:
-            each, r = self._limited((1 - level) / (4 * len(self.groups) - 2)), (low + high) / 2
+            each, r = self._limited((1 - level) / (4 * len(self.groups))), (low + high) / 2
             for g, limits in enumerate(each):
                 here = np.flatnonzero(groups == g)
                 found[:, here] = limits.scores((low[here], r[here], high[here]))

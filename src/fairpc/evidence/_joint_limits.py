@@ -11,9 +11,18 @@ and with [c, C] = [m, M] for r ≥ ρ, [floor, ceiling] below, q = P(Df = 1 | x,
     (r − floor) / (M − floor),    u (r − c) / (ρ − c),    u + (1 − u) (r − ρ) / (C − ρ)
 
 and at least the same with l, m and the ceiling in the places of u, the floor and M, [c, C] being
-swapped. Each side is a smooth function of a few rates. Its limit moves one rate at a time to its
-own limit, and adds the squares of what that changes (MOVER; Donner and Zou 2012); together they
-hold at the level by Bonferroni. All rates at their limits at once would be far less probable.
+swapped. Whatever the sets of rows are, b1 ≥ ρ and b0 ≤ ρ: m and M are cut at ρ, and at its limit
+where they are at theirs.
+
+Each side is a smooth function of a few rates. Its limit moves one rate at a time to its own limit,
+and adds the squares of what that changes (MOVER; Donner and Zou 2012); together they hold at the
+level by Bonferroni. All rates at their limits at once would be far less probable.
+
+The errors of ρ and of a rate of some of its rows go together. Where one moves to its limit, the
+other goes along towards its own limit on that side, by their correlation; what is left of its error
+is added as a square. Of both orders the one that leaves more counts. With limits that are as far to
+both sides this is the covariance term of MOVER; limits of few rows are not, and a set that is the
+whole group then has no more error, and no less, than ρ.
 """
 
 from __future__ import annotations
@@ -31,6 +40,8 @@ _TINY: Final = 1e-12
 
 Moved = tuple[float, float]
 """A rate at its estimate, and at the limit that is less favourable."""
+Limits = tuple[float, float, float]
+"""The same, and at its other limit."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +50,10 @@ class GroupLimits:
 
     rate: float
     rate_limits: Interval
-    low: Moved  #: m, and how large it may be
-    high: Moved  #: M, and how small it may be
+    low: float  #: m
+    low_limits: Interval
+    high: float  #: M
+    high_limits: Interval
     low_correlation: float  #: of the errors of ρ and m
     high_correlation: float  #: of the errors of ρ and M
     floor: float = 0.0
@@ -51,19 +64,34 @@ class GroupLimits:
 
     def mechanism(self) -> tuple[Interval, Interval]:
         """Limits of b0 and of b1."""
-        fall, rise = ((self.rate, end) for end in self.rate_limits)
+        fall, rise = self._rate(-1), self._rate(1)
+        low, high = self._low, self._high
         floor, ceiling = self.floor, self.ceiling
-        b1_low, b0_high = [self.high[1]], [self.low[1]]
+        b1_low, b0_high = [self.high_limits[0]], [self.low_limits[1]]
         b1_high, b0_low = [ceiling], [floor]
         for above in _inside(self.uppers):
-            args = (fall, self.low, above)
+            args = (fall, low, above)
             b1_low.append(_limit(_b1_least, args, -1, self.low_correlation))
             b0_low.append(_limit(lambda p, pi: (p - pi * ceiling) / (1 - pi), (fall, above), -1))
         for below in _inside(self.lowers):
-            args = (rise, self.high, below)
+            args = (rise, high, below)
             b0_high.append(_limit(_b0_most, args, 1, self.high_correlation))
             b1_high.append(_limit(lambda p, pi: floor + (p - floor) / pi, (rise, below), 1))
         return _in_order(max(b0_low), min(b0_high)), _in_order(max(b1_low), min(b1_high))
+
+    def _rate(self, sign: int) -> Limits:
+        """ρ that moves down (−1) or up (1)."""
+        least, most = self.rate_limits
+        return (self.rate, least, most) if sign < 0 else (self.rate, most, least)
+
+    @property
+    def _low(self) -> Limits:
+        least, most = self.low_limits
+        return self.low, most, least
+
+    @property
+    def _high(self) -> Limits:
+        return self.high, *self.high_limits
 
     def scores(self, r: tuple[Floats, Floats, Floats]) -> tuple[Floats, Floats]:
         """Limits of P(Df = 1 | x, s) of rows with P(D = 1 | x, s) = r: its limits, and between."""
@@ -88,13 +116,13 @@ class GroupLimits:
             return np.asarray(pi + (1 - pi) * (r - rate) / np.maximum(room, _TINY))
 
         if sign > 0:
-            found = [_limit(lambda r, b1: _between(self.floor, r, b1), (r, self.high), sign)]
+            found = [_limit(lambda r, b1: _between(self.floor, r, b1), (r, self._high), sign)]
         else:
-            found = [_limit(lambda r, b0: _between(b0, r, self.ceiling), (r, self.low), sign)]
-        rate = self.rate, self.rate_limits[0 if sign > 0 else 1]
+            found = [_limit(lambda r, b0: _between(b0, r, self.ceiling), (r, self._low), sign)]
+        rate = self._rate(-sign)
         for pi in _inside(bounds):
-            found.append(_limit(by_bottom, (rate, self.low, pi, r), sign, self.low_correlation))
-            found.append(_limit(by_top, (rate, self.high, pi, r), sign, self.high_correlation))
+            found.append(_limit(by_bottom, (rate, self._low, pi, r), sign, self.low_correlation))
+            found.append(_limit(by_top, (rate, self._high, pi, r), sign, self.high_correlation))
         return found
 
 
@@ -111,31 +139,39 @@ def _between(b0: float, r: Floats, b1: float) -> Floats:
 
 
 def _limit(
-    f: Callable[..., Any], args: Sequence[tuple[Any, Any]], sign: int, correlation: float = 0.0
+    f: Callable[..., Any], args: Sequence[tuple[Any, ...]], sign: int, correlation: float = 0.0
 ) -> Any:
     """f at the estimates, moved by the squares of what each limit changes.
 
     The errors of the first two arguments go together, if there are more than two.
     """
-    here = [at for at, _ in args]
+    here = [one[0] for one in args]
     middle = f(*here)
-    moved = [
-        np.maximum(sign * (f(*here[:k], far, *here[k + 1 :]) - middle), 0.0)
-        for k, (_, far) in enumerate(args)
-    ]
-    squares = sum(np.square(step) for step in moved)
+
+    def square(moved: dict[int, Any]) -> Any:
+        at = [moved.get(k, value) for k, value in enumerate(here)]
+        return np.square(np.maximum(sign * (f(*at) - middle), 0.0))
+
+    squares = [square({k: one[1]}) for k, one in enumerate(args)]
     if len(args) > 2:
-        (a, a_far), (b, b_far) = args[:2]
-        together = np.sign((a_far - a) * (b_far - b)) * correlation
-        squares = squares + 2 * together * moved[0] * moved[1]
-    return middle + sign * np.sqrt(np.maximum(squares, 0.0))
+        (a, a_far, _), (b, b_far, _) = args[:2]
+        # Which limit of one is on the side to which the other moves.
+        side = 1 if (a_far - a) * (b_far - b) > 0 else 2
+        both = [
+            square({k: args[k][1], other: here[other] + correlation * (beside - here[other])})
+            + (1 - correlation**2) * squares[other]
+            for k, other, beside in ((0, 1, args[1][side]), (1, 0, args[0][side]))
+        ]
+        squares[:2] = [np.maximum(*both)]
+    return middle + sign * np.sqrt(sum(squares))
 
 
 def _inside(bounds: Iterable[Moved]) -> Iterable[Moved]:
     """Bounds of a rate that say something: those from 0 to 1."""
     for here, far in bounds:
         if 0 < here < 1:
-            yield here, min(max(far, _TINY), 1 - _TINY)
+            here, far = (min(max(end, _TINY), 1 - _TINY) for end in (here, far))
+            yield here, far
 
 
 def _in_order(low: Any, high: Any) -> Interval:

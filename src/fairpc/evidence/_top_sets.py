@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.core import Bools, Floats, Positions, map_in_order, one_thread, thread_count
-from fairpc.evidence._intervals import Sample, clopper_pearson, rate_sample, some_of
+from fairpc.evidence._intervals import Interval, Sample, clopper_pearson, rate_sample, some_of
 from fairpc.learners import (
     Chosen,
     Features,
@@ -254,10 +254,15 @@ def held_out_rates(
 
 def top_rate(rates: ClassRates, tail: float | None) -> float:
     """The rate of a class in its top set, or a lower confidence limit of it."""
+    if tail is not None:
+        return set_limits(rates, tail)[0]
+    return rates.whole.mean if rates.top is None else rates.top.mean
+
+
+def set_limits(rates: ClassRates, tail: float) -> Interval:
+    """Confidence limits of the rate of a class in its top set."""
     top = rates.top
-    if top is None:
-        return 0.0 if tail is not None else rates.whole.mean
-    return top.mean if tail is None else clopper_pearson(top.mean * top.size, top.size, tail)[0]
+    return (0.0, 1.0) if top is None else clopper_pearson(top.mean * top.size, top.size, tail)
 
 
 def eased(rate: float, gamma: float) -> float:

@@ -118,13 +118,14 @@ class CircuitFit:
                 training = self._read(
                     "reading the table again, for circuits", fine=False, again=True
                 )
-        fitted = self._fit(training, limits)
-        checked = self._checked(training, fitted, limits, fine)
-        if checked.sentences and selecting and not training.forest:
+        choosing = selecting and not training.forest
+        trial = self._without_delta(training) if choosing else training
+        fitted, checked = self._fitted(trial, limits, fine)
+        if checked.sentences and choosing:
             # The circuits failed the check; a forest circuit does not drift.
             training = replace(fine, forest=True)
-            fitted = self._fit(training, limits)
-            checked = self._checked(training, fitted, limits, fine)
+        if training.forest != trial.forest or training.rows.strata != trial.rows.strata:
+            fitted, checked = self._fitted(training, limits, fine)
         ruled = self._ruled(training, fitted, checked)
         if ruled is not None:
             fitted = self._fit(training, ruled)
@@ -133,6 +134,23 @@ class CircuitFit:
         elif fitted.distribution.latent and not fitted.distribution.is_forest:
             fitted = self._beside_prior(training, fitted, limits)
         return training, _with_gain(fitted, gain, training), checked
+
+    def _without_delta(self, training: Training) -> Training:
+        """The same rows for choices that ``delta`` has no part in.
+
+        A weaker assumption that led to another structure, with other scores, could narrow ranges.
+        Rates that a review has found to differ stay.
+        """
+        held = self.settings._held
+        strata = training.rows.strata
+        strata = replace(strata, delta=min(strata.delta, held.delta if held else 0.0))
+        return replace(training, rows=training.rows.with_strata(strata))
+
+    def _fitted(
+        self, training: Training, limits: Limits | None, fine: Training
+    ) -> tuple[Fitted, Checked]:
+        fitted = self._fit(training, limits)
+        return fitted, self._checked(training, fitted, limits, fine)
 
     def _ruled(self, training: Training, fitted: Fitted, checked: Checked) -> Limits | None:
         """The point that circuits of ``auto`` are held to where EM left the recorded rates.
@@ -170,6 +188,7 @@ class CircuitFit:
         """Whether a forest predicts labels of unseen rows better than circuits do."""
         own, rng = self.settings, np.random.default_rng(DRAWS)
         self.say("comparing circuits with a forest circuit")
+        training = self._without_delta(training)
         rows = training.rows.sample(min(self.reader.sample_rows, COMPARED_ROWS), rng)
         rows = some_rows(rows, COMPARED_ROWS, rng)
         n_bins = BINS if own.n_bins is None else own.n_bins

@@ -58,6 +58,7 @@ from fairpc.models._label_scores import Scores, label_scores
 from fairpc.models._priors import RECIPE_MECHANISM, strengths
 from fairpc.models._rows import Rows, hold_out, joined
 from fairpc.models._score_mechanism import fit_mechanism, held_to_model, score_bins
+from fairpc.models._strata import Strata
 from fairpc.models._top_em import TopRates
 
 AUTO: Final = Options(mechanism_prior=RECIPE_MECHANISM)
@@ -106,6 +107,7 @@ def fit_auto(
     5. The chosen model again on all rows: a single circuit with a new structure, the
        components of a mixture with theirs.
 
+    Fair rates are equal in all of them but the last, where they may differ by the strata's delta.
     Ctrl-C gives back the best model so far, with a warning; before the first, none.
 
     Without ``validation`` a part of the training rows is held out, the same part of each (d, s).
@@ -124,9 +126,22 @@ def fit_auto(
         raise LearningError(
             "training and validation rows differ in groups, classes or features: encode them alike"
         )
-    train, held_out = DistinctRows.of(rows), DistinctRows.of(validation)
-    selection = _Selection(train, held_out, options, n_components, refit, rng, observer)
-    return _last_stage(iter(selection), callback or (lambda stage: None))
+    strata, limits = rows.strata, options.limits
+    if limits is None or len(np.atleast_2d(limits.rate_lower)) <= strata.n:
+        # The choice is made where rates are equal: it does not depend on delta.
+        tied = replace(strata, delta=0.0)
+        rows, validation = rows.with_strata(tied), validation.with_strata(tied)
+    parts = DistinctRows.of(rows), DistinctRows.of(validation)
+    selection = _Selection(*parts, options, n_components, refit, rng, observer, strata)
+    found = _last_stage(iter(selection), callback or (lambda stage: None))
+    return _with_strata(found, strata)
+
+
+def _with_strata(fitted: Fitted, strata: Strata) -> Fitted:
+    """The same where rates of groups may differ by the delta that was asked for."""
+    if fitted.distribution.layout.strata == strata:
+        return fitted
+    return replace(fitted, distribution=fitted.distribution.with_delta(strata.delta))
 
 
 def _last_stage(stages: Iterator[Stage], callback: Callable[[Stage], object]) -> Fitted:
@@ -176,6 +191,7 @@ class _Selection:
     refit: bool
     rng: np.random.Generator
     observer: Observer
+    strata: Strata  #: as asked for, of the last stage; before it rates of groups are equal
 
     def __post_init__(self) -> None:
         least = self.options.smoothing
@@ -301,7 +317,9 @@ class _Selection:
 
     def _refitted(self, chosen: _Model) -> _Model:
         """The chosen model on all rows, with the complexity it had."""
-        part = DistinctRows.of(joined(self.train.rows, self.held_out.rows))
+        rows = joined(self.train.rows, self.held_out.rows).with_strata(self.strata)
+        part = DistinctRows.of(rows)
+        chosen = replace(chosen, fitted=_with_strata(chosen.fitted, self.strata))
         if len(chosen.components) == 1:
             return self._round(chosen, part)
         if chosen.components[0].kind.clusters:
