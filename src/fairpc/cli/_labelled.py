@@ -79,8 +79,8 @@ def labelled(
 ) -> LabelledTable:
     """Read a table whole, and cut it by its roles; ``names`` are those of its values."""
     roles, strata, weight = _resolved(given, learner or opt.ModelOptions(), files)
-    names = [name for name in files.names() if name not in roles.drop]
-    frame = _typed(tables.ready(files.read(names), files), roles)
+    kept = [name for name in files.names() if name not in roles.drop]
+    frame = _typed(tables.ready(files.read(kept), files), roles)
     label = data.exactly([roles.label])
     rest, y = frame.drop(label), frame[roles.label]
     counts = frame.group_by(label).len(tables.N_ROWS)
