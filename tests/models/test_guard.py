@@ -222,7 +222,6 @@ def test_a_file_keeps_what_was_said(tmp_path: Path) -> None:
     [
         ("german", "auto"),
         ("german", "strudel"),
-        ("compas", "strudel"),
         pytest.param("compas", "auto", marks=pytest.mark.slow),
     ],
 )
