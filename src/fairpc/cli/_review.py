@@ -344,7 +344,7 @@ def _say_written(output: str, classes: tuple[str, str], batch: int) -> None:
     say(f"The rows are in {output}{number}, their chances in {design}: keep both.")
     say(
         f"Fill in {answer!r} with {classes[1]} or {classes[0]}; leave it blank if you cannot tell. "
-        f"{review_files.ID!r} counts rows from 0 (`fairpc explain --row` from 1)."
+        f"{review_files.ID!r} counts rows from 0."
     )
 
 
