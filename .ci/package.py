@@ -85,13 +85,15 @@ def use(wheel: Path, python: str) -> None:
         run(own / "fairpc", "fit", "loans.csv", *options, "-o", "loans.fairpc", cwd=home)
         run(own / "fairpc", "predict", "loans.fairpc", "loans.csv", "-o", "scored.csv", cwd=home)
         run(own / "fairpc", "query", "loans.fairpc", "Df=yes | sex=f, income=?", cwd=home)
-        quick = ("--no-trade-off", "-o", "report.html")
-        run(own / "fairpc", "audit", "loans.fairpc", "loans.csv", *quick, cwd=home)
+        page = ("-o", "report.html", "--card", "card.md")
+        run(own / "fairpc", "audit", "loans.fairpc", "loans.csv", *page, cwd=home)
         rows = (home / "scored.csv").read_text("utf-8").splitlines()
         if len(rows) != ROWS + 1 or "p_df_yes" not in rows[0]:
             sys.exit(f"fairpc predict wrote {len(rows)} lines that begin with {rows[0]!r}")
         if "</html>" not in (home / "report.html").read_text("utf-8"):
             sys.exit("fairpc audit wrote no whole page")
+        if "# Model card" not in (home / "card.md").read_text("utf-8"):
+            sys.exit("fairpc audit wrote no model card")
     print(f"{python}: installed without extras; fit, predict, query and audit ran")
 
 

@@ -29,7 +29,6 @@ printed = _script(ROOT / "docs" / "printed.py")
 PAGES: list[Path] = printed.PAGES
 LONG = (
     "docs/tutorial.md",
-    "docs/how-to/filings.md",
     "docs/how-to/own-classifier.md",
     "docs/how-to/reviews.md",
 )
@@ -135,7 +134,7 @@ def test_each_parameter_has_a_line_of_its_own(model: type) -> None:
 
 PUBLIC = (
     *("fairpc", "fairpc.evidence", "fairpc.metrics", "fairpc.baselines", "fairpc.datasets"),
-    *("fairpc.filings", "fairpc.plots", "fairpc.query", "fairpc.refits", "fairpc.circuit"),
+    *("fairpc.plots", "fairpc.query", "fairpc.refits", "fairpc.circuit"),
     "fairpc.exporting",
 )
 

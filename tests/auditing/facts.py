@@ -13,7 +13,7 @@ from fairpc.auditing import Audit, audit
 from fairpc.datasets import load_german
 from fairpc.models import TableClassifier
 
-QUICK: dict[str, Any] = {"n_seeds": 1, "baselines": False}
+QUICK: dict[str, Any] = {"n_seeds": 1}
 SCRIPT = "<script>alert(1)</script>"
 HOSTILE = (
     SCRIPT,
@@ -27,7 +27,7 @@ HOSTILE = (
 
 @cache
 def german() -> tuple[FairPC, Audit]:
-    """A model of German credit and its audit, without other methods."""
+    """A model of German credit and its audit."""
     data = load_german()
     model = FairPC(structure="chow-liu", random_state=0)
     model.fit(data.X, data.y, sensitive_features=data.sensitive)
@@ -105,10 +105,10 @@ def _three_classes(rng: np.random.Generator, n: int = 600) -> tuple[pl.DataFrame
 
 @cache
 def three_classes() -> Audit:
-    """Three classes and three groups, with other methods."""
+    """Three classes and three groups."""
     table, labels, groups = _three_classes(np.random.default_rng(1))
     model = LatNB(max_iter=30).fit(table, labels, sensitive_features=groups)
-    options: dict[str, Any] = {"n_seeds": 1, "baselines": True, "cv": 2}
+    options: dict[str, Any] = {"n_seeds": 1}
     return audit(model, table, labels, sensitive_features=groups, **options)
 
 
@@ -118,4 +118,4 @@ def without_labels() -> Audit:
     data = load_german()
     model = NLatPC(structure="chow-liu").fit(data.X, data.y, sensitive_features=data.sensitive)
     X, groups = data.X.head(200), data.sensitive[:200]
-    return audit(model, X, None, sensitive_features=groups, n_seeds=1, baselines=False)
+    return audit(model, X, None, sensitive_features=groups, n_seeds=1)

@@ -48,7 +48,6 @@ def shoot(names: list[str], folder: Path) -> None:
                 for dark in (False, True):
                     tab.look(width=width, dark=dark)
                     tab.open(path)
-                    tab.run("document.getElementById('what-if-fill').click()")
                     tab.picture(folder / f"{name}-{device}-{'dark' if dark else 'light'}.png")
                     tab.run("document.getElementById('open-all').click()")
                     for i, top in enumerate(range(0, tab.height(), TALLEST)):

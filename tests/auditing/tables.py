@@ -15,7 +15,7 @@ from fairpc.auditing._job import AuditSettings, Job, ReadTable
 from fairpc.auditing._rows import audited_rows
 from fairpc.models import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
 
-QUICK: dict[str, Any] = {"n_seeds": 1, "baselines": False}
+QUICK: dict[str, Any] = {"n_seeds": 1}
 MODELS = {"FairPC": FairPC, "NLatPC": NLatPC, "LatNB": LatNB, "TwoNB": TwoNB}
 
 
@@ -59,19 +59,14 @@ def fitted(name: str = "FairPC", n_groups: int = 2, n_classes: int = 2) -> Circu
     return model.fit(features, labels, sensitive_features=groups)
 
 
-def settings(
-    *, n_seeds: int | None = None, max_rows: int | None = None, max_test_rows: int | None = None
-) -> AuditSettings:
+def settings(*, n_seeds: int | None = None, max_test_rows: int | None = None) -> AuditSettings:
     """Options of an audit: as they are by default, but for samples."""
     return AuditSettings(
         level=0.95,
         random_state=0,
         n_seeds=n_seeds,
         classifier="logistic",
-        cv=3,
-        max_rows=max_rows,
         max_test_rows=max_test_rows,
-        baselines=True,
         max_memory=None,
     )
 

@@ -1,27 +1,16 @@
-"""The page in a real browser: opens from a file, asks for nothing, answers as Python does."""
+"""The page in a real browser: it opens from a file and asks for nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-import polars as pl
 import pytest
 
 from auditing import facts
 from auditing.browser import Browser, browser, require_browser
-from fairpc.auditing import Audit, render
-from fairpc.auditing._what_if import packed_circuit
-from fairpc.circuit import CircuitBuilder, to_dict
-from fairpc.models._distribution import leave_one_out
+from fairpc.auditing import render
 
-Codes = npt.NDArray[np.int16]
-
-N_EVIDENCES = 200
-CLOSE = 1e-9
 OPEN_ALL = "document.querySelectorAll('details').forEach((d) => { d.open = true; })"
 
 
@@ -39,210 +28,24 @@ def german_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def evidences(arities: npt.NDArray[np.int64], columns: list[int], seed: int = 0) -> Codes:
-    """Random rows: each column known with a probability of its own row."""
-    rng = np.random.default_rng(seed)
-    rows = np.full((N_EVIDENCES, len(arities)), -1, np.int16)
-    for row in rows:
-        share = rng.random()
-        for column in columns:
-            if rng.random() < share:
-                row[column] = rng.integers(arities[column])
-    return rows
-
-
 def test_it_opens_without_a_word_and_asks_for_nothing(tab: Browser, german_page: Path) -> None:
     tab.open(german_page)
     assert tab.requests() == [german_page.resolve().as_uri()]
     assert tab.messages() == []
-    assert tab.run("return document.getElementById('what-if-tool').hidden") is False
-
-
-def test_answers_equal_those_of_python(tab: Browser, german_page: Path) -> None:
-    model = facts.german()[0]
-    circuit, layout = model.circuit_, model.distribution_.layout
-    rows = evidences(circuit.arities, [0, *layout.x])
-    tab.open(german_page)
-    found = tab.run("return arguments[0].map((row) => whatIf.query(row))", rows.tolist())
-    for key, column in (("decision", layout.decision), ("observed", layout.d)):
-        expected = circuit.posterior(column, rows)
-        assert np.abs(np.array([f[key] for f in found]) - expected).max() < CLOSE
-        for s in range(layout.n_groups):
-            other = rows.copy()
-            other[:, 0] = s
-            swapped = np.array([f["groups"][key][s] for f in found])
-            assert np.abs(swapped - circuit.posterior(column, other)).max() < CLOSE
-    logs = np.array([f["logEvidence"] for f in found])
-    assert np.abs(logs - circuit.log_marginal(rows)).max() < CLOSE
-
-
-def test_contributions_equal_those_of_python(tab: Browser, german_page: Path) -> None:
-    model = facts.german()[0]
-    layout, positive = model.distribution_.layout, model.coding_.labels.positive
-    rows = evidences(model.circuit_.arities, [0, *layout.x], seed=1)[:50]
-    tab.open(german_page)
-    found = tab.run(
-        "return arguments[0].map((row) => whatIf.query(row).contributions)", rows.tolist()
-    )
-    for row, given in zip(rows, found, strict=True):
-        x = row[layout.x.start : layout.x.stop]
-        _, changes = leave_one_out(model.distribution_, int(row[0]), x, positive)
-        expected = dict(zip([0, *layout.x], changes.tolist(), strict=True))
-        assert {c["column"] for c in given} == set(np.flatnonzero(row >= 0).tolist())
-        for one in given:
-            assert abs(one["change"] - expected[one["column"]]) < CLOSE
-
-
-def test_a_number_chooses_its_bin_and_is_answered_as_python_does(
-    tab: Browser, german_page: Path
-) -> None:
-    model = facts.german()[0]
-    features, layout = model.coding_.features, model.distribution_.layout
-    columns = dict(zip(layout.x, features.columns, strict=True))
-    binned = {at: column for at, column in columns.items() if column.binned}
-    assert len(binned) >= 2
-    tab.open(german_page)
-    script = (
-        "for (const [column, number] of Object.entries(arguments[0])) {"
-        "  const field = document.querySelector(`input[data-column='${column}']`);"
-        "  field.value = number; field.dispatchEvent(new Event('input', { bubbles: true }));"
-        "} return [whatIf.codesOf(), whatIf.query(whatIf.codesOf())]"
-    )
-    rng = np.random.default_rng(0)
-    for _ in range(30):
-        # Edges themselves, numbers just below them, and numbers between.
-        numbers = {
-            at: float(
-                rng.choice([edge := rng.choice(c.edges), np.nextafter(edge, -1), edge + 0.25])
-            )
-            for at, c in binned.items()
-        }
-        codes, found = tab.run(script, {str(at): repr(x) for at, x in numbers.items()})
-        row = {c.name: [numbers.get(at)] for at, c in columns.items()}
-        expected = model.predict_proba(pl.DataFrame(row))[0]
-        assert np.abs(np.array(found["decision"]) - expected).max() < 1e-12
-        known = features.transform(pl.DataFrame(row))[0]
-        assert [codes[at] for at in layout.x] == known.tolist()
-    at = min(binned)
-    select = f"document.querySelector(\"select[data-column='{at}']\")"
-    field = f"document.querySelector(\"input[data-column='{at}']\")"
-    told = f"{select}.value = '0'; {select}.dispatchEvent(new Event('input', {{bubbles: true}}));"
-    assert tab.run(f"{told} return {field}.value") == ""
-    assert tab.messages() == []
-
-
-def test_a_number_that_is_taken_away_is_unknown_again(tab: Browser, german_page: Path) -> None:
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.common.keys import Keys
-
-    tab.open(german_page)
-    tab.run(OPEN_ALL)
-    answers = "return document.getElementById('what-if-answers').textContent"
-    before = tab.run(answers)
-    field = tab.driver.find_element(By.CSS_SELECTOR, "#what-if-form input")
-    for empty in (field.clear, lambda: field.send_keys(Keys.BACKSPACE)):
-        field.send_keys("7")
-        assert tab.run(answers) != before
-        empty()
-        assert set(tab.run("return whatIf.codesOf()")) == {-1}
-        assert tab.run(answers) == before
-
-
-def test_very_small_probabilities_keep_their_digits(tab: Browser, german_page: Path) -> None:
-    """400 rare values: 1e-800 does not fit a double, and the posterior is still right."""
-    n = 400
-    builder = CircuitBuilder({"top": 2} | {f"x{i}": 2 for i in range(n)})
-    branches = [
-        builder.product(
-            builder.indicator("top", k),
-            *(builder.categorical(f"x{i}", [1 - p, p]) for i in range(n)),
-        )
-        for k, p in enumerate((0.01, 0.0101))
-    ]
-    circuit = builder.build(builder.sum(branches, [0.5, 0.5]))
-    row = [-1] + [1] * n
-    tab.open(german_page)
-    script = (
-        "const c = engine.unpack(arguments[0]);"
-        "return [engine.logMarginal(c, arguments[1]), engine.posterior(c, 0, arguments[1])]"
-    )
-    log, posterior = tab.run(script, packed_circuit(to_dict(circuit)), row)
-    assert log == pytest.approx(circuit.log_marginal([row])[0], rel=1e-12)
-    assert log < -1800
-    assert np.abs(np.array(posterior) - circuit.posterior(0, [row])[0]).max() < CLOSE
-
-
-def test_impossible_values_are_said_to_be(tab: Browser, german_page: Path) -> None:
-    tab.open(german_page)
-    packed: Any = {
-        **dict.fromkeys(("variable", "value", "child", "start"), "u1:AA=="),
-        "arities": [2],
-        "kind": "u1:AAEC"[:3] + "AAI=",
-        "n_children": "u1:AQ==",
-        "theta": "f8:AAAAAAAA8D8=",
-    }
-    answer = tab.run("return engine.posterior(engine.unpack(arguments[0]), 0, [1])", packed)
-    assert answer is None
-
-
-def test_a_model_without_df_answers_about_the_label(tab: Browser, tmp_path: Path) -> None:
-    path = tmp_path / "plain.html"
-    path.write_text(render(facts.without_labels()), "utf-8")
-    tab.open(path)
-    tab.run(OPEN_ALL)
-    status = tab.run("return document.getElementById('what-if-status').textContent")
-    assert status.startswith("The label is “good” with probability ")
-    assert "P(Df" not in tab.run("return document.getElementById('what-if-tool').innerText")
-    assert tab.messages() == []
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_a_page_without_a_circuit_opens_without_a_word(
-    tab: Browser, tmp_path: Path, width: int
+@pytest.mark.parametrize("name", ["scored", "strata", "strata_apart", "without_labels"])
+def test_every_kind_of_page_opens_without_a_word(
+    tab: Browser, tmp_path: Path, name: str, width: int
 ) -> None:
-    path = tmp_path / "scored.html"
-    path.write_text(render(facts.scored()), "utf-8")
-    tab.look(width=width)
-    tab.open(path)
-    assert tab.messages() == []
-    assert tab.run("return document.getElementById('what-if-tool')") is None
-    tab.run(OPEN_ALL)
-    assert tab.run("return document.documentElement.scrollWidth") <= width
-
-
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("audited", [facts.strata, facts.strata_apart])
-def test_groups_get_the_same_answer_within_a_stratum(
-    tab: Browser, tmp_path: Path, audited: Callable[[], Audit], width: int
-) -> None:
-    record = audited()
-    path = tmp_path / "strata.html"
-    path.write_text(render(record), "utf-8")
+    path = tmp_path / "page.html"
+    path.write_text(render(getattr(facts, name)()), "utf-8")
     tab.look(width=width)
     tab.open(path)
     assert tab.messages() == []
     tab.run(OPEN_ALL)
     assert tab.run("return document.documentElement.scrollWidth") <= width
-    assert record.what_if is not None
-    assert record.strata is not None
-    assert record.strata.own is not None
-    (column,) = (v.column for v in record.what_if.variables if v.name == "hours")
-    row = [-1] * len(record.what_if.variables)
-    for a, stratum in enumerate(record.strata.own.strata):
-        row[column] = a
-        groups = tab.run("return whatIf.query(arguments[0])", row)["groups"]["decision"]
-        for answer in groups:
-            assert answer[1] == pytest.approx(stratum.decision_rate, abs=CLOSE)
-
-
-def test_what_is_written_is_what_was_computed(tab: Browser, german_page: Path) -> None:
-    tab.open(german_page)
-    tab.run("document.getElementById('what-if-fill').click()")
-    found = tab.run("return whatIf.query(whatIf.codesOf())")
-    status = tab.run("return document.getElementById('what-if-status').textContent")
-    positive = facts.german()[0].coding_.labels.positive
-    assert f"{found['decision'][positive]:.1%}, the recorded label" in status
-    assert f"with {found['observed'][positive]:.1%}." in status
 
 
 def test_the_keyboard_alone_is_enough(tab: Browser, german_page: Path) -> None:
@@ -253,16 +56,10 @@ def test_the_keyboard_alone_is_enough(tab: Browser, german_page: Path) -> None:
     body = tab.driver.find_element(By.TAG_NAME, "body")
     body.send_keys(Keys.TAB)
     assert tab.run("return document.activeElement.className") == "skip"
-    before = tab.run("return document.getElementById('what-if-answers').textContent")
-    fold = tab.driver.find_element(By.XPATH, "//details[section[@id='what-if']]/summary")
+    fold = tab.driver.find_element(By.XPATH, "//details[section[@id='evidence']]/summary")
+    assert "evidence" in closed(tab)
     fold.send_keys(Keys.ENTER)
-    select = tab.driver.find_element(By.CSS_SELECTOR, "#what-if-form select")
-    tab.run("arguments[0].focus()", select)
-    select.send_keys(Keys.ARROW_DOWN)
-    after = tab.run("return document.getElementById('what-if-answers').textContent")
-    assert before != after
-    select.send_keys(Keys.TAB)
-    assert tab.run("return document.activeElement.tagName") == "SELECT"
+    assert "evidence" not in closed(tab)
     assert tab.messages() == []
 
 
@@ -271,7 +68,6 @@ def test_nothing_is_wider_than_the_window(tab: Browser, german_page: Path, width
     tab.look(width=width)
     tab.open(german_page)
     tab.run(OPEN_ALL)
-    tab.run("document.getElementById('what-if-fill').click()")
     assert tab.run("return document.documentElement.scrollWidth") <= width
 
 
@@ -281,10 +77,9 @@ def test_hostile_names_are_shown_as_text(tab: Browser, tmp_path: Path, width: in
     path.write_text(render(facts.hostile()[1]), "utf-8")
     tab.look(width=width)
     tab.open(path)
-    tab.run("document.getElementById('what-if-fill').click()")
     assert tab.requests() == [path.resolve().as_uri()]
     assert tab.messages() == []
-    assert tab.run("return document.scripts.length") == 4
+    assert tab.run("return document.scripts.length") == 1
     assert tab.run("return document.images.length") == 0
     tab.run(OPEN_ALL)
     assert facts.SCRIPT in tab.run("return document.body.innerText")
@@ -347,7 +142,7 @@ def test_one_button_opens_and_folds_all(tab: Browser, german_page: Path) -> None
     assert closed(tab) == []
     tab.wait("return document.getElementById('open-all').innerText.startsWith('Fold')")
     tab.run("document.getElementById('open-all').click()")
-    assert len(closed(tab)) == 5
+    assert len(closed(tab)) == 4
 
 
 def test_on_paper_everything_is_open_without_a_script(

@@ -1,4 +1,4 @@
-"""The audit of a LatentDecision: the same sections from scores of a classifier, but no circuit."""
+"""The audit of a LatentDecision: the same sections from scores of a classifier."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import pytest
 from auditing.tables import QUICK, plain_json, table
 from fairpc import FairPC, LatentDecision
 from fairpc.auditing import Audit, audit
-from fairpc.auditing._appendix import ScoreLearningFacts
 from fairpc.errors import AuditError
 from fairpc.evidence import ParityMonitor
 from fairpc.models import TableClassifier
@@ -30,17 +29,15 @@ def fitted(**options: Any) -> LatentDecision:
 @cache
 def found() -> Audit:
     X, y, s = table(800)
-    options = QUICK | {"baselines": True, "cv": 2}
-    return audit(fitted(), X, y, sensitive_features=s, **options)
+    return audit(fitted(), X, y, sensitive_features=s, **QUICK)
 
 
-def test_every_section_is_there_but_those_of_a_circuit() -> None:
+def test_every_section_is_there() -> None:
     record = found()
     lacking = {name for name, value in vars(record).items() if value is None}
     apart = {"review", "error_rates", "factors"}  # asked for otherwise
-    assert lacking == {"strata", "circuit", "what_if", *apart}
+    assert lacking == {"strata", *apart}
     assert set(record.left_out) == lacking
-    assert "a classifier cannot marginalise what it is not given" in record.left_out["what_if"]
     assert plain_json(record) == record.to_dict()
 
 
@@ -108,19 +105,6 @@ def test_the_range_of_the_fit_is_told_beside_that_of_the_audit() -> None:
     assert learned.sentence in found().verdict.sure
 
 
-def test_how_it_was_learned() -> None:
-    facts = found().learning
-    assert isinstance(facts, ScoreLearningFacts)
-    assert (facts.classifier, facts.n_folds) == ("logistic regression", 3)
-    assert (facts.calibration, facts.select) == ("isotonic", "between")
-    assert not facts.straight
-    words = " ".join(facts.sentences)
-    assert "logistic regression, 3 times" in words
-    assert "isotonic regression" in words
-    assert any("calibration" in sentence for sentence in found().limits.assumptions)
-    assert found().data.columns == ()
-
-
 @pytest.mark.parametrize("name", ["LatentDecision", "forest"])
 def test_labels_that_need_no_explanation_are_not_called_right(name: str) -> None:
     """Two halves of one group: errors that both share leave no trace."""
@@ -165,16 +149,6 @@ def test_what_the_fit_warned_of_is_said_first() -> None:
     assert record.mechanism.sentence.startswith("Nothing is said about altered labels.")
 
 
-def test_other_rows_are_audited_with_the_model_as_it_is() -> None:
-    X, y, s = table(300, seed=5)
-    options = QUICK | {"baselines": True, "cv": 2}
-    record = audit(fitted(), X, y, sensitive_features=s, **options)
-    assert not record.data.same_rows_as_fit
-    assert record.trade_off is not None
-    assert "LatentDecision is the audited model as it is" in record.trade_off.how
-    assert not record.trade_off.failures
-
-
 def test_columns_that_the_fit_did_not_have_are_not_given_to_the_classifier() -> None:
     """scikit-learn's classifiers refuse them."""
     from sklearn.linear_model import LogisticRegression
@@ -189,8 +163,6 @@ def test_columns_that_the_fit_did_not_have_are_not_given_to_the_classifier() -> 
     assert plain.parity is not None
     assert more.parity is not None
     assert plain.parity.gap == more.parity.gap
-    assert isinstance(plain.learning, ScoreLearningFacts)
-    assert plain.learning.classifier == "LogisticRegression"
 
 
 def test_a_file_is_read_into_memory_or_as_much_of_it_as_fits(tmp_path: Path) -> None:
@@ -205,7 +177,7 @@ def test_a_file_is_read_into_memory_or_as_much_of_it_as_fits(tmp_path: Path) -> 
     assert whole.data.same_rows_as_fit
     assert whole.parity == memory.parity
     assert whole.mechanism == memory.mechanism
-    some = audit(model, path, "label", max_memory="2.2MB", max_rows=100, max_test_rows=500, **QUICK)
+    some = audit(model, path, "label", max_memory="2.2MB", max_test_rows=500, **QUICK)
     assert some.data.n_rows < some.data.n_table == 2000
     assert any("a random sample of" in sentence for sentence in some.verdict.sentences)
 

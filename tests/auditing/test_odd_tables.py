@@ -94,7 +94,6 @@ def test_every_model(name: str) -> None:
     assert record.parity is not None
     assert record.parity.model_gap is not None
     assert (record.parity.model_gap < 1e-9) is (name != "TwoNB")
-    assert bool(record.limits.guaranteed) is (name != "TwoNB")
     plain_json(record)
 
 
@@ -219,10 +218,8 @@ def test_arrays_and_sensitive_columns() -> None:
     X, y, s = table()
     numbers = np.column_stack([X.select("x0", "x1", "x2", "amount").to_numpy(), s == "g1"])
     model = FairPC(sensitive=4, structure="chow-liu", random_state=0, max_iter=30).fit(numbers, y)
-    record = audit(model, numbers, y, **QUICK | {"baselines": True, "cv": 2})
+    record = audit(model, numbers, y, **QUICK)
     assert record.data.same_rows_as_fit
-    assert record.trade_off is not None
-    assert not record.trade_off.failures
     plain_json(record)
 
 

@@ -52,7 +52,7 @@ class Kills(Suite):
         self.commands: dict[str, tuple[str, ...]] = {
             "fit": (str(table), *roles, "--checkpoint", str(self.out / "kept"), "-o"),
             "predict": (str(self.model), str(table), "-q", "-o"),
-            "audit": (str(self.model), str(few), "--no-trade-off", "-q", "-o"),
+            "audit": (str(self.model), str(few), "-q", "-o"),
         }
         self.alone: dict[str, tuple[float, Any]] = {}
         for command, name in (("fit", "m.fairpc"), ("predict", "p.csv"), ("audit", "r.html")):

@@ -1,10 +1,8 @@
-"""A folder with a small table, a model of it and its audit; each test gets its own copy."""
+"""A folder with a small table and a model of it; each test gets its own copy."""
 
 from __future__ import annotations
 
 import shutil
-from contextlib import redirect_stdout
-from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -21,17 +19,6 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
         main(["fit", str(folder / "t.csv"), *FIT, "-o", str(folder / "m.fairpc"), "--quiet"])
     assert ended.value.code == 0
     return folder
-
-
-@pytest.fixture(scope="session")
-def audit_of_fitted(fitted: Path) -> str:
-    """What ``fairpc audit --json`` prints of the table and its model."""
-    printed = StringIO()
-    files = [str(fitted / "m.fairpc"), str(fitted / "t.csv")]
-    with redirect_stdout(printed), pytest.raises(SystemExit) as ended:
-        main(["audit", *files, "--json", "--quiet"])
-    assert ended.value.code == 0
-    return printed.getvalue()
 
 
 @pytest.fixture

@@ -68,13 +68,28 @@ def test_the_page_and_the_exit_code(
     monkeypatch.setattr("fairpc.cli._tables.STREAMED_BYTES", 0)
     page = fitted / "report.html"
     files = str(fitted / "m.fairpc"), str(fitted / "t.csv")
-    ended = called(
-        capsys, "audit", *files, "-o", str(page), "--no-trade-off", "--fail-over", "0.001"
-    )
+    ended = called(capsys, "audit", *files, "-o", str(page), "--fail-over", "0.001")
     assert ended.code == 1
     assert f"Report: {page}\n" in ended.out
     assert ended.out.count("\n") <= 12
     assert "The table has 600 rows" in page.read_text("utf-8")
+
+
+def test_a_card_beside_the_report(fitted: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    card, files = fitted / "card.md", (str(fitted / "m.fairpc"), str(fitted / "t.csv"))
+    facts = audited(fitted, "t.csv", capsys, "--card", str(card))[0]
+    text = card.read_text("utf-8")
+    assert facts["card"] == str(card)
+    assert facts["provenance"]["model_hash"] in text
+    # A gate alone still writes it.
+    card.unlink()
+    ended = called(capsys, "audit", *files, "--card", str(card), "--fail-over", "1", "-q")
+    assert ended.code == 0, ended.err
+    assert card.exists()
+    for name, said in (("card.html", "ending in .md"), ("t.csv", "ending in .md")):
+        ended = called(capsys, "audit", *files, "--card", str(fitted / name))
+        assert ended.code == 2
+        assert said in ended.err
 
 
 def test_bad_input_is_one_sentence(

@@ -186,8 +186,6 @@ def test_what_a_fit_was_told_of_its_table_holds_for_the_next(
     assert "the column of weights of the fit, 'W', is not in bare.csv" in ended.err
     assert called(capsys, "predict", "w.fairpc", "old.csv", "-o", "out.csv").code == 0
     assert "K\xf6chin" in Path("out.csv").read_text("utf-8")
-    ended = called(capsys, "explain", "w.fairpc", "--table", "old.csv", "--row", "2")
-    assert ended.code == 0
     ended = called(capsys, "predict", "w.fairpc", "t.csv", "-o", "out.csv")
     assert "none of the features of the model" in ended.err
     assert "give --delimiter" in ended.err
@@ -296,19 +294,3 @@ def test_scores_as_a_table_has_them(
     ended = called(capsys, *call)
     assert (ended.code == 2) == bool(SCORES[score]), ended.err
     assert SCORES[score] in ended.err
-
-
-def test_a_person_is_described_with_points(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A query is not the table: its numbers have a point, or stand in quotes as they do there."""
-    years = pl.Series("years", [f"{1 + k % 9},{k % 7}" for k in range(120)])
-    pl.read_csv("t.csv").with_columns(years).write_csv("comma.csv", separator=";")
-    assert called(capsys, "fit", "comma.csv", *FIT, "-o", "c.fairpc").code == 0
-    point, comma = (
-        answer(capsys, "explain", "c.fairpc", f"sex=F, years={value}") for value in ("5.8", "'5,8'")
-    )
-    assert point["score"] == comma["score"]
-    bare = called(capsys, "explain", "c.fairpc", "sex=F, years=5,8")
-    assert bare.code == 2
-    assert "write decimals with a point" in bare.err

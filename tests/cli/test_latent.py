@@ -201,9 +201,6 @@ def test_bounds_of_a_table_that_contradicts_the_assumptions(
         assert "or `fairpc audit`" in ended.err
         assert pl.read_csv("o.csv")["p_df_lower"].is_nan().all()
         assert answer(capsys, *asked)["rows_without_bounds"] == 600
-        if model == "LatNB":
-            ended = called(capsys, "explain", "n.fairpc", "age=40, sex=F")
-            assert "What the labels leave possible is not known: the labels contr" in ended.out
 
 
 def test_a_class_that_is_called_like_a_bound(

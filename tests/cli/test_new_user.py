@@ -109,7 +109,7 @@ def test_equal_rates_refuses_what_it_cannot_do(
 def test_every_command_that_writes_takes_the_same_option(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for command in ("demo", "fit", "predict", "audit", "explain", "document", "export"):
+    for command in ("demo", "fit", "predict", "audit", "export"):
         assert re.search(r"--output +-o ", called(capsys, command, "--help").out)
 
 

@@ -52,7 +52,7 @@ def test_every_command_works_with_one_notice(folder: Path) -> None:
         ("data", "german", "-o", "g.csv"),
         ("fit", "g.csv", *roles),
         ("predict", "m.fairpc", "g.csv", "-o", "p.csv"),
-        ("audit", "m.fairpc", "g.csv", "--no-trade-off", "-o", "r.html"),
+        ("audit", "m.fairpc", "g.csv", "-o", "r.html"),
         ("demo",),
     )
     for command in commands:

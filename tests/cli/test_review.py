@@ -94,7 +94,7 @@ def test_the_loop(work: Path, truth: pl.DataFrame, capsys: pytest.CaptureFixture
     assert len(second) == 100
     assert not first & second
     fill(work / "next.csv", truth)
-    audit = ("audit", MODEL, TABLE, *reviewed, "--reviewed", "next.csv", "--no-trade-off")
+    audit = ("audit", MODEL, TABLE, *reviewed, "--reviewed", "next.csv")
     found = answer(capsys, *audit, "-o", "report.html")["review"]
     assert (found["n_drawn"], found["n_blank"], found["n_batches"]) == (300, 0, 2)
     page = (work / "report.html").read_text()

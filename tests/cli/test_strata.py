@@ -118,7 +118,7 @@ def test_a_classifier_is_fitted_and_audited_within_strata(
     for a, one in enumerate(strata["strata"]):
         assert one["stratum"] == model.strata_[a]
         assert list(one["decision_rate"].values()) == pytest.approx(model.stratum_rate_[a])
-    seen = answer(capsys, "audit", "n.fairpc", "t.csv", "-o", "r.html", "--no-trade-off")
+    seen = answer(capsys, "audit", "n.fairpc", "t.csv", "-o", "r.html")
     assert seen["strata"]["own"]["columns"] == ["hours"]
 
 
@@ -126,7 +126,7 @@ def test_a_classifier_is_fitted_and_audited_within_strata(
 def test_audits_of_such_models(
     folder: Path, bending: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    call = ("audit", f"{bending}.fairpc", "t.csv", "-o", "report.html", "--no-trade-off")
+    call = ("audit", f"{bending}.fairpc", "t.csv", "-o", "report.html")
     found = answer(capsys, *call)
     own = found["strata"]["own"]
     assert own["columns"] == ["hours"]

@@ -453,10 +453,8 @@ def test_query_shows_how_it_was_read(folder: Path, capsys: pytest.CaptureFixture
     assert np.isnan(ends).tolist() == [True, True]  # too few rows for a range
 
 
-def test_audit_is_an_exit_code(
-    folder: Path, audit_of_fitted: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = json.loads(audit_of_fitted)
+def test_audit_is_an_exit_code(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(called(capsys, "audit", "m.fairpc", "t.csv", "--json", "--quiet").out)
     assert 0 < found["gap_upper"] < 1
     assert found["exceeded"] is False
     decisions = max(one["gap_upper"] for one in found["parity"]["decisions"])

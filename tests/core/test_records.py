@@ -27,7 +27,7 @@ class Numbers:
 def test_a_whole_number_that_no_float_holds_is_refused(field: str) -> None:
     def read(number: int) -> Any:
         content = {"one": 0, "many": [0.5]} | {field: number if field == "one" else [1.5, number]}
-        return getattr(record(Numbers, content), field)
+        return getattr(record(Numbers, content, "the file"), field)
 
     assert np.max(read(2**53)) == 2**53
     with pytest.raises(FileFormatError, match=f"{field} is .*9007199254740993"):
@@ -41,10 +41,10 @@ def test_the_name_of_a_type_is_read_as_the_type() -> None:
     named: Any = (number,)
     array: Any = TypeAliasType("array", of, type_params=named)
     kind = make_dataclass("Some", [("counts", array[np.float64])])
-    found: Any = record(kind, {"counts": [[1.0], [2.0]]})
+    found: Any = record(kind, {"counts": [[1.0], [2.0]]}, "the file")
     assert found.counts.tolist() == [[1.0], [2.0]]
     with pytest.raises(FileFormatError, match="rows of one length"):
-        record(kind, {"counts": [[1.0], []]})
+        record(kind, {"counts": [[1.0], []]}, "the file")
 
 
 def _nested(depth: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Nothing that stands for a few people is in a file, a page, a document or an export."""
+"""Nothing that stands for a few people is in a file, a page, a card or an export."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import polars as pl
 import pytest
 
 from fairpc import FairPC, LatentDecision, LatNB, audit, load
-from fairpc.auditing import Audit, model_card
 from fairpc.core import Fewer, without_few
 from fairpc.errors import DroppedWarning, GroupWarning, TableWarning
 from fairpc.evidence import SharedBounds
@@ -114,9 +113,8 @@ def test_no_secret_is_in_a_file(fitted: Any, tmp_path: Path) -> None:
 def test_no_secret_is_in_an_export(fitted: Any, tmp_path: Path) -> None:
     if isinstance(fitted, LatentDecision):
         pytest.skip("a LatentDecision is not exported")
-    for suffix in ("onnx", "sql", "py"):
-        export(fitted, tmp_path / f"m.{suffix}")
-        assert not found_in((tmp_path / f"m.{suffix}").read_bytes())
+    export(fitted, tmp_path / "m.onnx")
+    assert not found_in((tmp_path / "m.onnx").read_bytes())
 
 
 PEOPLE = ("n", "n_rows", "n_selected", "rows", "weight")
@@ -134,19 +132,18 @@ def small_numbers(facts: Any, name: str = "") -> Iterator[str]:
         yield name
 
 
-def test_no_secret_is_in_an_audit_a_page_or_a_document(fitted: Any, tmp_path: Path) -> None:
+def test_no_secret_is_in_an_audit_a_page_or_a_card(fitted: Any, tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        facts = audit(fitted, X, Y, n_replicates=0, n_starts=0, baselines=False, n_seeds=1)
+        facts = audit(fitted, X, Y, n_replicates=0, n_starts=0, n_seeds=1)
     text = facts.to_json()
     assert not found_in(text.encode())
-    assert list(small_numbers(facts.to_dict() | {"what_if": None})) == []
+    assert list(small_numbers(facts.to_dict())) == []
     facts.save(tmp_path / "report.html")
     assert not found_in((tmp_path / "report.html").read_bytes())
-    model_card(Audit.from_json(text)).save(tmp_path / "card.md")
-    card = (tmp_path / "card.md").read_bytes()
-    assert not found_in(card)
-    assert b"What the model file discloses" in card
+    card = facts.card()
+    assert not found_in(card.encode())
+    assert "What the model file discloses" in card
 
 
 def test_rows_of_a_small_group_count_as_of_unknown_group() -> None:
@@ -225,7 +222,7 @@ def test_numbers_of_few_people_are_told_as_fewer() -> None:
     # 63 − 40 − 20 would give the first away.
     assert str(smallest.n) == "not shown"
     assert without_few(Whole(63, 2, parts), 1) == Whole(63, 2, parts)
-    assert Fewer.read("fewer than 5") == Fewer.than(5) < 5
+    assert Fewer.than(5) < 5
 
 
 def test_a_copy_is_known_although_its_rare_values_are_merged_otherwise() -> None:
@@ -259,7 +256,7 @@ def test_missing_values_of_few_people_are_not_counted() -> None:
     more = frame.with_columns(
         job=pl.when((pl.int_range(N) < 40) & (pl.int_range(N) % 2 == 1)).then(None).otherwise("job")
     )
-    facts = audit(model, more, Y, sensitive_features=groups, baselines=False, n_seeds=1)
+    facts = audit(model, more, Y, sensitive_features=groups, n_seeds=1)
     job = next(column for column in facts.data.missing if column.column == "job")
     # Two of the first group and 20 of the second lack it.
     assert job.by_group == (0.0, 20 / (N / 2))
@@ -316,7 +313,7 @@ def test_nothing_tells_of_few_people_with_a_label() -> None:
     for group in bounds.groups:
         for own in (group.positive, group.negative):
             assert own.n - own.n_top == 0 or own.n - own.n_top >= 5
-    found = audit(model, frame, y, sensitive_features=s, n_seeds=1, baselines=False)
+    found = audit(model, frame, y, sensitive_features=s, n_seeds=1)
     assert found.parity is not None
     assert found.strata is not None
     change, own_strata = found.parity.change, found.strata.own
@@ -327,11 +324,7 @@ def test_nothing_tells_of_few_people_with_a_label() -> None:
     assert "3 of 40" not in " ".join(found.verdict.sentences)
     west = next(one for one in own_strata.strata if one.stratum.endswith("=w"))
     assert west.label_rates[0] is None
-    assert found.curves
-    for one in found.curves.observed_calibration:
-        hits = one.weight * one.positive_rate
-        assert all(n < 0.5 or n > 4.5 for n in (hits, one.weight - hits))
-    assert change.sentence in Audit.from_json(found.to_json()).verdict.sentences
+    assert change.sentence in found.verdict.sentences
 
 
 def strata_of(few: int, seed: int) -> tuple[pl.DataFrame, list[str], list[str]]:
@@ -426,9 +419,6 @@ def test_few_people_with_a_label_are_not_told_by_numbers_of_others() -> None:
     assert {"27", "fewer than 5"} & {n for own in shown for n in own} == {"fewer than 5"}
     assert [own[:2] for own in shown[:3]] == [("not shown", "not shown")] * 3
     assert all(own[2].isdigit() for own in shown)
-    again = Audit.from_json(facts.to_json()).group_metrics
-    assert again is not None
-    assert str(again.groups[1].true_positive_rate.n) == "not shown"
     assert facts.error_rates is not None
     bins = facts.error_rates.rates.calibration
     assert bins

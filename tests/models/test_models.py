@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from fairpc import FairPC, LatNB, NLatPC, TwoNB, audit, load
+from fairpc import FairPC, LatNB, NLatPC, TwoNB, load
 from fairpc.circuit import Circuit
 from fairpc.datasets import load_german
 from fairpc.errors import (
@@ -178,21 +178,6 @@ def test_the_choices_of_the_recipe_are_saved(tmp_path: Path) -> None:
         assert theirs == ours or (np.isnan(theirs) and np.isnan(ours)), field.name
     again.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
-
-
-def test_a_report_of_a_loaded_model_shows_the_choices(tmp_path: Path) -> None:
-    path = tmp_path / "model.json"
-    model, _ = recipe_file(path)
-    table, labels, group = people()
-    shown = []
-    for one in (model, load(path)):
-        few: Any = {"n_seeds": 1, "classifier": "logistic", "n_starts": 0, "n_replicates": 0}
-        found = audit(one, table, labels, sensitive_features=group, baselines=False, **few)
-        shown.append(found.to_dict()["learning"]["choices"])
-        page = tmp_path / "report.html"
-        found.save(page)
-        assert "The search for a structure began with" in page.read_text()
-    assert shown[0] == shown[1] == list(model.choices_.sentences)
 
 
 @pytest.mark.parametrize(

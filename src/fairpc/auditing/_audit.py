@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from html import escape
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy.typing as npt
 
@@ -31,11 +31,10 @@ from fairpc.auditing import (
     _table_facts as tables,
     _tested as tested,
     _verdict as verdicts,
-    _what_if as what_if,
 )
-from fairpc.auditing._given_decisions import NO_MODEL, GivenDecisions, given_decisions, is_estimator
+from fairpc.auditing._card import model_card
+from fairpc.auditing._given_decisions import GivenDecisions, given_decisions, is_estimator
 from fairpc.auditing._job import (
-    MAX_ROWS,
     MAX_TEST_ROWS,
     AuditSettings,
     AuditStep,
@@ -49,8 +48,6 @@ from fairpc.core import (
     AnyPath,
     AuditError,
     TableWarning,
-    parse_audit,
-    record,
     serialise,
     warn_caller,
     without_few,
@@ -67,11 +64,10 @@ from fairpc.models import (
 )
 
 FORMAT: Final = "fairpc audit"
-VERSION: Final = 2
+VERSION: Final = 3
 
 _ABOUT: Final = ("sensitive_features", "sample_weight", "clusters", "fair_labels")
 _OF_DECISIONS: Final = ("scores", "positive", "decision_positive", "given")
-_LEFT_BEHIND: Final = "the audit was read from a file, which does not hold the circuit"
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,15 +92,9 @@ class Audit:
         factors: gaps of decisions between people who are alike in legitimate factors.
         subgroups: without a circuit, whose groups are decided farthest apart in the rows.
         group_metrics: agreement with the recorded label, by group.
-        trade_off: the model beside other methods, out of sample, if asked for.
-        curves: calibration, by group.
-        learning: the fit in words, or how scores of a classifier were turned into Df.
-        circuit: size of the circuit.
-        limits: what is assumed, what follows, what does not.
         provenance: hashes, versions, settings, date.
-        what_if: a circuit and its coding as data, to answer questions in a page.
         left_out: section or part -> why it is not there.
-        disclosure: what the model holds of the people in its training table; for documents.
+        disclosure: what the model holds of the people in its training table; for the card.
     """
 
     verdict: verdicts.Verdict
@@ -121,13 +111,7 @@ class Audit:
     factors: within.FactorGaps | None = field(default=None, kw_only=True)
     subgroups: subgroups.SubgroupFacts | None = field(default=None, kw_only=True)
     group_metrics: agreement.MetricFacts | None
-    trade_off: agreement.TradeOff | None
-    curves: agreement.ScoreCurves | None
-    learning: appendix.Learning | appendix.ScoreLearningFacts | None
-    circuit: appendix.CircuitFacts | None
-    limits: appendix.Caveats
     provenance: appendix.AuditProvenance
-    what_if: what_if.WhatIf | None
     left_out: Mapping[str, str]
     disclosure: Disclosure | None = field(default=None, kw_only=True)
 
@@ -140,20 +124,13 @@ class Audit:
         """:meth:`to_dict` as JSON text."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
 
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Self:
-        """The audit of :meth:`to_json`, or of ``fairpc audit --json``, every value checked.
-
-        The questions of the page are left out: they are for the page that is made with the audit.
-        Numbers that are infinite come back as NaN.
-        """
-        data = parse_audit(text, FORMAT, VERSION) | {"what_if": None}
-        found = record(cls, data)
-        return replace(found, left_out={"what_if": _LEFT_BEHIND, **found.left_out})
-
     def save(self, path: AnyPath) -> None:
         """Write the page, one HTML file that needs nothing else, whole or not at all."""
         write_atomically(path, render(self).encode())
+
+    def card(self) -> str:
+        """A model card in Markdown, with YAML front matter."""
+        return model_card(self)
 
     def __str__(self) -> str:
         verdict = self.verdict
@@ -180,12 +157,9 @@ def audit(
     random_state: int = 0,
     n_seeds: int | None = None,
     classifier: Classifier = "best",
-    cv: int = 3,
-    max_rows: int | None = MAX_ROWS,
     max_test_rows: int | None = MAX_TEST_ROWS,
     n_replicates: int | None = None,
     n_starts: int | None = None,
-    baselines: bool = False,
     max_memory: int | str | None = None,
     reviewed: Reviewed | None = None,
     scores: npt.ArrayLike | None = None,
@@ -222,20 +196,17 @@ def audit(
         classifier: what ranks the rows in that test: "best", the better of two on inner folds, as
             ``test_assumptions`` does by itself; or one of them, "logistic", which takes less
             than half of the time, or "boosting".
-        cv: folds of that comparison.
-        max_rows: where more rows than this differ in X, the comparison with other methods uses a
+        max_test_rows: where more rows than this differ in X, the test of the assumptions uses a
             random sample of this size, and says so; None for all rows.
-        max_test_rows: the same for the test of the assumptions.
         n_replicates: without effect; ``fairpc.bootstrap_mechanism`` draws intervals.
         n_starts: without effect; ``fairpc.stability`` fits from random starts.
-        baselines: whether to fit other methods to compare with, which takes most of the time.
         max_memory: bytes, or text like "4GB": where the distinct rows of a streamed table, or for a
             LatentDecision its rows, take more, a random sample of them is audited, which is said.
             Half of the machine's memory by default; give what the fit was given to have its rows
             known again.
         reviewed: what people said of rows that were drawn for review, for a table in memory.
-        scores: beside decisions, the scores that they came from, 0 to 1: adds calibration, curves
-            and other thresholds.
+        scores: beside decisions, the scores that they came from, 0 to 1: adds gaps of mean scores
+            and calibration against the fair decision.
         positive: beside decisions, the favourable class of ``y``; the last if None.
         decision_positive: the favourable decision, where decisions have other values than ``y``.
         given: beside decisions, legitimate factors, columns of X: gaps are also shown between
@@ -361,10 +332,6 @@ STEPS: Final = (
     AuditStep("factors", "gaps within factors", within.factor_gaps, of_model=False),
     AuditStep("subgroups", "subgroups in the rows", subgroups.subgroup_facts, of_model=False),
     AuditStep("group_metrics", "agreement with labels", agreement.group_metrics, of_model=False),
-    AuditStep("trade_off", "other methods", agreement.trade_off),
-    AuditStep("curves", "calibration", agreement.score_curves, of_model=False),
-    AuditStep("circuit", "size of the circuit", appendix.circuit_facts),
-    AuditStep("what_if", "form of the page", what_if.what_if),
 )
 """What takes time or may have no answer, in order."""
 
@@ -377,10 +344,8 @@ STEP_WORDS: Final = {
 
 AT_ONCE: Final[Mapping[str, Callable[[Job], Any]]] = {
     "decidable": decidable.decidable_facts,
-    "learning": lambda job: None if job.decisions else appendix.learning(job),
-    "limits": appendix.limits,
     "provenance": appendix.provenance,
     "disclosure": lambda job: None if job.decisions else disclosure(job.model),
-    "left_out": lambda job: job.left_out | ({"learning": NO_MODEL} if job.decisions else {}),
+    "left_out": lambda job: job.left_out,
 }
 """What is there at once when the steps are done: each has an answer for every model."""

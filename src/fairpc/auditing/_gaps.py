@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Final
 
 import numpy as np
@@ -19,7 +18,6 @@ from fairpc.auditing._drawing import Row, bars
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows
 from fairpc.core import Bools, Codes, Floats, Positions, Record
-from fairpc.data import SMALL
 from fairpc.evidence import Parity, parity
 
 _DRAWN: Final = 12
@@ -222,67 +220,44 @@ def show_pairs(disparity: Disparity, caption: str) -> blocks.TableBlock:
 class CategoryRate:
     """The rows of one category, and what was decided of them."""
 
-    levels: tuple[str, ...]  #: a value per attribute
+    level: str  #: of the attribute
     n: int  #: rows
-    share: float | None  #: of the weight of the rows whose group is known
     n_selected: int  #: rows that were decided so
     selection_rate: float | None  #: share of the weight that was; None where there are no rows
-    #: share of the weight with a score above the median of all audited rows; None without scores
-    scoring_rate: float | None
-    small: bool  #: fewer than 30 rows
 
 
 @dataclass(frozen=True)
 class Categories:
-    """One attribute, or two crossed: how often each category was decided so."""
+    """One sensitive attribute: how often each category was decided so."""
 
-    attributes: tuple[str, ...]  #: names of the sensitive columns
+    attribute: str  #: name of the sensitive column
     label: str  #: the class that "selected" means
-    median: float  #: of the scores of this class, over all audited rows
     categories: tuple[CategoryRate, ...]  #: those that occurred at fit
 
 
 def categories(job: Job) -> tuple[Categories, ...]:
-    """Each attribute alone, then each two crossed; for every class that gaps are shown of."""
+    """Each attribute alone, for every class that gaps are shown of."""
     rows, groups, result = job.rows, job.coding.groups, []
-    numbers, grouped = range(len(groups.columns)), job.rows.s >= 0
     for k in rows.shown_classes:
-        middle, selected = median(rows.scores[:, k], rows.each_weight), rows.decided == k
-        above = rows.scores[:, k] > middle
-        for which in (*combinations(numbers, 1), *combinations(numbers, 2)):
-            codes, found = [tuple(cell[j] for j in which) for cell in groups.cells], []
-            for category in sorted(set(codes)):
-                here = grouped & np.array([code == category for code in codes])[rows.s]
-                columns, n = (groups.columns[j] for j in which), rows.number(here)
+        selected = rows.decided == k
+        for j, column in enumerate(groups.columns):
+            codes, found = np.array([cell[j] for cell in groups.cells]), []
+            for category in np.unique(codes):
+                here = (rows.s >= 0) & (codes == category)[rows.s]
                 one = CategoryRate(
-                    levels=tuple(c.labels[v] for c, v in zip(columns, category, strict=True)),
-                    n=n,
-                    share=rows.mean(here, grouped),
+                    level=column.labels[category],
+                    n=rows.number(here),
                     n_selected=rows.number(here & selected),
                     selection_rate=rows.mean(selected, here),
-                    scoring_rate=rows.mean(above, here) if rows.scored else None,
-                    small=n < SMALL,
                 )
                 found.append(one)
-            names = tuple(groups.columns[j].name for j in which)
-            result.append(Categories(names, rows.classes[k], middle, tuple(found)))
+            result.append(Categories(column.name, rows.classes[k], tuple(found)))
     return tuple(result)
 
 
-def median(scores: Floats, weights: Floats) -> float:
-    """The least score that half of the weight does not exceed.
-
-    With an even number of rows that is the lower of the two in the middle; no score lies between
-    them, so the same rows are above it as above their mean.
-    """
-    return float(np.quantile(scores, 0.5, weights=weights, method="inverted_cdf"))
-
-
-def show_categories(found: Sequence[Categories], most: int) -> Iterator[blocks.TableBlock]:
-    """Decisions by so many sensitive attributes, crossed, at most."""
+def show_categories(found: Sequence[Categories]) -> Iterator[blocks.TableBlock]:
+    """Decisions by each sensitive attribute alone."""
     for part in found:
-        if len(part.attributes) <= most:
-            rows = [(", ".join(c.levels), c.n, c.selection_rate) for c in part.categories]
-            by = " × ".join(text.short(name, 40) for name in part.attributes)
-            caption = f"Share decided {text.quoted(part.label)}, by {by}"
-            yield blocks.TableBlock(caption, ("Category", "Rows", "Rate"), rows)
+        cells = [(c.level, c.n, c.selection_rate) for c in part.categories]
+        caption = f"Share decided {text.quoted(part.label)}, by {text.short(part.attribute, 40)}"
+        yield blocks.TableBlock(caption, ("Category", "Rows", "Rate"), cells)

@@ -60,7 +60,6 @@ from fairpc.data import (
 from fairpc.evidence import AssumptionTest, StrataTest, TestsByStratum
 from fairpc.models import (
     ROW_BYTES,
-    CircuitClassifier,
     FittedColumns,
     FittedDecisions,
     GivenRows,
@@ -86,10 +85,9 @@ CODED: Final = 1_000_000
 LEAST: Final = 1000
 Classifier = Literal["logistic", "boosting", "best"]
 
-MAX_ROWS: Final = 3000
 MAX_TEST_ROWS: Final = 20_000
 
-_LEAST: Final = {"n_seeds": 1, "cv": 2, "max_rows": 100, "max_test_rows": 100, "random_state": 0}
+_LEAST: Final = {"n_seeds": 1, "max_test_rows": 100, "random_state": 0}
 
 
 @dataclass(frozen=True)
@@ -100,10 +98,7 @@ class AuditSettings:
     random_state: int = 0
     n_seeds: int | None = None
     classifier: Classifier = "best"
-    cv: int = 3
-    max_rows: int | None = MAX_ROWS
     max_test_rows: int | None = MAX_TEST_ROWS
-    baselines: bool = False
     max_memory: int | str | None = None
 
     def __post_init__(self) -> None:
@@ -117,13 +112,12 @@ class AuditSettings:
     @property
     def n_drawn(self) -> int:
         """Rows of a streamed table that are kept as they are."""
-        for name in ("max_rows", "max_test_rows"):
-            if getattr(self, name) is None:
-                raise AuditError(
-                    f"{name} is None, for all rows, and the table is streamed: give the size of a "
-                    "random sample, or read the table into memory"
-                )
-        return max(self.max_rows or 0, self.max_test_rows or 0)
+        if self.max_test_rows is None:
+            raise AuditError(
+                "max_test_rows is None, for all rows, and the table is streamed: give the size of "
+                "a random sample, or read the table into memory"
+            )
+        return self.max_test_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,15 +354,6 @@ class Job:
         """Decisions that are not of a model of ours; None if there is one."""
         return self.subject if isinstance(self.subject, GivenDecisions) else None
 
-    def circuits(self, without: str) -> CircuitClassifier:
-        """The model, if it is a circuit; an AuditError says what a classifier does not have."""
-        if isinstance(self.model, CircuitClassifier):
-            return self.model
-        raise AuditError(
-            f"{type(self.model).__name__} turns scores of a classifier into those of the fair "
-            f"decision: {without}; use FairPC for that"
-        )
-
     @property
     def coding(self) -> TableCoding:
         return self.subject.coding_
@@ -401,11 +386,6 @@ class Job:
         """Rows as they are in the table."""
         drawn: AuditedRows = self.results["scores"].drawn
         return drawn
-
-    @cached_property
-    def sample(self) -> AuditedRows:
-        """Rows that models are fitted to."""
-        return self.drawn.sample(self.settings.max_rows, self.settings.random_state)
 
     @cached_property
     def strata(self) -> Strata:
@@ -449,7 +429,3 @@ class Job:
         if self.progress is not None:
             done = list(self.steps).index(step)
             self.progress(Progress(self.steps[step] + inner, done, len(self.steps), "step"))
-
-    def within(self, step: str) -> Report:
-        """What tells of progress inside a step; updates of EM are not counted aloud."""
-        return lambda now: self.report_step(step, f": {now.line if now.unit else now.what}")

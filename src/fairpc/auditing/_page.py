@@ -1,4 +1,4 @@
-"""The page of an audit: six chapters, of which those without facts are not shown."""
+"""The page of an audit: five chapters, of which those without facts are not shown."""
 
 from __future__ import annotations
 
@@ -22,30 +22,24 @@ def render(audit: blocks.Audit) -> str:
         shown = tuple(part for section in sections for part in _part(audit, section))
         if shown:
             chapters.append(blocks.Chapter(key, name, gist(audit), shown))
-    parts = [block for c in chapters for part in c.parts for block in part.blocks]
-    forms = [block for block in parts if isinstance(block, blocks.Form)]
-    scripts = ["page.js", *(("engine.js", "what_if.js") if forms else ())]
     version = text.name(made.versions.get("fairpc", ""))
-    return blocks.rendered(
-        "page.html",
-        ["page.css"],
-        scripts,
+    return blocks.page(
         title=title,
         subtitle=f"{what} on {text.counted(data.n_rows, 'row')}, audited {date}",
         version=version,
         chapters=chapters,
         closing=f"Made with fairpc {version}.",
-        data=blocks.embedded(forms[0].data) if forms else None,
     )
 
 
 def _part(audit: blocks.Audit, name: str) -> Iterator[blocks.Section]:
-    if getattr(audit, name) is not None:
-        yield blocks.shown(audit, name)
+    (title, show), facts = blocks.SHOWN[name], getattr(audit, name)
+    if facts is not None:
+        yield blocks.Section(name, title, tuple(show(audit, facts)))
     elif name == "error_rates" and audit.left_out.get(name, NO_MODEL) != NO_MODEL:
         # People ask for these first: where they are not there, the page says what would give them.
         why = blocks.Paragraph(blocks.reason(audit, name), "note")
-        yield blocks.Section(name, blocks.SHOWN[name][0], (why,))
+        yield blocks.Section(name, title, (why,))
 
 
 def _gaps(audit: blocks.Audit) -> str:
@@ -92,15 +86,14 @@ CHAPTERS: Final[tuple[tuple[str, str, tuple[str, ...], Callable[[blocks.Audit], 
     (
         "evidence",
         "Evidence",
-        ("decidable", "review_plan", "group_metrics", "curves", "trade_off"),
+        ("decidable", "review_plan", "group_metrics"),
         _evidence,
     ),
-    ("what-if", "What if", ("what_if",), lambda _: "Set what is known of a person; exact answers"),
     (
         "appendix",
         "Appendix",
-        ("data", "learning", "limits", "provenance"),
-        lambda _: "The data, how the model was learned, what is assumed, provenance",
+        ("data", "provenance"),
+        lambda _: "The data, versions and settings",
     ),
 )
 """Key and title of each chapter, the sections of the audit that are its parts, and its gist."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 import numpy as np
 
 from fairpc.auditing import _blocks as blocks, _formats as text
-from fairpc.auditing._drawing import Plane, Series, curves
 from fairpc.auditing._gaps import (
     Categories,
     Disparity,
@@ -28,10 +27,7 @@ from fairpc.core import AuditError, Bools, Codes, Positions, Record, few_labels
 from fairpc.evidence import (
     EqualRates,
     Interval,
-    Parity,
     equal_rates,
-    parity_curve,
-    thresholds_of,
 )
 from fairpc.models import GivenRows
 
@@ -202,13 +198,10 @@ class ParityFacts(Record):
     scores: tuple[Disparity, ...]
     #: gaps in selection rates on these rows, after thresholding; per class shown
     decisions: tuple[Disparity, ...]
-    #: decisions by each sensitive attribute alone and each two crossed, however few the rows
+    #: decisions by each sensitive attribute alone, however few the rows
     categories: tuple[Categories, ...]
     #: what ``predict`` uses: one, or one per group; empty for more than two classes, or not known
     thresholds: tuple[float, ...]
-    #: gaps in selection rates over quantiles of the scores, all intervals together at the level,
-    #: and at the threshold with the largest gap; empty for more than two classes, or without scores
-    curve: tuple[Parity, ...]
     #: group thresholds that would equalise selection rates on these rows, and their price; None for
     #: more than two classes, or without scores
     equal_rates: EqualRates | None
@@ -265,12 +258,9 @@ def parity_facts(job: Job) -> ParityFacts:
     if not job.decisions:
         model_gap, cut = float(job.model._fair().parity_gap().max()), job.model.threshold_.unknown
         thresholds = job.model.threshold_.values
-    curve: Sequence[Parity] = ()
     equal: EqualRates | None = None
     if binary := len(rows.classes) == 2 and rows.scored:
         given, weights = (rows.scores[kept, rows.positive], rows.s[kept]), rows.each_weight[kept]
-        cuts = thresholds_of(*given, sample_weight=weights)
-        curve = parity_curve(*given, cuts, level=level, **rows.weighing(kept))
         labelled = bool((rows.d[kept] >= 0).all())
         labels = (rows.d[kept] == rows.positive).astype(np.intp) if labelled else None
         rate = rows.mean(rows.decided == rows.positive, kept)
@@ -285,7 +275,6 @@ def parity_facts(job: Job) -> ParityFacts:
         decisions=decisions,
         categories=categories(job),
         thresholds=thresholds if binary else (),
-        curve=tuple(map(rows.named, curve)),
         equal_rates=equal,
         change=None if job.results["labels"] is None else _change(job),
         n_unknown=rows.number(rows.s < 0),
@@ -466,21 +455,22 @@ def show_parity(audit: blocks.Audit, facts: ParityFacts) -> Iterator[blocks.Bloc
     """What is equal between groups, with a bound where it is not exact."""
     if facts.change is not None:
         yield blocks.Paragraph(facts.change.sentence)
-    yield from show_decisions(audit, facts)
+    for one in facts.decisions:
+        label = text.quoted(one.label)
+        title, what = f"Share decided {label}, by group", f"The share decided {label}"
+        yield show_means(audit, one, title, what)
+        yield show_pairs(one, f"Decided {label}: differences and ratios between groups")
     if facts.n_unknown:
         rows = text.counted(facts.n_unknown, "row")
         yield blocks.Paragraph(f"Left out here: {rows} whose group is not known.", "note")
     if len(audit.data.sensitive) > 1:
-        yield from show_categories(facts.categories, 1)
+        yield from show_categories(facts.categories)
     if facts.scores:
         yield blocks.Heading("Mean scores, before a threshold makes them decisions")
         yield blocks.Paragraph(facts.sentences[0])
     for one in facts.scores:
         caption = f"Mean scores for {text.quoted(one.label)}: differences between groups"
         yield replace(show_pairs(one, caption), folded=True)
-    if facts.curve:
-        yield blocks.Heading("At other thresholds")
-        yield _curve(audit, facts.curve)
     if facts.equal_rates is not None:
         yield _thresholds(facts.equal_rates)
 
@@ -500,47 +490,6 @@ def show_hidden(audit: blocks.Audit, facts: HiddenGroup) -> Iterator[blocks.Bloc
     note = f"Computed on {text.counted(facts.n_rows, 'row')}."
     caption = "Decisions with and without the group"
     yield blocks.TableBlock(caption, head, cells, words={1}, note=note)
-
-
-def show_decisions(audit: blocks.Audit, facts: ParityFacts) -> Iterator[blocks.Block]:
-    """Selection rates of the groups, and their ratios."""
-    for one in facts.decisions:
-        label = text.quoted(one.label)
-        title, what = f"Share decided {label}, by group", f"The share decided {label}"
-        yield show_means(audit, one, title, what)
-        yield show_pairs(one, f"Decided {label}: differences and ratios between groups")
-
-
-def _curve(audit: blocks.Audit, records: Sequence[Parity]) -> blocks.Figure:
-    cuts = [record.threshold or 0.0 for record in records]
-    worst = max(records, key=lambda r: abs(r.difference))
-    sentence = (
-        "Share of each group whose score is at or above a common threshold. Of all thresholds the "
-        f"gap is largest at {text.threshold(worst.threshold)}: "
-        f"{text.points(worst.difference)} points."
-    )
-    means = [{m.group: m.mean for m in record.groups} for record in records]
-    names = [group for group in blocks.group_order(audit) if group in means[0]]
-    head = ["Threshold", *(text.short(name, 30) for name in names), "Largest gap", "Interval"]
-    cells = [
-        (
-            text.share_tick(record.threshold),
-            *(mean[name] for name in names),
-            text.points(record.difference),
-            text.span(record.difference_interval, text.points),
-        )
-        for record, mean in zip(records, means, strict=True)
-    ]
-    note = (
-        "The thresholds are quantiles of the scores, and the score with the largest gap, which was "
-        f"looked for. Intervals hold together at the {text.share(records[0].level, 0)} level for "
-        "quantiles alone."
-    )
-    caption = "Selection rates over common thresholds"
-    table = blocks.TableBlock(caption, head, cells, folded=True, note=note)
-    series = [Series(name, cuts, [mean[name] for mean in means]) for name in names]
-    picture = curves(Plane("threshold", "share selected"), series)
-    return blocks.Figure("Selection rates over thresholds", sentence, picture, table)
 
 
 def _thresholds(equal: EqualRates) -> blocks.TableBlock:

@@ -157,14 +157,6 @@ def _missing(coding: TableCoding, rows: AuditedRows, least: int) -> Iterator[Mis
 @blocks.section("data", "Data, groups, missing values")
 def show_data(_: blocks.Audit, facts: TableFacts) -> Iterator[blocks.Block]:
     """Who is in the table, and what is not known about them."""
-    yield from show_rows(facts)
-    yield show_missing(facts)
-    if facts.columns:
-        yield show_columns(facts)
-
-
-def show_rows(facts: TableFacts) -> Iterator[blocks.Block]:
-    """How many rows there are, of which groups and classes."""
     yield blocks.Paragraph(_rows(facts), "lead")
     if facts.n_grouped:
         yield _groups(facts)
@@ -182,6 +174,11 @@ def show_rows(facts: TableFacts) -> Iterator[blocks.Block]:
     note = f"{text.counted(hidden, 'row')} have no label and count in no class." if hidden else ""
     caption = "Recorded classes, among the rows with a label"
     yield blocks.TableBlock(caption, ("Class", "Rows", "Share"), cells, note=note)
+    yield _show_missing(facts)
+    if facts.columns:
+        treated = [(c["column"], c["done"]) for c in facts.columns]
+        caption, head = "What was done with each column", ("Column", "Treatment")
+        yield blocks.TableBlock(caption, head, treated, words={1}, folded=True)
 
 
 def _rows(facts: TableFacts) -> str:
@@ -228,7 +225,7 @@ def _groups(facts: TableFacts) -> blocks.Figure:
     return blocks.Figure("Who is in the table", sentence, bars(rows), table, "Share of each group")
 
 
-def show_missing(facts: TableFacts) -> blocks.Block:
+def _show_missing(facts: TableFacts) -> blocks.Block:
     """Missing values, overall and by group."""
     holes = sorted((column for column in facts.missing if column.share), key=lambda c: -c.share)
     if not holes:
@@ -248,12 +245,3 @@ def show_missing(facts: TableFacts) -> blocks.Block:
     table = blocks.TableBlock("Missing values, overall and by group", head, cells, folded=folded)
     picture = bars([Row(c.column, c.share, series=5) for c in holes[:_LONG]])
     return blocks.Figure("What is missing", sentence, picture, table, "Share of missing values")
-
-
-def show_columns(facts: TableFacts) -> blocks.Block:
-    """What was done with each column of the training table."""
-    if not facts.columns:
-        return blocks.Paragraph("The classifier takes the columns as they are.")
-    cells = [(c["column"], c["done"]) for c in facts.columns]
-    caption = "What was done with each column"
-    return blocks.TableBlock(caption, ("Column", "Treatment"), cells, words={1}, folded=True)

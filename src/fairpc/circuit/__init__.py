@@ -56,7 +56,6 @@ if TYPE_CHECKING:
         SUM,
         WEIGHT_TOLERANCE,
         Graph as Graph,
-        depth,
     )
     from fairpc.circuit._parameter_bounds import SLACK, Bounds, Near, filled, near_shares
     from fairpc.circuit._properties import require

@@ -326,14 +326,3 @@ def check_parameters(graph: Graph, parameters: npt.ArrayLike) -> Floats:
             node,
         )
     return theta
-
-
-def depth(graph: Graph) -> int:
-    """Edges on the longest path from the root to an indicator."""
-    height = [0] * graph.n_nodes
-    ptr, child = graph.child_ptr.tolist(), graph.child.tolist()
-    for n in range(graph.n_nodes):
-        below = child[ptr[n] : ptr[n + 1]]
-        if below:
-            height[n] = 1 + max([height[c] for c in below])
-    return height[-1]

@@ -38,8 +38,6 @@ COMMANDS: Final = {
     "review": "_review.review",
     "inspect": "_model_file.inspect",
     "query": "_model_file.query",
-    "explain": "_documents.explain",
-    "document": "_documents.document",
     "export": "_model_file.export",
     "distil": "_predict.distil",
     "serve": "_serve.serve",
@@ -49,13 +47,8 @@ COMMANDS: Final = {
 """Module and function of each command."""
 PANELS: Final = {
     "Start here": ("demo", "fit", "audit"),
-    "Use a model": (
-        *("predict", "query", "explain", "review", "distil", "export", "serve", "inspect"),
-        "document",
-    ),
+    "Use a model": (*("predict", "query", "review", "distil", "export", "serve", "inspect"),),
 }
-OLD_NAMES: Final = {"file": "document"}
-"""Commands that have another name today."""
 
 
 def app(names: Iterable[str] = COMMANDS) -> typer.Typer:
@@ -115,9 +108,6 @@ def _run(given: list[str], *, last: bool) -> NoReturn:
     try:
         with ending_on_signals(last=last), warnings.catch_warnings():
             asked = [word for word in rest if not word.startswith("-")][:1]
-            for old in filter(OLD_NAMES.get, asked):
-                complain(f"note: `fairpc {old}` is now `fairpc {OLD_NAMES[old]}`")
-                rest[rest.index(old)], asked = OLD_NAMES[old], [OLD_NAMES[old]]
             run = app(asked if asked and asked[0] in COMMANDS else COMMANDS)
             code = run(args=rest, prog_name="fairpc", standalone_mode=False)
         sys.stdout.flush()

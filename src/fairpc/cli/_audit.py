@@ -17,13 +17,18 @@ from fairpc.cli._labelled import labelled
 from fairpc.cli._review import classes_of, next_batch
 from fairpc.cli._review_files import IN_PARTS, read_reviews, reviewed_cells
 from fairpc.cli._screen import Screen, Tone, complain, headline, print_json, say
-from fairpc.core import AuditError, FairpcError, Floats, OptionError, TableError
+from fairpc.core import (
+    AuditError,
+    FairpcError,
+    Floats,
+    OptionError,
+    TableError,
+    write_atomically,
+)
 
 Facts = dict[str, Any]
 
 GAP_EXCEEDED: Final = 1
-# Parts of the record that only the page needs: megabytes that no reader of JSON asks for.
-_PAGE_ONLY: Final = ("what_if",)
 LEVEL: Final = 0.95
 _USUAL: Final = 300
 _REVIEWED_TOO: Final = ("sensitive", "positive", "decision", "decision_positive", "score")
@@ -36,7 +41,7 @@ STAGES: Final = {
     "mechanism": "Measuring label bias",
     "gaps within strata": "Looking within strata",
     "gaps in scores and decisions": "Comparing groups",
-    "other methods": "Preparing the report",
+    "agreement with labels": "Preparing the report",
 }
 """First step of each stage of an audit, and what people call the stage."""
 
@@ -59,12 +64,9 @@ def audit(
     level: Annotated[
         float, opt.option("SHARE", "Confidence of intervals and ranges.", min=0.5, max=0.9999)
     ] = LEVEL,
-    trade_off: Annotated[
-        bool,
-        opt.option(
-            None, "Also fit baselines to compare with (slow).", "--trade-off/--no-trade-off"
-        ),
-    ] = False,
+    card: Annotated[
+        str | None, opt.option("FILE", "Also write a model card, in Markdown (FILE.md).")
+    ] = None,
     reviewed: opt.ReviewedFiles = None,
     weight: opt.Weight = None,
     clusters: Annotated[
@@ -88,9 +90,7 @@ def audit(
 
     In CI: fairpc audit loans.fairpc new.csv --fail-over 0.05
     """
-    if output is not None and Path(output).suffix.lower() not in (".html", ".htm"):
-        raise FairpcError(f"{output}: the report is an HTML page, give a name ending in .html")
-    tables.check_output(output, model_file, table)
+    _check_outputs(output, card, model_file, table)
     model = _model(model_file, table, decided)
     warned = data.Warned()
     at_fit = {} if model is None else model.table_options_
@@ -104,7 +104,9 @@ def audit(
             else:
                 subject = model
                 given = _of_model(model, files, allow_unseen, columns, max_memory, screen)
-            if limit.fail_over is not None and not (screen.prints_text or screen.json or output):
+            if limit.fail_over is not None and not (
+                screen.prints_text or screen.json or output or card
+            ):
                 # Nothing is shown: the gap is all that is needed.
                 try:
                     gaps = auditing.group_gaps(subject, random_state=seed, level=level, **given)
@@ -114,20 +116,18 @@ def audit(
                 return
             if reviewed:
                 given["reviewed"] = _answers_of(reviewed, given["X"], subject, files, label, screen)
-            given |= {"level": level, "random_state": seed, "baselines": trade_off, "names": names}
+            given |= {"level": level, "random_state": seed, "names": names}
             with models.progress(screen.shows_progress, None) as step:
                 audited = auditing.audit(subject, progress=in_stages(step), **given)
         if audited.parity is None and limit.fail_over is not None:
             raise _not_known(audited.left_out.get("parity", "no two groups have known members"))
-    if output is not None:
-        audited.save(output)
-        called = names or (model is not None and model.names_)
-        if set(map(str, subject.coding_.labels.classes)) == {"0", "1"} and not called:
-            screen.note("--name COL=1:hired says in the report what the classes 0 and 1 are")
+    _write(audited, output, card, screen)
+    called = names or (model is not None and model.names_)
+    if output is not None and set(audited.data.said) == {"0", "1"} and not called:
+        screen.note("--name COL=1:hired says in the report what the classes 0 and 1 are")
     if screen.json:
-        shown = {k: v for k, v in audited.to_dict().items() if k not in _PAGE_ONLY}
-        facts = {"report": output, "fail_over": limit.fail_over}
-        print_json(facts | _gate(audited.parity, limit) | shown)
+        facts = {"report": output, "card": card, "fail_over": limit.fail_over}
+        print_json(facts | _gate(audited.parity, limit) | audited.to_dict())
     elif screen.quiet:
         say(audited.verdict.headline)
     else:
@@ -148,6 +148,24 @@ def audit(
             _say_review(audited, f"{paths}{again}", reviewed or [])
     screen.notes(warned)
     _judge(audited.parity, limit, screen)
+
+
+def _check_outputs(output: str | None, card: str | None, *reads: str | None) -> None:
+    """Refuse what cannot be written before the work begins."""
+    if output is not None and Path(output).suffix.lower() not in (".html", ".htm"):
+        raise FairpcError(f"{output}: the report is an HTML page, give a name ending in .html")
+    if card is not None and Path(card).suffix.lower() != ".md":
+        raise OptionError(f"{card}: the card is Markdown, give --card a name ending in .md")
+    for path in (output, card):
+        tables.check_output(path, *reads)
+
+
+def _write(audited: auditing.Audit, output: str | None, card: str | None, screen: Screen) -> None:
+    if output is not None:
+        audited.save(output)
+    if card is not None:
+        write_atomically(card, audited.card().encode())
+        screen.note(f"the model card is in {card}: fill in what only its owner knows")
 
 
 def _say_review(audited: auditing.Audit, typed: str, reviewed: list[str]) -> None:

@@ -230,7 +230,7 @@ def _audited(
     model: Any, rows: LabelledTable, seed: int, screen: Screen, **more: Any
 ) -> auditing.Audit:
     with models.progress(screen.shows_progress, None) as step:
-        more |= {"random_state": seed, "baselines": False, "progress": in_stages(step)}
+        more |= {"random_state": seed, "progress": in_stages(step)}
         return auditing.audit(model, rows.X, rows.y, **more)
 
 

@@ -45,9 +45,6 @@ Table = Annotated[
     ),
 ]
 ModelFile = Annotated[str, argument("MODEL", "A file that fit wrote.")]
-AnswersFile = Annotated[
-    str | None, option("FILE", "What people state, in TOML: see `fairpc document answers`.")
-]
 ReviewedFiles = Annotated[
     list[str] | None,
     option("FILE", "Rows that `fairpc review` drew, with answers, by batch.", "--reviewed"),

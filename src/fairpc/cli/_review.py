@@ -362,7 +362,7 @@ def _say_drawn(drawn: DrawnBatch, classes: tuple[str, str], blind: bool) -> None
     say(f"The rows are in {drawn.output}{number}, their chances in {design}: keep both.")
     say(
         f"Fill in {answer!r} with {classes[1]} or {classes[0]}; leave it blank if you cannot tell. "
-        f"{review_files.ID!r} counts rows from 0 (`fairpc explain --row` from 1)."
+        f"{review_files.ID!r} counts rows from 0."
     )
 
 

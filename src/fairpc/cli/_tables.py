@@ -169,14 +169,9 @@ def target_of(output: str, screen: Screen, *reads: str) -> str | BinaryIO:
         data.format_of(output)
         check_output(output, *reads)
         return output
-    refuse_both(screen)
-    return sys.stdout.buffer
-
-
-def refuse_both(screen: Screen) -> None:
-    """An OptionError where stdout has JSON, and is wanted for something else."""
     if screen.json:
         raise OptionError("-o - and --json both want stdout: give -o a file, or leave out --json")
+    return sys.stdout.buffer
 
 
 def loaded(path: str, *, then: str = "TABLE") -> models.FittedModel:

@@ -86,10 +86,8 @@ if TYPE_CHECKING:
     from fairpc.core._hashing import RowSample, fingerprint, row_digest, row_hash, row_uniform
     from fairpc.core._records import (
         ALTERED,
-        MAX_BYTES,
         Record,
         notebook_html,
-        parse_audit,
         parse_json,
         read_json,
         record,

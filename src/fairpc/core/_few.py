@@ -8,7 +8,6 @@ part is hidden with it, or the whole would give it away.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final, Self, TypeVar
@@ -27,7 +26,6 @@ WHOLES: Final = {"n_selected": "n", "n_rows": "n_alike"}
 PARTED: Final = frozenset(("strata", "bins", "categories", "classes"))
 """Fields whose records are the parts of one whole."""
 _NONE: Final = 1e-9  # people, by rounding of sums of weights
-_SAID: Final = re.compile(r"fewer than (\d{1,9})|not shown")
 
 
 class Fewer(int):
@@ -48,14 +46,6 @@ class Fewer(int):
         made = cls(value)
         made.limit = None
         return made
-
-    @classmethod
-    def read(cls, said: str) -> Self | None:
-        """What ``str`` gave; None of any other text."""
-        found = _SAID.fullmatch(said)
-        if found is None:
-            return None
-        return cls.than(int(found[1])) if found[1] else cls.hidden(0)
 
     def __str__(self) -> str:
         return "not shown" if self.limit is None else f"fewer than {self.limit}"

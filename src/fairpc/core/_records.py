@@ -154,10 +154,6 @@ def _short(value: Any) -> str:
 R = TypeVar("R")
 _EXACT: Final = 2**53
 """Beyond it a float is not every whole number: the file would be read as another one."""
-MAX_BYTES: Final = 1 << 26
-"""Of an audit. The record of a large one has a few megabytes."""
-_JSON: Final = "Audit.to_json or `fairpc audit MODEL TABLE --json`"
-AGAIN: Final = f"make the audit again with this version of fairpc, {_JSON}"
 ALTERED: Final = "it was altered or truncated; use an intact copy"
 _BYTES_PER_VALUE: Final = 20  # memory goes with values, not with bytes: "[],[]," is small in a file
 _MAX_MARKS: Final = 1_000_000  # strings and brackets are names; a few hundred are usual
@@ -239,26 +235,12 @@ def _finite(text: str) -> float:
     return value if math.isfinite(value) else _no_number(text)
 
 
-def parse_audit(text: str | bytes, kind: str, version: int) -> dict[str, Any]:
-    """The object of the JSON text of an audit that says it is of this kind and version."""
-    # Halves of a surrogate pair become bytes that are not UTF-8, and are refused as such.
-    own = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    data = parse_json(own, "the audit", MAX_BYTES)
-    if not isinstance(data, dict) or data.get("format") != kind:
-        raise FileFormatError(f"the file is not an audit: give what was written by {_JSON}")
-    if data.get("version") != version:
-        raise FileFormatError(
-            f"the audit is of version {data.get('version')!r}, not {version}: {AGAIN}"
-        )
-    return data
-
-
 def record(
-    kind: type[R], data: Any, where: str = "the audit", *, exact: bool = False, repair: str = AGAIN
+    kind: type[R], data: Any, where: str, *, exact: bool = False, repair: str = ALTERED
 ) -> R:
     """A record of this class from its fields, each of the type that it is declared with.
 
-    What else an audit has follows from its fields; an ``exact`` record has nothing else.
+    What else is there follows from its fields; an ``exact`` record has nothing else.
     """
     return _Reader(exact, repair).record(kind, data, where)
 
@@ -340,8 +322,6 @@ class _Reader:
             if isinstance(data, float) or (type(data) is int and abs(data) <= _EXACT):
                 return float(data)
             raise self.unfit(where, "a number", data)
-        if hint is int and isinstance(data, str) and (few := Fewer.read(data)) is not None:
-            return few
         if type(data) is not hint or (hint is int and abs(data) >= 2**63):
             raise self.unfit(where, _WORDS.get(hint, "another kind of value"), data)
         return data

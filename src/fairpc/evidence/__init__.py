@@ -130,7 +130,6 @@ if TYPE_CHECKING:
         equal_rates as equal_rates,
         equalised_odds as equalised_odds,
         threshold_curve,
-        thresholds_of,
     )
     from fairpc.evidence._top_sets import Watch
 

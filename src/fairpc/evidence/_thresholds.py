@@ -153,36 +153,6 @@ def _cut(values: Floats, weights: Floats, target: float) -> float:
     return float(cuts[np.argmin(np.abs(shares - target))])
 
 
-def thresholds_of(
-    scores: npt.ArrayLike,
-    groups: npt.ArrayLike,
-    *,
-    sample_weight: npt.ArrayLike | None = None,
-    n: int = 19,
-) -> tuple[float, ...]:
-    """Thresholds for a curve: quantiles of the scores, and where selection rates differ most.
-
-    The last is exact: of all scores, the threshold with the largest gap between two groups.
-    """
-    values = check_scores(scores)
-    names, ids = check_groups(groups, len(values))
-    checked = check_positive_weight(sample_weight, len(values))
-    weights = np.ones(len(values)) if checked is None else checked
-    cuts = np.unique(values)
-    least, most = np.ones(len(cuts)), np.zeros(len(cuts))
-    for g in range(len(names)):
-        here = ids == g
-        order = np.argsort(values[here], kind="stable")
-        below = np.append(0.0, np.cumsum(weights[here][order]))
-        selected = 1 - below[np.searchsorted(values[here][order], cuts)] / below[-1]
-        np.minimum(least, selected, out=least)
-        np.maximum(most, selected, out=most)
-    shares = np.arange(1, n + 1) / (n + 1)
-    grid = np.quantile(values, shares, weights=weights, method="inverted_cdf")
-    widest = cuts[np.argmax(most - least)]
-    return tuple(np.unique(np.append(grid, widest)).tolist())
-
-
 @dataclass(frozen=True)
 class GroupOperatingPoint:
     """One group under its threshold: rates against the latent fair decision."""

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
         MechanismIntervals as MechanismIntervals,
         bootstrap_mechanism as bootstrap_mechanism,
     )
-    from fairpc.models._circuit_queries import FittedQueries
     from fairpc.models._classifiers import TableClassifier as TableClassifier
     from fairpc.models._decisions import FittedDecisions, GivenRows
     from fairpc.models._disclosure import Disclosure, disclosure, file_facts
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     )
     from fairpc.models._fair_layers import cells_of
     from fairpc.models._file import MAX_BYTES, FittedModel
-    from fairpc.models._fold_classifiers import SecondRound, series_of
     from fairpc.models._forest import Forest
     from fairpc.models._forest_decisions import ForestDistribution
     from fairpc.models._knowledge import Knowledge
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
         quick_decision as quick_decision,
     )
     from fairpc.models._loading import MODELS, load as load
-    from fairpc.models._model import Contribution
     from fairpc.models._plots import (
         COLOURS,
         EDGE,
