@@ -203,12 +203,21 @@ def _groups(
 ) -> tuple[list[Made], tuple[tuple[int, ...], ...]]:
     """One column, or two of which not every crossing occurs."""
     if rnd.random() < 0.5:
-        made = made_column(rnd, names[0], n_groups)
+        made = _group_column(rnd, names[0], n_groups)
         if not made.column.has_other:
             return [made], tuple((s,) for s in range(n_groups))
-    columns = [made_column(rnd, name, 2) for name in names]
+    columns = [_group_column(rnd, name, 2) for name in names]
     crossings = [(0, 0), (0, 1), (1, 0), (1, 1)]
     return columns, tuple(sorted(rnd.sample(crossings, n_groups)))
+
+
+def _group_column(rnd: Random, name: str, arity: int) -> Made:
+    """A column whose levels may be groups: none begins or ends with a blank."""
+    while True:
+        made = made_column(rnd, name, arity)
+        levels = (*made.column.levels, *made.column.merged)
+        if all(not isinstance(level, str) or level == level.strip() for level in levels):
+            return made
 
 
 def naive(rnd: Random, *columns: Column, group: Column | None = None, least: float = 0.05) -> Any:

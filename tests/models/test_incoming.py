@@ -240,7 +240,7 @@ def test_small_groups_and_many_classes_are_said_before_the_fit(
         raise AssertionError
 
     monkeypatch.setattr("fairpc.models._circuit_fit.CircuitFit.run", never)
-    told = r"1 group has fewer than 5 rows \(sex=x\): 2 rows count as of unknown group"
+    told = r"1 group has fewer than 5 labelled rows \(sex=x\): 2 rows count as of unknown group"
     with pytest.warns(GroupWarning, match=told), pytest.raises(AssertionError):
         FairPC("sex", **FAST).fit(frame.with_columns(sex=pl.Series(groups)), y)
     told = "has 30 classes: in each of 2 groups a mechanism of 30 × 30 numbers"

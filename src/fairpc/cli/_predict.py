@@ -21,11 +21,10 @@ import numpy as np
 import fairpc.cli._options as opt
 import fairpc.cli._polars as pl
 import fairpc.cli._tables as tables
-from fairpc import data, models
+from fairpc import data, evidence, models
 from fairpc.cli._learned import SURE
 from fairpc.cli._screen import Screen, print_json, say
 from fairpc.core import ContradictionWarning, Floats, OptionError, TableError, counted
-from fairpc.evidence import LEVEL
 
 PREFIX: Final = "p_df_"
 DIGITS: Final = 6
@@ -217,7 +216,7 @@ class Scored:
     digits: int | None  #: of scores; None: all
     rows: int = 0
     total: float = 0.0  #: sum of their scores of the positive class
-    ends: tuple[float, float] = (0.0, 0.0)  #: sums of the bounds of their scores, at ``LEVEL``
+    ends: tuple[float, float] = (0.0, 0.0)  #: sums of the bounds of their scores, at that level
     unbounded: int = 0  #: rows whose bounds are NaN, because the data contradict the assumptions
 
     @property
@@ -271,7 +270,9 @@ class Scored:
         if self._ranged:
             with warnings.catch_warnings():  # of labels that leave nothing: --bounds says so
                 warnings.simplefilter("ignore", ContradictionWarning)
-                low, high = self.model.predict_bounds(**given, level=LEVEL).sum(axis=0).tolist()
+                low, high = (
+                    self.model.predict_bounds(**given, level=evidence.LEVEL).sum(axis=0).tolist()
+                )
             self.ends = self.ends[0] + low, self.ends[1] + high
         predict = partial(self.model.predict, **given)
         yield from _appended(self.added, scores, predict, self.digits)
