@@ -27,9 +27,8 @@ from fairpc.circuit import from_dict
 from fairpc.errors import AuditError, FairpcError, TableError
 from fairpc.evidence import parity, test_assumptions
 from fairpc.metrics import accuracy, auc
-from fairpc.models import FairPC, LatNB
+from fairpc.models import FairPC, LatNB, Progress
 from fairpc.models._knowledge import Knowledge
-from fairpc.refits import Progress
 
 SECTIONS = (
     *("verdict", "review", "review_plan", "data", "labels", "mechanism", "decidable", "strata"),

@@ -193,19 +193,6 @@ def test_many_groups_are_warned_of_before_the_fit(
     assert "'unit' makes 50 groups" in ended.err
 
 
-def test_equal_mass_is_for_one_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert called(capsys, "fit", "t.csv", *FIT, "--equal-mass", "-o", "m.fairpc").code == 0
-    assert load("m.fairpc").equal_mass
-    naive = ("--label", "hired", "--sensitive", "sex", "--model", "LatNB", "--equal-mass")
-    ended = called(capsys, "fit", "t.csv", *naive, "-o", "n.fairpc")
-    assert ended.code == 2
-    assert "--equal-mass is not for --model LatNB" in ended.err
-    forest = ("--label", "hired", "--sensitive", "sex", "--structure", "forest", "--equal-mass")
-    ended = called(capsys, "fit", "t.csv", *forest, "-o", "n.fairpc")
-    assert ended.code == 2
-    assert "equal_mass and structure='forest' cannot be combined" in ended.err
-
-
 def test_a_query_needs_a_value_behind_the_bar(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

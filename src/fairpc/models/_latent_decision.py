@@ -161,7 +161,6 @@ class LatentDecision(  # type: ignore[misc]
         min_cell: levels, groups and strata of fewer people are not kept apart, nor named in files;
             1 keeps all.
         random_state: of folds and of the default classifier.
-        n_jobs: folds fitted at once, as in scikit-learn.
     """
 
     score_map_: ScoreMap

@@ -193,7 +193,6 @@ def _circuits(saved: SavedCircuits, coding: TableCoding) -> CircuitClassifier:
         model.structure = distribution.circuit
     model.history_, model.converged_ = saved.history, saved.converged
     model.n_iter_ = max(len(saved.history["objective"]) - 1, 1)
-    model.starts_ = ()
     model.choices_ = choices = saved.choices
     forest, found = saved.forest is not None, distribution.layout.n_components
     if choices is None and (forest or model._is_auto()):
