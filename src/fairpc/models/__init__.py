@@ -37,16 +37,7 @@ if TYPE_CHECKING:
     )
     from fairpc.models._loading import MODELS, load as load
     from fairpc.models._model import Contribution
-    from fairpc.models._plots import (
-        COLOURS,
-        EDGE,
-        LINES,
-        MARKERS,
-        ModelPlots,
-        draw,
-        joint_set,
-        trade_off,
-    )
+    from fairpc.models._plots import draw
     from fairpc.models._progress import Progress as Progress, Report, progress
     from fairpc.models._query_language import PART, UNKNOWN, Answer, Query, Vocabulary, parse
     from fairpc.models._review import Reviewed as Reviewed, ReviewRows
