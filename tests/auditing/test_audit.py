@@ -192,7 +192,7 @@ def test_a_large_circuit_is_not_made_to_be_counted(monkeypatch: pytest.MonkeyPat
 def test_provenance_names_model_and_rows(found: Audit) -> None:
     facts = found.provenance
     assert facts.training_hash == facts.audited_hash == fitted().data_fingerprint_
-    assert facts.settings["max_iter"] == 60
+    assert facts.settings["min_cell"] == fitted().min_cell
     assert facts.audit_settings["n_seeds"] == 1
     assert facts.versions["fairpc"] == fairpc.__version__
 

@@ -208,7 +208,7 @@ def test_prior_rows_choose_the_point_where_they_are_asked_for(
     asked = ("fit", "t.csv", *FIT, "-o", "p.fairpc", "--mechanism-prior")
     learned = answer(capsys, *asked, "30")["learned"]
     model = load("p.fairpc")
-    assert model.mechanism_prior == learned["prior_rows"] == 30
+    assert model.prior_rows_ == learned["prior_rows"] == 30
     for cell in learned["mechanism"]:
         own = [c for c in learned["mechanism"] if c["group"] == cell["group"]]
         rows = {c["label"]: c["estimated_labels"] for c in own if c["decision"] == cell["decision"]}

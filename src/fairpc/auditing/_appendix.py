@@ -16,7 +16,13 @@ from fairpc.auditing._assumptions import ARGUED
 from fairpc.auditing._job import Job
 from fairpc.circuit import depth
 from fairpc.core import AuditError, serialise
-from fairpc.models import CircuitClassifier, LatentDecision, SecondRound, TableClassifier
+from fairpc.models import (
+    CircuitClassifier,
+    LatentDecision,
+    SavedSettings,
+    SecondRound,
+    TableClassifier,
+)
 
 DISCLAIMER: Final = "This is evidence, not a certificate of compliance."
 MOST_EDGES: Final = 100_000
@@ -238,7 +244,7 @@ class AuditProvenance:
     model_hash: str
     training_hash: str  #: of the rows that the model was fitted to, encoded
     audited_hash: str  #: of the audited rows, encoded the same way
-    settings: Mapping[str, Any]  #: of the model
+    settings: Mapping[str, Any]  #: of the model, as its file has them
     audit_settings: Mapping[str, Any]  #: of the audit
     versions: Mapping[str, str]  #: of Python and of the packages that are installed
     platform: str  #: machine and operating system
@@ -249,31 +255,22 @@ class AuditProvenance:
 def provenance(job: Job) -> AuditProvenance:
     """Hashes, versions and settings as they are now."""
     installed, own = {}, job.decisions
+    model: Any = job.model
     for package in _PACKAGES:
         with suppress(PackageNotFoundError):
             installed[package] = version(package)
-    params = {} if own else job.model.get_params()
     return AuditProvenance(
         model=own.name if own else type(job.model).__name__,
         model_hash="" if own else job.model._fair().fingerprint,
         training_hash="" if own else job.model.data_fingerprint_,
         audited_hash=job.rows.fingerprint,
-        settings={name: _setting(value) for name, value in params.items()},
+        settings={} if own else serialise(SavedSettings.of(model)),
         audit_settings=asdict(job.settings),
         versions={"python": platform.python_version(), **installed},
         platform=platform.platform(),
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         seconds={name: round(value, 3) for name, value in job.seconds.items()},
     )
-
-
-def _setting(value: Any) -> Any:
-    """A setting that JSON can hold; of anything else its class."""
-    if value is None or isinstance(value, str | int | float | bool):
-        return serialise(value)
-    if isinstance(value, tuple | list):
-        return [_setting(item) for item in value]
-    return type(value).__name__
 
 
 @blocks.section("learning", "How the model was learned")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         TwoNB as TwoNB,
     )
     from fairpc.models._fair_layers import cells_of
-    from fairpc.models._file import MAX_BYTES, FittedModel
+    from fairpc.models._file import MAX_BYTES, FittedModel, SavedSettings
     from fairpc.models._fold_classifiers import SecondRound, series_of
     from fairpc.models._forest import Forest
     from fairpc.models._forest_decisions import ForestDistribution

@@ -288,13 +288,11 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         counts, self.log_likelihood_ = label_counts(rows, distribution)
         self.label_counts_ = rounded_counts(counts, int(self.min_cell))
         self.mechanism_without_prior_ = fitted.without_prior
+        self.prior_rows_ = self._em_options().mechanism_prior
         self.data_fingerprint_ = training.fingerprint
         self.table_options_ = {}
         self.knowledge_ = knowledge_after(self.knowledge, self._held, training.coding)
         self.n_anchors_ = sum(rows.map(attrgetter("n_anchors")))
-
-    def _prior_rows(self) -> float:
-        return self._em_options().mechanism_prior
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
