@@ -208,7 +208,6 @@ def test_a_file_keeps_what_was_said(tmp_path: Path) -> None:
     again = load(path)
     assert again.warnings_ == ()
     assert again.label_ends_ is None
-    assert again.guard is False
     X, d, s = drifting(200)
     silent = LatNB()
     warned(silent, X, d, s)

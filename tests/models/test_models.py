@@ -227,7 +227,7 @@ def test_choices_that_the_recipe_cannot_make_are_refused(
     write_signed(path, content | {"choices": content["choices"] | {name: value}})
     with pytest.raises(FileFormatError, match="choices"):
         load(path)
-    whole: list[Any] = [[], None, "a tree for each cell", {}]
+    whole: list[Any] = [[], "a tree for each cell", {}]
     for choices in whole:
         write_signed(path, content | {"choices": choices})
         with pytest.raises(FileFormatError, match="choices"):

@@ -255,7 +255,6 @@ class AuditProvenance:
 def provenance(job: Job) -> AuditProvenance:
     """Hashes, versions and settings as they are now."""
     installed, own = {}, job.decisions
-    model: Any = job.model
     for package in _PACKAGES:
         with suppress(PackageNotFoundError):
             installed[package] = version(package)
@@ -264,7 +263,7 @@ def provenance(job: Job) -> AuditProvenance:
         model_hash="" if own else job.model._fair().fingerprint,
         training_hash="" if own else job.model.data_fingerprint_,
         audited_hash=job.rows.fingerprint,
-        settings={} if own else serialise(SavedSettings.of(model)),
+        settings={} if own else serialise(SavedSettings.of(cast("Any", job.model))),
         audit_settings=asdict(job.settings),
         versions={"python": platform.python_version(), **installed},
         platform=platform.platform(),
