@@ -89,8 +89,6 @@ def em_iterations(circuit: Circuit, rows: Codes) -> None:
             f"({apart / scoped:.0f} ×), active {1e3 * active:.3f} ms ({apart / active:.0f} ×; "
             f"plan {1e3 * made:.0f} ms)"
         )
-        batch = best(partial(plan.batch, np.tile(theta, (64, 1))), 3) / 64
-        print(f"        64 parameter sets at once: {batch / active:.2f} of the cost of one, each")
         seconds = best(partial(fit, plan, theta, prior=prior, max_iter=500, tol=0), 2)
         print(f"        500 EM iterations in all {seconds:.3f} s")
 
@@ -184,7 +182,6 @@ row_flows(c, holes[:2])
 t = Table.of(holes, arities=c.arities)
 for path in ("active", "general"):
     plan = prepare(c.graph, t, path=path); plan(c.parameters)
-    plan.batch(np.stack([c.parameters] * 2))
 tiny = c.with_parameters([1e-300, 1 - 1e-300, 0, 1e-300, 1 - 1e-300, 0, 1e-300, 1 - 1e-300][: c.graph.n_parameters])
 prepare(c.graph, t)(tiny.parameters)
 print(f"{{time.perf_counter() - start:.2f}} {{time.process_time() - cpu:.2f}}")

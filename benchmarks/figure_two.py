@@ -113,7 +113,7 @@ def _em_facts(truth: Circuit, rows: int, seed: int) -> Facts:
     began = perf_counter()
     observed = truth.sample(rows, np.random.default_rng(seed))
     observed[:, DF] = MISSING
-    table, _ = Table.of(observed, arities=truth.arities, names=truth.names).merged()
+    table = Table.of(observed, arities=truth.arities, names=truth.names).merged()
     graph, prior = truth.graph, laplace(truth.graph, 1.0)
     start = maximum_likelihood(graph, _trusting(table), prior=prior)
     result = fit(prepare(graph, table), start.parameters, prior=prior, tol=1e-9)

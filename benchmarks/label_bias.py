@@ -271,7 +271,6 @@ METHODS: dict[str, Method] = {
     "latnb": estimator_method(lambda seed: LatNB(random_state=seed)),
     "fairpc": circuit(),
     "strudel": circuit(structure="strudel"),
-    "strudel-held": circuit(structure="strudel", hold_mechanism=True),
     "forest": circuit(structure="forest"),
     "latent": latent(),
     "latent-lr": latent(logistic),

@@ -430,7 +430,7 @@ def compile_kernels(methods: list[str]) -> None:
     """Fit once on few rows, so that no method's seconds hold the compiler's."""
     rows = inject("german", "mild")
     for name in ("fairpc", "strudel"):
-        if set(methods) & {"fairpc", "strudel", "strudel-held", "forest", "latnb"}:
+        if set(methods) & {"fairpc", "strudel", "forest", "latnb"}:
             METHODS[name](rows, 0).decide(rows)
 
 

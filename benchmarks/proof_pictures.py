@@ -10,10 +10,13 @@ import numpy as np
 import polars as pl
 
 from failing import FAILURES, HELD, NO_SIZE
-from fairpc.plots import COLOURS, EDGE, LINES, MARKERS
 from label_bias_summary import mean
 from proof_tables import LOGISTIC, OTHERS, OURS, Record, Results
 
+MARKERS = "osD^v<>Ph*Xp"
+LINES = ("-", "--", ":", "-.")
+COLOURS = ("#e9c46a", "#5b8db8", "#7a9e7e", "#a05c7b", "#8a8a8a", "#c9c2ae")
+EDGE = "#1d2733"
 FOLLOWED: dict[str, tuple[str, str, str]] = {
     "gradient boosting": (EDGE, MARKERS[0], LINES[2]),
     "ThresholdOptimizer": (COLOURS[3], MARKERS[1], LINES[1]),

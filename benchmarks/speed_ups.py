@@ -1,8 +1,8 @@
 """Before ÷ after of what was made faster: two checkouts in turns, least CPU seconds of each.
 
     python benchmarks/speed_ups.py OLD NEW              folds, marginals, predictions
-    python benchmarks/speed_ups.py OLD NEW equal-mass   what takes minutes: equal-mass, columns,
-                                                        classes, groups, assumptions, audits, paper
+    python benchmarks/speed_ups.py OLD NEW columns      what takes minutes: columns, classes,
+                                                        groups, assumptions, audits, paper
 
 With one checkout there is no before. Seconds are those of the process, on one thread, since a
 machine that is busy with other things is slower by the clock. Aims are in the same unit.
@@ -44,7 +44,6 @@ AIMS = {
     "fold of 20, s": 0.3,
     "marginals, 30 % missing, µs/row": 0.5,
     "predictions, half missing, µs/row": 1.0,
-    "equal_mass on raw Adult, s": 10.0,
     "auto, 400 columns × 1,000 rows, s": 5.0,
     "auto, 3,000 columns × 60 rows, s": 10.0,
     "test, 50 columns × 2,000 rows, s": 15.0,
@@ -89,17 +88,6 @@ def predict() -> Figures:
         seconds = best(partial(model.decision, s, sample))
         found[f"predictions, {words}, µs/row"] = 1e6 * seconds / len(x)
     return found
-
-
-def equal_mass() -> Figures:
-    """A fold of raw Adult with four components, the fit check included."""
-    from raw_tables import fairpc, folds, raw
-
-    method = fairpc(n_components=4, equal_mass=True)
-    train, _ = next(folds(raw("adult")))
-    warnings.simplefilter("ignore")
-    method(train.take(np.arange(3000)), 0)  # loads kernels
-    return {"equal_mass on raw Adult, s": timed(partial(method, train, 0))[1]}
 
 
 def noisy(n_rows: int, n_columns: int) -> tuple[pl.DataFrame, np.ndarray, np.ndarray]:
@@ -204,7 +192,6 @@ MEASUREMENTS: dict[str, Callable[[], Figures]] = {
     "folds": folds,
     "marginals": marginals,
     "predict": predict,
-    "equal-mass": equal_mass,
     "columns": columns,
     "classes": classes,
     "groups": groups,

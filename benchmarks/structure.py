@@ -80,7 +80,7 @@ def chow_liu_trees() -> None:
 
 def split_against_evaluation() -> None:
     table = random_rows(100_000, 20)
-    distinct, _ = table.merged()
+    distinct = table.merged()
     search = CellSearch([table], method=Strudel(stop=Stop(max_splits=300)))
     steps = iter(search)
     next(steps)
@@ -137,7 +137,7 @@ def long() -> None:
         run = partial(learn_cells, [table], method=Strudel(stop=Stop(max_splits=300)))
         learned, seconds = timed(run)
         print(
-            f"  20 features × 1,000,000 rows, {label} ({table.merged()[0].n_rows:,} distinct), "
+            f"  20 features × 1,000,000 rows, {label} ({table.merged().n_rows:,} distinct), "
             f"{len(learned.history) - 1} splits: {seconds:.2f} s"
         )
 

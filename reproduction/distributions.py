@@ -28,7 +28,6 @@ from fairpc.models._distribution import aligned
 from fairpc.models._fair_layers import Model
 from fairpc.models._fit import (
     Fitted,
-    Observer,
     Options,
     fit_parameters,
     initial_model,
@@ -46,6 +45,8 @@ FAIRPC_RAND_TOP: Final = "FairPC-rand, upper layers"
 """FairPC with P(S), P(Df) and the mechanism drawn at the start, as in the authors' code."""
 LATNB_MOVED: Final = "LatNB, labels moved"
 """LatNB from the start of the authors' code."""
+TEST: Final = "test"
+"""Name of the mean log-likelihood of the test rows in the history of FairPC."""
 FAIRPC_AUTO: Final = "FairPC-auto"
 """FairPC with the structure that the recipe chooses; not in the paper."""
 
@@ -155,9 +156,17 @@ def fit_method(method: str, fold: FoldRows, seed: int, missing: float | None = N
         return fit_with_holes(method, fold, seed, missing)
     rng = np.random.default_rng(seed)
     start = _start(method, fold, rng)
-    options = PROTOCOL if start.layout.latent else _CLOSED_FORM
-    watched = {"test": fold.test} if method == "FairPC" else {}
-    return fit_parameters(start, fold.train, options, Observer(watched=watched))
+    if not start.layout.latent:
+        return fit_parameters(start, fold.train, _CLOSED_FORM)
+    if method != "FairPC":
+        return fit_parameters(start, fold.train, PROTOCOL)
+    test, curve = fold.test.plan(start.circuit, start.layout), []
+
+    def note(step: EMStep) -> None:
+        curve.append(test.log_likelihood(step.parameters) / test.total_weight)
+
+    fitted = fit_parameters(start, fold.train, PROTOCOL, on_step=note)
+    return replace(fitted, history=fitted.history | {TEST: np.array(curve)})
 
 
 def distribution(name: str, missing: float | None = None) -> Method:
@@ -211,7 +220,7 @@ def fit_with_holes(method: str, fold: FoldRows, seed: int, share: float) -> Fitt
         start[some] = model.circuit.parameters[some]
     holed, held_out = (with_holes(rows, share, rng) for rows in (fold.train, fold.valid))
     best = _Best(model.with_parameters(start), held_out)
-    fitted = fit_parameters(best.model, holed, _HOLES, Observer(best))
+    fitted = fit_parameters(best.model, holed, _HOLES, on_step=best)
     return replace(fitted, distribution=best.model)
 
 

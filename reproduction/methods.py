@@ -28,6 +28,7 @@ from fairpc.models._fit import Fitted
 from reproduction.distributions import (
     FAIRPC_AUTO,
     STARTS,
+    TEST,
     FoldRows,
     distribution,
     log_likelihood,
@@ -124,7 +125,7 @@ def run(method: str, fold: FoldRows, seed: int, missing: float | None = None) ->
         log_likelihood_all=float(np.concatenate(everywhere).mean()),
         n_parameters=float(free_parameters(model.circuit)),
         parity_gap=float(model.parity_gap()[1]),
-        curve=fitted.history.get("test", np.empty(0)),
+        curve=fitted.history.get(TEST, np.empty(0)),
     )
     if not model.layout.latent:
         return outcome

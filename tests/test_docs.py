@@ -134,7 +134,7 @@ def test_each_parameter_has_a_line_of_its_own(model: type) -> None:
 
 PUBLIC = (
     *("fairpc", "fairpc.evidence", "fairpc.metrics", "fairpc.baselines", "fairpc.datasets"),
-    *("fairpc.plots", "fairpc.query", "fairpc.refits", "fairpc.circuit"),
+    *("fairpc.plots", "fairpc.query", "fairpc.circuit"),
     "fairpc.exporting",
 )
 

@@ -1,28 +1,20 @@
-"""Pictures: what they show is what the model holds, in shapes as well as in colours."""
+"""Pictures: what they show is what the record holds, in shapes as well as in colours."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from auditing.tables import fitted, table
-from fairpc.baselines import LR, Rand
-from fairpc.comparison import compare
 from fairpc.errors import MissingExtraError, PlotError
-from fairpc.evidence import (
-    ParityMonitor,
-    equal_rates,
-    identified_set,
-    parity,
-    parity_curve,
-    test_assumptions,
-)
-from fairpc.models import FairPC, LatNB
-from fairpc.plots import draw, joint_set, trade_off
+from fairpc.evidence import identified_set, parity
+from fairpc.models import LatentDecision
+from fairpc.plots import draw
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -36,97 +28,52 @@ def _no_window() -> Iterator[None]:
     plt.close("all")
 
 
-def test_mechanism_bars_are_the_probabilities() -> None:
-    model = fitted(n_classes=3)
-    ax = model.plot.mechanism()
-    widths = np.array([[bar.get_width() for bar in part] for part in ax.containers])
-    positive = model.coding_.labels.positive
-    order = [positive, *(k for k in range(3) if k != positive)]
-    expected = model.bias_mechanism_.reshape(-1, 3).T[order]
-    np.testing.assert_allclose(widths, expected)
-    hatches = [part[0].get_hatch() for part in ax.containers]
-    assert len(set(hatches)) == 3
-    assert next(t.get_text() for t in ax.get_yticklabels()) == "S = g0, Df = no"
+def names(ax: Any) -> list[str]:
+    return [label.get_text() for label in ax.get_yticklabels()]
 
 
-def test_curves_are_the_history() -> None:
-    model = fitted()
-    likelihood, mechanism = model.plot.curves()
-    lines = {line.get_label(): line for line in likelihood.lines}
-    drawn = np.asarray(lines["log likelihood"].get_ydata())
-    np.testing.assert_array_equal(drawn, model.history_["log_likelihood"])
-    assert len(mechanism.lines) == 4
-    assert len({(ln.get_linestyle(), ln.get_marker()) for ln in mechanism.lines}) == 4
-    assert len(fitted("TwoNB").plot.curves()) == 1
-
-
-def test_trade_off_has_a_shape_per_method() -> None:
+def test_altered_labels_are_drawn_as_ranges_with_their_point() -> None:
     X, y, s = table()
-    models = {"NB": LatNB(), "LR": LR(), "Rand": Rand(random_state=0)}
-    found = compare(models, X, y, sensitive_features=s, cv=2)
-    ax = found.plot()
-    marks = [part.lines[0] for part in ax.containers]
-    assert len({mark.get_marker() for mark in marks}) == 3
-    at = [(float(m.get_xdata()[0]), float(m.get_ydata()[0])) for m in marks]
-    means = [(row["discrimination"], row["accuracy"]) for row in found.means()]
-    np.testing.assert_allclose(at, means)
-    assert any("may be biased" in " ".join(t.get_text().split()) for t in ax.texts)
-
-
-def test_a_model_is_compared_and_marked() -> None:
-    X, y, s = table()
-    ax = fitted("LatNB").plot.tradeoff(X, y, sensitive_features=s, cv=2)
-    first, second = (getattr(ax.containers[i], "lines")[0] for i in (0, 1))  # noqa: B009
-    assert ax.containers[0].get_label() == "LatNB"
-    assert first.get_markersize() > second.get_markersize()
-
-
-def test_without_rows_they_are_drawn_and_it_says_so() -> None:
-    ax = fitted("LatNB").plot.tradeoff(cv=2)
-    assert any("drawn from the model itself" in " ".join(t.get_text().split()) for t in ax.texts)
-
-
-def test_joint_sets_are_drawn_by_their_outlines() -> None:
-    rng = np.random.default_rng(0)
-    s, a = rng.integers(0, 2, 2000), rng.integers(0, 3, 2000)
-    f = (rng.random(2000) < np.array([0.2, 0.5, 0.8])[a]).astype(int)
-    d = (rng.random(2000) < np.array([[0.2, 0.8], [0.0, 1.0]])[s, f]).astype(int)
-    x = rng.normal(size=(2000, 1)) + 2 * f[:, None]
-    test = test_assumptions(x, d, s, given=a, classifier="logistic", n_seeds=1)
-    ax = joint_set(test)
-    plain, within = ax.patches
-    assert plain.get_hatch() != within.get_hatch()
-    for patch, corners in zip((within, plain), test.outlines().values(), strict=True):
-        drawn = np.asarray(patch.get_path().vertices)[: len(corners)]
-        np.testing.assert_allclose(drawn, np.array(corners))
-    labels = ax.get_legend_handles_labels()[1]
-    assert labels[1] == f"within 3 strata: area {test.area:.4f}"
-    assert "S = " in ax.get_xlabel()
+    model = LatentDecision(random_state=0).fit(X, y, sensitive_features=s)
+    account = model.explain_bias()
+    ax = draw(account)
+    cells = [(g, f) for g in range(2) for f in range(2)]
+    (points,) = (line for line in ax.lines if line.get_label() == "point by convention")
+    wanted = [account.mechanism[g, f, 1 - f] for g, f in cells]
+    np.testing.assert_array_equal(points.get_xdata(), wanted)
+    assert account.ranges is not None
+    bars = [bar for part in ax.containers for bar in part]
+    ends = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in bars]
+    np.testing.assert_allclose(ends, [account.ranges[g, f, 1 - f] for g, f in cells])
+    assert len({bar.get_hatch() for bar in bars}) == 4
+    groups, (no, yes) = account.groups, account.classes
+    assert names(ax)[:2] == [
+        f"{groups[0]}: {no}, recorded {yes}",
+        f"{groups[0]}: {yes}, recorded {no}",
+    ]
+    rejected = draw(replace(account, ranges=np.full_like(account.ranges, np.nan)))
+    assert [text.get_text() for text in rejected.texts] == ["nothing is possible"] * 4
+    with pytest.raises(PlotError, match="has no ranges"):
+        draw(replace(account, ranges=None))
 
 
 def test_given_axes_are_used() -> None:
     from matplotlib.figure import Figure
 
-    axes = Figure().subplots(1, 2)
-    assert fitted().plot.mechanism(ax=axes[0]) is axes[0]
-    assert fitted().plot.curves(axes=list(axes))[1] is axes[1]
+    axes = Figure().subplots()
+    assert draw(identified_set([0.2, 0.7, 0.4, 0.9], [0, 0, 1, 1]), ax=axes) is axes
 
 
 def test_what_cannot_be_drawn_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sklearn.exceptions import NotFittedError
-
-    X, _, _ = table()
-    with pytest.raises(PlotError, match="TwoNB has no latent fair decision"):
-        fitted("TwoNB").plot.mechanism()
-    with pytest.raises(PlotError, match="X was given without y"):
-        fitted().plot.tradeoff(X)
-    with pytest.raises(PlotError, match="1 axes were given"):
-        fitted().plot.curves(axes=[None])  # type: ignore[list-item]
-    with pytest.raises(NotFittedError):
-        _ = FairPC().plot
+    found = parity([0.0, 1.0, 1.0, 1.0], [0, 0, 1, 1])
+    others: list[Any] = [{}, fitted()]
+    for other in others:
+        kind = type(other).__name__
+        with pytest.raises(PlotError, match=f"a {kind} was given: there are pictures of Assump"):
+            draw(other)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match="fairpc\\[plots\\]"):
-        fitted().plot.mechanism()
+        draw(found)
 
 
 def test_a_parity_is_drawn_pair_by_pair() -> None:
@@ -137,59 +84,20 @@ def test_a_parity_is_drawn_pair_by_pair() -> None:
     parts: list[Any] = ax.containers
     at = [float(part.lines[0].get_xdata()[0]) for part in parts]
     assert at == sorted((p.difference for p in found.pairs), key=lambda d: -abs(d))
-    assert ax.get_yticklabels()[0].get_text() == f"{found.largest.last} − {found.largest.first}"
+    assert names(ax)[0] == f"{found.largest.last} − {found.largest.first}"
     (stem,) = parts[0].lines[2]
     np.testing.assert_allclose(stem.get_segments()[0][:, 0], found.largest.difference_interval)
 
 
-def test_a_curve_over_thresholds_has_a_line_per_group() -> None:
-    rng = np.random.default_rng(0)
-    found = parity_curve(rng.random(200), rng.integers(0, 2, 200), [0.2, 0.5, 0.8])
-    ax = draw(found)
-    for g, line in enumerate(ax.lines):
-        np.testing.assert_array_equal(line.get_xdata(), [0.2, 0.5, 0.8])
-        np.testing.assert_array_equal(line.get_ydata(), [one.groups[g].mean for one in found])
-
-
-def test_a_monitor_is_drawn_over_the_rows_it_saw() -> None:
-    monitor = ParityMonitor(["a", "b"], tolerance=0.02)
-    with pytest.raises(PlotError, match="seen no rows: call update first"):
-        draw(monitor)
-    rng = np.random.default_rng(0)
-    for _ in range(5):
-        groups = rng.integers(0, 2, 200)
-        monitor.update(rng.random(200) < 0.3 + 0.4 * groups, np.array(["a", "b"])[groups])
-    ax = draw(monitor)
-    np.testing.assert_array_equal(ax.lines[0].get_xdata(), [200, 400, 600, 800, 1000])
-    assert np.asarray(ax.lines[0].get_ydata())[-1] == monitor.gaps()[0].difference
-    again = draw(ParityMonitor.from_dict(monitor.to_dict()))
-    np.testing.assert_array_equal(again.lines[0].get_ydata(), ax.lines[0].get_ydata())
-    assert monitor.alarm
-    assert any("alarm at" in str(line.get_label()) for line in ax.lines)
-
-
-def test_other_records_are_drawn_as_they_are() -> None:
+def test_the_fair_rates_of_each_group_and_of_all() -> None:
     rng = np.random.default_rng(0)
     groups, scores = rng.integers(0, 2, 300), rng.random(300)
-    equal = equal_rates(scores, groups)
-    heights = [[bar.get_height() for bar in part] for part in draw(equal).containers]
-    assert heights == [[g.rate_before for g in equal.groups], [g.rate for g in equal.groups]]
-    found = identified_set(scores, groups)
+    found = identified_set(0.3 + 0.4 * scores, groups)
     ax = draw(found)
-    assert [t.get_text() for t in ax.get_yticklabels()] == ["0", "1", "all groups"]
-    with pytest.raises(PlotError, match="a dict was given: there are pictures of AssumptionTest"):
-        draw({})
-
-
-def test_guessing_does_not_stretch_the_trade_off() -> None:
-    accuracies = {"A": 0.90, "B": 0.91, "Rand": 0.5}
-    methods = [
-        {"method": m, "accuracy": a, "discrimination": 0.1, "accuracy_sd": 0.01}
-        | {"discrimination_sd": 0.01}
-        for m, a in accuracies.items()
-    ]
-    ax = trade_off(methods)
-    low, high = ax.get_ylim()
-    assert low > 0.85
-    assert high < 0.95
-    assert any("accuracy 0.500" in note.get_text() for note in ax.texts)
+    assert names(ax) == ["0", "1", "all groups"]
+    bars = [bar for part in ax.containers for bar in part]
+    wanted = [*((g.lower, g.upper) for g in found.groups), (found.lower, found.upper)]
+    np.testing.assert_allclose([(b.get_x(), b.get_x() + b.get_width()) for b in bars], wanted)
+    clash = draw(identified_set(scores, groups))  # nearly certain scores of unequal means
+    assert len([bar for part in clash.containers for bar in part]) == 2
+    assert [text.get_text() for text in clash.texts] == ["nothing is possible"]

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
         LatNB,
         NLatPC,
         TwoNB,
-        bootstrap_mechanism,
         load,
-        stability,
     )
 
     __version__: str
@@ -38,7 +36,6 @@ __all__ = [
     "TwoNB",
     "__version__",
     "audit",
-    "bootstrap_mechanism",
     "circuit",
     "compare",
     "data",
@@ -47,7 +44,6 @@ __all__ = [
     "export",
     "load",
     "metrics",
-    "stability",
     "structure",
 ]
 

@@ -14,7 +14,7 @@ import polars as pl
 from fairpc.core._compiling import kernel_folder
 from fairpc.data import Table
 from fairpc.datasets import load_loans
-from fairpc.models import FairPC, LatentDecision, bootstrap_mechanism
+from fairpc.models import FairPC, LatentDecision
 from fairpc.structure import learn
 
 N_ROWS = 400
@@ -37,7 +37,6 @@ def call_kernels() -> None:
         model.score_samples(holed, y, sensitive_features=s)
         model.complete(holed, sensitive_features=s)
         model.sample(1, random_state=0)
-    bootstrap_mechanism(split, table, y, sensitive_features=s, n_replicates=20, n_steps=2)
     LatentDecision(random_state=0).fit(holed, y, sensitive_features=s)
     coins = rng.integers(0, 2, (40, N_IMPROBABLE)).astype(np.int16)
     learn(Table.of(coins), method="chow-liu").conditionals(1 - coins[:1])

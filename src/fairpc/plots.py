@@ -1,12 +1,3 @@
-"""Pictures of records and of fitted models, with matplotlib."""
+"""Pictures of ranges and gaps, with matplotlib."""
 
-from fairpc.models import (
-    COLOURS as COLOURS,
-    EDGE as EDGE,
-    LINES as LINES,
-    MARKERS as MARKERS,
-    ModelPlots as ModelPlots,
-    draw as draw,
-    joint_set as joint_set,
-    trade_off as trade_off,
-)
+from fairpc.models import draw as draw

@@ -23,8 +23,7 @@ from fairpc.auditing._audit import AT_ONCE, STEPS
 from fairpc.errors import AuditError, FairpcError, TableError
 from fairpc.evidence import parity, test_assumptions
 from fairpc.metrics import accuracy, auc
-from fairpc.models import FairPC, LatNB
-from fairpc.refits import Progress
+from fairpc.models import FairPC, LatNB, Progress
 
 SECTIONS = (
     *("verdict", "review", "review_plan", "data", "labels", "mechanism", "decidable", "strata"),
@@ -154,7 +153,7 @@ def test_group_metrics(found: Audit) -> None:
 def test_provenance_names_model_and_rows(found: Audit) -> None:
     facts = found.provenance
     assert facts.training_hash == facts.audited_hash == fitted().data_fingerprint_
-    assert facts.settings["max_iter"] == 60
+    assert facts.settings["min_cell"] == fitted().min_cell
     assert facts.audit_settings["n_seeds"] == 1
     assert facts.versions["fairpc"] == fairpc.__version__
 

@@ -7,17 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auditing.tables import QUICK, fitted, table
+from auditing.tables import QUICK, table
 from fairpc.auditing import _mechanism as mechanism, audit
 from fairpc.auditing._mechanism import LabelChanges
 from fairpc.models import OUTSIDE, BiasAccount, LatNB
-
-
-def test_refits_are_asked_for_elsewhere() -> None:
-    """A bootstrap of a point of a set does not cover; the range is the interval."""
-    X, y, s = table()
-    with pytest.warns(FutureWarning, match="fairpc.bootstrap_mechanism and fairpc.stability"):
-        audit(fitted("LatNB"), X, y, sensitive_features=s, n_replicates=4, **QUICK)
 
 
 def account(ranges: Any = None, counts: Any = None, **more: Any) -> BiasAccount:

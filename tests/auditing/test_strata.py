@@ -20,7 +20,7 @@ from fairpc.auditing._assumptions import ARGUED
 from fairpc.auditing._strata import GapParts, OwnStrata, StrataFacts
 from fairpc.errors import ContradictionWarning
 from fairpc.evidence import parity, test_assumptions
-from fairpc.refits import Progress
+from fairpc.models import Progress
 
 
 @cache

@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of the readers with atheris: ``make fuzz``, ten minutes for each.
 
-    python -m battery.fuzz models|psdd|checkpoints [--seconds 600] [--corpus DIR]
+    python -m battery.fuzz models|psdd [--seconds 600] [--corpus DIR]
 
 It wants atheris, which is not among the dependencies. What crashes is written to the folder of the
 corpus, as ``crash-…``; such a file becomes a case of a test.
@@ -60,20 +60,7 @@ def of_psdds(folder: Path) -> tuple[list[bytes], Callable[[bytes], object]]:
     return [psdd + _APART + vtree for psdd, vtree in suite.files], read
 
 
-def of_checkpoints(folder: Path) -> tuple[list[bytes], Callable[[bytes], object]]:
-    """Checkpoints, with the checksum that fits."""
-    from battery.on_checkpoints import Checkpoints, sealed, unsealed
-
-    suite, path = Checkpoints(folder, 0), folder / "fuzzed"
-
-    def read(data: bytes) -> object:
-        path.write_bytes(sealed(data))
-        return suite.fit(path, "4GB")
-
-    return [unsealed(data) for data in suite.kept.values()], read
-
-
-READERS = {"models": of_models, "psdd": of_psdds, "checkpoints": of_checkpoints}
+READERS = {"models": of_models, "psdd": of_psdds}
 
 
 def main() -> None:

@@ -23,15 +23,12 @@ PATIENCE: Final = 120.0
 def suites() -> dict[str, type[Suite]]:
     """By name, in the order of the table."""
     from battery.on_arrays import Arrays
-    from battery.on_checkpoints import Checkpoints
     from battery.on_models import Forgeries, Models
     from battery.on_processes import Kills
     from battery.on_psdd import Psdds
     from battery.on_tables import Tables
 
-    kinds: tuple[type[Suite], ...] = (
-        *(Models, Forgeries, Psdds, Checkpoints, Tables, Arrays, Kills),
-    )
+    kinds: tuple[type[Suite], ...] = (Models, Forgeries, Psdds, Tables, Arrays, Kills)
     return {kind.name: kind for kind in kinds}
 
 

@@ -13,7 +13,6 @@ from fairpc.circuit import (
     Bounds,
     Graph,
     em,
-    em_of_sets,
     filled,
     laplace,
     maximize,
@@ -115,27 +114,6 @@ def test_a_step_beats_every_other_point_of_the_box(case: Case, seed: int) -> Non
     for _ in range(20):
         other = bounds.within(graph.random(rng))
         assert value(flows + prior, other) <= best + 1e-9 * (1 + abs(best))
-
-
-@settings(max_examples=examples(100))
-@given(cases(max_rows=10), st.booleans(), st.integers(0, 2**31))
-def test_sets_together_go_where_each_goes_alone(case: Case, bound: bool, seed: int) -> None:
-    graph, rng = case.circuit.graph, np.random.default_rng(seed)
-    assume(graph.n_parameters)
-    bounds = random_bounds(graph, rng) if bound else None
-    prior = laplace(graph, 0.5)
-    plan = prepare(graph, table_of(case))
-    starts = np.stack([graph.random(rng) for _ in range(3)])
-    weights = rng.random((3, plan.n_rows)) + 0.1
-    together = list(
-        itertools.islice(em_of_sets(plan, starts, weights, prior=prior, bounds=bounds), 4)
-    )
-    for b in range(3):
-        rows = Table.of(case.codes, weights[b], arities=case.circuit.arities)
-        alone = itertools.islice(em(prepare(graph, rows), starts[b], prior=prior, bounds=bounds), 4)
-        for one, all_of_them in zip(alone, together, strict=True):
-            np.testing.assert_allclose(all_of_them.parameters[b], one.parameters, atol=1e-10)
-            assert all_of_them.objective[b] == pytest.approx(one.objective, rel=1e-10, abs=1e-9)
 
 
 @settings(max_examples=examples(30))

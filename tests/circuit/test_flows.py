@@ -152,37 +152,11 @@ def test_all_paths_of_a_plan_agree_with_rows_one_by_one(case: Case) -> None:
     log_likelihood = case.weights @ np.log(p)
     for path in PATHS:
         plan = prepare(case.circuit.graph, table_of(case), path=path)
-        assert plan.n_rows == len(case.codes)
         assert plan.total_weight == pytest.approx(case.weights.sum())
         answer = plan(theta)
         assert float(answer[0]) == pytest.approx(log_likelihood, rel=1e-10, abs=1e-10)
         assert plan.log_likelihood(theta) == answer[0]
         oracle.agree(answer[1], flows)
-
-
-@settings(max_examples=examples(200))
-@given(cases(max_rows=10))
-def test_several_parameter_sets_equal_single_calls(case: Case) -> None:
-    g = case.circuit.graph
-    rng = np.random.default_rng(5)
-    theta = np.stack([case.circuit.parameters, *(g.random(rng) for _ in range(18))])
-    weights = rng.uniform(0.1, 3, (len(theta), len(case.codes)))
-    for path in PATHS:
-        plan = prepare(g, table_of(case), path=path)
-        logs, flows = plan.batch(theta)
-        own_logs, own_flows = plan.batch(theta, weights)
-        assert logs.shape == own_logs.shape == (len(theta),)
-        assert flows.shape == own_flows.shape == theta.shape
-        for b, t in enumerate(theta):
-            one = plan(t)
-            oracle.agree(logs[b], one[0])
-            oracle.agree(flows[b], one[1])
-            one = plan(t, weights[b])
-            oracle.agree(own_logs[b], one[0])
-            oracle.agree(own_flows[b], one[1])
-        shared_logs, shared_flows = plan.batch(theta, weights[0])
-        oracle.agree(shared_logs[-1], plan(theta[-1], weights[0])[0])
-        oracle.agree(shared_flows[-1], plan(theta[-1], weights[0])[1])
 
 
 @settings(max_examples=examples(200))
@@ -275,10 +249,6 @@ def test_one_and_two_threads_give_the_same_bits(path: Path, holes: float) -> Non
     one, two = (plan(theta) for plan in plans)
     assert float(one[0]) == float(two[0])
     assert np.array_equal(one[1], two[1])
-    sets = np.stack([theta, circuit.graph.uniform()])
-    first, second = (plan.batch(sets) for plan in plans)
-    assert np.array_equal(first[0], second[0])
-    assert np.array_equal(first[1], second[1])
 
 
 def test_many_rows_agree_between_paths_and_with_chunks_of_one_row() -> None:
@@ -348,12 +318,6 @@ def test_refusals() -> None:
     theta = plain.parameters
     with pytest.raises(CodesError, match=r"shape \(3,\): the plan takes \(4\)"):
         plan(theta[:3])
-    with pytest.raises(CodesError, match=r"shape \(4,\): the plan takes \(B, 4\)"):
-        plan.batch(theta)
-    with pytest.raises(CodesError, match="2 parameter sets and 3 weight vectors"):
-        plan.batch(np.stack([theta, theta]), np.ones((3, 1)))
-    with pytest.raises(CodesError, match="one weight per row"):
-        plan(theta, np.ones(2))
     with pytest.raises(OptionError, match="path is 'fast': choose one of"):
         prepare(plain.graph, Table.of([[0, 1]]), path="fast")  # type: ignore[arg-type]
 
@@ -372,7 +336,7 @@ def test_parts_add_up(circuit, n_parts: int, kept: int, seed: int) -> None:  # t
         part = slice(bounds[k], bounds[k + 1])
         return Table.of(codes[part], weights[part], arities=circuit.arities)
 
-    plan = PartPlan(circuit.graph, 30, float(weights.sum()), n_parts, load, kept)
+    plan = PartPlan(circuit.graph, float(weights.sum()), n_parts, load, kept)
     whole = prepare(circuit.graph, Table.of(codes, weights, arities=circuit.arities))
     expected = whole(circuit.parameters)
     for _ in range(2):
@@ -380,13 +344,6 @@ def test_parts_add_up(circuit, n_parts: int, kept: int, seed: int) -> None:  # t
         assert found[0] == pytest.approx(expected[0], rel=1e-12)
         assert np.allclose(found[1], expected[1], rtol=1e-10, atol=1e-12)
     assert reads == list(range(n_parts)) * (1 if kept else 2)
-    sets = np.stack([circuit.parameters, circuit.graph.uniform()])
-    for ours, theirs in zip(plan.batch(sets), whole.batch(sets), strict=True):
-        assert np.allclose(ours, theirs, rtol=1e-10, atol=1e-12)
-    with pytest.raises(CodesError, match="rows on disk"):
-        plan(circuit.parameters, weights)
-    with pytest.raises(CodesError, match="rows on disk"):
-        plan.batch(sets, weights)
 
 
 @given(circuits(), st.integers(0, 99))
@@ -403,7 +360,7 @@ def test_parts_after_the_memory_is_full_are_evaluated_without_being_kept(  # typ
         reads.append(k)
         return tables[k]
 
-    plan = PartPlan(circuit.graph, 60, 60.0, 3, load, size)
+    plan = PartPlan(circuit.graph, 60.0, 3, load, size)
     (first, flows), (second, again) = plan(circuit.parameters), plan(circuit.parameters)
     assert reads == [0, 1, 2, 1, 2]
     assert first == second
@@ -417,7 +374,6 @@ def test_a_plan_that_is_used_once_looks_for_what_is_active_only_where_that_pays(
     table = Table.of(holes(many(2_000), 10, 0.3), arities=circuit.arities)
     n_active = prepare(circuit.graph, table).n_active
     assert n_active > 0
-    assert plan_once(circuit.graph, table, 1).n_active == 0
-    assert plan_once(circuit.graph, table, 2).n_active == n_active
+    assert plan_once(circuit.graph, table).n_active == 0
     monkeypatch.setattr("fairpc.circuit._expected_flows.SMALL_EDGES", circuit.graph.n_edges - 1)
-    assert plan_once(circuit.graph, table, 1).n_active == n_active
+    assert plan_once(circuit.graph, table).n_active == n_active

@@ -43,8 +43,6 @@ for n in (1, 300):
         for path in ("auto", "active", "general"):
             plan = prepare(c.graph, table, path=path)
             fit(plan, c.parameters, max_iter=2)
-            plan(c.parameters, np.ones(n))
-            plan.batch(np.stack([c.parameters] * 2))
         tiny = np.full(c.graph.n_parameters, 1e-300)
         tiny[c.graph.block_ptr[1:] - 1] = 1.0
         for path in ("active", "general"):

@@ -61,8 +61,6 @@ def check_flows(case: Case) -> None:
     for path in ("general", "active"):
         plan = prepare(c.graph, table, path=path)
         oracle.agree(plan(c.parameters)[1], total)
-        sets = np.stack([c.parameters, c.graph.uniform()])
-        oracle.agree(plan.batch(sets)[1][0], total)
 
 
 def main() -> None:

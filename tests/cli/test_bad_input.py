@@ -242,9 +242,6 @@ CALLS = {
     "numbers that are the table": Bad(
         "compare t.csv --label hired --sensitive sex -o t.csv", ("the input (t.csv)",)
     ),
-    "a checkpoint that is the table": Bad(
-        "fit t.csv FIT -o m --checkpoint t.csv", ("t.csv is not a checkpoint: use a new file",)
-    ),
     "absurd seed": Bad("fit t.csv FIT -o m --seed 4294967296", ("--seed",)),
     "no ending": Bad("predict m.fairpc t.csv -o scores", ("scores has no ending", "Parquet")),
     "mixtures of trees": Bad(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from pathlib import Path
@@ -53,17 +52,15 @@ def test_a_streamed_fit_is_the_fit(
 ) -> None:
     table = written(tmp_path, kind)
     whole = fitted(table, tmp_path / "whole.json", capsys)
-    for more in (["--max-memory", "1GB"], ["--checkpoint", str(tmp_path / "kept")]):
-        ours = fitted(table, tmp_path / "streamed.json", capsys, *more)
-        for name in ("rows", "label", "groups", "learned", "iterations", "converged"):
-            assert ours[name] == whole[name], name
-        assert ours["log_likelihood_per_row"] == pytest.approx(whole["log_likelihood_per_row"])
-        done = [{k: r[k] for k in ("column", "used", "values")} for r in ours["columns"]]
-        assert done == [{k: r[k] for k in ("column", "used", "values")} for r in whole["columns"]]
-        models = [load(tmp_path / name) for name in ("whole.json", "streamed.json")]
-        one, two = (m.circuit_.parameters for m in models)
-        assert np.array_equal(one, two)
-    assert (tmp_path / "kept").is_file()
+    ours = fitted(table, tmp_path / "streamed.json", capsys, "--max-memory", "1GB")
+    for name in ("rows", "label", "groups", "learned", "iterations", "converged"):
+        assert ours[name] == whole[name], name
+    assert ours["log_likelihood_per_row"] == pytest.approx(whole["log_likelihood_per_row"])
+    done = [{k: r[k] for k in ("column", "used", "values")} for r in ours["columns"]]
+    assert done == [{k: r[k] for k in ("column", "used", "values")} for r in whole["columns"]]
+    models = [load(tmp_path / name) for name in ("whole.json", "streamed.json")]
+    one, two = (m.circuit_.parameters for m in models)
+    assert np.array_equal(one, two)
 
 
 @pytest.mark.parametrize("more", [(), ("--max-memory", "1GB")])
@@ -103,26 +100,6 @@ def test_a_bad_limit_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixtu
     ended = called(capsys, *call, "--max-memory", "plenty")
     assert ended.code == 2
     assert "max_memory is 'plenty': give bytes" in ended.err
-
-
-def test_a_table_that_is_piped_again_goes_on(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = written(tmp_path, "csv").read_bytes()
-    kept = ("--checkpoint", str(tmp_path / "kept"))
-    for content, code in ((table, 0), (table, 0), (table[: table.rindex(b"\n", 0, -1) + 1], 2)):
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
-        call = ("fit", "-", *ROLES, *OPTIONS, "-o", str(tmp_path / "m.fairpc"), *kept)
-        ended = called(capsys, *call)
-        assert ended.code == code
-    assert "kept is of another table" in ended.err
-
-
-def test_an_empty_name_is_no_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    call = ("fit", str(written(tmp_path, "csv")), *ROLES, "-o", str(tmp_path / "m.fairpc"))
-    ended = called(capsys, *call, "--checkpoint", "")
-    assert ended.code == 2
-    assert "checkpoint is '': give the path of a file" in ended.err
 
 
 @pytest.mark.filterwarnings("default::fairpc.errors.DriftWarning")

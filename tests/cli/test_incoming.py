@@ -202,39 +202,6 @@ def test_many_groups_are_warned_of_before_the_fit(
     assert "'unit' makes 50 groups" in ended.err
 
 
-def test_equal_mass_is_for_one_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert called(capsys, "fit", "t.csv", *FIT, "--equal-mass", "-o", "m.fairpc").code == 0
-    assert load("m.fairpc").equal_mass
-    naive = (
-        "--label",
-        "hired",
-        "--positive",
-        "yes",
-        "--sensitive",
-        "sex",
-        "--model",
-        "LatNB",
-        "--equal-mass",
-    )
-    ended = called(capsys, "fit", "t.csv", *naive, "-o", "n.fairpc")
-    assert ended.code == 2
-    assert "--equal-mass is not for --model LatNB" in ended.err
-    forest = (
-        "--label",
-        "hired",
-        "--positive",
-        "yes",
-        "--sensitive",
-        "sex",
-        "--structure",
-        "forest",
-        "--equal-mass",
-    )
-    ended = called(capsys, "fit", "t.csv", *forest, "-o", "n.fairpc")
-    assert ended.code == 2
-    assert "equal_mass and structure='forest' cannot be combined" in ended.err
-
-
 def test_a_query_needs_a_value_behind_the_bar(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -250,7 +217,7 @@ def test_prior_rows_choose_the_point_where_they_are_asked_for(
     asked = ("fit", "t.csv", *FIT, "-o", "p.fairpc", "--mechanism-prior")
     learned = answer(capsys, *asked, "30")["learned"]
     model = load("p.fairpc")
-    assert model.mechanism_prior == learned["prior_rows"] == 30
+    assert model.prior_rows_ == learned["prior_rows"] == 30
     for cell in learned["mechanism"]:
         own = [c for c in learned["mechanism"] if c["group"] == cell["group"]]
         rows = {c["label"]: c["estimated_labels"] for c in own if c["decision"] == cell["decision"]}

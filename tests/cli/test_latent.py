@@ -256,10 +256,6 @@ REFUSED = {
         ("fit", "t.csv", *QUICK, "--bins", "4", "-o", "n"),
         "--bins is not for --model latent",
     ),
-    "a checkpoint": (
-        ("fit", "t.csv", *QUICK, "--checkpoint", "kept", "-o", "n"),
-        "--checkpoint is for tables that are read in parts",
-    ),
     "a limit of memory": (
         ("fit", "t.csv", *QUICK, "--max-memory", "1GB", "-o", "n"),
         "--max-memory is for tables that are read in parts",

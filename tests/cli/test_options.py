@@ -15,7 +15,7 @@ import typer
 import fairpc
 from fairpc import FairPC
 from fairpc.cli import app
-from fairpc.cli._options import OF_THE_FIT, ColumnOptions, Keeping, ModelOptions, TextFormat, flag
+from fairpc.cli._options import OF_THE_FIT, ColumnOptions, ModelOptions, TextFormat, flag
 from fairpc.cli._tables import about
 from fairpc.errors import LearningError, OptionError, TableError
 
@@ -49,7 +49,7 @@ def test_an_error_names_the_table_once() -> None:
         raise LearningError("positive is 'x': choose")
 
 
-@pytest.mark.parametrize("record", [ColumnOptions, ModelOptions, TextFormat, Keeping])
+@pytest.mark.parametrize("record", [ColumnOptions, ModelOptions, TextFormat])
 def test_every_field_of_a_record_is_an_option(record: type) -> None:
     assert {flag(record, field.name) for field in fields(record)} <= options("fit")
 

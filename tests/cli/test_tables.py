@@ -191,7 +191,7 @@ def test_predict_says_how_many_rows_are_done_where_the_total_is_not_known(
 ) -> None:
     lines: list[str] = []
     shown = nullcontext(lambda now: lines.append(now.line))
-    monkeypatch.setattr("fairpc.models.progress", lambda verbose, callback: shown)
+    monkeypatch.setattr("fairpc.models.progress", lambda shows: shown)
     monkeypatch.setattr("fairpc.cli._predict.BATCH", 50)
     assert called(capsys, "predict", "m.fairpc", "t.csv", "-o", "o.csv").code == 0
     assert lines == [f"{n} rows so far" for n in (0, 50, 100, 120)]

@@ -14,6 +14,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -94,14 +95,15 @@ def fitted(networks: list[int], folder: Path, stack: ExitStack) -> bool:
     steps: list[int] = []
 
     def fit(kill: int | None) -> Any:
-        def callback(step: Any) -> None:
+        def on_step(step: Any) -> None:
             steps.append(step.iteration)
             if kill is not None and len(steps) == 18:  # in the run of EM over the parts
                 os.kill(kill, signal.SIGKILL)
 
         rows = dd.from_pandas(frame, npartitions=4, sort=False)
         steps.clear()
-        return LatNB("sex", **settings).fit(rows, "label", max_memory="200KB", callback=callback)
+        with patch("fairpc.models._circuit_fit.reporter", lambda say: on_step):
+            return LatNB("sex", **settings).fit(rows, "label", max_memory="200KB")
 
     quiet = fit(None)
     pid = next(iter(client.run(os.getpid).values()))

@@ -189,7 +189,9 @@ def test_a_sample_does_not_depend_on_the_partitions(client: Any) -> None:
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_a_worker_that_dies_costs_time_and_not_the_result(client: Any) -> None:
+def test_a_worker_that_dies_costs_time_and_not_the_result(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     frame = table(900).drop("weight")
     settings: dict[str, Any] = {"random_state": 0, "max_iter": 12, "tol": 0.0}
     quiet = LatNB("sex", **settings).fit(partitioned(frame, 4), "label", max_memory=SMALL)
@@ -201,9 +203,8 @@ def test_a_worker_that_dies_costs_time_and_not_the_result(client: Any) -> None:
         if len(steps) == 18:  # in the second run of EM, which is over the parts
             os.kill(next(iter(pids.values())), signal.SIGKILL)
 
-    hurt = LatNB("sex", **settings).fit(
-        partitioned(frame, 4), "label", max_memory=SMALL, callback=kill
-    )
+    monkeypatch.setattr("fairpc.models._circuit_fit.reporter", lambda say: kill)
+    hurt = LatNB("sex", **settings).fit(partitioned(frame, 4), "label", max_memory=SMALL)
     assert steps == [*range(13), *range(13)]
     assert np.array_equal(quiet.circuit_.parameters, hurt.circuit_.parameters)
     client.wait_for_workers(2, timeout=120)

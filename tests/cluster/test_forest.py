@@ -11,7 +11,7 @@ from decisions import table
 from fairpc import FairPC
 from fairpc.models import _forest_fit as forest_fit, _score_mechanism as score_mechanism
 from fairpc.models._selection import LabelGain
-from models.test_checkpoint import same
+from models.forests import same
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -109,3 +110,15 @@ def forests(draw: st.DrawFn) -> ForestDistribution:
     )
     zeros = draw(st.sampled_from([0.0, 0.3]))
     return random_forest(draw(st.randoms(use_true_random=False)), sizes, zeros)
+
+
+def same(one: Any, two: Any) -> bool:
+    """Whether two fitted models agree in every bit of what was learned."""
+    ours, theirs = one.history_, two.history_
+    return (
+        np.array_equal(one.circuit_.parameters, two.circuit_.parameters)
+        and np.array_equal(one.circuit_.graph.child, two.circuit_.graph.child)
+        and np.array_equal(one.label_counts_, two.label_counts_)
+        and set(ours) == set(theirs)
+        and all(np.array_equal(ours[k], theirs[k], equal_nan=True) for k in ours)
+    )

@@ -1,4 +1,4 @@
-"""A program whose children are to be killed: each fits, saves again and again, or runs a command.
+"""A program whose children are to be killed: each saves again and again, or runs a command.
 
 It reads a task per line, forks a child for it, writes the child's number, and when the
 child is over how it ended. All is imported once, and nothing is run before a fork.
@@ -12,12 +12,10 @@ import sys
 import traceback
 import warnings
 from pathlib import Path
-from typing import Any
 
-from fairpc import FairPC, load
+from fairpc import load
 from fairpc.cli import main as main_of_commands
 from fairpc.errors import FairpcError
-from fairpc.models import _checkpoint as checkpoint
 
 
 def save(models: str, target: str) -> None:
@@ -28,23 +26,12 @@ def save(models: str, target: str) -> None:
             model.save(target)
 
 
-def fit(structure: str, source: str, kept: str, memory: str, target: str) -> None:
-    """Fit with a checkpoint, then save."""
-    checkpoint.EVERY = 0.02
-    settings: dict[str, Any] = {"structure": structure, "max_iter": 120, "tol": 0.0}
-    model = FairPC("sex", random_state=0, **settings)
-    model.fit(source, "label", checkpoint=kept, max_memory=memory)
-    model.save(target)
-
-
 def child(task: str, *arguments: str) -> int:
     warnings.simplefilter("ignore")
     try:
         if task == "save":
             save(*arguments)
-        elif task == "command":
-            main_of_commands(list(arguments))
-        fit(*arguments)
+        main_of_commands(list(arguments))
     except SystemExit as end:
         return int(end.code or 0)
     except FairpcError:

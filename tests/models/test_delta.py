@@ -225,8 +225,6 @@ def test_what_is_refused() -> None:
         fit_to(LatNB(delta=0.1), np.arange(400) % 3)
     with pytest.raises(LearningError, match="without a latent fair decision"):
         fit_to(NLatPC(delta=0.1))
-    with pytest.raises(LearningError, match="equal_mass and delta"):
-        fit_to(FairPC(structure="chow-liu", equal_mass=True, delta=0.1))
     with pytest.raises(LearningError, match="select='middle'"):
         fit_to(LatentDecision(select="middle", delta=0.1))
 

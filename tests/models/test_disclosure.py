@@ -135,7 +135,7 @@ def small_numbers(facts: Any, name: str = "") -> Iterator[str]:
 def test_no_secret_is_in_an_audit_a_page_or_a_card(fitted: Any, tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        facts = audit(fitted, X, Y, n_replicates=0, n_starts=0, n_seeds=1)
+        facts = audit(fitted, X, Y, n_seeds=1)
     text = facts.to_json()
     assert not found_in(text.encode())
     assert list(small_numbers(facts.to_dict())) == []

@@ -116,16 +116,20 @@ def test_anchors_make_the_true_order_the_likeliest() -> None:
     s, d, f = (np.asarray(v).astype(int) for v in (data.sensitive, data.y, data.df))
     rows = Rows.of(s, d, np.asarray(data.X))
     anchored = rows.with_fair_decisions(np.where(np.arange(4000) < 200, f, -1))
-    options = Options(init="random", random_state=0, max_iter=200)
-    likeliest = [
-        max(fit("LatNB", some, options=options, n_init=6).starts, key=lambda r: r.objective)
-        for some in (rows, anchored)
-    ]
-    assert likeliest[0].switched == (1,)
-    assert likeliest[1].switched == ()
+    likeliest = []
+    for some in (rows, anchored):
+        starts = [
+            fit("LatNB", some, options=Options(init="random", random_state=k, max_iter=200))
+            for k in range(6)
+        ]
+        best = max(starts, key=lambda fitted: float(fitted.history["objective"][-1]))
+        likeliest.append(best.distribution.mechanism[:, :, 1])
+    without, with_them = likeliest
+    # P(D = 1 | Df = 1) is below P(D = 1 | Df = 0) in the group whose values of Df are swapped.
+    assert (np.diff(without, axis=1)[:, 0] > 0).tolist() == [True, False]
+    assert (np.diff(with_them, axis=1) > 0).all()
     truth = np.array([[0.4, 0.9], [0.1, 0.8]])
-    without, with_them = (np.abs(r.mechanism[:, :, 1] - truth).max() for r in likeliest)
-    assert with_them < 0.2 < 0.4 < without
+    assert np.abs(with_them - truth).max() < 0.2 < 0.4 < np.abs(without - truth).max()
 
 
 @pytest.mark.parametrize("n_components", [1, 3])
@@ -245,10 +249,6 @@ def test_knowledge_is_plain_data() -> None:
 def test_what_cannot_go_together_is_refused() -> None:
     rows = with_anchors(random_rows(1, 60, 2, 2, 0.0), 0.3, 1)
     limits = random_limits(0, 2, 2)
-    with pytest.raises(LearningError, match="equal_mass and knowledge cannot be combined"):
-        Options(equal_mass=True, limits=limits)
-    with pytest.raises(LearningError, match="equal_mass and fair labels cannot be combined"):
-        fit("LatNB", rows, options=Options(equal_mass=True))
     with pytest.raises(LearningError, match="without a latent fair decision"):
         fit("TwoNB", rows)
     with pytest.raises(LearningError, match="without a latent fair decision"):

@@ -6,14 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 
 from fairpc.models import Rows
 from fairpc.models._components import DistinctRows
 from fairpc.models._fit import Options, Structure, fit
 from fairpc.models._top_em import Places, TopRates, top_em
-from models.tables import log_likelihood, random_rows, rows_of_any_kind
-from strategies import examples
+from models.tables import log_likelihood, random_rows
 
 
 def test_upper_em_is_em_of_the_circuit_with_the_rest_fixed() -> None:
@@ -44,23 +42,6 @@ def test_upper_em_is_em_of_the_circuit_with_the_rest_fixed() -> None:
     np.testing.assert_allclose(second.rates.decision_rate, after.decision_rate[0], atol=1e-10)
     np.testing.assert_allclose(second.rates.mechanism, after.mechanism, atol=1e-10)
     assert second.objective > first.objective
-
-
-@settings(max_examples=examples(30), deadline=None)
-@given(rows_of_any_kind())
-def test_equalised_masses_follow_the_rate(rows: Rows) -> None:
-    """And log-odds move by the same number in all rows of a group."""
-    places = Places.of(rows)
-    rng = np.random.default_rng(0)
-    joint = rng.normal(size=(len(places.row), rows.n_classes))
-    rate = rng.dirichlet(np.full(rows.n_classes, 5.0))
-    posterior, odds = places.equalised(joint, rate, np.ones((rows.n_groups, rows.n_classes)))
-    mass = places.counts(posterior).sum(axis=2)
-    wanted = rate * mass.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(mass, wanted, atol=1e-4 * places.total_weight)
-    shifts = np.log(odds / (rate * odds).sum(axis=1, keepdims=True))
-    expected = places.normalised(joint + shifts[places.s])[1]
-    np.testing.assert_allclose(posterior, expected, atol=1e-12)
 
 
 def test_places_of_rows_without_a_group() -> None:

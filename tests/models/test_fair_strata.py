@@ -16,7 +16,7 @@ from fairpc.models._fit import Options, Structure, fit
 from fairpc.models._forest_fit import ForestStart, fit_forest
 from fairpc.models._selection import fit_auto
 from fairpc.models._strata import MAX_STRATA, UNDIVIDED
-from fairpc.models._top_em import BalancedPlan, Places
+from fairpc.models._top_em import Places
 from models.tables import SHORT, random_rows
 from strategies import examples
 
@@ -203,21 +203,6 @@ def test_strata_with_the_same_rates_everywhere_are_recovered() -> None:
     m = fit("LatNB", rows, options=replace(QUICK, max_iter=500)).distribution
     np.testing.assert_allclose(m.stratum_rate[:, 1], pi, atol=0.02)
     np.testing.assert_allclose(m.mechanism[:, :, 1], bent, atol=0.02)
-
-
-def test_equal_mass_within_strata_balances_each_of_them() -> None:
-    rows = strata_rows(7, 600, 2, 0.1)
-    m = fit("FairPC", rows, options=QUICK).distribution
-    plan = BalancedPlan.of(rows.plan(m.circuit, m.layout), m.layout)
-    plan(m.circuit.parameters)
-    theta = m.circuit.parameters[plan.source]
-    assert plan.odds is not None
-    shifted = m.circuit.parameters[plan.shared] * plan.odds
-    theta[plan.decision] = shifted / shifted.sum(axis=1, keepdims=True)
-    mass = plan.apart(theta)[1][plan.decision]
-    assert len(np.unique(plan.decision)) == 2 * m.layout.n_subgroups
-    wanted = np.tile(m.stratum_rate, (2, 1)) * mass.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(mass, wanted, atol=1e-6)
 
 
 def test_turned_labels_add_up_to_the_rows_of_each_group() -> None:

@@ -131,7 +131,6 @@ def assert_valid(model: Any, frame: pl.DataFrame) -> None:
     assert all(0 <= value <= 1 for value in (*model.threshold_.values, model.threshold_.unknown))
     assert (model.label_counts_ >= 0).all()
     assert model.coding_.sensitive == model.coding_.groups.column_names == ("sex",)
-    assert model.sensitive == "sex"
     assert model.n_anchors_ >= 0
 
 
@@ -162,12 +161,13 @@ FORGED: dict[str, tuple[tuple[Any, ...], Any]] = {
     "a threshold above 1": (("threshold", "unknown"), 2.0),
     "counts below 0": (("counts", 0, 0), [-5.0, 1.0]),
     "another sensitive column": (("coding", "sensitive"), ["a"]),
-    "another sensitive setting": (("settings", "sensitive"), ["a"]),
-    "no sensitive setting": (("settings", "sensitive"), None),
-    "a threshold setting above 1": (("settings", "threshold"), 3.0),
+    "a setting of another kind": (("settings", "min_cell"), 0),
+    "a setting of nobody": (("settings", "structure"), "auto"),
+    "a difference above 1": (("settings", "delta"), 1.5),
+    "strata of no column": (("settings", "given"), ["wages"]),
+    "knowledge that is none": (("settings", "knowledge"), {"fair_rate": 2.0}),
+    "prior rows below 0": (("prior_rows",), -1.0),
     "known decisions below 0": (("anchors",), -1),
-    "another positive class": (("settings", "positive"), 0),
-    "a positive class that is none": (("settings", "positive"), "no"),
 }
 
 

@@ -1,4 +1,4 @@
-"""FairPC(structure="forest") on tables: files, checkpoints, queries, and what is refused."""
+"""FairPC(structure="forest") on tables: files, queries, and what is refused."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ from fairpc import FairPC, Knowledge, LatNB, NLatPC, load
 from fairpc.errors import FairpcError, FileFormatError, LearningError
 from fairpc.models import (
     ForestDistribution,
-    _checkpoint as checkpoint,
     _forest_fit as forest_fit,
     _score_mechanism as score_mechanism,
 )
 from fairpc.models._selection import LabelGain
-from models.test_checkpoint import Stop, same, stopping_at
+from models.forests import same
 from models.test_models import write_signed
 from models.test_sklearn import people
 
@@ -101,7 +100,6 @@ def test_a_file_gives_back_every_bit(planted: Any, tmp_path: Path) -> None:
     again = load(tmp_path / "model.json")
     assert isinstance(again.distribution_, ForestDistribution)
     assert same(again, planted)
-    assert again.get_params() == planted.get_params()
     for name in ("predict_proba", "predict_observed_proba", "predict", "score_samples"):
         one, two = (getattr(m, name)(people_, sensitive_features=group) for m in (again, planted))
         np.testing.assert_array_equal(one, two)
@@ -360,37 +358,6 @@ def test_auto_takes_a_forest_of_a_table_in_files(
     assert same(here, there)
 
 
-@pytest.mark.parametrize("auto", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_fit_that_fails_again_and_again_ends_with_the_same_bits(
-    auto: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
-    frame = table(300).drop("weight")
-    X, y = frame.drop("label"), frame["label"]
-    model = taken_by_auto(monkeypatch) if auto else forest("sex")
-    whole = clone(model).fit(X, y)
-    stops = 0
-    for n in (1, 4, 9):
-        try:
-            clone(model).fit(X, y, checkpoint=tmp_path / "fit", callback=stopping_at(n))
-        except Stop:
-            stops += 1
-    assert stops >= 3
-    assert same(whole, clone(model).fit(X, y, checkpoint=tmp_path / "fit"))
-    assert same(whole, clone(model).fit(X, y, checkpoint=tmp_path / "fit"))
-
-
-def test_a_checkpoint_of_a_table_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table(300).drop("weight").write_parquet(tmp_path / "t.parquet")
-    model = taken_by_auto(monkeypatch)
-    fitted = [
-        clone(model).fit(tmp_path / "t.parquet", "label", checkpoint=tmp_path / "fit")
-        for _ in range(2)
-    ]
-    assert same(*fitted)
-    assert same(fitted[0], clone(model).fit(tmp_path / "t.parquet", "label"))
-
-
 @pytest.mark.slow
 def test_validation_rows_are_rows_like_others() -> None:
     people_, labels, group = people(400)
@@ -435,7 +402,6 @@ def test_the_structure_of_a_forest_can_be_kept(planted: Any) -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (forest(equal_mass=True), "equal_mass and structure='forest' cannot be combined"),
         (forest(n_components=2), "is for FairPC with init='prior' and without n_components"),
         (forest(init="random"), "is for FairPC with init='prior' and without n_components"),
         (NLatPC(structure="forest"), "is for FairPC"),

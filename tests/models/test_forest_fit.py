@@ -20,7 +20,6 @@ from fairpc.models import (
     _label_scores as label_scores,
     _score_mechanism as score_mechanism,
 )
-from fairpc.models._fit import Observer
 from fairpc.models._forest_fit import ForestStart, fit_forest
 from fairpc.models._label_scores import dealt
 from fairpc.models._score_map_fit import LEAST_ALTERED
@@ -412,12 +411,6 @@ def test_known_decisions_move_the_mechanism() -> None:
     assert np.ptp(anchored[1, 1]) < 0.5 * np.ptp(without[1, 1])
 
 
-def test_equal_mass_is_refused() -> None:
-    rows, _ = logistic(12, 50)
-    with pytest.raises(LearningError, match="equal_mass and structure='forest' cannot be"):
-        fit_forest(ForestStart.of(rows), replace(OPTIONS, equal_mass=True))
-
-
 # --- tables of every kind ---------------------------------------------------------------------
 
 
@@ -453,17 +446,6 @@ def test_tables_of_hardly_any_rows(n: int) -> None:
 def test_a_group_whose_labels_are_all_alike() -> None:
     rows, _ = logistic(15, 300)
     fitted(replace(rows, d=np.where(rows.s == 1, 0, rows.d)))
-
-
-def test_evaluation_rows_are_scored_at_the_end() -> None:
-    rows, _ = logistic(16, 300)
-    test = logistic(17, 100)[0]
-    done = fit_forest(ForestStart.of(rows), OPTIONS, Observer(watched={"test": test}))
-    logs = done.distribution.log_likelihood(test.s, test.d, test.x)
-    assert done.history["test"][-1] == pytest.approx(logs.mean())
-    assert len(done.history["test"]) == len(done.history["objective"])
-    assert done.choices is not None
-    assert done.choices.n_train == 300
 
 
 def test_scores_are_as_far_apart_as_held_out_labels_say() -> None:

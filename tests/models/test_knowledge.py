@@ -102,7 +102,6 @@ def test_models_without_a_latent_decision_refuse(model: Any) -> None:
     [
         (LatNB(knowledge={"fair_rate": 0.3}), "give a fairpc.Knowledge"),  # type: ignore[arg-type]
         (LatNB(knowledge=Knowledge(one_sided={"X": "raised"})), "use F, M"),
-        (FairPC(knowledge=KNOWN, equal_mass=True), "equal_mass and knowledge cannot be"),
     ],
 )
 def test_what_is_refused(model: Any, message: str) -> None:

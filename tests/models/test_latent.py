@@ -409,24 +409,16 @@ def test_bounds_decide_what_can_be_decided() -> None:
     assert set(said) == {"yes", "no", "open"}
 
 
-def test_copies_and_files_of_joblib_and_more_jobs_give_the_same() -> None:
+def test_copies_and_files_of_joblib_give_the_same() -> None:
     model = fit()
     expected = positive(model)
     buffer = io.BytesIO()
     joblib.dump(model, buffer)
     buffer.seek(0)
     assert np.array_equal(positive(joblib.load(buffer)), expected)
-    with joblib.parallel_config("threading"):
-        again = clone(model).set_params(n_jobs=2).fit(X, Y, sensitive_features=G)
-    assert np.array_equal(positive(again), expected)
     assert clone(model).get_params() == model.get_params()
     for estimator in (clone(PLAIN), LatentDecision(logistic(), random_state=0)):
         assert np.array_equal(positive(estimator.fit(X, Y, sensitive_features=G)), SCORES)
-
-
-@pytest.mark.slow
-def test_more_processes_give_the_same() -> None:
-    assert np.array_equal(positive(fit(n_jobs=2)), positive(fit()))
 
 
 def test_the_user_s_classifier_is_left_as_it_is() -> None:
@@ -521,7 +513,6 @@ BAD: dict[str, tuple[dict[str, Any], type[FairpcError], str]] = {
     "select": ({"select": "max"}, LearningError, "select is 'max'"),
     "threshold": ({"threshold": 2}, LearningError, "the threshold is 2"),
     "per_group": ({"per_group": "yes"}, LearningError, "per_group is 'yes'"),
-    "n_jobs": ({"n_jobs": "all"}, LearningError, "n_jobs is 'all'"),
     "knowledge": ({"knowledge": {"fair_rate": 0.5}}, LearningError, "give a fairpc.Knowledge"),
     "positive": ({"positive": "great"}, TableError, "positive is 'great'"),
     "both groups": ({"sensitive": "age"}, TableError, "use one of the two"),

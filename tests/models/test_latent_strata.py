@@ -184,7 +184,7 @@ def test_a_model_within_strata_is_saved(mechanism: Scope, tmp_path: Path) -> Non
     m.save(tmp_path / "m.fairpc")
     again: Any = load(tmp_path / "m.fairpc")
     assert again.strata_ == m.strata_
-    assert (again.given, again.mechanism) == ("hours", mechanism)
+    assert (again.given, again.mechanism) == (("hours",), mechanism)
     assert again.fair_rate_set_ == m.fair_rate_set_
     hidden = X.drop("sex")
     for rows in (X, hidden):
@@ -359,8 +359,8 @@ HOSTILE = {
     "a mechanism that turns labels": _at(
         "score_map", "strata", "mechanism", 0, 0, value=[0.9, 0.1]
     ),
-    "other strata": _at("settings", "given", value="z"),
-    "no column": _at("settings", "given", value="wages"),
+    "other strata": _at("settings", "given", value=["z"]),
+    "no column": _at("settings", "given", value=["wages"]),
     "another mechanism": _at("settings", "mechanism", value="some"),
     "an older version": _at("version", value=6),
 }

@@ -57,7 +57,7 @@ def test_a_model_within_strata_answers_and_is_saved(
     m.save(tmp_path / "m.fairpc")
     again: Any = load(tmp_path / "m.fairpc")
     assert again.strata_ == m.strata_
-    assert again.given == "hours"
+    assert again.given == ("hours",)
     hidden = X.with_columns(pl.lit(None, pl.String).alias("hours"), sex=pl.lit(None, pl.String))
     for rows in (X, hidden):
         np.testing.assert_array_equal(again.predict_proba(rows), m.predict_proba(rows))

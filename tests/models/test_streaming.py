@@ -71,27 +71,26 @@ def test_weights_are_a_column_and_validation_rows_may_be_files(tmp_path: Path) -
         assert np.array_equal(values, streamed.history_[name], equal_nan=True)
 
 
-@pytest.mark.parametrize("kept", ["lazy", "folder", ""])
+@pytest.mark.parametrize("kind", ["lazy", "folder"])
 def test_rows_beyond_memory_are_fitted_in_parts(
-    kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairpc.data._source.BATCH_ROWS", 300)
     monkeypatch.setattr("fairpc.data._source.READ_ROWS", 300)
     monkeypatch.setattr("fairpc.data._table.PART_CELLS", 2500)
     frame = table(4000).drop("weight")
-    source = written(frame, tmp_path, "folder" if kept == "folder" else "lazy")
+    source = written(frame, tmp_path, kind)
     settings: dict[str, Any] = {"structure": "chow-liu", "random_state": 0, "max_iter": 30}
-    folder: dict[str, Any] = {"checkpoint": tmp_path / "fit"} if kept else {}
-    parted = FairPC("sex", **settings).fit(source, "label", max_memory="2MB", **folder)
+    parted, again = (
+        FairPC("sex", **settings).fit(source, "label", max_memory="2MB") for _ in range(2)
+    )
     # The parameters that it ended with, on all rows in memory.
     whole = FairPC("sex", **settings | {"structure": parted, "max_iter": 0})
     whole.fit(frame.drop("label"), frame["label"])
     ends = parted.history_["log_likelihood"][-1], whole.history_["log_likelihood"][0]
     assert ends[0] == pytest.approx(ends[1], abs=1e-10)
     assert np.allclose(parted.label_counts_, whole.label_counts_, rtol=1e-9)
-    if kept:
-        again = FairPC("sex", **settings).fit(source, "label", max_memory="2MB", **folder)
-        assert np.array_equal(parted.circuit_.parameters, again.circuit_.parameters)
+    assert np.array_equal(parted.circuit_.parameters, again.circuit_.parameters)
 
 
 def test_choices_on_a_sample_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,13 +103,6 @@ def test_choices_on_a_sample_are_kept(tmp_path: Path, monkeypatch: pytest.Monkey
     assert model.choices_.refitted
     model.save(tmp_path / "m")
     assert str(load(tmp_path / "m").choices_) == str(model.choices_)
-
-
-def test_equal_mass_needs_all_rows() -> None:
-    frame = table(4000).drop("weight")
-    model = FairPC("sex", structure="chow-liu", equal_mass=True, random_state=0, max_iter=5)
-    with pytest.raises(LearningError, match="equal_mass needs all rows in memory"):
-        model.fit(frame.lazy(), "label", max_memory="1MB")
 
 
 def test_what_cannot_be_streamed_is_refused(tmp_path: Path) -> None:

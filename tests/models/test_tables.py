@@ -55,29 +55,26 @@ def test_rows_beside_may_lack_their_groups() -> None:
     """S is then marginalised, as in ``score_samples``."""
     X, y = given()
     some, labels, groups = X[:50].drop("s"), y[:50], X["s"].to_numpy()
-    named = LatNB("s", **QUICK).fit(X, y, eval_set={"e": (some, labels, None)})
-    apart = LatNB(**QUICK).fit(
-        X.drop("s"), y, sensitive_features=groups, eval_set={"e": (some, labels, None)}
-    )
+    beside: dict[str, Any] = {"validation_data": (some, labels, None)}
+    how: dict[str, Any] = {"structure": "chow-liu", **QUICK}
+    named = FairPC("s", **how).fit(X, y, **beside)
+    apart = FairPC(**how).fit(X.drop("s"), y, sensitive_features=groups, **beside)
     for model in (named, apart):
         mean = (model.score_samples(some, labels) - model.coding_.features.log_density(some)).mean()
-        assert model.history_["e"][-1] == pytest.approx(mean, abs=1e-12)
+        assert model.history_["validation_log_likelihood"][-1] == pytest.approx(mean, abs=1e-12)
 
 
 def test_rows_beside_an_array_go_by_position() -> None:
     X, y = given()
     features, groups = X.drop("s"), X["s"].to_numpy()
     array = features.to_numpy()
-    model = LatNB(**QUICK).fit(
-        array,
-        y,
-        sensitive_features=groups,
-        eval_set={
-            "frame": (features[:50], y[:50], groups[:50]),
-            "same": (array[:50], y[:50], groups[:50]),
-        },
-    )
-    assert model.history_["frame"].tolist() == model.history_["same"].tolist()
+    histories = [
+        FairPC(structure="chow-liu", **QUICK)
+        .fit(array, y, sensitive_features=groups, validation_data=(some, y[:50], groups[:50]))
+        .history_["validation_log_likelihood"]
+        for some in (features[:50], array[:50])
+    ]
+    assert histories[0].tolist() == histories[1].tolist()
     first = FairPC(structure="chow-liu", **QUICK).fit(array, y, sensitive_features=groups)
     kept = FairPC(structure=first, **QUICK).fit(features, y, sensitive_features=groups)
     assert kept.coding_ is first.coding_

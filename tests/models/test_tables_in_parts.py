@@ -79,7 +79,7 @@ def test_columns_of_an_array_go_by_position(tmp_path: Path) -> None:
     for given in (frame, tmp_path / "t.parquet"):
         with pytest.warns(TableWarning, match="columns are taken by their position"):
             found.append(model.predict_proba(given))
-    assert np.array_equal(*found)
+    assert np.array_equal(found[0], found[1])
 
 
 def test_what_was_not_seen_at_fit_is_said_once() -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from fairpc.data import Packing, add_distinct
 from fairpc.data._table import PartWriter
-from fairpc.errors import LearningError
 from fairpc.models import Rows, rows_fingerprint
 from fairpc.models._estimators import label_counts
 from fairpc.models._fit import Options, fit, fit_parameters
@@ -53,8 +52,6 @@ def test_em_over_parts_takes_the_steps_of_em_over_rows(tmp_path: Path) -> None:
         ours.distribution.circuit.parameters, theirs.distribution.circuit.parameters, rtol=1e-10
     )
     assert np.allclose(ours.history["objective"], theirs.history["objective"], rtol=1e-12)
-    with pytest.raises(LearningError, match="equal_mass needs all rows in memory"):
-        fit_parameters(start.distribution, on_disk, Options(equal_mass=True))
     counts, mean = label_counts(on_disk, ours.distribution)
     assert mean == pytest.approx(ours.history["log_likelihood"][-1])
     assert counts.sum() == pytest.approx(rows.weights.sum())

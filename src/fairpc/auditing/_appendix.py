@@ -9,12 +9,12 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._job import Job
 from fairpc.core import serialise
-from fairpc.models import LatentDecision
+from fairpc.models import FittedModel, LatentDecision, SavedSettings
 
 DISCLAIMER: Final = "This is evidence, not a certificate of compliance."
 _PACKAGES: Final = ("fairpc", "numpy", "scipy", "scikit-learn", "numba", "polars")
@@ -30,7 +30,7 @@ class AuditProvenance:
     model_hash: str
     training_hash: str  #: of the rows that the model was fitted to, encoded
     audited_hash: str  #: of the audited rows, encoded the same way
-    settings: Mapping[str, Any]  #: of the model
+    settings: Mapping[str, Any]  #: of the model, as its file has them
     audit_settings: Mapping[str, Any]  #: of the audit
     versions: Mapping[str, str]  #: of Python and of the packages that are installed
     date: str  #: when the audit was made, UTC
@@ -43,13 +43,12 @@ def provenance(job: Job) -> AuditProvenance:
     for package in _PACKAGES:
         with suppress(PackageNotFoundError):
             installed[package] = version(package)
-    params = {} if own else job.model.get_params()
     return AuditProvenance(
         model=own.name if own else type(job.model).__name__,
         model_hash="" if own else job.model._fair().fingerprint,
         training_hash="" if own else job.model.data_fingerprint_,
         audited_hash=job.rows.fingerprint,
-        settings={name: _setting(value) for name, value in params.items()},
+        settings={} if own else serialise(SavedSettings.of(cast("FittedModel", job.model))),
         audit_settings=asdict(job.settings),
         versions={"python": platform.python_version(), **installed},
         date=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -49,7 +49,6 @@ from fairpc.core import (
     AuditError,
     TableWarning,
     serialise,
-    warn_caller,
     without_few,
     write_atomically,
 )
@@ -158,8 +157,6 @@ def audit(
     n_seeds: int | None = None,
     classifier: Classifier = "best",
     max_test_rows: int | None = MAX_TEST_ROWS,
-    n_replicates: int | None = None,
-    n_starts: int | None = None,
     max_memory: int | str | None = None,
     reviewed: Reviewed | None = None,
     scores: npt.ArrayLike | None = None,
@@ -189,7 +186,7 @@ def audit(
         clusters: who each row is about, where persons repeat.
         fair_labels: as at fit, where the model was held to decisions that were known.
         level: of the intervals.
-        random_state: of samples, folds, refits and the splits of the test.
+        random_state: of samples, folds and the splits of the test.
         n_seeds: ways of splitting in the test of the assumptions; None: the held-out rates that
             the fit kept, if these are its rows and ``clusters`` is not given; else 11, or down to 1
             where many rows differ, or groups are many.
@@ -198,8 +195,6 @@ def audit(
             than half of the time, or "boosting".
         max_test_rows: where more rows than this differ in X, the test of the assumptions uses a
             random sample of this size, and says so; None for all rows.
-        n_replicates: without effect; ``fairpc.bootstrap_mechanism`` draws intervals.
-        n_starts: without effect; ``fairpc.stability`` fits from random starts.
         max_memory: bytes, or text like "4GB": where the distinct rows of a streamed table, or for a
             LatentDecision its rows, take more, a random sample of them is audited, which is said.
             Half of the machine's memory by default; give what the fit was given to have its rows
@@ -214,7 +209,7 @@ def audit(
         names: what classes and groups are called in the report, by column and value:
             ``{"deny": {"yes": "refused", "no": "approved"}, "sex": {"F": "women"}}``. A text, or
             the value "", names the column itself: ``{"deny": "Loan decisions"}``.
-        progress: called with a :class:`fairpc.refits.Progress` before each step.
+        progress: called with a :class:`fairpc.models.Progress` before each step.
     """
     options = locals()  # first, while it holds the arguments alone
     settings = AuditSettings(
@@ -222,12 +217,6 @@ def audit(
     )
     if reviewed is not None and is_source(X):
         raise AuditError("reviewed rows are known by their place: give the table in memory")
-    if n_replicates or n_starts:
-        warn_caller(
-            "n_replicates and n_starts of audit have no effect: fairpc.bootstrap_mechanism and "
-            "fairpc.stability fit a model again",
-            FutureWarning,
-        )
     of_decisions = {name: options[name] for name in _OF_DECISIONS}
     if _are_decisions(model):
         about = {name: options[name] for name in ("sensitive_features", "sample_weight")}

@@ -134,13 +134,6 @@ class Projection:
         flows = np.bincount(g.edge_parameter[used], edge_flows[used], g.n_parameters)
         return log_likelihood, np.asarray(flows, np.float64)
 
-    def flows_of_sets(
-        self, theta: Floats, weights: Floats, work: Workspace
-    ) -> tuple[Floats, Floats]:
-        """The same for several parameter sets (B, P), with weights (B, rows)."""
-        found = [self.flows(t, w, work) for t, w in zip(theta, weights, strict=True)]
-        return np.array([logs for logs, _ in found]), np.stack([flows for _, flows in found])
-
     def edge_flows(self, theta: Floats, weights: Floats, work: Workspace) -> tuple[float, Floats]:
         """Log-likelihood and expected flow of every sum edge.
 
@@ -337,20 +330,6 @@ class ActiveTerms:
         rate = weights / likelihood
         kernels().fall(readonly(theta), self.terms, self.root, rate, value, slope, flow)
         return float((weights * np.log(likelihood)).sum()), flow
-
-    def flows_of_sets(
-        self, theta: Floats, weights: Floats, work: Workspace
-    ) -> tuple[Floats, Floats] | None:
-        """The same for several parameter sets (B, P) in one pass, with weights (B, rows)."""
-        known, weight = np.ascontiguousarray(theta.T), np.ascontiguousarray(weights.T)
-        value, slope = work.take(2, self.n_slots, len(theta))
-        likelihood, flow = np.empty(weight.shape), np.empty(known.shape)
-        kernels().rise_sets(known, self.terms, self.root, weight, value, likelihood)
-        if likelihood.min(initial=1.0) <= kernels().TINY:
-            return None
-        rate = weight / likelihood
-        kernels().fall_sets(known, self.terms, self.root, rate, value, slope, flow)
-        return (weight * np.log(likelihood)).sum(axis=0), flow.T
 
 
 def active_terms(chunk: Projection, *, at_any_cost: bool = False) -> ActiveTerms | None:

@@ -56,11 +56,11 @@ def maximize(
     """The M-step: each block proportional to its flows plus pseudo-counts, within the bounds.
 
     A block that nothing flows through and that has no prior keeps ``fallback``
-    (uniform if None): the data say nothing about it. ``flows`` may hold several sets.
+    (uniform if None): the data say nothing about it.
     """
     counts = flows if prior is None else flows + prior
-    by_block = np.add.reduceat(counts, graph.block_ptr[:-1], axis=-1)
-    totals = by_block.take(graph.parameter_block, axis=-1)
+    by_block = np.add.reduceat(counts, graph.block_ptr[:-1])
+    totals = by_block[graph.parameter_block]
     theta: Floats
     if by_block.min(initial=1.0) > 0:
         theta = counts / totals
@@ -118,24 +118,20 @@ def em(
     *,
     prior: Floats | None = None,
     bounds: Bounds | None = None,
-    first: int = 0,
 ) -> Iterator[EMStep]:
     """EM as an endless iterator of steps, the start among them; the consumer decides when to stop.
 
     With ``bounds`` the start is brought within them, and so is every point after it. A
     parameter that is bound to be zero has no prior.
-
-    ``first`` is the number of the first step. From the parameters of any step of an earlier run,
-    under its number, EM goes on as that run did, bit for bit.
     """
     graph = plan.graph
     pseudo = None if prior is None else _prior_of_free(check_prior(graph, prior), bounds)
     theta = check_parameters(graph, parameters)
-    if bounds is not None and not first:
+    if bounds is not None:
         theta = bounds.within(theta)
-    for iteration in count(first):
+    for iteration in count():
         log_likelihood, flows = plan(theta)
-        if iteration == first:
+        if not iteration:
             _refuse_impossible_rows(log_likelihood)
         value = log_likelihood if pseudo is None else log_likelihood + log_prior(theta, pseudo)
         yield EMStep(iteration, log_likelihood, value, theta, flows)
@@ -153,45 +149,6 @@ def _refuse_impossible_rows(log_likelihood: float) -> None:
             "some row has probability zero under the circuit: EM cannot start there; use "
             "positive parameters, and a structure whose support covers every row"
         )
-
-
-@dataclass(frozen=True, eq=False)
-class SetsStep:
-    """One evaluation of several parameter sets at once; a value per set."""
-
-    iteration: int
-    parameters: Floats
-    log_likelihood: Floats
-    objective: Floats
-    flows: Floats
-
-
-def em_of_sets(
-    plan: FlowPlan,
-    parameters: Floats,
-    weights: Floats | None = None,
-    *,
-    prior: Floats | None = None,
-    bounds: Bounds | None = None,
-) -> Iterator[SetsStep]:
-    """EM of several parameter sets (B, P) in one plan, each with its own weights of the rows.
-
-    ``weights`` is (B, rows), or one for all; bounds may be one or one per set. Step
-    by step each set is where :func:`em` would have brought it alone.
-    """
-    graph = plan.graph
-    counts = _prior_of_free(check_prior(graph, prior), bounds)
-    pseudo = np.broadcast_to(counts, np.shape(parameters))
-    theta = np.array(parameters, np.float64)
-    if bounds is not None:
-        theta = bounds.within(theta)
-    for iteration in count():
-        logs, flows = plan.batch(theta, weights)
-        if not iteration:
-            _refuse_impossible_rows(float(logs.min()))
-        priors = [log_prior(t, p) for t, p in zip(theta, pseudo, strict=True)]
-        yield SetsStep(iteration, theta, logs, logs + np.array(priors), flows)
-        theta = maximize(graph, flows, pseudo, theta, bounds)
 
 
 S = TypeVar("S", bound=AnyStep)
@@ -218,14 +175,9 @@ class Stopping:
     tol: float = 1e-6
     min_iter: int = 20
 
-    def until(
-        self, steps: Iterable[S], weight: float, before: float = np.nan
-    ) -> Iterator[Reached[S]]:
-        """The steps up to that at which EM stops.
-
-        ``weight`` is that of all rows; ``before`` is the objective per unit of it at the step
-        that the first one follows, if any.
-        """
+    def until(self, steps: Iterable[S], weight: float) -> Iterator[Reached[S]]:
+        """The steps up to that at which EM stops; ``weight`` is that of all rows."""
+        before = np.nan
         for step in steps:
             now = step.objective / weight
             converged = step.iteration >= self.min_iter and abs(now - before) < self.tol

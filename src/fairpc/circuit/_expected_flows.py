@@ -41,7 +41,6 @@ from fairpc.core import (
     Codes,
     CodesError,
     Floats,
-    Int32s,
     OptionError,
     map_in_order,
     thread_count,
@@ -49,7 +48,6 @@ from fairpc.core import (
 from fairpc.data import Table, check_codes, check_weights, readonly
 
 A = TypeVar("A")
-L = TypeVar("L", float, Floats)
 Form = ActiveTerms | Projection
 Path = Literal["auto", "active", "general"]
 
@@ -60,9 +58,6 @@ ACTIVE_VALUES: Final = 2 * CHUNK_VALUES
 """Chunks are larger where little of them is kept: more rows share what they have in common."""
 FEW_TERMS: Final = 100_000
 """Handing work to threads costs as much as some ten thousand terms."""
-BATCH: Final = 32
-BATCH_NUMBERS: Final = 1 << 22
-"""Parameter sets handled in one pass, and slots × sets then in memory (twice 32 MB)."""
 SMALL_EDGES: Final = 16_384
 """Edges of a circuit through which rows are sent faster than what is active in it is found."""
 APART_ROWS: Final = 512
@@ -76,17 +71,10 @@ class FlowPlan(Protocol):
     def graph(self) -> Graph: ...
 
     @property
-    def n_rows(self) -> int: ...
-
-    @property
     def total_weight(self) -> float: ...
 
-    def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
+    def __call__(self, parameters: Floats) -> tuple[float, Floats]:
         """Log-likelihood and expected flow per parameter."""
-        ...
-
-    def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
-        """The same for several parameter sets (B, P), with one row of weights or one per set."""
         ...
 
 
@@ -101,10 +89,10 @@ def prepare(
     if path not in get_args(Path):
         raise OptionError(f"path is {path!r}: choose one of {', '.join(get_args(Path))}")
     check_table(graph, table)
-    merged, row_of = table.merged()
+    merged = table.merged()
     threads = thread_count(n_threads)
     chunks = tuple(_chunks(graph, merged.codes, path, threads))
-    return RowPlan(graph, merged, row_of, chunks, threads)
+    return RowPlan(graph, merged, chunks, threads)
 
 
 def check_table(graph: Graph, table: Table) -> None:
@@ -162,15 +150,9 @@ class RowPlan:
 
     graph: Graph
     table: Table
-    row_of: Int32s
     chunks: tuple[Chunk, ...]
     n_threads: int
     _work: Workspace = field(default_factory=Workspace, repr=False)
-
-    @property
-    def n_rows(self) -> int:
-        """Rows as they were given, before equal ones were merged."""
-        return len(self.row_of)
 
     @property
     def n_distinct(self) -> int:
@@ -185,26 +167,26 @@ class RowPlan:
     def total_weight(self) -> float:
         return self.table.total_weight
 
-    def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
-        theta, w = self._checked(parameters, 1), self.distinct_weights(weights)
+    def __call__(self, parameters: Floats) -> tuple[float, Floats]:
+        theta, w = self._checked(parameters), self.table.weights
         found = self._each(lambda form, rows: form.flows(theta, w[rows], self._work))
-        return _added(found, 0.0, theta.shape)
+        return _added(found, len(theta))
 
-    def log_likelihood(self, parameters: Floats, weights: Floats | None = None) -> float:
+    def log_likelihood(self, parameters: Floats) -> float:
         """The same without the flows, to the bit: half the work."""
-        theta, w = self._checked(parameters, 1), self.distinct_weights(weights)
+        theta, w = self._checked(parameters), self.table.weights
         found = self._each(lambda form, rows: form.log_likelihood(theta, w[rows], self._work))
         return sum(found, 0.0)
 
     def row_logs(self, parameters: Floats) -> Floats:
         """log P of each distinct row."""
-        theta = self._checked(parameters, 1)
+        theta = self._checked(parameters)
         found = self._each(lambda form, _: form.row_logs(theta, self._work))
         return np.concatenate([*found, np.empty(0)])
 
     def _each(self, ask: Callable[[Form, slice], A | None]) -> Iterable[A]:
         """The answers of the chunks, in order."""
-        found = map_in_order(lambda chunk: self._asked(chunk, ask), self.chunks, self._threads(1))
+        found = map_in_order(lambda chunk: self._asked(chunk, ask), self.chunks, self._threads)
         return chain.from_iterable(found)
 
     def _asked(self, chunk: Chunk, ask: Callable[[Form, slice], A | None]) -> list[A]:
@@ -217,49 +199,13 @@ class RowPlan:
         answers = (ask(part, slice(start, stop)) for start, stop, part in parts)
         return [answer for answer in answers if answer is not None]
 
-    def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
-        theta = self._checked(parameters, 2)
-        if weights is None or np.ndim(weights) == 1:
-            per_set = np.tile(self.distinct_weights(weights), (len(theta), 1))
-        else:
-            per_set = np.stack([self.distinct_weights(w) for w in np.asarray(weights)])
-        if len(per_set) != len(theta):
-            raise CodesError(
-                f"{len(theta)} parameter sets and {len(per_set)} weight vectors: give as many"
-            )
-
-        def task(work: tuple[Chunk, slice]) -> list[tuple[Floats, Floats]]:
-            chunk, sets = work
-            return self._asked(
-                chunk,
-                lambda form, rows: form.flows_of_sets(theta[sets], per_set[sets, rows], self._work),
-            )
-
-        tasks = [
-            (chunk, sets) for chunk in self.chunks for sets in self._sets_of(chunk, len(theta))
-        ]
-        log_likelihood, flows = np.zeros(len(theta)), np.zeros(theta.shape)
-        found = map_in_order(task, tasks, self._threads(len(theta)))
-        for (_, sets), parts in zip(tasks, found, strict=True):
-            for more, flow in parts:
-                log_likelihood[sets] += more
-                flows[sets] += flow
-        return log_likelihood, flows
-
     @cached_property
     def _active(self) -> tuple[ActiveTerms, ...]:
         return tuple(c.form for c in self.chunks if isinstance(c.form, ActiveTerms))
 
-    def _sets_of(self, chunk: Chunk, n_sets: int) -> list[slice]:
-        """Parameter sets to handle at once; all of them where the rows must be projected anew."""
-        if chunk.form is None:
-            return [slice(0, n_sets)]
-        slots = max((form.n_slots for form in self._active), default=1)
-        width = max(1, min(BATCH, BATCH_NUMBERS // slots))
-        return [slice(low, low + width) for low in range(0, n_sets, width)]
-
-    def _threads(self, n_sets: int) -> int:
-        return 1 if self._n_terms * n_sets < FEW_TERMS else self.n_threads
+    @property
+    def _threads(self) -> int:
+        return 1 if self._n_terms < FEW_TERMS else self.n_threads
 
     @cached_property
     def _n_terms(self) -> float:
@@ -274,26 +220,18 @@ class RowPlan:
         rows = chunk.rows
         return project(program_of(self.graph), self.table.codes, rows.start, rows.stop)
 
-    def _checked(self, parameters: Floats, ndim: int) -> Floats:
+    def _checked(self, parameters: Floats) -> Floats:
         theta = np.ascontiguousarray(parameters, np.float64)
-        if theta.ndim != ndim or theta.shape[-1] != self.graph.n_parameters:
-            shape = ("B, " if ndim == 2 else "") + str(self.graph.n_parameters)
-            raise CodesError(f"parameters have shape {theta.shape}: the plan takes ({shape})")
-        return readonly(theta) if ndim == 1 else theta
-
-    def distinct_weights(self, weights: Floats | None) -> Floats:
-        """Weights of the distinct rows, from those of all rows; their own if None."""
-        if weights is None:
-            return self.table.weights
-        given = check_weights(weights, self.n_rows)
-        return np.asarray(np.bincount(self.row_of, given, minlength=self.n_distinct), np.float64)
+        if theta.shape != (self.graph.n_parameters,):
+            raise CodesError(
+                f"parameters have shape {theta.shape}: the plan takes ({self.graph.n_parameters})"
+            )
+        return readonly(theta)
 
 
-def _added(
-    parts: Iterable[tuple[L, Floats]], log_likelihood: L, shape: tuple[int, ...]
-) -> tuple[L, Floats]:
+def _added(parts: Iterable[tuple[float, Floats]], n_parameters: int) -> tuple[float, Floats]:
     """Log-likelihoods and flows added up in order."""
-    flows = np.zeros(shape)
+    log_likelihood, flows = 0.0, np.zeros(n_parameters)
     for more, flow in parts:
         log_likelihood += more
         flows += flow
@@ -310,14 +248,13 @@ class PartPlan:
 
     Attributes:
         graph: the circuit's structure.
-        n_rows, total_weight: of all parts.
+        total_weight: of all parts.
         n_parts: number of parts.
         load: gives the table of a part by its number.
         kept_bytes: what may stay in memory between calls.
     """
 
     graph: Graph
-    n_rows: int
     total_weight: float
     n_parts: int
     load: Callable[[int], Table]
@@ -326,28 +263,21 @@ class PartPlan:
     _size: int = field(default=0, repr=False)
     _full: bool = field(default=False, repr=False)
 
-    def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
-        _refuse_weights(weights)
-        found = (plan(parameters) for plan in self._plans(1))
-        return _added(found, 0.0, (self.graph.n_parameters,))
+    def __call__(self, parameters: Floats) -> tuple[float, Floats]:
+        found = (plan(parameters) for plan in self._plans())
+        return _added(found, self.graph.n_parameters)
 
-    def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
-        """Several parameter sets in one pass over the parts."""
-        _refuse_weights(weights)
-        found = (plan.batch(parameters) for plan in self._plans(len(parameters)))
-        return _added(found, np.zeros(len(parameters)), parameters.shape)
-
-    def _plans(self, n_sets: int) -> Iterator[FlowPlan]:
+    def _plans(self) -> Iterator[FlowPlan]:
         """The plan of each part in turn; a thread makes the next one ready."""
         with ThreadPoolExecutor(1) as loader:
-            coming = loader.submit(self._plan, 0, n_sets)
+            coming = loader.submit(self._plan, 0)
             for k in range(self.n_parts):
                 plan = coming.result()
                 if k + 1 < self.n_parts:
-                    coming = loader.submit(self._plan, k + 1, n_sets)
+                    coming = loader.submit(self._plan, k + 1)
                 yield plan
 
-    def _plan(self, k: int, n_sets: int) -> FlowPlan:
+    def _plan(self, k: int) -> FlowPlan:
         if k in self._kept:
             return self._kept[k]
         table = self.load(k)
@@ -360,21 +290,16 @@ class PartPlan:
                 self._size += size
                 return plan
         # At the first call too, for other sums of the same numbers have other last bits.
-        return plan_once(self.graph, table, n_sets)
+        return plan_once(self.graph, table)
 
 
-def _refuse_weights(weights: Floats | None) -> None:
-    if weights is not None:
-        raise CodesError("rows on disk have the weights they were written with: give None")
-
-
-def plan_once(graph: Graph, table: Table, n_sets: int, n_threads: int | None = None) -> RowPlan:
-    """A plan that is used once, for some parameter sets.
+def plan_once(graph: Graph, table: Table, n_threads: int | None = None) -> RowPlan:
+    """A plan that is used once.
 
     Finding what is active pays in many evaluations, or where it is little of a large
     circuit; other rows go through the circuit itself.
     """
-    small = n_sets == 1 and graph.n_edges <= SMALL_EDGES
+    small = graph.n_edges <= SMALL_EDGES
     return prepare(graph, table, path="general" if small else "auto", n_threads=n_threads)
 
 
@@ -382,7 +307,7 @@ def plan_bytes(plan: RowPlan) -> int:
     """What a plan keeps in memory."""
     table = plan.table
     kept = sum(chunk.form.n_bytes for chunk in plan.chunks if chunk.form is not None)
-    return kept + table.codes.nbytes + table.weights.nbytes + plan.row_of.nbytes
+    return kept + table.codes.nbytes + table.weights.nbytes
 
 
 def expected_flows(

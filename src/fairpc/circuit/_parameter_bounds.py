@@ -46,8 +46,7 @@ class Bounds:
     is found exactly.
 
     Attributes:
-        lower, upper: one value per parameter; or several sets, (B, P), for as many
-            parameter sets.
+        lower, upper: one value per parameter.
         blocks: positions of the parameters of the blocks that are bound at all, an array
             (blocks, size) for each size of block.
         near: blocks that keep near each other, if any.
@@ -68,18 +67,18 @@ class Bounds:
     ) -> Bounds:
         """Checked bounds: in every block some parameters must be possible."""
         low, high = np.array(lower, np.float64), np.array(upper, np.float64)
-        if low.shape != high.shape or low.shape[-1:] != (graph.n_parameters,):
+        if not low.shape == high.shape == (graph.n_parameters,):
             raise CircuitError(
                 f"the bounds have shapes {low.shape} and {high.shape}: give a lower and an upper "
                 f"one for each of the {graph.n_parameters} parameters"
             )
         if not ((low >= 0) & (low <= high) & (high <= 1)).all():
             raise CircuitError("a bound lies outside 0 to 1 or above its upper one: order them")
-        least = np.add.reduceat(low, graph.block_ptr[:-1], axis=-1)
-        most = np.add.reduceat(high, graph.block_ptr[:-1], axis=-1)
+        least = np.add.reduceat(low, graph.block_ptr[:-1])
+        most = np.add.reduceat(high, graph.block_ptr[:-1])
         wrong = (least > 1 + SLACK) | (most < 1 - SLACK)
         if wrong.any():
-            block = int(np.flatnonzero(wrong.reshape(-1, wrong.shape[-1]).any(axis=0))[0])
+            block = int(np.argmax(wrong))
             raise CircuitError(
                 f"the bounds of parameter block {block} leave nothing that sums to 1: lower ones "
                 "may sum to 1 at most, upper ones to 1 at least"
@@ -94,20 +93,20 @@ class Bounds:
         """
         result = theta.copy()
         for block in self.blocks:
-            n = counts[..., block]
-            weights = np.where(n.sum(axis=-1, keepdims=True) > 0, n, theta[..., block])
-            result[..., block] = filled(weights, self.lower[..., block], self.upper[..., block])
+            n = counts[block]
+            weights = np.where(n.sum(axis=-1, keepdims=True) > 0, n, theta[block])
+            result[block] = filled(weights, self.lower[block], self.upper[block])
         if self.near is not None:
             first, second = self.near.first, self.near.second
             share = near_shares(
-                counts[..., second],
-                counts[..., second] + counts[..., first],
+                counts[second],
+                counts[second] + counts[first],
                 self.near.distance,
-                lower=np.maximum(self.lower[..., second], 1 - self.upper[..., first]),
-                upper=np.minimum(self.upper[..., second], 1 - self.lower[..., first]),
-                silent=result[..., second],
+                lower=np.maximum(self.lower[second], 1 - self.upper[first]),
+                upper=np.minimum(self.upper[second], 1 - self.lower[first]),
+                silent=result[second],
             )
-            result[..., second], result[..., first] = share, 1 - share
+            result[second], result[first] = share, 1 - share
         return result
 
     def within(self, theta: Floats) -> Floats:
@@ -206,8 +205,7 @@ def _crossing(t: Floats, sums: Floats) -> Floats:
 
 
 def _bound_blocks(graph: Graph, lower: Floats, upper: Floats) -> tuple[Ints, ...]:
-    free = (lower <= 0) & (upper >= 1)
-    bound = ~free.reshape(-1, free.shape[-1]).all(axis=0)
+    bound = (lower > 0) | (upper < 1)
     ids = np.unique(graph.parameter_block[bound])
     sizes = np.diff(graph.block_ptr)[ids]
     return tuple(

@@ -117,7 +117,7 @@ def audit(
             if reviewed:
                 given["reviewed"] = _answers_of(reviewed, given["X"], subject, files, label, screen)
             given |= {"level": level, "random_state": seed, "names": names}
-            with models.progress(screen.shows_progress, None) as step:
+            with models.progress(screen.shows_progress) as step:
                 audited = auditing.audit(subject, progress=in_stages(step), **given)
         if audited.parity is None and limit.fail_over is not None:
             raise _not_known(audited.left_out.get("parity", "no two groups have known members"))

@@ -229,7 +229,7 @@ def _fitted(rows: LabelledTable, seed: int, screen: Screen) -> tuple[Any, dict[s
 def _audited(
     model: Any, rows: LabelledTable, seed: int, screen: Screen, **more: Any
 ) -> auditing.Audit:
-    with models.progress(screen.shows_progress, None) as step:
+    with models.progress(screen.shows_progress) as step:
         more |= {"random_state": seed, "progress": in_stages(step)}
         return auditing.audit(model, rows.X, rows.y, **more)
 

@@ -86,7 +86,7 @@ def compare(
         with (
             refusing_copies(),
             tables.client_of(engine) as client,
-            models.progress(shown, None) as step,
+            models.progress(shown) as step,
         ):
             scores = comparison.compare(
                 _estimators(names, learner, rows.roles),

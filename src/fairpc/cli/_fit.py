@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from inspect import signature
-from pathlib import Path
 from shlex import quote
 from time import perf_counter
 from typing import Annotated, Any, Final
@@ -32,8 +31,8 @@ def fit(
     learner: opt.ModelOptions,
     naming: opt.Naming,
     text: opt.TextFormat,
-    keeping: opt.Keeping,
     engine: opt.Engine,
+    max_memory: opt.MaxMemory = None,
     held_to: opt.ReviewedFiles = None,
     verbose: Annotated[
         bool, opt.option(None, "Also print how each column was read.", "--verbose", "-v")
@@ -49,7 +48,7 @@ def fit(
     estimator(learner, roles, {})  # a wrong name is refused before the table is read
     in_memory = learner.model == opt.LATENT
     if in_memory:
-        _refuse_streaming(keeping, engine)
+        _refuse_streaming(max_memory, engine)
     if held_to and learner.model not in HELD:
         raise OptionError(
             f"--reviewed is for --model {' or '.join(HELD)}, and not for {learner.model}: take one "
@@ -62,7 +61,7 @@ def fit(
         tables.about(files.source),
     ):
         names = tables.display_names(naming, files)
-        large = engine.clustered or keeping != opt.Keeping() or tables.is_large(files)
+        large = engine.clustered or max_memory is not None or tables.is_large(files)
         if (parted := large and not in_memory) and learner.equal_rates:
             raise OptionError(
                 "--equal-rates needs the whole table in memory, and this one is read in parts: "
@@ -77,20 +76,20 @@ def fit(
         )
         learner = replace(learner, given=list(rows.given))
         model = estimator(learner, rows.roles, names, verbose=screen.shows_progress)
-        known: dict[str, Any] = (
-            {"reviewed": _answers_of(held_to, rows, files, screen)} if held_to else {}
-        )
+        known: dict[str, Any] = {"max_memory": max_memory}
+        if held_to:
+            known["reviewed"] = _answers_of(held_to, rows, files, screen)
         began = perf_counter()
-        with warned.watching(), _whole_or_nothing(keeping.checkpoint, screen):
+        with warned.watching(), _whole_or_nothing():
             if screen.prints_text:  # the verdict says it
-                for category in (core.ContradictionWarning, core.DriftWarning):
-                    warnings.simplefilter("ignore", category)
+                warnings.simplefilter("ignore", core.ContradictionWarning)
+                warnings.simplefilter("ignore", core.DriftWarning)
             if in_memory:
                 _fit_classifiers(model, rows, screen)
             else:
                 if verbose:  # the table of columns says what is not used
                     warnings.simplefilter("ignore", core.DroppedWarning)
-                model.fit(rows.X, rows.y, sample_weight=rows.weights, **vars(keeping), **known)
+                model.fit(rows.X, rows.y, sample_weight=rows.weights, **known)
             rates = _equalised(model, rows, in_memory) if learner.equal_rates else []
         seconds = perf_counter() - began
     said = {**vars(text), "weight": rows.weight}
@@ -125,9 +124,9 @@ def _answers_of(
     return read_reviews(paths, reviewed_cells(files), files.source, meant, screen)[0]
 
 
-def _refuse_streaming(keeping: opt.Keeping, engine: opt.Engine) -> None:
+def _refuse_streaming(max_memory: str | None, engine: opt.Engine) -> None:
     """An OptionError where a table is to be read in parts, which classifiers do not."""
-    given = {**vars(keeping), "engine": engine.engine if engine.clustered else None}
+    given = {"max_memory": max_memory, "engine": engine.engine if engine.clustered else None}
     for name, value in given.items():
         if value is not None:
             raise OptionError(
@@ -171,7 +170,7 @@ def estimator(
             f"take --model FairPC, LatNB or {opt.LATENT}, or leave --given out"
         )
     if not latent:
-        known -= {"equal_mass", "mechanism", "delta", "mechanism_prior"}
+        known -= {"mechanism", "delta", "mechanism_prior"}
     given = learner.settings(known) | roles.settings | {"verbose": int(verbose)}
     given = {name: value for name, value in given.items() if name in known}
     if learner.classifier not in (None, "hgb"):  # which LatentDecision takes by itself
@@ -193,18 +192,11 @@ def refusing_copies() -> Iterator[None]:
 
 
 @contextmanager
-def _whole_or_nothing(checkpoint: str | None, screen: Screen) -> Iterator[None]:
-    """A model that was cut short, or could learn nothing, is not a result, and is not written.
-
-    Of a fit that was stopped and has a checkpoint, a note says how it goes on.
-    """
+def _whole_or_nothing() -> Iterator[None]:
+    """A model that was cut short, or could learn nothing, is not a result, and is not written."""
     with refusing_copies():
         warnings.simplefilter("error", core.InterruptedWarning)
         try:
             yield
-        except (core.InterruptedWarning, KeyboardInterrupt, SystemExit) as ended:
-            if checkpoint is not None and Path(checkpoint).is_file():
-                screen.note(f"the fit is saved in {checkpoint}: the same command resumes it")
-            if isinstance(ended, core.InterruptedWarning):
-                raise KeyboardInterrupt from None
-            raise
+        except core.InterruptedWarning:
+            raise KeyboardInterrupt from None

@@ -92,10 +92,10 @@ PANELS: Final = {
     ),
     "Model": (
         *("model", "classifier", "structure", "n_components", "n_bins", "bins", "numbers"),
-        *("monotone", "mechanism", "delta", "equal_mass", "mechanism_prior", "held_to"),
+        *("monotone", "mechanism", "delta", "mechanism_prior", "held_to"),
     ),
     "Decisions": ("threshold", "equal_rates", "decide", "decide_as", "fail_over", "gap"),
-    "Resources": ("random_state", "seed", "checkpoint", "max_memory", "engine", "scheduler"),
+    "Resources": ("random_state", "seed", "max_memory", "engine", "scheduler"),
     "Output": ("verbose", "json", "quiet", "safe_csv", "all_digits"),
 }
 """Panels of the help, by the parameters in them; what is in none stands first."""
@@ -261,9 +261,6 @@ class ModelOptions:
     ] = None
     min_cell: MinCell = 5
     weight: Weight = None
-    equal_mass: Annotated[
-        bool, option(None, "Tie the fair rates of the training rows, too.", "--equal-mass")
-    ] = False
     threshold: Annotated[
         float, option("P", "Score above which the decision is favourable.", min=0.0, max=1.0)
     ] = THRESHOLD
@@ -304,16 +301,6 @@ class ModelOptions:
                     "take --model FairPC"
                 )
         return {name: value for name, value in chosen.items() if name in known}
-
-
-@dataclass(frozen=True)
-class Keeping:
-    """What of a long fit is kept on disk."""
-
-    checkpoint: Annotated[
-        str | None, option("FILE", "Keeps the fit: if it is stopped, the same command resumes it.")
-    ] = None
-    max_memory: MaxMemory = None
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ def predict(
             schema = dict(rows.head(1).collect(engine="streaming").schema) | scored.added
             if screen.shows_progress and sys.stderr.isatty():  # it costs a look at the file
                 total = int(rows.select(pl.len()).collect(engine="streaming").item())
-        with models.progress(screen.shows_progress, None) as step:
+        with models.progress(screen.shows_progress) as step:
             batches = scored.batches(warned, step, total)
             if safe_csv:
                 schema = dict(tables.without_formulas(pl.DataFrame(schema=schema)).schema)

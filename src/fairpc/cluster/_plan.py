@@ -23,7 +23,7 @@ import numpy as np
 
 from fairpc.circuit import Graph, RowPlan, plan_bytes, plan_once, prepare
 from fairpc.cluster._client import answered, itself, results
-from fairpc.core import CodesError, Floats
+from fairpc.core import Floats
 from fairpc.data import CodedRows, Distinct, Packing, RowParts, Table
 
 LOOK: Final = 10.0  #: seconds between two looks at who has which parts
@@ -40,7 +40,6 @@ class DaskPlan:
     """
 
     graph: Graph  #: the circuit's structure
-    n_rows: int  #: of all parts
     total_weight: float  #: of all parts
     client: Any = field(repr=False)  #: to whom tasks are given
     parts: tuple[Any, ...] = field(repr=False)  #: their futures
@@ -48,14 +47,8 @@ class DaskPlan:
     _held: tuple[Any, ...] = field(default=(), repr=False)
     _looked: float = field(default=-np.inf, repr=False)
 
-    def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
-        log_likelihood, flows = self.batch(parameters, weights)
-        return float(log_likelihood), flows
-
-    def batch(self, parameters: Floats, weights: Floats | None = None) -> Flows:
-        """Log-likelihoods and flows of one parameter set or several, in the order of the parts."""
-        if weights is not None:
-            raise CodesError("rows on workers have the weights they came with: give None")
+    def __call__(self, parameters: Floats) -> tuple[float, Floats]:
+        """Log-likelihood and flows, in the order of the parts."""
         self._settle()
         client, n_parts = self.client, len(self.parts)
         theta = np.asarray(parameters, np.float64)
@@ -167,13 +160,13 @@ class HeldParts:
         return self._size + sum(map(getsizeof, self.parts))
 
     def flows(self, theta: Floats) -> Sums:
-        """Log-likelihood and flows of the parts, added up; of each parameter set if several."""
-        several = theta.ndim > 1
-        plans = enumerate(self._plans(len(theta) if several else 1), self.start)
-        flows = {k: plan.batch(theta) if several else plan(theta) for k, plan in plans}
-        return added([{leaf(k, self.n_parts): flow for k, flow in flows.items()}], self.n_parts)
+        """Log-likelihood and flows of the parts, added up."""
+        flows = {
+            leaf(k, self.n_parts): plan(theta) for k, plan in enumerate(self._plans(), self.start)
+        }
+        return added([flows], self.n_parts)
 
-    def _plans(self, n_sets: int) -> Iterator[RowPlan]:
+    def _plans(self) -> Iterator[RowPlan]:
         """The plan of each part, for one thread: the worker's others have parts of their own."""
         for k, part in enumerate(self.parts):
             if not (self._full or k in self._ready):
@@ -181,7 +174,7 @@ class HeldParts:
             if k in self._ready:
                 yield self._ready[k]
             else:
-                yield plan_once(self.preparation.graph, self.preparation.table(part), n_sets, 1)
+                yield plan_once(self.preparation.graph, self.preparation.table(part), 1)
 
     def _keep(self, k: int, part: Distinct) -> None:
         """Make part ``k`` ready, if there is room."""
@@ -206,7 +199,7 @@ def _room() -> int:
     return int((get_worker().memory_manager.memory_limit or MEMORY_LIMIT) // 2)
 
 
-Flows = tuple[Any, Floats]  #: log-likelihood and flows, of one set of parameters or of several
+Flows = tuple[float, Floats]  #: log-likelihood and flows
 Sums = Mapping[int, Flows]  #: sums by node of the tree: 1 is the root, 2n and 2n + 1 are below n
 ROOT = 1
 
@@ -288,7 +281,7 @@ class DaskParts(RowParts):
     def plan(self, graph: Graph, table_of: Callable[[CodedRows], Table]) -> DaskPlan:
         """The plan of all parts; ``table_of`` makes the circuit's rows of rows of codes."""
         how = self.client.submit(itself, Preparation(graph, self.packing, table_of), pure=False)
-        return DaskPlan(graph, self.n_rows, self.total_weight, self.client, self.futures, how)
+        return DaskPlan(graph, self.total_weight, self.client, self.futures, how)
 
 
 def _sizes(part: Distinct, packing: Packing) -> tuple[int, float, float]:

@@ -54,10 +54,6 @@ class Labels(Coded):
         """The classes, as they appear in the data."""
         return self.column.levels
 
-    def is_meant_by(self, positive: Any) -> bool:
-        """Whether this setting means the class that is positive here; None means the last."""
-        return _positive(self.column, positive) == self.positive
-
     @property
     def positive_class(self) -> Level:
         """The class that is meant by "positive"."""

@@ -155,14 +155,14 @@ class Table:
     def total_weight(self) -> float:
         return float(self.weights.sum())
 
-    def merged(self) -> tuple[Table, Int32s]:
-        """Distinct rows with summed weights, by first appearance; and each row's number."""
+    def merged(self) -> Table:
+        """Distinct rows with summed weights, by first appearance."""
         ids, first = distinct_rows(self.codes, self.arities)
         weights = np.asarray(np.bincount(ids, self.weights, len(first)), np.float64)
         codes = np.asfortranarray(self.codes[first])
         for array in (codes, weights):
             array.flags.writeable = False
-        return Table(codes, weights, self.arities, self.names), ids
+        return Table(codes, weights, self.arities, self.names)
 
 
 def distinct_rows(codes: Codes, arities: Ints) -> tuple[Int32s, Int32s]:

@@ -1,4 +1,4 @@
-"""FairPC, NLatPC, LatNB, TwoNB, LatentDecision: their fits, files, queries and refits."""
+"""FairPC, NLatPC, LatNB, TwoNB, LatentDecision: their fits, files and queries."""
 
 from typing import TYPE_CHECKING
 
@@ -7,11 +7,6 @@ from fairpc.core import on_first_use
 if TYPE_CHECKING:
     from fairpc.models._batches import check_not_dask
     from fairpc.models._bias_account import ANYTHING_FROM, OUTSIDE, OVERLAP, BiasAccount, apart
-    from fairpc.models._bootstrap import (
-        Draws,
-        MechanismIntervals as MechanismIntervals,
-        bootstrap_mechanism as bootstrap_mechanism,
-    )
     from fairpc.models._classifiers import TableClassifier as TableClassifier
     from fairpc.models._decisions import FittedDecisions, GivenRows
     from fairpc.models._disclosure import Disclosure, disclosure, file_facts
@@ -30,7 +25,7 @@ if TYPE_CHECKING:
         TwoNB as TwoNB,
     )
     from fairpc.models._fair_layers import cells_of
-    from fairpc.models._file import MAX_BYTES, FittedModel
+    from fairpc.models._file import MAX_BYTES, FittedModel, SavedSettings
     from fairpc.models._forest import Forest
     from fairpc.models._forest_decisions import ForestDistribution
     from fairpc.models._knowledge import Knowledge
@@ -39,25 +34,11 @@ if TYPE_CHECKING:
         quick_decision as quick_decision,
     )
     from fairpc.models._loading import MODELS, load as load
-    from fairpc.models._plots import (
-        COLOURS,
-        EDGE,
-        LINES,
-        MARKERS,
-        ModelPlots,
-        draw,
-        joint_set,
-        trade_off,
-    )
+    from fairpc.models._plots import draw
+    from fairpc.models._progress import Progress as Progress, Report, progress
     from fairpc.models._query_language import PART, UNKNOWN, Answer, Query, Vocabulary, parse
     from fairpc.models._query_ranges import NOT_KNOWN
-    from fairpc.models._refits import Progress as Progress, Report, Subject, progress
     from fairpc.models._review import Reviewed as Reviewed, ReviewRows
-    from fairpc.models._robustness import (
-        Refit as Refit,
-        Stability as Stability,
-        stability as stability,
-    )
     from fairpc.models._rows import ROWS, Rows, digest_name, rows_fingerprint
     from fairpc.models._selection import fit_auto
     from fairpc.models._strata import Strata

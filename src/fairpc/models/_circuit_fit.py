@@ -9,14 +9,14 @@ the groups' recorded rates where the labels allow such a rate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fairpc.circuit import Circuit, EMStep
+from fairpc.circuit import Circuit
 from fairpc.core import LearningError, SameAsLabelWarning, Say, check_choice, warn_caller
 from fairpc.data import BINS, TableCoding, same_as_label
 from fairpc.learners import WIDE
@@ -24,14 +24,8 @@ from fairpc.models._bias_account import anchor_contradiction, contradictions
 from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._components import without_prior
 from fairpc.models._distribution import FairDistribution, top_rates
-from fairpc.models._fair_layers import LATENT, Layout, feature_circuits
-from fairpc.models._fit import (
-    UNOBSERVED,
-    Fitted,
-    Observer,
-    fit,
-    fit_parameters,
-)
+from fairpc.models._fair_layers import Layout, feature_circuits
+from fairpc.models._fit import Fitted, OnStep, fit, fit_parameters
 from fairpc.models._forest_fit import ForestStart, fit_forest
 from fairpc.models._guard import Checked, check_fit
 from fairpc.models._knowledge import limits_of_coding
@@ -39,7 +33,6 @@ from fairpc.models._label_scores import DRAWS
 from fairpc.models._reviewed_fit import knowledge_after
 from fairpc.models._rows import Rows, hold_out, joined, some_rows
 from fairpc.models._score_map_fit import limits_between, within_limits
-from fairpc.models._score_mechanism import held_limits
 from fairpc.models._selection import LabelGain, coarser, compare_labels, fit_auto
 from fairpc.models._settings import without_few
 from fairpc.models._tables import GivenTable, RowReader, Training, coded_rows, warn_of_leaks
@@ -65,15 +58,13 @@ Triple = Sequence[Any]
 
 @dataclass(frozen=True, eq=False)
 class CircuitFit:
-    """One fit: what was asked for, the table, and who watches."""
+    """One fit: what was asked for, and the table."""
 
     settings: CircuitClassifier  #: of the estimator
     table: GivenTable  #: the training rows
     reader: RowReader  #: reads them into memory or onto the disk
     say: Say  #: shows what is being done
-    observer: Observer = UNOBSERVED  #: of the updates of EM
     validation_data: Triple | None = None  #: as given to ``fit``
-    eval_set: Mapping[str, Triple] = field(default_factory=dict)  #: as given to ``fit``
 
     def training(self) -> Training:
         """The coding of the table and its rows, equal ones merged; fine where a forest may be."""
@@ -235,8 +226,7 @@ class CircuitFit:
         as large as it needs.
         """
         own, rows, coding = self.settings, training.rows, training.coding
-        watched = {name: self._beside(coding, some) for name, some in self.eval_set.items()}
-        observer = replace(self.observer, watched=watched)
+        on_step = reporter(self.say)
         forest = training.forest or own.structure == FOREST
         self.say("growing a forest circuit" if forest else "learning the structure")
         start = self._forest_start(training, limits) if forest else None
@@ -246,21 +236,21 @@ class CircuitFit:
             # No error: scikit-learn's checks take a column of X for the label.
             warn_caller(same, SameAsLabelWarning)
         if start:
-            return fit_forest(start, own._em_options(limits), observer)
-        given, whole = self.validation_data, sample is rows
+            return fit_forest(start, own._em_options(limits), on_step)
+        given = self.validation_data
         found = fit_circuits(
             own,
             sample,
             coding,
             limits,
             validation=None if given is None else self._beside(coding, given),
-            observer=observer if whole else self.observer,
+            on_step=on_step,
         )
-        if whole:
+        if sample is rows:
             return found
         # All parameters are learned from all rows, those of a mixture's components too.
         options, choices = own._em_options(limits), found.choices
-        fitted = fit_parameters(found.distribution, rows, options, self.observer)
+        fitted = fit_parameters(found.distribution, rows, options, on_step=on_step)
         return replace(fitted, choices=choices and replace(choices, refitted=True))
 
     def _beside(self, coding: TableCoding, data: Triple) -> Rows:
@@ -284,17 +274,14 @@ def fit_circuits(
     limits: Limits | None,
     *,
     validation: Rows | None = None,
-    observer: Observer = UNOBSERVED,
+    on_step: OnStep | None = None,
 ) -> Fitted:
     """Fit a model of circuits to rows of codes."""
     structure: Any = own.structure
     if isinstance(structure, FittedQueries | Circuit):
-        options, beside = own._em_options(limits), observer.beside(validation)
-        return fit_parameters(_kept(own, rows), rows, options, beside)
+        given = _kept(own, rows), rows, own._em_options(limits)
+        return fit_parameters(*given, validation=validation, on_step=on_step)
     check_choice("structure", structure, ("auto", FOREST, *MODEL_METHODS))
-    if own.hold_mechanism and own._model in LATENT:
-        options = own._em_options(limits, np.random.default_rng(DRAWS))
-        limits = held_limits(rows, coding.features.ordered, options, limits)
     if own._is_auto():
         return fit_auto(
             rows,
@@ -302,7 +289,7 @@ def fit_circuits(
             options=own._em_options(limits),
             n_components=own.n_components,
             validation_fraction=own.validation_fraction,
-            observer=observer,
+            on_step=on_step,
         )
     if (own.n_components or 1) != 1:
         raise LearningError(
@@ -320,8 +307,7 @@ def fit_circuits(
         rows,
         validation=validation,
         options=replace(options, structure=replace(options.structure, method=method)),
-        n_init=own.n_init,
-        observer=observer,
+        on_step=on_step,
     )
 
 
@@ -396,12 +382,7 @@ def _with_gain(fitted: Fitted, gain: LabelGain | None, training: Training) -> Fi
     return replace(fitted, choices=choices)
 
 
-def reporter(say: Say, then: Callable[[EMStep], object] | None) -> Callable[[EMStep], None]:
-    """A function of a step of EM: it is said in a line, and handed on."""
-
-    def report(step: EMStep) -> None:
-        say(f"fitting, iteration {step.iteration}, log-likelihood {step.log_likelihood:,.2f}")
-        if then is not None:
-            then(step)
-
-    return report
+def reporter(say: Say) -> OnStep:
+    """A step of EM in a line."""
+    words = "fitting, iteration {:d}, log-likelihood {:,.2f}".format
+    return lambda step: say(words(step.iteration, step.log_likelihood))

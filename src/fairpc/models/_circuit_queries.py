@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -16,9 +16,6 @@ from fairpc.models._distribution import FairDistribution, leave_one_out
 from fairpc.models._model import Contribution
 from fairpc.models._query_events import both
 from fairpc.models._query_language import Vocabulary
-
-if TYPE_CHECKING:
-    from fairpc.models._plots import ModelPlots
 
 
 class FittedQueries(FittedDecisions):
@@ -148,14 +145,6 @@ class FittedQueries(FittedDecisions):
             if value is not None
         ]
         return tuple(sorted(parts, key=lambda part: -abs(part.change)))
-
-    @property
-    def plot(self) -> ModelPlots:
-        """Pictures of the model, drawn with matplotlib."""
-        from fairpc.models._plots import ModelPlots
-
-        self._distribution()
-        return ModelPlots(self)
 
     def _evidence(
         self, X: Any, sensitive_features: Any, *, allow_absent: bool = False

@@ -17,9 +17,9 @@ every strength.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice
 from typing import Final, Literal
 
@@ -364,20 +364,15 @@ def fit_top(
     weights: Floats,
     part: DistinctRows,
     start: TopRates,
-    evaluation: Mapping[str, Rows],
     options: Options,
 ) -> Fitted:
     """The mixture with the upper layers learned by EM, all of P(x | f, s) being fixed.
 
     Likelihoods of the history are per unit of weight, as of every fit.
     """
-    watched = {}
-    for name, rows in evaluation.items():
-        some = DistinctRows.of(rows)
-        watched[name] = partial(_mean, some, mixed(log_densities(components, some), weights))
     densities = mixed(log_densities(components, part), weights)
     places = part.places
-    history = History(places.total_weight, lambda step: step.rates.mechanism, watched)
+    history = History(places.total_weight, lambda step: step.rates.mechanism)
     for reached in _top_steps(Layout.of("FairPC", part.rows), places, densities, start, options):
         history.add(reached.step)
     fitted = assemble(part.rows, components, weights, reached.step.rates)
@@ -416,14 +411,8 @@ def _top_steps(
     if limits is not None and (layout.strata or not layout.tied):
         limits = limits.spread(layout)
     prior = top_prior(layout, options, start)
-    steps = top_em(places, densities, start, prior, limits, options.equal_mass)
+    steps = top_em(places, densities, start, prior, limits)
     return options.stopping.until(steps, places.total_weight)
-
-
-def _mean(part: DistinctRows, densities: Floats, step: TopStep) -> float:
-    """Mean log-likelihood of rows, from their log P(x | f, s)."""
-    joint = step.rates.log_joint(part.places, densities)
-    return part.mean(part.places.normalised(joint)[0])
 
 
 def choose_strength(

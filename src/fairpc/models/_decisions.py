@@ -37,7 +37,6 @@ from fairpc.models._batches import in_batches
 from fairpc.models._bias_account import BiasAccount, contradictions, mechanism_ranges, rates_alike
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._model import Threshold, equalised, fixed, for_rate, of_point
-from fairpc.models._priors import RECIPE_MECHANISM
 from fairpc.models._review import Reviewable
 from fairpc.models._rows import Rows
 from fairpc.models._settings import stratum_names
@@ -93,6 +92,7 @@ class FittedDecisions(Reviewable, ABC):
     min_cell: int
     label_counts_: Floats
     mechanism_without_prior_: Floats | None
+    prior_rows_: float
     warnings_: tuple[str, ...]
     n_features_in_: int
     knowledge_: Knowledge
@@ -393,7 +393,7 @@ class FittedDecisions(Reviewable, ABC):
             raise LearningError("a curve needs two classes, and rows whose groups are known")
         soft = self.posterior(X, y, sensitive_features=sensitive_features)[:, positive]
         names = np.array(self._coding().group_names)[groups]
-        common = self.threshold if not self.threshold_.by_group else self.threshold_.unknown
+        common = self.threshold_.unknown
         from fairpc.evidence import threshold_curve
 
         return threshold_curve(notion, scores, names, soft, threshold=common, n_points=n_points)
@@ -514,7 +514,7 @@ class FittedDecisions(Reviewable, ABC):
         point = coding.group_names, classes, self.bias_mechanism_, self.label_counts_
         bounds = self.label_ends_ if self._latent else None
         bare = self.mechanism_without_prior_ if self._latent else None
-        prior = 0.0 if bare is None else self._prior_rows()
+        prior = 0.0 if bare is None else self.prior_rows_
         if bounds is None:
             return BiasAccount(*point, prior_rows=prior, without_prior=bare)
         ranges = mechanism_ranges(bounds, coding.labels.positive)
@@ -528,10 +528,6 @@ class FittedDecisions(Reviewable, ABC):
             rate=float(self.fair_rate_[coding.labels.positive]),
             rate_range=(low, high) if low <= high else None,
         )
-
-    def _prior_rows(self) -> float:
-        """Prior rows of the mechanism, where a rule does not choose the point."""
-        return RECIPE_MECHANISM
 
     @in_batches
     def _scores(self, X: Any, *, sensitive_features: Any = None) -> tuple[Floats, Codes | None]:

@@ -331,12 +331,3 @@ def aligned(distribution: FairDistribution) -> FairDistribution:
     )
     features = feature_circuits(distribution.circuit, layout, named)
     return FairDistribution.of_parts(distribution.model, layout, swapped, features)
-
-
-def switched_groups(distribution: FairDistribution) -> tuple[int, ...]:
-    """Groups in which another order of Df would agree better with the recorded labels."""
-    if not distribution.layout.latent:
-        return ()
-    joint = _agreement(distribution)
-    same = np.arange(distribution.layout.n_classes)
-    return tuple(s for s in range(len(joint)) if (_best_permutation(joint[s]) != same).any())

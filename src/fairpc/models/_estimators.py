@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -15,17 +15,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
-from fairpc.circuit import EMStep
 from fairpc.core import (
-    AnyPath,
     ContradictionWarning,
     DriftWarning,
     Floats,
     LearningError,
     Say,
     TableWarning,
-    ending_on_signals,
-    fingerprint,
     showing_progress,
     warn_caller,
 )
@@ -39,12 +35,11 @@ from fairpc.models._priors import MECHANISM, RECIPE_MECHANISM
 from fairpc.models._rows import Rows, TrainingRows
 from fairpc.models._settings import (
     Settings,
-    check_beside,
     check_settings,
+    check_validation_data,
     generator,
     refuse_rate,
     rounded_counts,
-    serialised,
     small_strata,
     strata_of,
 )
@@ -59,7 +54,6 @@ from fairpc.models._tables import (
 )
 
 if TYPE_CHECKING:
-    from fairpc.models._checkpoint import Checkpoint
     from fairpc.models._circuit_fit import Triple
     from fairpc.models._fit import Fitted, Options
     from fairpc.models._guard import Checked
@@ -89,8 +83,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
 
     def _may_be_forest(self) -> bool:
         """Whether ``auto`` may take a forest: nothing is asked for that only circuits have."""
-        circuits = self.n_components is not None or self.equal_mass or self.hold_mechanism
-        return self._is_auto() and not circuits
+        return self._is_auto() and self.n_components is None
 
     def _given_coding(self) -> TableCoding | None:
         """The coding of a model whose structure is kept; None to learn one."""
@@ -176,9 +169,6 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         fair_labels: Any = None,
         reviewed: Reviewed | None = None,
         validation_data: Triple | None = None,
-        eval_set: Mapping[str, Triple] | None = None,
-        callback: Callable[[EMStep], object] | None = None,
-        checkpoint: AnyPath | None = None,
         max_memory: int | str | None = None,
     ) -> Self:
         """Fit to a table, its labels and its groups.
@@ -197,28 +187,20 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             reviewed: answers for rows of X that were drawn with known chances. They decide the
                 mechanism and the fair rates, which are tied unless the review contradicts it.
             validation_data: (X, y, sensitive) of rows that choose structure, never parameters.
-            eval_set: name -> (X, y, sensitive); their likelihood per iteration is in ``history_``.
-            callback: called with each EM step.
-            checkpoint: a file in which the fit is kept; the same call goes on with it, and ends
-                with the same bits as if it had not been stopped.
             max_memory: bytes, or text like "4GB": where the distinct rows of a streamed table take
                 more, they stay on disk, structure is learned on a sample, and EM reads them in
                 parts. Half of the machine's memory by default.
         """
-        from fairpc.models._circuit_fit import CircuitFit, reporter
-        from fairpc.models._fit import Observer
+        from fairpc.models._circuit_fit import CircuitFit
         from fairpc.models._reviewed_fit import refuse_beside_review
 
         check_settings(self.get_params(deep=False))
-        check_beside(validation_data, eval_set, callback)
+        check_validation_data(validation_data)
         refuse_beside_review(reviewed, X, self.given, fair_labels, sample_weight)
         threshold = fixed(self.threshold)
-        kept = None if checkpoint is None else self._checkpoint(checkpoint, max_memory, reviewed)
         with ExitStack() as stack, self._showing_progress():
             if reviewed is not None:
                 stack.enter_context(self._holding(reviewed, X, y, sensitive_features))
-            if kept is not None:
-                stack.enter_context(ending_on_signals())
             reader = RowReader(memory_bytes(max_memory), stack)
             if not (is_source(X) or is_dask(X)):
                 check_fit_input(self, X, y)
@@ -235,12 +217,8 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
                 stack=stack,
                 coded=self._given_coding() is not None,
             )
-            observer = Observer(reporter(self._say, callback), kept)
-            given = validation_data, eval_set or {}
-            job = CircuitFit(self, table, reader, self._say, observer, *given)
+            job = CircuitFit(self, table, reader, self._say, validation_data)
             training = job.training()
-            if kept is not None:
-                kept.begin(training.fingerprint)
             job.warn_of_leaks(training)
             limits = self._limits(training.coding, self.knowledge, fair_labels)
             training, fitted, checked = job.run(training, limits)
@@ -279,19 +257,6 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         finally:
             del self._held
 
-    def _checkpoint(
-        self, path: AnyPath, max_memory: int | str | None, reviewed: Reviewed | None
-    ) -> Checkpoint:
-        """The checkpoint of a fit with the settings of this estimator."""
-        from fairpc.models._checkpoint import Checkpoint
-
-        settings = {name: serialised(value) for name, value in self.get_params(deep=False).items()}
-        settings["max_memory"] = None if max_memory is None else memory_bytes(max_memory)
-        if reviewed is not None:
-            own = reviewed.truth, reviewed.drawn, reviewed.probability, reviewed.batch
-            settings["reviewed"] = fingerprint(*own)
-        return Checkpoint.open(path, settings)
-
     @contextmanager
     def _showing_progress(self) -> Iterator[None]:
         """A block in which the fit says what it does, if ``verbose``."""
@@ -317,7 +282,6 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         self.history_ = fitted.history
         self.converged_ = fitted.converged
         self.choices_ = fitted.choices
-        self.starts_ = fitted.starts
         self.n_iter_ = max(len(fitted.history["objective"]) - 1, 1)
         reviewed = () if self._held is None else self._held.warnings
         self.warnings_ = (*reviewed, *checked.contradictions, *checked.sentences)
@@ -325,26 +289,11 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         counts, self.log_likelihood_ = label_counts(rows, distribution)
         self.label_counts_ = rounded_counts(counts, int(self.min_cell))
         self.mechanism_without_prior_ = fitted.without_prior
+        self.prior_rows_ = self._em_options().mechanism_prior
         self.data_fingerprint_ = training.fingerprint
         self.table_options_ = {}
         self.knowledge_ = knowledge_after(self.knowledge, self._held, training.coding)
         self.n_anchors_ = sum(rows.map(attrgetter("n_anchors")))
-
-    def _prior_rows(self) -> float:
-        return self._em_options().mechanism_prior
-
-    def _fitted_again(self, rows: Rows) -> FairDistribution:
-        """The whole fit again, structure and all, to other rows of the same coding."""
-        from fairpc.models._circuit_fit import fit_circuits, forest_start
-        from fairpc.models._forest_fit import fit_forest
-
-        fitted, coding = self._distribution(), self._coding()
-        limits = self._limits(coding, self.knowledge_)
-        rows = rows.with_strata(fitted.strata)
-        if fitted.is_forest:
-            start = forest_start(self, rows, coding, limits)
-            return fit_forest(start, self._em_options(limits)).distribution
-        return fit_circuits(self, rows, coding, limits).distribution
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -399,7 +348,6 @@ class FairPC(CircuitClassifier):
             circuit whose structure is kept and whose parameters EM starts from.
         n_components: circuits mixed inside each P(x | f, s); None lets "auto" choose.
         init: "prior" starts with Df near D, "random" with any parameters.
-        n_init: random starts; all are kept in ``starts_``.
         smoothing: Laplace smoothing of all parameters.
         mechanism_prior: prior rows per (f, s) with P(D = f) = .9; None: 30 for "auto" and
             "forest", else 0.
@@ -407,10 +355,6 @@ class FairPC(CircuitClassifier):
         max_splits, patience: bounds of the structure search.
         max_iter, tol, min_iter: updates of EM, and when it may stop before.
         validation_fraction: part of the rows held out to choose structure, where needed.
-        equal_mass: shift the log-odds of Df in each E-step so that its mass in the training
-            rows is the same in all groups; not in the paper, and the objective may fall.
-        hold_mechanism: keep P(Df) and P(D | Df, S) of circuits within .05 of those that a
-            cross-fitted score of the label gives, so that Df does not drift.
         threshold: score above which ``predict`` gives the positive class.
         n_bins, rare: bins of a numeric column, None: 8, or 32 for a forest; share under which
             levels are merged, a fifth of it for a forest.
@@ -428,7 +372,6 @@ class FairPC(CircuitClassifier):
         guard: after the fit of a model with a latent fair decision, check that it is still about
             the label; ``warnings_`` and a DriftWarning say where not.
         random_state: seed.
-        n_jobs: not used; for scikit-learn's tools.
         verbose: a line of progress on the terminal.
     """
 
@@ -455,7 +398,6 @@ class _Naive(CircuitClassifier):
     max_splits: int = field(init=False)
     patience: int = field(init=False)
     validation_fraction: float = field(init=False)
-    equal_mass: bool = field(init=False)
 
 
 class LatNB(_Naive):

@@ -36,8 +36,11 @@ from fairpc.models._choices import Choices
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._fair_layers import feature_circuits
 from fairpc.models._forest_decisions import ForestDistribution
+from fairpc.models._knowledge import Knowledge
 from fairpc.models._model import Threshold
 from fairpc.models._settings import serialised
+from fairpc.models._strata import Scope
+from fairpc.models._tables import listed
 from fairpc.models._top_em import TopRates
 
 if TYPE_CHECKING:
@@ -56,6 +59,7 @@ KEPT: Final = {
     "threshold": "threshold_",
     "counts": "label_counts_",
     "without_prior": "mechanism_without_prior_",
+    "prior_rows": "prior_rows_",
     "n_features_in": "n_features_in_",
     "anchors": "n_anchors_",
     "table": "table_options_",
@@ -63,8 +67,36 @@ KEPT: Final = {
     "names": "names_",
 }
 """Fields of a file, and the attributes of a model that they are."""
-ESTIMATORS: Final = ("estimator", "sensitive_estimator")
-"""Settings of a LatentDecision that are classifiers; a file has their kind."""
+
+
+@dataclass(frozen=True)
+class SavedSettings:
+    """The settings that a fitted model reads; those of its fit alone are not in its file."""
+
+    given: tuple[str | int, ...]
+    mechanism: Scope
+    delta: float
+    min_cell: int
+    decimal: Literal[".", ","] | None
+    knowledge: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, model: FittedModel) -> SavedSettings:
+        """Those of a model. A review is as good as stated, and so are rates that it untied."""
+        return cls(
+            tuple(serialised(listed(model.given))),
+            model.mechanism,
+            model._fair().strata.delta,
+            int(model.min_cell),
+            model.decimal,
+            serialised(model.knowledge_) if model.knowledge_ else None,
+        )
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of the constructor of a model."""
+        known = None if self.knowledge is None else Knowledge.from_dict(self.knowledge)
+        return vars(self) | {"knowledge": known}
 
 
 @dataclass(frozen=True)
@@ -80,7 +112,7 @@ class Saved:
     """What a file holds of every model."""
 
     model: Literal["FairPC", "LatNB", "NLatPC", "TwoNB", "LatentDecision"]
-    settings: dict[str, Any]  #: arguments of its constructor
+    settings: SavedSettings
     coding: dict[str, Any]  #: how its table becomes codes
     threshold: Threshold
     counts: Floats  #: estimated weight of the training rows with Df = f and D = d, [s, f, d]
@@ -94,6 +126,7 @@ class Saved:
     names: dict[str, dict[str, str]] = field(default_factory=dict, kw_only=True)
     #: the mechanism without its prior rows, if any, [s, f, d]
     without_prior: Floats | None = field(default=None, kw_only=True)
+    prior_rows: float = field(kw_only=True)  #: per (f, s), with D = Df in nine of ten
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.counts).all() and (self.counts >= 0).all()):
@@ -103,6 +136,8 @@ class Saved:
             bare.shape == self.counts.shape and (bare >= 0).all() and (bare <= 1).all()
         ):
             raise LearningError("a mechanism without prior rows has no probabilities")
+        if not (np.isfinite(self.prior_rows) and self.prior_rows >= 0):
+            raise LearningError("its number of prior rows is not one from 0 on")
         if self.anchors < 0 or self.n_features_in < 1:
             raise LearningError("the number of columns, or of known decisions, cannot be so low")
         names = self.feature_names_in
@@ -175,7 +210,7 @@ def _saved(model: Any) -> Saved:
     names = getattr(model, "feature_names_in_", None)
     described = {
         "model": type(model).__name__,
-        "settings": settings_of(model) | _by_review(model),
+        "settings": SavedSettings.of(model),
         "coding": model._coding().to_dict(),
         "feature_names_in": None if names is None else tuple(map(str, names)),
         "provenance": FileProvenance(__version__, model.data_fingerprint_),
@@ -198,32 +233,9 @@ def _saved(model: Any) -> Saved:
     )
 
 
-def _by_review(model: FittedModel) -> dict[str, Any]:
-    """What a review said of the mechanism is as good as stated, and so are rates it untied."""
-    if not model.knowledge_:
-        return {}
-    known = {"knowledge": model.knowledge_, "delta": model._fair().strata.delta}
-    return {name: serialised(value) for name, value in known.items()}
-
-
-def settings_of(model: FittedModel) -> dict[str, Any]:
-    """The arguments of the constructor as JSON; None for a structure that is kept, or a seed.
-
-    ``names`` are a field of the file.
-    """
-    settings = {name: serialised(value) for name, value in model.get_params(deep=False).items()}
-    del settings["names"]
-    for name in ESTIMATORS:
-        given = getattr(model, name, None)
-        if isinstance(given, TableClassifier):
-            settings[name] = given.kind
-    return settings
-
-
 def _scores(model: LatentDecision) -> dict[str, Any]:
-    learned = [c for fold in model.estimators_ for c in fold]
-    _refuse_others("estimator", [model.estimator, *learned])
-    _refuse_others("sensitive_estimator", [model.sensitive_estimator, *model.group_estimators_])
+    _refuse_others("estimator", [c for fold in model.estimators_ for c in fold])
+    _refuse_others("sensitive_estimator", model.group_estimators_)
     second, view = model.second_round_, model.group_view_
     levels = tuple(tuple(map(_level, level)) for level in view.levels)
     return {
@@ -238,7 +250,7 @@ def _scores(model: LatentDecision) -> dict[str, Any]:
 def _refuse_others(name: str, classifiers: Sequence[Any]) -> None:
     """A LearningError where a classifier is none of ours: a file holds data and no code."""
     for other in classifiers:
-        if not (other is None or other is False or isinstance(other, TableClassifier)):
+        if not isinstance(other, TableClassifier):
             raise LearningError(
                 f"the {name} is a {type(other).__name__}, which a file of data alone cannot "
                 "hold: keep the model with skops.io.dump(model, path), or only what is ours, "

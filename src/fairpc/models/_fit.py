@@ -1,4 +1,4 @@
-"""Fitting a model to rows of codes: where EM starts, EM with shared parameters, several starts.
+"""Fitting a model to rows of codes: where EM starts, and EM with shared parameters.
 
 The defaults are the paper's protocol: structure learned with D in place of Df on the training rows,
 the iterate with the best validation likelihood kept; then EM on the training rows, the last
@@ -10,12 +10,12 @@ fixed point of EM, so the start is P(D = f | Df = f, S) = .9.
 Permuting the values of Df in all groups at once changes no likelihood, so a random start may end
 with them in any order (label switching). One global permutation puts them back next to the
 observed classes. A permutation inside one group only is another model, and often as likely: it is
-reported, never repaired.
+never repaired.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
@@ -28,7 +28,6 @@ from fairpc.circuit import (
     Circuit,
     CircuitBuilder,
     EMStep,
-    FlowPlan,
     RowPlan,
     Stopping,
     em,
@@ -39,13 +38,11 @@ from fairpc.core import (
     InterruptedWarning,
     LearningError,
     check_choice,
-    fingerprint,
     warn_caller,
 )
 from fairpc.data import Table
 from fairpc.evidence import LabelBounds
-from fairpc.models._checkpoint import Checkpoint, EMState
-from fairpc.models._distribution import FairDistribution, aligned, switched_groups
+from fairpc.models._distribution import FairDistribution, aligned
 from fairpc.models._fair_layers import Layout, Model, build
 from fairpc.models._priors import (
     LEAST,
@@ -56,7 +53,7 @@ from fairpc.models._priors import (
     smoothed,
 )
 from fairpc.models._rows import Rows, TrainingRows
-from fairpc.models._top_em import BalancedPlan, Limits, parameter_bounds
+from fairpc.models._top_em import Limits, parameter_bounds
 from fairpc.structure import (
     HELD_OUT,
     METHODS,
@@ -105,9 +102,6 @@ class Options:
     max_iter: int = 500  #: updates of EM
     tol: float = 1e-6  #: gain of an update at which it may stop before
     min_iter: int = 20  #: updates before which it does not stop
-    #: whether each E-step makes the mass of Df equal in the rows of all groups; not in the paper,
-    #: and the objective may then fall
-    equal_mass: bool = False
     #: seed of a random start, and of structure where features are missing
     random_state: int | np.random.Generator | None = None
     #: prior knowledge about P(Df) and the mechanism, kept at every iteration
@@ -120,11 +114,6 @@ class Options:
         for name in ("smoothing", "mechanism_prior", "tol"):
             if not (np.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
                 raise LearningError(f"{name} is {getattr(self, name)}: give a number from 0 on")
-        if self.equal_mass and self.limits is not None:
-            raise LearningError(
-                "equal_mass and knowledge cannot be combined: equal_mass shifts what knowledge "
-                "fixes; set one of them"
-            )
         if self.max_iter < 0 or self.min_iter < 0:
             raise LearningError("max_iter and min_iter must not be negative")
 
@@ -134,23 +123,8 @@ class Options:
         return Stopping(self.max_iter, self.tol, self.min_iter)
 
 
-@dataclass(frozen=True)
-class Observer:
-    """Who follows EM."""
-
-    callback: Callable[[EMStep], object] = lambda step: None  #: is called with each step
-    checkpoint: Checkpoint | None = None  #: keeps each step
-    #: rows by name whose mean log-likelihood is kept per iteration
-    watched: Mapping[str, Rows] = field(default_factory=dict)
-
-    def beside(self, validation: Rows | None) -> Observer:
-        """The same with validation rows among those that are watched, if there are any."""
-        if validation is None:
-            return self
-        return replace(self, watched={**self.watched, VALIDATION: validation})
-
-
-UNOBSERVED: Final = Observer()
+OnStep = Callable[[EMStep], object]
+"""Called with each step of EM."""
 
 
 @dataclass(eq=False)
@@ -159,36 +133,26 @@ class History:
 
     weight: float  #: of all rows; objective and log-likelihood are per unit of it
     mechanism: Callable[[Any], Floats]  #: P(D | Df, S) at a step
-    watched: Mapping[str, Callable[[Any], float]]  #: mean log-likelihoods of other rows
+    #: mean log-likelihood of validation rows, if there are any
+    validation: Callable[[Any], float] | None = None
     records: list[Floats] = field(default_factory=list)
     _shape: tuple[int, ...] = ()  #: of the mechanism
 
     def add(self, step: Any) -> None:
         """One step more."""
-        means = [mean(step) for mean in self.watched.values()]
         own = step.objective / self.weight, step.log_likelihood / self.weight
+        held_out = np.nan if self.validation is None else self.validation(step)
         mechanism = self.mechanism(step)
         self._shape = mechanism.shape
-        self.records.append(np.array([*own, *means, *mechanism.ravel()]))
+        self.records.append(np.array([*own, held_out, *mechanism.ravel()]))
 
     def arrays(self) -> dict[str, Floats]:
         """All steps, an array for each name."""
-        names = ["objective", "log_likelihood", *self.watched]
+        names = ["objective", "log_likelihood", VALIDATION]
         table = np.array(self.records)
         result = dict(zip(names, table.T, strict=False))
         result["mechanism"] = table[:, len(names) :].reshape(len(table), *self._shape)
-        result.setdefault(VALIDATION, np.full(len(table), np.nan))
         return result
-
-
-@dataclass(frozen=True, eq=False)
-class Start:
-    """Where one start ended."""
-
-    objective: float  #: what EM reached
-    #: P(D = d | Df = f, S = s), [s, f, d], after one permutation of Df for all groups
-    mechanism: Floats
-    switched: tuple[int, ...]  #: groups in which Df still has another order than D
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +162,6 @@ class Fitted:
     distribution: FairDistribution
     history: dict[str, Floats]
     converged: bool
-    starts: tuple[Start, ...] = field(default=(), kw_only=True)  #: where every start ended
     choices: Choices | None = field(default=None, kw_only=True)  #: of the automatic selection
     #: what the fit's own held-out scores leave possible, its groups named by their codes; None
     #: where it has none
@@ -213,58 +176,44 @@ def fit(
     *,
     validation: Rows | None = None,
     options: Options | None = None,
-    n_init: int = 1,
-    observer: Observer = UNOBSERVED,
+    on_step: OnStep | None = None,
 ) -> Fitted:
     """Fit one of the paper's four models.
 
     All likelihoods are per unit of weight. Models without a latent fair decision have closed-form
     parameters on complete rows; EM then changes nothing after one update.
-
-    Of ``n_init`` starts it is the fit with the best objective among those with fewest switched
-    groups. A start that swaps Df in one group is often as likely as one that does not, and means
-    something else: likelihood cannot choose between them.
     """
-    if n_init < 1:
-        raise LearningError(f"n_init is {n_init}: give a number of starts from 1 on")
     chosen = options or Options()
-    if n_init > 1 and chosen.init != "random":
-        raise LearningError("several starts from the prior are one and the same: set init='random'")
     rng, limits = np.random.default_rng(chosen.random_state), chosen.limits
-    fits, starts = [], []
-    for _ in range(n_init):
-        cells = None
-        if model in ("FairPC", "NLatPC"):
-            cells = learn_structure(rows, validation, chosen.structure, chosen.smoothing, rng)
-        start = initial_model(model, rows, cells, chosen.smoothing)
-        if chosen.init == "random":
-            start = start.with_parameters(start.circuit.graph.random(rng))
-        fitted = fit_parameters(start, rows, chosen, observer.beside(validation))
-        distribution = fitted.distribution
-        # Df is named by the classes that it agrees with, unless prior knowledge names it.
-        named = aligned(distribution)
-        rates = named.top_rates.decision_rate, named.top_rates.mechanism
-        if rows.f is None and (limits is None or limits.spread(named.layout).allow(*rates)):
-            distribution = named
-        fits.append(replace(fitted, distribution=distribution))
-        end = float(fitted.history["objective"][-1])
-        starts.append(Start(end, distribution.mechanism, switched_groups(distribution)))
-    best = min(range(n_init), key=lambda i: (len(starts[i].switched), -starts[i].objective))
-    return replace(fits[best], starts=tuple(starts))
+    cells = None
+    if model in ("FairPC", "NLatPC"):
+        cells = learn_structure(rows, validation, chosen.structure, chosen.smoothing, rng)
+    start = initial_model(model, rows, cells, chosen.smoothing)
+    if chosen.init == "random":
+        start = start.with_parameters(start.circuit.graph.random(rng))
+    fitted = fit_parameters(start, rows, chosen, validation=validation, on_step=on_step)
+    # Df is named by the classes that it agrees with, unless prior knowledge names it.
+    named = aligned(fitted.distribution)
+    rates = named.top_rates.decision_rate, named.top_rates.mechanism
+    if rows.f is None and (limits is None or limits.spread(named.layout).allow(*rates)):
+        return replace(fitted, distribution=named)
+    return fitted
 
 
 def fit_parameters(
     start: FairDistribution,
     rows: TrainingRows,
     options: Options,
-    observer: Observer = UNOBSERVED,
     *,
+    validation: Rows | None = None,
+    on_step: OnStep | None = None,
     keep_interrupted: bool = True,
     prior: Floats | None = None,
 ) -> Fitted:
     """EM from the parameters of ``start``, its structure fixed.
 
-    ``prior`` holds the pseudo-counts of all parameters, those of ``options`` by default.
+    The likelihood of ``validation`` rows is kept in the history. ``on_step`` is called with each
+    step. ``prior`` holds the pseudo-counts of all parameters, those of ``options`` by default.
     An interrupt (Ctrl-C) ends EM at its last step, with a warning, unless
     ``keep_interrupted`` is false: then it is the caller's.
     """
@@ -277,83 +226,18 @@ def fit_parameters(
         # Nothing is hidden: one update is the closed form (Equation 1).
         flows = plan(circuit.parameters)[1]
         start = start.with_parameters(maximize(circuit.graph, flows, prior))
-    balanced = plan
-    if options.equal_mass and layout.latent:
-        if layout.strata.delta:
-            raise LearningError(
-                "equal_mass and delta cannot be combined: equal_mass gives Df the same mass in all "
-                "groups, and delta lets it differ; set one of them"
-            )
-        if not isinstance(plan, RowPlan):
-            raise LearningError(
-                "equal_mass needs all rows in memory: give more with max_memory, or leave it out"
-            )
-        balanced = BalancedPlan.of(plan, layout)
-    watched = {name: some.plan(circuit, layout) for name, some in observer.watched.items()}
-    return _run_em(start, balanced, watched, options, prior, bounds, observer, keep_interrupted)
-
-
-def _run_em(
-    start: FairDistribution,
-    plan: FlowPlan,
-    watched: Mapping[str, RowPlan],
-    options: Options,
-    prior: Floats,
-    bounds: Bounds | None,
-    observer: Observer,
-    keep_interrupted: bool,
-) -> Fitted:
-    """EM over any plan from the parameters of ``start``; with a checkpoint, from where it was."""
-    theta, mechanism = start.circuit.parameters, start.top.mechanism
-    means = {name: partial(_mean, some) for name, some in watched.items()}
-    history = History(plan.total_weight, lambda step: step.parameters[mechanism], means)
-    state, checkpoint, run = EMState(0, theta, _odds(plan)), observer.checkpoint, ""
-    if checkpoint is not None:
-        run = _name_of_run(plan, theta, prior, watched.values(), options)
-        state = checkpoint.state(run, state, 2 + len(means) + mechanism.size)
-        history.records += state.history
-        if isinstance(plan, BalancedPlan):
-            plan.odds = state.odds.reshape(plan.odds.shape)
-    steps = em(plan, state.parameters, prior=prior, bounds=bounds, first=state.iteration)
+    held_out = None if validation is None else partial(_mean, validation.plan(circuit, layout))
+    mechanism = start.top.mechanism
+    history = History(plan.total_weight, lambda step: step.parameters[mechanism], held_out)
+    steps = em(plan, start.circuit.parameters, prior=prior, bounds=bounds)
     if keep_interrupted:
         steps = _interruptible(steps)
-    odds, before = state.odds, float(history.records[-1][0]) if history.records else np.nan
-    try:
-        for reached in options.stopping.until(steps, plan.total_weight, before):
-            step = reached.step
-            if checkpoint is not None:
-                kept = tuple(history.records)
-                checkpoint.keep(run, EMState(step.iteration, step.parameters, odds, kept))
-            odds = _odds(plan)
-            history.add(step)
-            observer.callback(step)
-    finally:
-        # However EM was left, what it has reached is kept.
-        if checkpoint is not None:
-            checkpoint.write()
-    model = start.with_parameters(step.parameters)
+    for reached in options.stopping.until(steps, plan.total_weight):
+        history.add(reached.step)
+        if on_step is not None:
+            on_step(reached.step)
+    model = start.with_parameters(reached.step.parameters)
     return Fitted(model, history.arrays(), reached.converged)
-
-
-def _name_of_run(
-    plan: FlowPlan,
-    theta: Floats,
-    prior: Floats,
-    watched: Iterable[RowPlan],
-    options: Options,
-) -> str:
-    """A fingerprint of what a run of EM does: its graph, start, prior, rows and end."""
-    graph, tables = plan.graph, [some.table for some in watched]
-    return fingerprint(
-        *(graph.kind, graph.child_ptr, graph.child, graph.block, graph.block_ptr, theta, prior),
-        *(array for table in tables for array in (table.codes, table.weights)),
-        [plan.n_rows, plan.total_weight, options.max_iter, options.min_iter, options.tol],
-    )
-
-
-def _odds(plan: FlowPlan) -> Floats:
-    """Where a plan with equal mass starts the search for its shifts; empty of another."""
-    return plan.odds if isinstance(plan, BalancedPlan) else np.empty(0)
 
 
 def _mean(plan: RowPlan, step: EMStep) -> float:
@@ -386,11 +270,6 @@ def _bounds(
         raise LearningError(
             "prior knowledge was given to a model without a latent fair decision: "
             "use FairPC or LatNB"
-        )
-    if anchored and options.equal_mass:
-        raise LearningError(
-            "equal_mass and fair labels cannot be combined: equal_mass shifts the decisions that "
-            "the labels fix; set one of them"
         )
     if options.limits is not None:
         for _ in rows.map(options.limits.refuse_contradicted):

@@ -13,7 +13,6 @@ from typing import Any, Final, Literal, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from joblib import Parallel, delayed  # type: ignore[import-untyped]
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
@@ -407,14 +406,13 @@ class FoldClassifiers:
         parts = [np.flatnonzero(scored.folds != k) for k in range(len(of_labels))]
         seeds = self.rng.integers(1 << 31, size=len(parts))
         n_rounds = [len(classifier.learned_.nodes.sizes) for (classifier,) in of_labels]
-        behind = delayed(TableClassifier.behind)
 
-        def task(kind: Literal["hgb", "logistic"], k: int) -> Any:
+        def classifier(kind: Literal["hgb", "logistic"], k: int) -> Any:
             encoding, matrix, edges = part_of(table, parts[k]).learned_from(kind)
             given = encoding, matrix, every.take(parts[k]), edges, int(seeds[k]), n_rounds[k]
-            return behind(kind, *given)
+            return TableClassifier.behind(kind, *given)
 
-        return self._by_fold(task(kind, k) for k in range(len(parts)) for kind in SECOND)
+        return self._by_fold(classifier(kind, k) for k in range(len(parts)) for kind in SECOND)
 
     def of_groups(self, table: Any, rows: Rows) -> tuple[Any, ...]:
         """Classifiers of S from X: of each group against the others, one where there are two."""
@@ -422,16 +420,15 @@ class FoldClassifiers:
         without = self.table(given, self.view.features(table), rows.weights)
         seeds = self.rng.integers(1 << 31, size=rows.n_groups)
         wanted = range(rows.n_groups) if rows.n_groups > 2 else range(1, 2)
-        fits = (
+        return tuple(
             self._fit(given, int(seeds[g]), without, every, (rows.s == g).astype(np.int64), None)
             for g in wanted
         )
-        return tuple(Parallel(n_jobs=self.own.n_jobs)(fits))
 
     def _fit(
         self, given: Any, seed: int, table: Any, at: Ints, labels: Ints, weights: Floats | None
     ) -> Any:
-        """The fit of a copy of what was given, or of ours, to some rows, to be done."""
+        """A copy of what was given, or ours, fitted to some rows."""
         model = given
         if given is None:
             missing = tuple(self.own.missing_values)
@@ -442,16 +439,16 @@ class FoldClassifiers:
             own = np.ones(len(at)) if weights is None else weights
             encoding, matrix, edges = some.learned_from(model.kind)
             known = np.array([0, 1]), encoding, matrix, labels[at], own, edges
-            return delayed(clone(model).fit_encoded)(*known)
+            return clone(model).fit_encoded(*known)
         more: dict[str, Any] = {}
         if isinstance(model, TableClassifier):
             more["identifiers"] = identifiers(self.coding.features)
             more["min_cell"] = int(self.own.min_cell)
-        return delayed(fitted_classifier)(clone(model), some, labels[at], weights, **more)
+        return fitted_classifier(clone(model), some, labels[at], weights, **more)
 
     def _by_fold(self, fits: Iterable[Any]) -> list[tuple[Any, ...]]:
-        fitted, n_folds = Parallel(n_jobs=self.own.n_jobs)(fits), int(self.own.cv)
-        each = len(fitted) // n_folds
+        fitted = list(fits)
+        each = len(fitted) // int(self.own.cv)
         return [tuple(fitted[k : k + each]) for k in range(0, len(fitted), each)]
 
 

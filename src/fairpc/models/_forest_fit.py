@@ -16,19 +16,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from scipy.special import ndtr
 
-from fairpc.core import Array, Bools, Codes, Floats, Ints, LearningError, map_in_order, one_thread
+from fairpc.core import Array, Bools, Codes, Floats, Ints, map_in_order, one_thread
 from fairpc.data import Table
 from fairpc.evidence import LabelBounds
 from fairpc.learners import additive_scores, softmax
 from fairpc.models._choices import Choices
 from fairpc.models._fair_layers import Layout
-from fairpc.models._fit import UNOBSERVED, Fitted, Observer, Options
+from fairpc.models._fit import Fitted, OnStep, Options
 from fairpc.models._forest import BoxSets, Forest, box_masses
 from fairpc.models._forest_decisions import ForestDistribution
 from fairpc.models._label_scores import (
@@ -130,20 +130,15 @@ class ForestStart:
         return cls(rows, learning, growing, by_learner, scores, rates, bounds, rng)
 
 
-def fit_forest(start: ForestStart, options: Options, observer: Observer = UNOBSERVED) -> Fitted:
+def fit_forest(start: ForestStart, options: Options, on_step: OnStep | None = None) -> Fitted:
     """FairPC with a forest in place of each P(x | f, s).
 
     The values of features that are not numbers are put into the order of their label rates.
     """
-    if options.equal_mass:
-        raise LearningError(
-            "equal_mass and structure='forest' cannot be combined: the leaves of a forest have "
-            "equal mass of Df in all groups already; leave out equal_mass"
-        )
     rows, scores, rng = start.rows, start.scores, start.rng
     own = rows.by_subgroup()
     bins = score_bins(rows, scores)
-    fitted = fit_mechanism(bins, options, replace(observer, watched={}), start.rates)
+    fitted = fit_mechanism(bins, options, start.rates, on_step=on_step)
     rates, bare = fitted.distribution.top_rates, None
     if start.rates is None and options.mechanism_prior:
         bare = mechanism_without_prior(bins, options)
@@ -158,15 +153,9 @@ def fit_forest(start: ForestStart, options: Options, observer: Observer = UNOBSE
         scores = sharpened(rows, scores, rates)
         forest = _grown(own, start.growing, scores, each, rng, options.min_cell)
     distribution = ForestDistribution(Layout.of("FairPC", rows), forest, rates)
-    history = dict(fitted.history)
-    for name, some in observer.watched.items():
-        last = np.full(len(history["objective"]), np.nan)
-        logs = distribution.log_likelihood(some.s, some.d, some.x)
-        last[-1] = float(np.average(logs, weights=some.weights))
-        history[name] = last
     turned = flipped_share(distribution, own, start.growing.codes, rng)
     choices = Choices(round(float(rows.each.sum())), 0, forest=True, turned=turned)
-    found = distribution, history, fitted.converged
+    found = distribution, fitted.history, fitted.converged
     return Fitted(*found, choices=choices, label_bounds=start.bounds, without_prior=bare)
 
 

@@ -63,6 +63,7 @@ from fairpc.models._fold_classifiers import (
 )
 from fairpc.models._knowledge import limits_of_coding
 from fairpc.models._model import fixed
+from fairpc.models._priors import RECIPE_MECHANISM
 from fairpc.models._review import Reviewed, ReviewRows
 from fairpc.models._reviewed_fit import ReviewedRates, knowledge_after, refuse_beside_review
 from fairpc.models._rows import Rows, rows_fingerprint
@@ -165,7 +166,6 @@ class LatentDecision(  # type: ignore[misc]
         min_cell: levels, groups and strata of fewer people are not kept apart, nor named in files;
             1 keeps all.
         random_state: of folds and of the default classifier.
-        n_jobs: folds fitted at once, as in scikit-learn.
     """
 
     score_map_: ScoreMap
@@ -337,7 +337,7 @@ class LatentDecision(  # type: ignore[misc]
         self.fold_rows_ = _name_in_order(scored.rows)
         counts = fair.altered_by_scores(scored)
         self.label_counts_ = rounded_counts(counts, int(self.min_cell))
-        self.mechanism_without_prior_ = None
+        self.mechanism_without_prior_, self.prior_rows_ = None, RECIPE_MECHANISM
         if held is None and by_prior(scored, fair.score_map.ends, self.select):
             limits = limits_of_coding(self.knowledge, coding)
             self.mechanism_without_prior_ = scores_without_prior(scored, limits)

@@ -19,16 +19,15 @@ from fairpc.core import (
     FileFormatError,
     LearningError,
     record,
+    serialise,
 )
-from fairpc.data import CODING_FIELDS, TableCoding, resolve
+from fairpc.data import CODING_FIELDS, TableCoding
 from fairpc.evidence import ANYTHING, LabelBounds, SharedBounds, read_bounds
-from fairpc.learners import CLASSIFIER_KINDS
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._distribution import FairDistribution, top_rates
 from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
 from fairpc.models._fair_layers import Layout, feature_circuits
 from fairpc.models._file import (
-    ESTIMATORS,
     KEPT,
     MAX_BYTES,
     VERSION,
@@ -37,25 +36,24 @@ from fairpc.models._file import (
     SavedCircuits,
     SavedRound,
     SavedScores,
+    SavedSettings,
     SavedView,
     json_text,
     read_content,
-    settings_of,
 )
 from fairpc.models._fold_classifiers import SECOND, GroupView, SecondRound, group_columns
 from fairpc.models._forest import Forest
 from fairpc.models._forest_decisions import ForestDistribution
 from fairpc.models._knowledge import Knowledge, limits_of_coding
 from fairpc.models._latent_decision import LatentDecision
-from fairpc.models._model import fixed
+from fairpc.models._priors import MECHANISM, RECIPE_MECHANISM
 from fairpc.models._score_map import ScoreMap
-from fairpc.models._settings import ScoreSettings, Settings, check_settings, strata_of
+from fairpc.models._settings import check_settings, strata_of
 from fairpc.models._strata import Strata
 from fairpc.models._tables import listed
 
 MODELS: Final = {c.__name__: c for c in (FairPC, LatNB, NLatPC, TwoNB)}
 LATENT_DECISION: Final = LatentDecision.__name__
-_LISTS: Final = ("missing_values", "numeric", "categorical", "monotone", "given")
 OLDER: Final = "an earlier fairpc wrote it; fit the model again"
 _WRONG_TYPE: Final = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
 """What reading a field raises whose content is of another kind."""
@@ -95,7 +93,7 @@ def _model_of(content: dict[str, Any], repair: str) -> FittedModel:
     coding = TableCoding.from_dict(saved.coding)
     made = _scored(saved, coding) if isinstance(saved, SavedScores) else _circuits(saved, coding)
     _restore(made, saved, coding)
-    _check_parts(made, saved.settings, coding)
+    _check_ends(made, coding)
     return made
 
 
@@ -107,7 +105,9 @@ def _restore(model: FittedModel, saved: Saved, coding: TableCoding) -> None:
     names = saved.feature_names_in
     if names is not None and not {*coding.features.names_in, *coding.sensitive} <= {*names}:
         raise LearningError("its columns are not those of its table")
-    _check_settings(model, saved.settings, coding)
+    own = coding.groups.column_names if coding.sensitive else ()
+    if frozenset(coding.sensitive) != frozenset(own):
+        raise LearningError("its sensitive columns are not those of its groups")
     model.coding_ = coding
     if coding.names_of(saved.names) != saved.names:
         raise LearningError("its names are not those of its values")
@@ -118,31 +118,12 @@ def _restore(model: FittedModel, saved: Saved, coding: TableCoding) -> None:
         model.feature_names_in_ = np.array(names, dtype=object)
     model.data_fingerprint_ = saved.provenance.data
     model.knowledge_ = model.knowledge or Knowledge()
+    check_settings(vars(saved.settings))
+    _check_as_read(serialise(SavedSettings.of(model)), serialise(saved.settings), "settings")
 
 
-def _check_settings(model: FittedModel, given: dict[str, Any], coding: TableCoding) -> None:
-    """An error where settings are none that a user could have fitted such a model with."""
-    fixed(model.threshold)
-    circuits = isinstance(model, CircuitClassifier)
-    check_settings(model.get_params(deep=False), Settings if circuits else ScoreSettings)
-    if isinstance(model, CircuitClassifier):
-        model._em_options()
-    sensitive: frozenset[str] = frozenset()
-    if model.sensitive is not None:
-        columns = (*coding.features.names_in, *coding.groups.column_names)
-        sensitive = resolve(columns, listed(model.sensitive), "sensitive")
-    own = coding.groups.column_names if coding.sensitive else ()
-    if not sensitive == frozenset(coding.sensitive) == frozenset(own):
-        raise LearningError("its sensitive columns are not those of its groups")
-    _check_as_read(settings_of(model), given, "settings")
-
-
-def _check_parts(model: FittedModel, settings: dict[str, Any], coding: TableCoding) -> None:
-    """An error where settings say something else than what was learned under them."""
-    # A structure that is kept brings its coding, and so the class that is positive.
-    kept = settings.get("structure", "") is None
-    if not (kept or coding.labels.is_meant_by(model.positive)):
-        raise LearningError("its positive class is not that of its settings")
+def _check_ends(model: FittedModel, coding: TableCoding) -> None:
+    """An error where held-out ends say something else of P(Df) than what is stated."""
     bounds, limits = model.label_ends_, limits_of_coding(model.knowledge_, coding)
     possible = [ANYTHING]  # as where a review says more of the mechanism
     if limits is not None:
@@ -157,15 +138,6 @@ def _check_as_read(read: Any, content: Any, name: str) -> None:
     """An error where what was read is not what the file says: a text was read as a number."""
     if json_text(read) != json_text(content):
         raise LearningError(f"its {name} are not as they were saved")
-
-
-def _settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Constructor arguments: tuples where tuples were."""
-    tuples = {n: tuple(settings[n]) for n in _LISTS if isinstance(settings.get(n), list)}
-    result = settings | tuples
-    if result.get("knowledge") is not None:
-        result["knowledge"] = Knowledge.from_dict(result["knowledge"])
-    return result
 
 
 def _label_bounds(saved: Any, coding: TableCoding, strata: Strata) -> LabelBounds | None:
@@ -185,22 +157,15 @@ def _label_bounds(saved: Any, coding: TableCoding, strata: Strata) -> LabelBound
 
 def _circuits(saved: SavedCircuits, coding: TableCoding) -> CircuitClassifier:
     """FairPC, NLatPC, LatNB or TwoNB."""
-    settings = _settings(saved.settings)
-    kept = settings.get("structure", "") is None
-    model: CircuitClassifier = MODELS[saved.model](
-        **settings | ({"structure": "auto"} if kept else {})
-    )
+    model: CircuitClassifier = MODELS[saved.model](**saved.settings.arguments)
     layout = _layout(model, coding)
     model.distribution_ = distribution = _distribution(saved, layout)
     _check_parity(distribution)
-    if kept:
-        model.structure = distribution.circuit
     model.history_, model.converged_ = saved.history, saved.converged
     model.n_iter_ = max(len(saved.history["objective"]) - 1, 1)
-    model.starts_ = ()
     model.choices_ = choices = saved.choices
     forest, found = saved.forest is not None, distribution.layout.n_components
-    if choices is None and (forest or model._is_auto()):
+    if choices is None and forest:
         raise LearningError("its choices are lacking, and the automatic selection made it")
     if choices is not None and (
         choices.forest != forest or not (forest or len(choices.components) == found)
@@ -262,9 +227,8 @@ def _scored(saved: SavedScores, coding: TableCoding) -> LatentDecision:
     """A LatentDecision."""
     if len(coding.labels.classes) != 2:
         raise LearningError("its label has more than two classes")
-    given = _settings(saved.settings)
-    scope = given.get("mechanism", "shared")
-    strata = strata_of(given.get("given", ()), scope, coding, given["delta"])
+    given = saved.settings
+    strata = strata_of(given.given, given.mechanism, coding, given.delta)
     score_map = ScoreMap.from_dict(saved.score_map, strata)
     _check_as_read(score_map.to_dict(), saved.score_map, "scores")
     if tuple(g.group for g in score_map.ends.groups) != coding.group_names:
@@ -274,14 +238,12 @@ def _scored(saved: SavedScores, coding: TableCoding) -> LatentDecision:
     groups = tuple(map(TableClassifier.from_dict, saved.group_classifiers))
     second, of_df = None, []
     if saved.second_round is not None:
-        if given["estimator"] is not None or given["per_group"]:
-            raise LearningError("its settings have no second round")
+        if {len(fold) for fold in folds} != {1}:
+            raise LearningError("a second round has one classifier of D in each fold")
         second = _second_round(saved.second_round, len(folds))
         of_df = second.estimators
     _check_classifiers(folds, of_df, groups, coding, view)
-    for name, first in zip(ESTIMATORS, (folds[0][:1], groups[:1]), strict=True):
-        given[name] = _estimator(given[name], name, first)
-    model = LatentDecision(**given)
+    model = LatentDecision(**given.arguments)
     model.score_map_, model.group_view_, model._strata = score_map, view, strata
     model.estimators_, model.second_round_, model.group_estimators_ = folds, second, groups
     return model
@@ -340,16 +302,6 @@ def _check_classifiers(
         raise LearningError("its classifiers are not of its groups and columns")
 
 
-def _estimator(kind: Any, name: str, fitted: tuple[TableClassifier, ...]) -> Any:
-    """The classifier that is fitted to each fold, from its kind and the settings of one of them."""
-    if kind is None or (kind is False and name == "sensitive_estimator"):
-        return kind
-    if kind not in CLASSIFIER_KINDS:
-        raise LearningError(f"its setting {name} is not a kind of classifier")
-    own = {} if not fitted else fitted[0].get_params(deep=False)
-    return TableClassifier(**(own | {"kind": kind}))
-
-
 def _present(content: dict[str, Any]) -> dict[str, Any]:
     """What 0.2.0 wrote, as it is written now: a file had the lowest version that could hold it.
 
@@ -359,8 +311,11 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     coding = {name: content.pop(name) for name in CODING_FIELDS}
     content = {"coding": coding, "warnings": [], "table": {}, "without_prior": None, **content}
     given, latent = content["settings"], content["model"] == LATENT_DECISION
-    usual = settings_of(LatentDecision() if latent else MODELS[content["model"]]())
-    content["settings"] = settings = usual | {"min_cell": 1} | given
+    usual = {"given": (), "mechanism": "shared", "delta": 0.0, "min_cell": 1, "decimal": None}
+    usual |= {"knowledge": None}
+    content["settings"] = settings = {name: given.get(name, usual[name]) for name in usual}
+    settings["given"] = list(listed(settings["given"]))
+    content["prior_rows"] = _prior_rows(content["model"], given)
     if latent:
         scores = content["score_map"]
         content["score_map"] = scores | {"ends": _same_rates(scores["ends"])}
@@ -368,9 +323,6 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     content = {"choices": None, "forest": None, "ends": None, "features": None, **content}
     content["ends"] = _same_rates(content["ends"])
     read = TableCoding.from_dict(coding)
-    columns = read.features.columns
-    if "numbers" not in given and any(column.binned for column in columns):
-        settings["numbers"] = "bins" if all(c.density is None for c in columns) else "density"
     if content["choices"]:
         pairs = ("strength_scores", "start_scores")
         content["choices"] |= {n: {str(k): v for k, v in content["choices"][n]} for n in pairs}
@@ -381,13 +333,25 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
         content["rates"] = {name: content["forest"].pop(name) for name in upper}
         return content
     whole = from_dict(circuit, "its circuit")
-    model = MODELS[content["model"]](**_settings(settings))
+    known = record(SavedSettings, settings, "its settings", exact=True, repair=OLDER)
+    model = MODELS[content["model"]](**known.arguments)
     layout = replace(_layout(model, read), n_components=n_components)
     rates, features = top_rates(whole, layout), feature_circuits(whole, layout)
     again = FairDistribution.of_parts(content["model"], layout, rates, features).circuit
     if _size(again) != _size(whole):
         raise LearningError(f"its circuit is not that of a {content['model']}")
     return content | {"rates": rates.to_dict(), "features": to_dict(features)}
+
+
+def _prior_rows(model: str, settings: dict[str, Any]) -> float:
+    """Prior rows of the mechanism, by the settings that a file had."""
+    if model == LATENT_DECISION:
+        return RECIPE_MECHANISM
+    if settings.get("mechanism_prior") is not None:
+        return float(settings["mechanism_prior"])
+    auto = settings.get("structure") == "auto" and settings.get("init") == "prior"
+    holds = settings.get("structure") == "forest" or (model == "FairPC" and auto)
+    return RECIPE_MECHANISM if holds else MECHANISM
 
 
 def _same_rates(bounds: Any) -> Any:

@@ -396,7 +396,6 @@ class PartedRows:
             return parts.plan(circuit.graph, table_of)
         return PartPlan(
             circuit.graph,
-            parts.n_rows,
             parts.total_weight,
             len(parts),
             lambda k: table_of(parts.read(k)),

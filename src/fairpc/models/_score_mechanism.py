@@ -11,7 +11,6 @@ Forests are grown at this mechanism (:mod:`fairpc.models._forest_fit`), circuits
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -22,9 +21,9 @@ from scipy.stats import chi2
 
 from fairpc.core import Floats, Ints, map_in_order
 from fairpc.learners import steps_along
-from fairpc.models._fit import UNOBSERVED, Fitted, Observer, Options, fit_parameters, initial_model
-from fairpc.models._label_scores import DRAWS, FLOOR, Scores, label_scores
-from fairpc.models._priors import AGREEMENT, RECIPE_MECHANISM, agreeing_mechanism, parameter_prior
+from fairpc.models._fit import Fitted, OnStep, Options, fit_parameters, initial_model
+from fairpc.models._label_scores import FLOOR, Scores
+from fairpc.models._priors import AGREEMENT, agreeing_mechanism, parameter_prior
 from fairpc.models._rows import Rows, effective_size
 from fairpc.models._top_em import Limits, TopRates
 
@@ -53,15 +52,12 @@ STRETCH: Final = (0.5, 2.5)
 STRETCH_STEPS: Final = 50
 """What log odds may be multiplied by, so that they are as far apart as labels say; and steps of EM
 by which scores of D become those of Df."""
-HELD: Final = 0.05
-"""How far P(Df) and the mechanism of held circuits may be from those of the score."""
 
 
 @dataclass(frozen=True, eq=False)
 class BinsFitted(Fitted):
-    """The model of the bins of the score, its pseudo-counts, and whether D = Df was kept."""
+    """The model of the bins of the score, and whether D = Df was kept."""
 
-    prior: Floats
     straight: bool = False
 
 
@@ -125,8 +121,9 @@ def _binned(said: Floats, weights: Floats, effective: float) -> Ints:
 def fit_mechanism(
     bins: Rows,
     options: Options,
-    observer: Observer = UNOBSERVED,
     rates: TopRates | None = None,
+    *,
+    on_step: OnStep | None = None,
 ) -> BinsFitted:
     """P(S), P(Df) and P(D | Df, S) of the bins alone: a naive Bayes model of one feature.
 
@@ -136,13 +133,13 @@ def fit_mechanism(
     """
     if rates is not None:
         held = replace(options, limits=Limits.exactly(rates), mechanism_prior=0.0)
-        fitted = _fit_bins(bins, held, AGREEMENT, 0.0, observer)
+        fitted = _fit_bins(bins, held, AGREEMENT, 0.0, on_step)
         agreeing = np.diagonal(rates.mechanism, axis1=1, axis2=2)
         return replace(fitted, straight=bool(agreeing.min() > 1 - HARDLY_ANY))
-    altered = _fit_bins(bins, options, AGREEMENT, options.mechanism_prior, observer)
+    altered = _fit_bins(bins, options, AGREEMENT, options.mechanism_prior, on_step)
     if not options.mechanism_prior:
         return altered
-    straight = _fit_bins(bins, options, STRAIGHT, STRAIGHT_ROWS, observer)
+    straight = _fit_bins(bins, options, STRAIGHT, STRAIGHT_ROWS, on_step)
     last = [float(fitted.history["log_likelihood"][-1]) for fitted in (altered, straight)]
     # Rows of unequal weight say less than their sum.
     effective = effective_size(bins.weights, bins.each)
@@ -177,7 +174,7 @@ def _rates_apart(rows: Rows) -> float:
 
 
 def _fit_bins(
-    rows: Rows, options: Options, agreement: float, prior_rows: float, observer: Observer
+    rows: Rows, options: Options, agreement: float, prior_rows: float, on_step: OnStep | None
 ) -> BinsFitted:
     start = initial_model("LatNB", rows, None, options.smoothing)
     tol = min(options.tol or MECHANISM_TOLERANCE, MECHANISM_TOLERANCE)
@@ -185,50 +182,8 @@ def _fit_bins(
     prior = parameter_prior(start.circuit, start.layout, start.top, settled)
     if prior_rows > 0:
         prior[start.top.mechanism] = prior_rows * agreeing_mechanism(start.layout, agreement)
-    fitted = fit_parameters(start, rows, settled, observer, prior=prior)
-    return BinsFitted(**vars(fitted), prior=prior)
-
-
-def binned_model(
-    rows: Rows, ordered: Sequence[bool] | None, options: Options
-) -> tuple[Rows, BinsFitted]:
-    """The rows, in their order, as bins of their held-out score, and the model of the bins.
-
-    It is what the mechanism of a forest is learned from, and all that its refits need.
-    """
-    rng = np.random.default_rng(DRAWS)
-    scores = label_scores(rows, ordered, rng)
-    fold = scores.held.argmax(axis=1)
-    once = np.zeros(scores.held.shape)
-    once[np.arange(len(fold)), fold] = scores.held.sum(axis=1)
-    bins = score_bins(rows, replace(scores, held=once))
-    return bins, fit_mechanism(bins, options)
-
-
-def held_limits(
-    rows: Rows, ordered: Sequence[bool] | None, options: Options, known: Limits | None
-) -> Limits:
-    """P(Df) and mechanism near those of the score: what keeps Df of any circuits to the label.
-
-    What is known goes first: within it, the nearest values to those of the score.
-    """
-    prior = options.mechanism_prior or RECIPE_MECHANISM
-    quiet = replace(options, mechanism_prior=prior)
-    model = binned_model(rows, ordered, quiet)[1].distribution
-    rates = model.top_rates
-    near = [
-        np.clip(value + sign * HELD, 0.0, 1.0)
-        for value in (rates.decision_rate, rates.mechanism)
-        for sign in (-1, 1)
-    ]
-    if known is not None:
-        if model.layout.strata:
-            known = known.spread(model.layout)
-        of_rate = known.rate_lower, known.rate_upper
-        of_mechanism = known.mechanism_lower, known.mechanism_upper
-        boxes = of_rate, of_rate, of_mechanism, of_mechanism
-        near = [np.clip(end, *box) for end, box in zip(near, boxes, strict=True)]
-    return Limits(*near)
+    fitted = fit_parameters(start, rows, settled, on_step=on_step, prior=prior)
+    return BinsFitted(**vars(fitted))
 
 
 def held_to_model(rows: Rows, scores: Scores, rates: TopRates) -> Scores:

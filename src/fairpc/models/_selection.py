@@ -45,9 +45,8 @@ from fairpc.models._components import (
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fair_layers import Layout
 from fairpc.models._fit import (
-    UNOBSERVED,
     Fitted,
-    Observer,
+    OnStep,
     Options,
     Structure,
     fit_parameters,
@@ -64,8 +63,6 @@ from fairpc.models._top_em import TopRates
 AUTO: Final = Options(mechanism_prior=RECIPE_MECHANISM)
 """Options of automatic selection: 30 prior rows per (f, s), with D = Df in nine of ten."""
 ROUND_ITERATIONS: Final = 100
-EQUAL_MASS_ITERATIONS: Final = 30
-"""With ``equal_mass`` the objective may fall and need not converge."""
 LEAST_GAIN: Final = 0.01
 """Nats a validation row for which a mixture is taken whatever its standard error."""
 LEAST_WEIGHT: Final = 0.05
@@ -91,7 +88,7 @@ def fit_auto(
     validation_fraction: float = 0.1,
     refit: bool = True,
     callback: Callable[[Stage], object] | None = None,
-    observer: Observer = UNOBSERVED,
+    on_step: OnStep | None = None,
 ) -> Fitted:
     """Fit FairPC by automatic selection of its structure.
 
@@ -114,8 +111,8 @@ def fit_auto(
     ``options`` are as for :func:`fairpc.models._fit.fit`; ``structure`` bounds Strudel's search,
     ``smoothing`` is the least strength by which parameters are shrunk (0: not at all). With
     ``n_components`` None the validation rows choose how many circuits are inside each P(x | f, s).
-    Without ``refit`` the last step is left out. The ``observer`` follows EM over all parameters, in
-    stages 1, 2 and 5; what it watches is kept per iteration of the last EM.
+    Without ``refit`` the last step is left out. ``on_step`` is called with each step of EM over all
+    parameters, in stages 1, 2 and 5.
     """
     if n_components is not None and n_components < 1:
         raise LearningError(f"n_components is {n_components}: give a number from 1 on, or None")
@@ -132,7 +129,7 @@ def fit_auto(
         tied = replace(strata, delta=0.0)
         rows, validation = rows.with_strata(tied), validation.with_strata(tied)
     parts = DistinctRows.of(rows), DistinctRows.of(validation)
-    selection = _Selection(*parts, options, n_components, refit, rng, observer, strata)
+    selection = _Selection(*parts, options, n_components, refit, rng, on_step, strata)
     found = _last_stage(iter(selection), callback or (lambda stage: None))
     return _with_strata(found, strata)
 
@@ -190,7 +187,7 @@ class _Selection:
     n_components: int | None
     refit: bool
     rng: np.random.Generator
-    observer: Observer
+    on_step: OnStep | None
     strata: Strata  #: as asked for, of the last stage; before it rates of groups are equal
 
     def __post_init__(self) -> None:
@@ -271,11 +268,10 @@ class _Selection:
     ) -> _Model:
         """EM over all parameters of a model."""
         prior = shrinking_prior(start, components, part.rows, self.strength, self.options)
-        if self.options.equal_mass:
-            max_iter = EQUAL_MASS_ITERATIONS
         options = replace(self.options, max_iter=min(self.options.max_iter, max_iter))
-        given = start, part.rows, options, self.observer
-        fitted = fit_parameters(*given, keep_interrupted=False, prior=prior)
+        fitted = fit_parameters(
+            start, part.rows, options, on_step=self.on_step, keep_interrupted=False, prior=prior
+        )
         layout, shares = start.layout, np.ones(1)
         if layout.component is not None:
             nothing = np.full((1, len(layout.variables)), -1)
@@ -305,7 +301,7 @@ class _Selection:
         self, components: Sequence[Component], weights: Floats, rates: TopRates, part: DistinctRows
     ) -> _Model:
         """The upper layers of a mixture by EM."""
-        fitted = fit_top(components, weights, part, rates, self.observer.watched, self.options)
+        fitted = fit_top(components, weights, part, rates, self.options)
         return self._model(fitted, components, weights)
 
     def _clusters(self, n_clusters: int) -> _Model:

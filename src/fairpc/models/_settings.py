@@ -130,7 +130,6 @@ class Settings:
     structure: StructureChoice | CircuitClassifier | Circuit = "auto"
     n_components: int | None = field(default=None, metadata=WHOLE_OR_NONE)
     init: Literal["prior", "random"] = "prior"
-    n_init: int = field(default=1, metadata=WHOLE)
     smoothing: float = field(default=SMOOTHING, metadata=NUMBER)
     mechanism_prior: float | None = field(default=None, metadata=NUMBER_OR_NONE)
     knowledge: Knowledge | None = None
@@ -140,8 +139,6 @@ class Settings:
     tol: float = field(default=1e-6, metadata=NUMBER)
     min_iter: int = field(default=20, metadata=WHOLE)
     validation_fraction: float = field(default=0.1, metadata=NUMBER)
-    equal_mass: bool = field(default=False, metadata=TRUTH)
-    hold_mechanism: bool = field(default=False, metadata=TRUTH)
     threshold: float = field(default=0.5, metadata=NUMBER)
     n_bins: int | None = field(default=None, metadata=WHOLE_OR_NONE)
     rare: float = field(default=0.005, metadata=NUMBER)
@@ -154,7 +151,6 @@ class Settings:
     decimal: Literal[".", ","] | None = field(default=None, metadata=DECIMAL)
     guard: bool = field(default=True, metadata=TRUTH)
     random_state: Any = field(default=None, metadata=SEED)
-    n_jobs: int | None = None
     verbose: int = field(default=0, metadata=LEVEL)
 
 
@@ -181,7 +177,6 @@ class ScoreSettings:
     decimal: Literal[".", ","] | None = field(default=None, metadata=DECIMAL)
     min_cell: int = field(default=MIN_CELL, metadata=PEOPLE)
     random_state: Any = field(default=None, metadata=SEED)
-    n_jobs: int | None = field(default=None, metadata=WHOLE_OR_NONE)
 
 
 def generator(random_state: Any) -> np.random.Generator:
@@ -204,21 +199,13 @@ def check_settings(
             raise LearningError(f"{name} is {value!r}: give {rules[name]['words']}")
 
 
-def check_beside(validation_data: Any, eval_set: Any, callback: Any) -> None:
-    """The same for what ``fit`` is given beside its rows."""
-    if not (eval_set is None or isinstance(eval_set, Mapping)):
+def check_validation_data(given: Any) -> None:
+    """The same for the validation rows that ``fit`` is given."""
+    if given is not None and not (isinstance(given, tuple | list) and len(given) == 3):
         raise LearningError(
-            f"eval_set is a {type(eval_set).__name__}: give a mapping from a name to (X, y, "
-            "sensitive features)"
+            "validation_data is not (X, y, sensitive features): give all three; the last is None "
+            "if the sensitive columns are in X"
         )
-    for triple in (validation_data, *(eval_set or {}).values()):
-        if triple is not None and not (isinstance(triple, tuple | list) and len(triple) == 3):
-            raise LearningError(
-                "rows beside the training rows are given as (X, y, sensitive features); the last "
-                "is None if the sensitive columns are in X"
-            )
-    if not (callback is None or callable(callback)):
-        raise LearningError(f"callback is {callback!r}: give a function of one step of EM")
 
 
 def serialised(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Rates and mechanism of the upper layers: their limits, their EM, equal mass of Df in all groups.
+"""Rates and mechanism of the upper layers: their limits and their EM.
 
 Learned by themselves, with P(x | f, s) held fixed, the M-step is that of the paper (Section
 "Learning Fair Probabilistic Circuits") restricted to them. With expected counts N: P(s) = N_s / N,
@@ -10,9 +10,9 @@ group that are so near to each other (``near_shares``).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -23,23 +23,14 @@ from fairpc.circuit import (
     Bounds,
     Graph,
     Near,
-    RowPlan,
     filled,
     log_prior,
     near_shares,
-    prepare,
 )
-from fairpc.core import Codes, Floats, Int32s, Ints, LearningError, counted
-from fairpc.data import Table
-from fairpc.models._fair_layers import Layout, S, Top
+from fairpc.core import Floats, Ints, LearningError, counted
+from fairpc.models._fair_layers import Layout, Top
 from fairpc.models._rows import Rows
 from fairpc.models._strata import UNDIVIDED, Strata
-
-EQUAL: Final = 1e-10
-EQUALISING: Final = 50
-FARTHEST: Final = 10.0
-"""Share of the rows by which masses may differ, rounds in which they are made equal, and the
-multiple of a plain step that is taken at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,34 +220,6 @@ class Places:
             return values
         return np.asarray(np.bincount(self.row, values, len(self.weights)), np.float64)
 
-    def equalised(self, joint: Floats, rate: Floats, odds: Floats) -> tuple[Floats, Floats]:
-        """The posterior with odds of f shifted so that its mass in each group follows ``rate``.
-
-        Each group's P(f) is multiplied by odds of its own, [s, f], and normalised, which leaves
-        P(s); these odds, which start as given, come second. ``joint`` is log P(s, f, row),
-        ``rate`` P(f) or [a, f].
-        """
-        rates, values = np.tile(rate, (self.n_groups, 1)), self._scaled(joint)[1]
-        weights = self._at_places(self.weights)
-        shifted = np.empty_like(values)
-        before = moved = np.zeros(odds.shape)
-        for _ in range(EQUALISING):
-            factors = odds / (rates * odds).sum(axis=1, keepdims=True)
-            for f in range(self.n_classes):
-                np.multiply(values[:, f], factors[:, f][self.s], out=shifted[:, f])
-            total = self._by_row(shifted.sum(axis=1))
-            shifted /= self._at_places(np.where(total > 0, total, 1.0))[:, None]
-            passed = [np.bincount(self.s, weights * p, len(odds)) for p in shifted.T]
-            mass = np.stack(passed, axis=1)
-            wanted = rates * mass.sum(axis=1, keepdims=True)
-            if np.abs(mass - wanted).max() <= EQUAL * max(self.total_weight, 1.0):
-                break
-            known = (mass > 0) & (wanted > 0)
-            step = np.log(np.where(known, wanted, 1.0) / np.where(known, mass, 1.0))
-            moved = step * _stretch(moved, before - step)
-            before, odds = step, odds * np.exp(moved)
-        return shifted, odds
-
     def counts(self, posterior: Floats) -> Floats:
         """Expected rows of each (s, f, d); where d is missing, it is the last value."""
         k = self.n_classes
@@ -278,13 +241,6 @@ class Places:
             return counts
         sums: Floats = counts.reshape(self.n_groups, self.strata.n, *counts.shape[1:]).sum(axis=1)
         return sums
-
-
-def _stretch(moved: Floats, saved: Floats) -> Floats:
-    """How far to go along the next step, by secants: steps alone only ever fall short."""
-    sure = np.abs(saved) > 1e-300
-    stretch: Floats = np.where(sure, moved / np.where(sure, saved, 1.0), 1.0)
-    return np.clip(stretch, 1.0, FARTHEST)
 
 
 @dataclass(frozen=True, eq=False)
@@ -432,16 +388,13 @@ def top_em(
     start: TopRates,
     prior: TopRates,
     limits: Limits | None = None,
-    equal_mass: bool = False,
 ) -> Iterator[TopStep]:
     """EM over the upper layers as an endless iterator of steps, the start among them.
 
     ``densities`` holds log P(x | f, s), places × classes. The objective leaves out
-    the prior of the parameters that are fixed. With ``equal_mass`` the mass of Df in the
-    rows is the same in all groups (see :class:`BalancedPlan`); the objective may then fall.
+    the prior of the parameters that are fixed.
     """
     rates, iteration = start, 0
-    odds = np.ones((places.n_subgroups, places.n_classes))
     if limits is not None:
         shares = limits.shares(start.decision_rate, start.mechanism)
         rates, prior = TopRates(start.group_rate, *shares), prior.of_free(limits)
@@ -452,116 +405,4 @@ def top_em(
         log_likelihood = float((places.weights[used] * logs[used]).sum())
         objective = log_likelihood + rates.log_prior(prior)
         yield TopStep(iteration, log_likelihood, objective, rates)
-        if equal_mass:
-            posterior, odds = places.equalised(joint, rates.decision_rate, odds)
         rates, iteration = rates.updated(places, posterior, prior, limits), iteration + 1
-
-
-@dataclass(eq=False)
-class BalancedPlan:
-    """A plan whose flows have equal mass of Df in all groups: an option, not in the paper.
-
-    EM balances the pooled posterior of Df only. With a rich P(x | f, s) the mean of
-    P(Df | x, s, d) over the rows of a group may drift from P(Df), which is the same for all
-    groups. Here each E-step shifts the log-odds of Df in each group so that its mass in the
-    group's rows is P(Df) times their number, with strata within each of them. The MAP objective may
-    then fall.
-
-    The log-odds are shifted by giving each group weights of its own in the sum over
-    Df, in a copy of the graph where these are not shared. They are found from P(f, row | s) of
-    every row, which the shifts do not change. The shifts of one call are where the next one
-    starts.
-    """
-
-    graph: Graph  #: of the model itself
-    plan: RowPlan  #: of the rows in it
-    apart: RowPlan  #: the same rows in the copy of the graph
-    source: Ints  #: for each parameter of the copy, the one that it is a copy of
-    decision: Ints  #: parameters of P(f) in the copy, [s, f]
-    shared: Ints  #: parameters of P(f) in the model, [s, f]
-    places: Places  #: every row once for each subgroup that it may be from
-    placed: RowPlan  #: plan of the rows of the places; ``at`` gives the distinct row of each
-    at: Int32s
-    #: by which P(f) was last multiplied, [s, f]; 1 before the first call
-    odds: Floats = field(repr=False)
-
-    @classmethod
-    def of(cls, plan: RowPlan, layout: Layout) -> BalancedPlan:
-        """The plan of the same rows with balanced flows."""
-        graph = plan.graph
-        top = Top.of(graph, layout)
-        untied, source = _untie(graph, top)
-        apart, decision = prepare(untied, plan.table), Top.of(untied, layout).decision
-        places, codes = _places(plan.table, layout)
-        placed, at = plan, np.arange(plan.n_distinct, dtype=np.int32)
-        if len(codes) > plan.n_distinct:
-            placed = prepare(graph, Table.of(codes, arities=graph.arities))
-            at = placed.row_of
-        odds = np.ones(top.decision.shape)
-        return cls(graph, plan, apart, source, decision, top.decision, places, placed, at, odds)
-
-    @property
-    def n_rows(self) -> int:
-        return self.plan.n_rows
-
-    @property
-    def total_weight(self) -> float:
-        return self.plan.total_weight
-
-    def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
-        """Log-likelihood of the model itself, and balanced flows."""
-        log_likelihood = self.plan.log_likelihood(parameters, weights)
-        places = replace(self.places, weights=self.plan.distinct_weights(weights))
-        rate = parameters[self.shared]
-        joint, rates = self._log_joint(parameters), rate[: places.strata.n]
-        _, self.odds = places.equalised(joint, rates, self.odds)
-        shifted = rate * self.odds
-        theta = parameters[self.source]
-        theta[self.decision] = shifted / shifted.sum(axis=1, keepdims=True)
-        flows = self.apart(theta, weights)[1]
-        summed = np.bincount(self.source, flows, self.graph.n_parameters)
-        return log_likelihood, np.asarray(summed, np.float64)
-
-    def _log_joint(self, parameters: Floats) -> Floats:
-        """log P(s, f, row), places × classes: P(row) with all the mass of Df on f, times P(f)."""
-        certain = parameters.copy()
-        joint = np.empty((len(self.places.row), self.shared.shape[1]))
-        for f in range(joint.shape[1]):
-            certain[self.shared] = 0.0
-            certain[self.shared[:, f]] = 1.0
-            joint[:, f] = self.placed.row_logs(certain)[self.at]
-        with np.errstate(divide="ignore"):
-            joint += np.log(parameters[self.shared])[self.places.s]
-        return joint
-
-    def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
-        """One parameter set after the other."""
-        sets = len(parameters)
-        rows = [None] * sets if weights is None else np.broadcast_to(weights, (sets, self.n_rows))
-        results = [self(theta, w) for theta, w in zip(parameters, rows, strict=True)]
-        return np.array([r[0] for r in results]), np.stack([r[1] for r in results])
-
-
-def _places(table: Table, layout: Layout) -> tuple[Places, Codes]:
-    """Every row of a table of the circuit in each subgroup that it may be from; and its codes."""
-    codes, x = table.codes, slice(layout.x.start, layout.x.stop)
-    columns = codes[:, S], codes[:, layout.d], codes[:, x], table.weights
-    sizes = layout.n_groups, layout.n_classes, np.array(layout.arities), layout.names
-    places = Places.of(Rows(*columns, *sizes, strata=layout.strata))
-    placed = np.asfortranarray(codes[places.row])
-    placed[:, S] = places.s // layout.strata.n
-    placed[:, x] = layout.strata.placed(placed[:, x], places.stratum)
-    return places, placed
-
-
-def _untie(graph: Graph, top: Top) -> tuple[Graph, Ints]:
-    """The graph with weights of its own for each group's sum over Df; and whose copy each is."""
-    block, block_ptr = graph.block.copy(), graph.block_ptr
-    source = np.arange(graph.n_parameters)
-    for first in np.unique(graph.parameter_block[top.decision[:, 0]]).tolist():
-        own = np.arange(block_ptr[first], block_ptr[first + 1])
-        for node in np.flatnonzero(graph.block == first)[1:]:
-            block[node] = len(block_ptr) - 1
-            block_ptr = np.append(block_ptr, block_ptr[-1] + len(own))
-            source = np.concatenate([source, own])
-    return replace(graph, block=block, block_ptr=block_ptr), source

@@ -55,7 +55,8 @@ def models(version: int) -> Iterator[tuple[str, Any, dict[str, Any]]]:
     elif version == 3:
         yield "auto", fairpc.FairPC(n_components=1, max_splits=3, **QUICK, **FEW), {}
     elif version == 4:
-        held = fairpc.FairPC(structure="chow-liu", hold_mechanism=True, **QUICK, **FEW)
+        hold: dict[str, Any] = {"hold_mechanism": True}
+        held = fairpc.FairPC(structure="chow-liu", **hold, **QUICK, **FEW)
         yield "held", held, {}
         yield "unguarded", fairpc.LatNB(guard=False, **QUICK, **FEW), {}
     elif version == 5:
