@@ -66,8 +66,6 @@ LOGISTIC = usual(LogisticRegression(max_iter=1000))
 BOOSTING = usual(HistGradientBoostingClassifier(random_state=0))
 METHODS = {
     "FairPC": fairpc(),
-    "FairPC, 4 components": fairpc(n_components=4),
-    "FairPC, 4 components, mass equalised": fairpc(n_components=4, equal_mass=True),
     "FairPC, mass equalised": fairpc(equal_mass=True),
     "FairPC, one tree": fairpc(structure="chow-liu"),
     "FairPC, the paper's structure": fairpc(structure="strudel"),

@@ -72,7 +72,7 @@ def coverage() -> None:
     for kind, truth_of in (("the paper's mechanism", papers_truth), ("drawn ones", drawn_truth)):
         print(f"{kind}, 1,500 rows, 6 features, one circuit per cell", flush=True)
         count_hits(
-            lambda seed: FairPC(n_components=1, guard=False, random_state=seed),
+            lambda seed: FairPC(guard=False, random_state=seed),
             Tables(6, 1_500, N_SMALL, truth_of),
             n_replicates=32,
             n_steps=200,

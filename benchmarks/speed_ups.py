@@ -92,10 +92,10 @@ def predict() -> Figures:
 
 
 def equal_mass() -> Figures:
-    """A fold of raw Adult with four components, the fit check included."""
+    """A fold of raw Adult, the fit check included."""
     from raw_tables import fairpc, folds, raw
 
-    method = fairpc(n_components=4, equal_mass=True)
+    method = fairpc(equal_mass=True)
     train, _ = next(folds(raw("adult")))
     warnings.simplefilter("ignore")
     method(train.take(np.arange(3000)), 0)  # loads kernels

@@ -23,7 +23,7 @@ from fairpc.evidence import test_assumptions
 from fairpc.models import Draws
 from fairpc.models._bootstrap import farther_limits
 from fairpc.refits import Progress
-from models.refits_tables import drawn, mixed, naive, not_rejected
+from models.refits_tables import drawn, naive, not_rejected, selected
 
 Z = 1.959963984540054
 """The .975 quantile of the normal distribution."""
@@ -51,7 +51,7 @@ def test_a_group_that_was_too_small_to_test_keeps_its_scores() -> None:
         assert group.high == pytest.approx(scores[s == name].max())
 
 
-@pytest.mark.parametrize("make", [naive, mixed])
+@pytest.mark.parametrize("make", [naive, selected])
 def test_a_replicate_is_a_fit_to_the_drawn_rows(make: Any) -> None:
     """Each is where EM alone ends on a table with every row repeated as often as it was drawn."""
     model = make()
@@ -59,7 +59,7 @@ def test_a_replicate_is_a_fit_to_the_drawn_rows(make: Any) -> None:
     x, y, s, _ = drawn()
     distribution = model.distribution_
     graph, top = distribution.circuit.graph, distribution.top
-    prior = laplace(graph, 1.0)  # without the recipe's 30 pseudo-rows of the mechanism
+    prior = laplace(graph, 1.0)  # without the 30 pseudo-rows of the mechanism
     layout = distribution.layout
     codes = layout.codes(s, y, model.coding_.features.transform(x))
     if layout.component is not None:  # all rows are from the heaviest component
@@ -310,7 +310,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say(bent: str | None) -> Non
         if bent:
             mechanism = np.stack([rng.uniform(0, 0.4, 2), rng.uniform(0.6, 1, 2)], axis=1)
         y = (rng.random(1500) < mechanism[s, f]).astype(int)
-        model = FairPC(n_components=1, guard=False, random_state=seed)
+        model = FairPC(guard=False, random_state=seed)
         options: dict[str, Any] = {"n_replicates": 32, "n_steps": 200, "random_state": seed}
         options |= {"sensitive_features": s, "assumptions": not_rejected()}
         found = bootstrap_mechanism(

@@ -463,7 +463,7 @@ def test_evaluation_rows_are_scored_at_the_end() -> None:
     assert done.history["test"][-1] == pytest.approx(logs.mean())
     assert len(done.history["test"]) == len(done.history["objective"])
     assert done.choices is not None
-    assert done.choices.n_train == 300
+    assert done.choices.n_rows == 300
 
 
 def test_scores_are_as_far_apart_as_held_out_labels_say() -> None:

@@ -16,7 +16,7 @@ from fairpc.datasets import make_synthetic
 from fairpc.errors import FairpcError
 from fairpc.metrics import stratified_folds
 from fairpc.models._refits import Estimates, aligned_to
-from models.refits_tables import drawn, mixed, naive
+from models.refits_tables import drawn, naive, selected
 
 
 def found(model: Any, **options: Any) -> Any:
@@ -25,7 +25,7 @@ def found(model: Any, **options: Any) -> Any:
     return stability(model, x, y, sensitive_features=s, **(usual | options))
 
 
-@pytest.mark.parametrize("make", [naive, mixed])
+@pytest.mark.parametrize("make", [naive, selected])
 def test_starts_end_where_they_end_alone(make: Any) -> None:
     model, (x, y, s, _) = make(), drawn()
     record = found(model)
@@ -35,7 +35,7 @@ def test_starts_end_where_they_end_alone(make: Any) -> None:
     seed = int(rng.integers(2**31))
     fold = stratified_folds(s * 3 + y, 3, validation=0, seed=seed)[0]
     prior = laplace(circuit.graph, 1.0)
-    if make is mixed:
+    if make is selected:
         prior[distribution.top.mechanism] = 30 * np.array([[0.9, 0.1], [0.1, 0.9]])
     codes = layout.codes(s, y, model.coding_.features.transform(x))
     whole = codes.copy()

@@ -50,7 +50,6 @@ class CircuitFacts:
     n_edges: int
     n_parameters: int
     depth: int
-    n_components: int  #: circuits mixed inside each P(x | f, s)
     variables: tuple[str, ...]  #: names, in the order of the columns
 
 
@@ -59,14 +58,13 @@ def circuit_facts(job: Job) -> CircuitFacts:
     model = job.circuits("there is no circuit")
     if model.distribution_.n_edges > MOST_EDGES:
         raise AuditError(f"the circuit has {model.distribution_.n_edges:,} edges: it was not made")
-    graph, layout = model.circuit_.graph, model.distribution_.layout
+    graph = model.circuit_.graph
     return CircuitFacts(
         model=type(model).__name__,
         n_nodes=graph.n_nodes,
         n_edges=graph.n_edges,
         n_parameters=graph.n_parameters,
         depth=depth(graph),
-        n_components=layout.n_components,
         variables=graph.names,
     )
 

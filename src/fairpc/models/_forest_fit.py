@@ -165,7 +165,7 @@ def fit_forest(start: ForestStart, options: Options, observer: Observer = UNOBSE
         last[-1] = float(np.average(logs, weights=some.weights))
         history[name] = last
     turned = flipped_share(distribution, own, start.growing.codes, rng)
-    choices = Choices(round(float(rows.each.sum())), 0, forest=True, turned=turned)
+    choices = Choices(round(float(rows.each.sum())), forest=True, turned=turned)
     found = distribution, history, fitted.converged
     return Fitted(*found, choices=choices, label_bounds=start.bounds, without_prior=bare)
 
