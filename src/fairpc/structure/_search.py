@@ -132,7 +132,7 @@ class Search(Iterator[Step]):
     _interrupts: _Interrupts | None = None
 
     def __post_init__(self) -> None:
-        self._held_out = self._state.totals[2] > 0
+        self._held_out = self._state.totals[1] > 0
 
     def __next__(self) -> Step:
         if self._done:
@@ -212,8 +212,8 @@ class Search(Iterator[Step]):
         state = self._state
         score = np.nan
         if self._held_out:
-            score = state.held_out_log_likelihood / state.totals[2]
-        mean = state.log_likelihood / max(state.totals[1], np.finfo(float).tiny)
+            score = state.held_out_log_likelihood / state.totals[1]
+        mean = state.log_likelihood / max(state.totals[0], np.finfo(float).tiny)
         number = len(self.history)
         step = Step(number, cell, variable, values, flow, mean, score, state.n_parameters)
         self.history.append(step)

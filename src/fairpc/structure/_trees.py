@@ -168,16 +168,6 @@ def mutual_information(
     return result
 
 
-def marginals(columns: Codes, weights: Floats, sizes: Integers) -> tuple[Floats, ...]:
-    """Distribution of each variable; a prior row, spread evenly, keeps every value possible."""
-    result = []
-    for column, size in zip(columns, sizes.tolist(), strict=True):
-        seen = column >= 0
-        counts = np.bincount(column[seen], weights[seen], size) + 1.0 / size
-        result.append(counts / counts.sum())
-    return tuple(result)
-
-
 @dataclass(frozen=True, eq=False)
 class Tree:
     """A rooted tree (or forest) over variables.
