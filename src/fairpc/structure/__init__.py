@@ -19,7 +19,6 @@ from fairpc.core import on_first_use
 if TYPE_CHECKING:
     from fairpc.structure._compile import (
         compile_tree as compile_tree,
-        graft as graft,
         vtree_of_tree as vtree_of_tree,
     )
     from fairpc.structure._learn import (

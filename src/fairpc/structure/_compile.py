@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.circuit import INDICATOR, PRODUCT, Circuit, CircuitBuilder, Vtree
+from fairpc.circuit import CircuitBuilder, Vtree
 from fairpc.core import Floats, Int32s, Ints, LearningError
 from fairpc.structure._trees import Tree, offsets
 
@@ -197,38 +197,6 @@ def graft_skeleton(
         given = None if theta is None else theta[start : start + k]
         tie = None if given is None else ("graft", key, n)
         below.append(builder.sum(children, given, tie=tie))
-    return below[-1]
-
-
-def graft(
-    builder: CircuitBuilder,
-    circuit: Circuit,
-    columns: Sequence[int | str],
-    *,
-    free: bool = False,
-    key: Hashable = None,
-) -> int:
-    """Add a circuit to ``builder`` with its variable i as column ``columns[i]``; the new root.
-
-    With ``free`` the sums get parameters of their own that start uniform, to be
-    learned; otherwise they start from the circuit's. Shared parameters stay shared.
-    ``key`` tells the grafts of one builder from another.
-    """
-    g = circuit.graph
-    if len(columns) != g.n_variables:
-        raise LearningError(
-            f"{len(columns)} columns for a circuit of {g.n_variables} variables: give one each"
-        )
-    below: list[int] = []
-    for n, kind in enumerate(g.kind.tolist()):
-        children = [below[c] for c in g.children(n).tolist()]
-        if kind == INDICATOR:
-            below.append(builder.indicator(columns[g.variable[n]], int(g.value[n])))
-        elif kind == PRODUCT:
-            below.append(builder.product(*children))
-        else:
-            weights = None if free else circuit.weights(n).tolist()
-            below.append(builder.sum(children, weights, tie=("graft", key, int(g.block[n]))))
     return below[-1]
 
 

@@ -25,7 +25,6 @@ from fairpc.structure._compile import (
 )
 from fairpc.structure._search import METHODS, Method, MethodName, Step, Strudel
 from fairpc.structure._trees import (
-    Criterion,
     Tree,
     WeightedCodes,
     check_table,
@@ -109,7 +108,6 @@ class CellSearch:
             "chow-liu" for trees without any split.
         trees: what each cell starts from: the Chow–Liu tree of all cells' rows together
             ("pooled", as in the paper), that of its own rows ("cell"), or given trees.
-        prune: criterion by which tree edges are left out.
         smoothing: strength of Laplace smoothing.
         random_state: seed of completions.
     """
@@ -121,7 +119,6 @@ class CellSearch:
         validation: Sequence[Table] | None = None,
         method: Method | MethodName = "strudel",
         trees: TreeChoice | Tree | Sequence[Tree] = "pooled",
-        prune: Criterion | None = None,
         smoothing: float = 1.0,
         random_state: Seed = None,
     ) -> None:
@@ -136,7 +133,7 @@ class CellSearch:
         check_number("smoothing", smoothing, 0.0)
         self._smoothing = float(smoothing)
         each = [(t.codes.T, t.weights) for t in cells]
-        self._trees = _trees(trees, each, cells[0].arities, prune)
+        self._trees = _trees(trees, each, cells[0].arities)
         rows = []
         for i, tree in enumerate(self._trees):
             held_out = None if validation is None else validation[i]
@@ -194,7 +191,6 @@ def learn(
     validation: Table | None = None,
     validation_fraction: float = 0.1,
     tree: Tree | None = None,
-    prune: Criterion | None = None,
     smoothing: float = 1.0,
     random_state: Seed = None,
     callback: Callable[[Step], None] | None = None,
@@ -213,7 +209,7 @@ def learn(
         validation_fraction: where there are none, the share of the rows that is held out for
             Strudel. They do not enter the parameters. Gain needs none and takes none.
         tree: tree to start from; the Chow–Liu tree by default.
-        prune, smoothing, callback: as in :func:`learn_cells`.
+        smoothing, callback: as in :func:`learn_cells`.
         random_state: seed of what is random: the held-out rows, and completions of rows
             with missing values.
     """
@@ -229,7 +225,6 @@ def learn(
         validation=None if validation is None else [validation],
         method=method,
         trees="pooled" if tree is None else tree,
-        prune=prune,
         smoothing=smoothing,
         random_state=rng,
         callback=callback,
@@ -278,7 +273,6 @@ def _trees(
     trees: TreeChoice | Tree | Sequence[Tree],
     cells: Sequence[WeightedCodes],
     arities: Ints,
-    prune: Criterion | None,
 ) -> Sequence[Tree]:
     if isinstance(trees, Tree):
         return [trees] * len(cells)
@@ -290,8 +284,8 @@ def _trees(
         return trees
     check_choice("trees", trees, TREE_CHOICES)
     if trees == "pooled":
-        return [tree_of_rows(cells, arities, prune=prune)] * len(cells)
-    return [tree_of_rows([cell], arities, prune=prune) for cell in cells]
+        return [tree_of_rows(cells, arities)] * len(cells)
+    return [tree_of_rows([cell], arities) for cell in cells]
 
 
 def _stacked(table: Table, held_out: Table | None) -> tuple[Codes, Floats]:
