@@ -19,8 +19,8 @@ import numpy as np
 
 from fairpc.datasets import load_compas, load_german, make_synthetic
 from fairpc.models import FairPC, LatNB, rows_in_order
-from fairpc.models._components import DistinctRows
 from fairpc.models._guard import Findings, findings
+from fairpc.models._soft_cells import DistinctRows
 from injected_bias import FAVOURED, Rows, inject, read
 
 

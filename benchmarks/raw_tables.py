@@ -66,7 +66,6 @@ LOGISTIC = usual(LogisticRegression(max_iter=1000))
 BOOSTING = usual(HistGradientBoostingClassifier(random_state=0))
 METHODS = {
     "FairPC": fairpc(),
-    "FairPC, 4 components": fairpc(n_components=4),
     "FairPC, one tree": fairpc(structure="chow-liu"),
     "FairPC, the paper's structure": fairpc(structure="strudel"),
     "logistic regression": LOGISTIC,

@@ -26,7 +26,6 @@ from fairpc.data import Table
 from fairpc.structure import (
     CellSearch,
     Gain,
-    Smoothing,
     Stop,
     Strudel,
     chow_liu,
@@ -148,11 +147,6 @@ METHODS: dict[str, dict[str, Any]] = {
     "Strudel": {"method": "strudel"},
     "Gain, tree of all cells": {"method": "gain"},
     "Gain, tree of each cell": {"method": "gain", "trees": "cell"},
-    "the same, shrunk by 10": {
-        "method": "gain",
-        "trees": "cell",
-        "smoothing": Smoothing(10.0, "marginal"),
-    },
 }
 
 

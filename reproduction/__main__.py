@@ -19,7 +19,7 @@ from reproduction.page import EXHIBITS, write_page
 from reproduction.runs import Runner, Study, default_folder
 from reproduction.sources import Sources
 
-TABLES_ONLY: Final = ("real-world", "circuits", "protocol", "tests", "recipe")
+TABLES_ONLY: Final = ("real-world", "circuits", "protocol", "tests", "selection")
 ALL: Final = "all"
 DEFAULT_OUT: Final = Path("fairpc-paper")
 BAD_INPUT: Final = 2

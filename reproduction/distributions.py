@@ -34,6 +34,7 @@ from fairpc.models._fit import (
     learn_structure,
 )
 from fairpc.models._priors import agreeing_mechanism
+from fairpc.models._rows import joined
 from fairpc.models._selection import AUTO, fit_auto
 from fairpc.structure import CellCircuits
 
@@ -48,7 +49,7 @@ LATNB_MOVED: Final = "LatNB, labels moved"
 TEST: Final = "test"
 """Name of the mean log-likelihood of the test rows in the history of FairPC."""
 FAIRPC_AUTO: Final = "FairPC-auto"
-"""FairPC with the structure that the recipe chooses; not in the paper."""
+"""FairPC by automatic selection; not in the paper."""
 
 PROTOCOL: Final = Options(tol=0)
 """The paper's: Strudel, Laplace smoothing 1, 500 iterations, the last iterate."""
@@ -144,14 +145,14 @@ STARTS: Final[dict[str, tuple[Model, Start]]] = {
     "NLatPC": ("NLatPC", _as_given),
     "2NB": ("TwoNB", _as_given),
 }
-"""Model and start of each method but the recipe."""
+"""Model and start of each method but automatic selection."""
 
 
 def fit_method(method: str, fold: FoldRows, seed: int, missing: float | None = None) -> Fitted:
-    """Fit one of :data:`STARTS`, or the recipe; ``missing`` as in :func:`fit_with_holes`."""
+    """Fit a method of :data:`STARTS` or :data:`FAIRPC_AUTO`; see :func:`fit_with_holes`."""
     if method == FAIRPC_AUTO:
         options = replace(AUTO, random_state=seed)
-        return fit_auto(fold.train, validation=fold.valid, options=options)
+        return fit_auto(joined(fold.train, fold.valid), options=options)
     if missing is not None:
         return fit_with_holes(method, fold, seed, missing)
     rng = np.random.default_rng(seed)

@@ -15,7 +15,7 @@ from reproduction import (
     missing,
     protocol,
     real_world,
-    recipe,
+    selection,
     significance_tables,
     synthetic,
 )
@@ -49,7 +49,7 @@ EXHIBITS: Final[dict[str, Callable[[Study], Exhibit]]] = {
     "init": learning.starts,
     "missing": missing.exhibit,
     "guarantee": guarantee.exhibit,
-    "recipe": recipe.exhibit,
+    "selection": selection.exhibit,
 }
 """What makes the exhibit of each name, in the order of the page."""
 PAGE: Final = "reproduction.md"

@@ -212,7 +212,6 @@ CALLS = {
     "no output": Bad("fit t.csv FIT", ("--output",)),
     "no such option": Bad("fit t.csv FIT -o m --nothing", ("--nothing",)),
     "absurd bins": Bad("fit t.csv FIT -o m --bins 999999", ("--bins", "1000")),
-    "absurd components": Bad("fit t.csv FIT -o m --components 0", ("--components",)),
     "unknown model": Bad("fit t.csv FIT -o m --model XGBoost", ("'XGBoost'", "FairPC")),
     "unknown structure": Bad(
         "fit t.csv --label hired --positive yes --sensitive sex -o m --structure x",
@@ -244,9 +243,6 @@ CALLS = {
     ),
     "absurd seed": Bad("fit t.csv FIT -o m --seed 4294967296", ("--seed",)),
     "no ending": Bad("predict m.fairpc t.csv -o scores", ("scores has no ending", "Parquet")),
-    "mixtures of trees": Bad(
-        "fit t.csv FIT -o m --components 3", ("(--components) is 3", "structure='auto'")
-    ),
     "unknown ending": Bad("predict m.fairpc t.csv -o o.xlsx", ("o.xlsx", "'.xlsx'", "Parquet")),
     "a misspelt column": Bad(
         "predict m.fairpc bad.csv -o o.csv",

@@ -248,10 +248,6 @@ REFUSED = {
         ("fit", "t.csv", *QUICK, "--structure", "strudel", "-o", "n"),
         "--structure is not for --model latent",
     ),
-    "components": (
-        ("fit", "t.csv", *QUICK, "--components", "2", "-o", "n"),
-        "--components is not for --model latent",
-    ),
     "bins": (
         ("fit", "t.csv", *QUICK, "--bins", "4", "-o", "n"),
         "--bins is not for --model latent",

@@ -9,10 +9,9 @@ from typing import get_args
 
 from hypothesis import strategies as st
 
-from fairpc.circuit import CircuitBuilder
+from fairpc.circuit import INDICATOR, PRODUCT, Circuit, CircuitBuilder
 from fairpc.models import FairDistribution
 from fairpc.models._fair_layers import LATENT, Layout, Model, build
-from fairpc.structure import graft
 from models.forests import shares
 from strategies import Grower
 
@@ -34,6 +33,23 @@ def random_layout(rnd: Random, model: Model) -> Layout:
     sizes = tuple(arities or [2])
     names = tuple(f"X{j}" for j in range(len(sizes)))
     return Layout(n_groups, n_classes, names, sizes, model, n_components)
+
+
+def graft(
+    b: CircuitBuilder, circuit: Circuit, columns: Sequence[int], key: tuple[int, int, int]
+) -> int:
+    """Add a circuit to a builder, its variable i as column ``columns[i]``; its root there."""
+    g, below = circuit.graph, list[int]()
+    for n, kind in enumerate(g.kind.tolist()):
+        children = [below[c] for c in g.children(n).tolist()]
+        if kind == INDICATOR:
+            below.append(b.indicator(columns[g.variable[n]], int(g.value[n])))
+        elif kind == PRODUCT:
+            below.append(b.product(*children))
+        else:
+            tie = (key, int(g.block[n]))
+            below.append(b.sum(children, circuit.weights(n).tolist(), tie=tie))
+    return below[-1]
 
 
 def random_distribution(rnd: Random, model: Model) -> FairDistribution:

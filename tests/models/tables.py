@@ -1,4 +1,4 @@
-"""Random rows for the models, a quick recipe, and what is asked of a model."""
+"""Random rows for the models, quick options, and what is asked of a model."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from fairpc.core import Floats
 from fairpc.models import FairDistribution, Rows
-from fairpc.models._fit import Structure
 from fairpc.models._selection import AUTO
 
-SHORT = replace(AUTO, max_iter=10, min_iter=1, structure=Structure(max_splits=20), random_state=0)
+SHORT = replace(AUTO, max_iter=10, min_iter=1, random_state=0)
 
 
 def random_rows(seed: int, n: int, n_groups: int, n_classes: int, holes: float) -> Rows:

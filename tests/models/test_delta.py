@@ -19,13 +19,14 @@ from fairpc.models._fair_layers import Layout
 from fairpc.models._fit import Options, fit
 from fairpc.models._priors import top_prior
 from fairpc.models._rows import Rows
+from fairpc.models._selection import fit_auto
 from fairpc.models._strata import Strata
 from fairpc.models._top_em import Places, top_em
+from models.tables import SHORT, biased_rows
 
 CIRCUITS: dict[str, Any] = {
     "naive": LatNB,
     "tree": lambda **given: FairPC(structure="chow-liu", **given),
-    "auto": lambda **given: FairPC(n_components=1, **given),
 }
 pytestmark = pytest.mark.filterwarnings("ignore::fairpc.errors.DriftWarning")
 
@@ -62,6 +63,21 @@ def test_rates_of_a_circuit_differ_by_delta_at_most(kind: str, delta: float) -> 
     asked = circuit.posterior(layout.decision, layout.codes(np.arange(2), None, nothing))
     np.testing.assert_allclose(asked, model.fair_rates_, atol=1e-12)
     np.testing.assert_allclose(model.fair_rate_, model.group_rate_ @ model.fair_rates_)
+
+
+def test_automatic_selection_learns_one_structure_whatever_delta_is() -> None:
+    """Its start has equal rates; in the round they may differ."""
+    rows = biased_rows(0, 1500)
+    rows = rows.take(np.flatnonzero((rows.s == 0) | (rows.d == 1) | (np.arange(1500) % 2 == 0)))
+    tied, free = (
+        fit_auto(rows.with_strata(Strata(delta=delta)), options=SHORT).distribution
+        for delta in (0.0, 0.05)
+    )
+    apart = np.ptp(free.subgroup_decision_rate, axis=0).max()
+    assert 0.01 < apart <= 0.05 + 1e-12
+    assert np.ptp(tied.subgroup_decision_rate, axis=0).max() == 0.0
+    np.testing.assert_array_equal(tied.circuit.graph.kind, free.circuit.graph.kind)
+    np.testing.assert_array_equal(tied.circuit.graph.child, free.circuit.graph.child)
 
 
 def test_a_delta_that_is_large_enough_changes_nothing_more() -> None:

@@ -14,11 +14,11 @@ from fairpc.data import fit_groups
 from fairpc.datasets import make_synthetic
 from fairpc.errors import LearningError
 from fairpc.models import Rows
-from fairpc.models._components import DistinctRows, cell_posterior
 from fairpc.models._fit import Fitted, Options, fit
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._rows import joined
 from fairpc.models._selection import fit_auto
+from fairpc.models._soft_cells import DistinctRows, cell_posterior
 from fairpc.models._top_em import Limits, Places, TopRates
 from models.tables import random_rows, rows_of_any_kind
 from strategies import examples
@@ -132,8 +132,7 @@ def test_anchors_make_the_true_order_the_likeliest() -> None:
     assert np.abs(with_them - truth).max() < 0.2 < 0.4 < np.abs(without - truth).max()
 
 
-@pytest.mark.parametrize("n_components", [1, 3])
-def test_the_recipe_keeps_to_knowledge_and_anchors(n_components: int) -> None:
+def test_automatic_selection_keeps_to_knowledge_and_anchors() -> None:
     data = make_synthetic(6, 1500, random_state=1)
     s, d, f = (np.asarray(v).astype(int) for v in (data.sensitive, data.y, data.df))
     limits = Knowledge(fair_rate=0.45, one_sided={1: "lowered"}).limits(NUMBERED, (0, 1), 1)
@@ -141,8 +140,7 @@ def test_the_recipe_keeps_to_knowledge_and_anchors(n_components: int) -> None:
     known = (np.arange(1500) % 5 == 0) & ~((s == 1) & (f == 0) & (d == 1))
     rows = Rows.of(s, d, np.asarray(data.X), f=np.where(known, f, -1))
     options = Options(mechanism_prior=30.0, limits=limits, random_state=0)
-    fitted = fit_auto(rows, options=options, n_components=n_components)
-    assert fitted.distribution.layout.n_components == n_components
+    fitted = fit_auto(rows, options=options)
     assert kept(limits, fitted)
     assert fitted.distribution.mechanism[1, 0, 1] == 0
     posterior = cell_posterior(fitted.distribution, rows, Places.of(rows))[1]

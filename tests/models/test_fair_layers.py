@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from fairpc.models import Rows
-from fairpc.models._components import DistinctRows
 from fairpc.models._fit import Options, Structure, fit
+from fairpc.models._soft_cells import DistinctRows
 from fairpc.models._top_em import Places, TopRates, top_em
 from models.tables import log_likelihood, random_rows
 

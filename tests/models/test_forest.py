@@ -133,7 +133,7 @@ def test_a_forest_that_auto_took_is_saved_with_its_grounds(
     model = taken_by_auto(monkeypatch).fit(frame.drop("label"), frame["label"])
     assert isinstance(model.distribution_, ForestDistribution)
     assert model.choices_.forest
-    assert model.choices_.n_train == 300
+    assert model.choices_.n_rows == 300
     assert model.choices_.label_gain == 0.1
     assert model.choices_.sentences[0] == "300 rows were fitted to."
     assert model.choices_.sentences[1].startswith("A forest circuit was taken: a plain classifier")
@@ -144,7 +144,7 @@ def test_a_forest_that_auto_took_is_saved_with_its_grounds(
     assert again.choices_.sentences == model.choices_.sentences
     again.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "model.json").read_bytes()
-    # The recipe was left, so nothing but the coding differs from a forest that was asked for.
+    # Nothing but the coding differs from a forest that was asked for.
     asked = forest("sex").fit(frame.drop("label"), frame["label"])
     assert asked.coding_.features == model.coding_.features
     content = json.loads((tmp_path / "model.json").read_text())
@@ -390,20 +390,23 @@ def test_fair_labels_are_counted() -> None:
     assert model.bias_mechanism_[:, [0, 1], [0, 1]].min() > 0.95
 
 
-def test_the_structure_of_a_forest_can_be_kept(planted: Any) -> None:
+def test_the_structure_of_a_forest_can_be_kept(planted: Any, tmp_path: Path) -> None:
     people_, labels, group = people()
     kept = FairPC(structure=planted, max_iter=2, tol=0).fit(
         people_, labels, sensitive_features=group
     )
     assert len(kept.circuit_.parameters) == len(planted.circuit_.parameters)
     assert kept.log_likelihood_ > planted.log_likelihood_
+    kept.save(tmp_path / "model.json")
+    again: Any = load(tmp_path / "model.json")
+    assert again.distribution_.layout == kept.distribution_.layout
+    np.testing.assert_array_equal(again.circuit_.parameters, kept.circuit_.parameters)
 
 
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (forest(n_components=2), "is for FairPC with init='prior' and without n_components"),
-        (forest(init="random"), "is for FairPC with init='prior' and without n_components"),
+        (forest(init="random"), "is for FairPC with init='prior'"),
         (NLatPC(structure="forest"), "is for FairPC"),
     ],
 )

@@ -16,7 +16,7 @@ from models.test_sklearn import people
 
 KNOWN = Knowledge(fair_rate=0.4, one_sided={"F": "lowered"})
 MODELS: list[Any] = [
-    FairPC(max_splits=10, n_components=1),
+    FairPC(),
     FairPC(structure="chow-liu"),
     LatNB(),
 ]

@@ -33,7 +33,7 @@ def table(n: int = 1500, seed: int = 0) -> tuple[pl.DataFrame, Any, Any]:
 STRUCTURES = [
     {"structure": "chow-liu"},
     {"structure": "forest"},
-    {"structure": "auto", "n_components": 2, "max_iter": 30},
+    {"structure": "auto", "max_iter": 30},
 ]
 
 

@@ -81,7 +81,7 @@ def test_scores_are_means_over_folds_of_absolute_values(study: Study, table: Exh
     assert found["accuracy"] == pytest.approx(np.mean(right))
 
 
-@pytest.mark.parametrize("name", [n for n in EXHIBITS if n not in (*NEED_SYNTHETIC, "recipe")])
+@pytest.mark.parametrize("name", [n for n in EXHIBITS if n not in (*NEED_SYNTHETIC, "selection")])
 def test_exhibits_of_real_world_tables(name: str, study: Study, tmp_path: Path) -> None:
     exhibit = EXHIBITS[name](study)
     assert exhibit.name == name
@@ -114,7 +114,7 @@ def test_every_pair_is_tested_as_scipy_does(study: Study) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*NEED_SYNTHETIC, "recipe"])
+@pytest.mark.parametrize("name", [*NEED_SYNTHETIC, "selection"])
 def test_exhibits_with_synthetic_tables(name: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("fairlearn")

@@ -116,13 +116,11 @@ def test_every_method_runs_and_its_outcome_is_kept(
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("method", [FAIRPC_AUTO, FAIRPC_RAND])
-def test_an_outcome_repeats_and_another_seed_gives_another(method: str, folder: Path) -> None:
-    """The recipe draws the weights on which the structures of a mixture are learned."""
+def test_an_outcome_repeats_and_another_seed_gives_another(folder: Path) -> None:
     table = Sources(folder, folder / "splits").table("compas")
-    one, same = (Task(table, 0, method).run().log_likelihood for _ in range(2))
+    one, same = (Task(table, 0, FAIRPC_RAND).run().log_likelihood for _ in range(2))
     assert np.array_equal(one, same)
-    assert not np.array_equal(one, Task(table, 0, method, start=1).run().log_likelihood)
+    assert not np.array_equal(one, Task(table, 0, FAIRPC_RAND, start=1).run().log_likelihood)
 
 
 def test_the_promise_is_exact_where_there_is_one(folder: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fairpc.circuit import Circuit, CircuitBuilder
 from fairpc.core import Bytes, Int32s
 from fairpc.data import Table
-from fairpc.structure import Smoothing, Stop
+from fairpc.structure import Stop
 from fairpc.structure._compile import (
     LearnedCell,
     compile_tree,
@@ -69,7 +69,7 @@ def state_of(
     cells: Sequence[Table],
     validation: Sequence[Table] | None = None,
     *,
-    smoothing: Smoothing | None = None,
+    smoothing: float = 0.0,
 ) -> SplitState:
     """A state whose cells start from their own Chow–Liu trees."""
     rows = []
@@ -78,13 +78,13 @@ def state_of(
         vtree = vtree_of_tree(tree)
         parts = [table] if validation is None else [table, validation[i]]
         codes = np.concatenate([p.codes for p in parts]).T
-        weights = np.zeros((codes.shape[1], 3))
-        weights[: table.n_rows, :2] = table.weights[:, None]
+        weights = np.zeros((codes.shape[1], 2))
+        weights[: table.n_rows, 0] = table.weights
         if validation is not None:
-            weights[table.n_rows :, 2] = validation[i].weights
+            weights[table.n_rows :, 1] = validation[i].weights
         skeleton = compile_tree(tree, vtree, table.arities)
         rows.append(CellRows(np.ascontiguousarray(codes), weights, vtree, skeleton))
-    return SplitState(rows, cells[0].arities, smoothing or Smoothing(0.0))
+    return SplitState(rows, cells[0].arities, smoothing)
 
 
 def circuit_of(cell: LearnedCell, arities: npt.NDArray[np.int64]) -> Circuit:

@@ -150,10 +150,6 @@ def test_cells_must_agree(table: Table) -> None:
         learn_cells([])
     with pytest.raises(LearningError, match="validation has 2 parts for 1 cells"):
         learn_cells([table], validation=[table, table])
-    with pytest.raises(LearningError, match="structure_weights of cell 0 have shape"):
-        learn_cells([table], structure_weights=[[1.0]])
-    with pytest.raises(LearningError, match="structure_weights of cell 0 have shape"):
-        learn_cells([table], structure_weights=[np.full(table.n_rows, -1.0)])
     empty = Table.of(np.zeros((0, 2), int), arities=[2, 2])
     with pytest.raises(LearningError, match="no cell has rows"):
         learn_cells([empty])

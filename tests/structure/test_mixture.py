@@ -1,4 +1,4 @@
-"""What mixtures of circuits are made of: clusters, bootstrap weights, component weights."""
+"""Clusters of rows, and weights of components whose likelihoods are known."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from fairpc.data import Table
-from fairpc.structure import bootstrap_weights, component_weights, soft_clusters
+from fairpc.structure import component_weights, soft_clusters
 from structure.tables import random_table
 
 
@@ -39,23 +39,9 @@ def test_impossible_rows_do_not_move_the_weights() -> None:
     assert component_weights(np.full((1, 2), -np.inf), np.ones(1)).tolist() == [0.5, 0.5]
 
 
-def test_bootstrap_weights_keep_the_total_and_leave_out_nothing_else() -> None:
-    table = Table.of([[0, 1], [1, 0], [1, 1]], [2.0, 0.0, 5.0])
-    draws = bootstrap_weights(table, np.random.default_rng(0))
-    assert draws.sum() == pytest.approx(7.0)
-    assert draws[1] == 0.0
-    assert (draws[[0, 2]] > 0).all()
-
-
 def test_clusters_ignore_missing_values() -> None:
     rng = np.random.default_rng(0)
     table = random_table(rng, 50, [2, 3, 2], missing=0.3)
     posterior = soft_clusters(table, 3, rng)
     assert posterior.shape == (50, 3)
     assert posterior.sum(axis=1) == pytest.approx(np.ones(50))
-
-
-def test_weights_next_to_nothing_are_not_drawn_again() -> None:
-    table = Table.of(np.zeros((3, 2), np.int16), np.full(3, 1e-300))
-    drawn = bootstrap_weights(table, np.random.default_rng(0))
-    assert np.array_equal(drawn, table.weights)

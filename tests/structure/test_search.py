@@ -16,7 +16,6 @@ from fairpc.errors import LearningError
 from fairpc.structure import (
     CellSearch,
     Gain,
-    Smoothing,
     Step,
     Stop,
     Strudel,
@@ -233,7 +232,7 @@ def test_an_impossible_held_out_row_is_minus_infinity_until_it_is_not() -> None:
     held_out = Table.of([[1, 1], [0, 0]])
     state = state_of([train], [held_out])
     assert state.held_out_log_likelihood == -np.inf
-    smooth = state_of([train], [held_out], smoothing=Smoothing(1.0))
+    smooth = state_of([train], [held_out], smoothing=1.0)
     assert np.isfinite(smooth.held_out_log_likelihood)
 
 
@@ -260,20 +259,6 @@ def test_soft_cells_share_rows_out() -> None:
     assert learned.history[-1].log_likelihood * train.n_rows == pytest.approx(total, rel=1e-9)
 
 
-def test_structure_weights_choose_and_weights_count() -> None:
-    train, _ = parts(11)
-    rng = np.random.default_rng(0)
-    other = rng.gamma(1.0, size=train.n_rows)
-    learned = learn_cells([train], method="gain", structure_weights=[other])
-    weighted = Table.of(train.codes, other, arities=train.arities)
-    alone = learn_cells([weighted], method="gain")
-    assert learned.circuit(0).graph.same_as(alone.circuit(0).graph)
-    again = oracle.maximum_likelihood(
-        alone.circuit(0), train.codes, train.weights.tolist(), alpha=1.0
-    )
-    assert learned.circuit(0).parameters == pytest.approx(again.parameters, abs=1e-12)
-
-
 def test_given_trees_are_used() -> None:
     train, held_out = parts(12)
     trees = [chow_liu(train, root=2), chow_liu(held_out, root=1)]
@@ -294,9 +279,7 @@ def test_bad_options_are_named() -> None:
         Stop(patience=0)
     with pytest.raises(LearningError, match="max_splits is nan"):
         Stop(max_splits=float("nan"))  # type: ignore[arg-type]
-    with pytest.raises(LearningError, match="base is 'flat': use one of uniform, marginal"):
-        Smoothing(1.0, "flat")  # type: ignore[arg-type]
-    with pytest.raises(LearningError, match="strength is -2.0"):
+    with pytest.raises(LearningError, match="smoothing is -2.0"):
         learn_cells([train], smoothing=-2.0)
     with pytest.raises(LearningError, match="method is 'em': use one of strudel, gain, chow-liu"):
         learn_cells([train], method="em")

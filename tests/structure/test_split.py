@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from fairpc.data import Table
-from fairpc.structure import Smoothing, Stop, Strudel
+from fairpc.structure import Stop, Strudel
 from fairpc.structure._search import Search
 from fairpc.structure._split import SplitState
 from structure import oracle_structure as oracle
@@ -41,7 +41,7 @@ def test_splits_never_lower_the_likelihood(table: Table, seed: int) -> None:
 def test_the_running_likelihood_is_a_full_evaluation(table: Table, alpha: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     held_out = random_table(rng, 10, table.arities.tolist())
-    state = state_of([table], [held_out], smoothing=Smoothing(alpha))
+    state = state_of([table], [held_out], smoothing=alpha)
     for _ in start(random_search(state, seed, 8)):
         circuit = circuit_of(state.learned(0), table.arities)
         again = oracle.maximum_likelihood(circuit, table.codes, table.weights.tolist(), alpha)
@@ -123,7 +123,7 @@ def test_one_against_the_rest_is_the_least_that_is_tried(table: Table, seed: int
 def test_cells_do_not_touch_each_other(table: Table, seed: int) -> None:
     rng = np.random.default_rng(seed)
     other = random_table(rng, 25, table.arities.tolist())
-    both = state_of([table, other], smoothing=Smoothing(1.0))
+    both = state_of([table, other], smoothing=1.0)
     for step in start(Strudel(stop=Stop(max_splits=6)).search(both)):
         full = 0.0
         for i, rows in enumerate((table, other)):
@@ -136,7 +136,7 @@ def test_cells_do_not_touch_each_other(table: Table, seed: int) -> None:
 
 @given(tables(max_columns=5), st.integers(0, 100))
 def test_undo_gives_back_what_was_kept(table: Table, seed: int) -> None:
-    state = state_of([table], smoothing=Smoothing(1.0))
+    state = state_of([table], smoothing=1.0)
     search = start(random_search(state, seed))
     for _ in zip(range(3), search, strict=False):
         pass
@@ -154,27 +154,3 @@ def test_undo_gives_back_what_was_kept(table: Table, seed: int) -> None:
     assert after.graph.same_as(before.graph)
     assert np.array_equal(after.parameters, before.parameters)
     assert np.array_equal(kept.counts, state.learned(0).counts)
-
-
-@given(tables(max_columns=4), st.floats(0.5, 20.0), st.integers(0, 100))
-def test_shrinkage_is_part_of_the_running_likelihood(
-    table: Table, strength: float, seed: int
-) -> None:
-    state = state_of([table], smoothing=Smoothing(strength, "marginal"))
-    for _ in start(random_search(state, seed)):
-        circuit = circuit_of(state.learned(0), table.arities)
-        full = oracle.log_likelihood(circuit, table.codes, table.weights.tolist())
-        assert state.log_likelihood == pytest.approx(full, rel=1e-9)
-
-
-@given(tables(max_columns=4))
-def test_all_weight_on_the_prior_makes_a_tree_independent(table: Table) -> None:
-    state = state_of([table], smoothing=Smoothing(1e12, "marginal"))
-    circuit = circuit_of(state.learned(0), table.arities)
-    for j, k in enumerate(table.arities.tolist()):
-        seen = [float(table.weights[table.codes[:, j] == v].sum()) for v in range(k)]
-        for v in range(k):
-            row = [-1] * table.n_variables
-            row[j] = v
-            expected = (seen[v] + 1 / k) / (sum(seen) + 1)
-            assert oracle.probability(circuit, row) == pytest.approx(expected, rel=1e-6)

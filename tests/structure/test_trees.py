@@ -92,10 +92,10 @@ def test_a_wide_table_takes_memory_for_some_columns_at_a_time(
 ) -> None:
     table = random_table(np.random.default_rng(0), 40, [8] * 300)
     monkeypatch.setattr(_trees, "MAX_VALUES", 256)
-    chow_liu(table, prune="aic")  # what is imported and compiled late is no memory of the table
+    chow_liu(table)  # what is imported and compiled late is no memory of the table
     tracemalloc.start()
     try:
-        chow_liu(table, prune="aic")
+        chow_liu(table)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -135,22 +135,6 @@ def test_a_given_root() -> None:
     assert edges_of(tree) == edges_of(chow_liu(table))
     with pytest.raises(LearningError, match="root is 4: columns are 0 to 3"):
         chow_liu(table, root=4)
-
-
-@pytest.mark.parametrize("prune", ["aic", "bic"])
-def test_pruning_leaves_out_what_does_not_pay(prune: str) -> None:
-    # X1 copies X0, X2 is independent of both up to chance: G = 2·400·MI ~ χ²(1), far below 2.
-    x = np.array([0, 1] * 200)
-    z = np.array([0, 0, 1, 1] * 100)
-    tree = chow_liu(Table.of(np.stack([x, x, z], axis=1)), prune=prune)  # type: ignore[arg-type]
-    assert edges_of(tree) == {(0, 1)}
-    assert tree.roots == [0, 2]
-
-
-def test_prune_is_checked() -> None:
-    table = random_table(np.random.default_rng(0), 10, [2, 2])
-    with pytest.raises(LearningError, match="prune is 'mdl': use one of aic, bic"):
-        chow_liu(table, prune="mdl")  # type: ignore[arg-type]
 
 
 def test_weights_are_rows() -> None:

@@ -16,7 +16,7 @@ from uncompiled import run_uncompiled
 
 def check() -> None:
     """Searches of all kinds on small tables, each step against a full evaluation."""
-    from fairpc.structure import Gain, Smoothing, Stop, Strudel, learn
+    from fairpc.structure import Gain, Stop, Strudel, learn
     from structure import oracle_structure as oracle
     from structure.tables import circuit_of, random_table, state_of
 
@@ -28,7 +28,7 @@ def check() -> None:
         for whole in (True, False):
             rng = np.random.default_rng(seed)
             table = random_table(rng, 40, [2, 3, 2, 2], whole=whole)
-            state = state_of([table], smoothing=Smoothing(2.0, "marginal"))
+            state = state_of([table], smoothing=2.0)
             for _ in method.search(state):
                 circuit = circuit_of(state.learned(0), table.arities)
                 oracle.check_structure(circuit.graph)

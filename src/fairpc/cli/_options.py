@@ -91,7 +91,7 @@ PANELS: Final = {
         *("delimiter", "encoding", "allow_unseen", "min_cell"),
     ),
     "Model": (
-        *("model", "classifier", "structure", "n_components", "n_bins", "bins", "numbers"),
+        *("model", "classifier", "structure", "n_bins", "bins", "numbers"),
         *("monotone", "mechanism", "delta", "mechanism_prior", "held_to"),
     ),
     "Decisions": ("threshold", "equal_rates", "decide", "decide_as", "fail_over", "gap"),
@@ -217,10 +217,6 @@ class ModelOptions:
         option("NAME", "With --model latent: hgb, gradient boosting (default); logistic; forest."),
     ] = None
     structure: Structure = "auto"
-    n_components: Annotated[
-        int | None,
-        option("N", "Circuits that are mixed; else auto chooses.", "--components", min=1, max=64),
-    ] = None
     n_bins: Bins = None
     numbers: Annotated[
         Literal["density", "bins"], option("NAME", "Numbers as themselves (density), or as bins.")

@@ -22,7 +22,6 @@ from fairpc.data import BINS, TableCoding, same_as_label
 from fairpc.learners import WIDE
 from fairpc.models._bias_account import anchor_contradiction, contradictions
 from fairpc.models._circuit_queries import FittedQueries
-from fairpc.models._components import without_prior
 from fairpc.models._distribution import FairDistribution, top_rates
 from fairpc.models._fair_layers import Layout, feature_circuits
 from fairpc.models._fit import Fitted, OnStep, fit, fit_parameters
@@ -35,6 +34,7 @@ from fairpc.models._rows import Rows, hold_out, joined, some_rows
 from fairpc.models._score_map_fit import limits_between, within_limits
 from fairpc.models._selection import LabelGain, coarser, compare_labels, fit_auto
 from fairpc.models._settings import without_few
+from fairpc.models._soft_cells import without_prior
 from fairpc.models._tables import GivenTable, RowReader, Training, coded_rows, warn_of_leaks
 from fairpc.models._top_em import Limits
 from fairpc.structure import HELD_OUT, MODEL_METHODS, ModelMethod
@@ -248,10 +248,10 @@ class CircuitFit:
         )
         if sample is rows:
             return found
-        # All parameters are learned from all rows, those of a mixture's components too.
-        options, choices = own._em_options(limits), found.choices
+        # All parameters are learned from all rows.
+        options = own._em_options(limits)
         fitted = fit_parameters(found.distribution, rows, options, on_step=on_step)
-        return replace(fitted, choices=choices and replace(choices, refitted=True))
+        return replace(fitted, choices=found.choices)
 
     def _beside(self, coding: TableCoding, data: Triple) -> Rows:
         """Rows beside the training rows, in memory or in files."""
@@ -283,19 +283,9 @@ def fit_circuits(
         return fit_parameters(*given, validation=validation, on_step=on_step)
     check_choice("structure", structure, ("auto", FOREST, *MODEL_METHODS))
     if own._is_auto():
-        return fit_auto(
-            rows,
-            validation=validation,
-            options=own._em_options(limits),
-            n_components=own.n_components,
-            validation_fraction=own.validation_fraction,
-            on_step=on_step,
-        )
-    if (own.n_components or 1) != 1:
-        raise LearningError(
-            f"n_components (--components) is {own.n_components}: mixtures are made by "
-            "structure='auto' of FairPC with init='prior'; use 1 otherwise"
-        )
+        # Nothing is chosen on validation rows: they are rows like others.
+        every = rows if validation is None else joined(rows, validation)
+        return fit_auto(every, options=own._em_options(limits), on_step=on_step)
     method: ModelMethod = "strudel" if structure == "auto" else structure
     if own._model not in LEARNED:
         validation = None
@@ -315,10 +305,9 @@ def forest_start(
     own: CircuitClassifier, rows: Rows, coding: TableCoding, limits: Limits | None
 ) -> ForestStart:
     """What a forest of rows of codes starts from, or why there is none."""
-    if own._model != "FairPC" or own.init != "prior" or (own.n_components or 1) != 1:
+    if own._model != "FairPC" or own.init != "prior":
         raise LearningError(
-            "structure='forest' is for FairPC with init='prior' and without n_components "
-            "(--components): use these, or another structure"
+            "structure='forest' is for FairPC with init='prior': use these, or another structure"
         )
     return ForestStart.of(
         rows,

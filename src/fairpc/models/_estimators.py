@@ -83,7 +83,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
 
     def _may_be_forest(self) -> bool:
         """Whether ``auto`` may take a forest: nothing is asked for that only circuits have."""
-        return self._is_auto() and self.n_components is None
+        return self._is_auto()
 
     def _given_coding(self) -> TableCoding | None:
         """The coding of a model whose structure is kept; None to learn one."""
@@ -186,7 +186,8 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
                 say nothing of other rows: draw rows with ``review`` for that.
             reviewed: answers for rows of X that were drawn with known chances. They decide the
                 mechanism and the fair rates, which are tied unless the review contradicts it.
-            validation_data: (X, y, sensitive) of rows that choose structure, never parameters.
+            validation_data: (X, y, sensitive) of rows that say where Strudel stops, and never enter
+                parameters; where nothing is chosen by such rows they are training rows.
             max_memory: bytes, or text like "4GB": where the distinct rows of a streamed table take
                 more, they stay on disk, structure is learned on a sample, and EM reads them in
                 parts. Half of the machine's memory by default.
@@ -343,18 +344,17 @@ class FairPC(CircuitClassifier):
         mechanism: "shared", P(D | Df, S) is the same in all strata; "within", each has its own.
         delta: by how much P(Df | s) of two groups may differ, with two classes; 0 makes Df
             independent of S.
-        structure: "auto", automatic selection on held-out rows; "strudel", the paper's;
+        structure: "auto", automatic selection by held-out labels; "strudel", the paper's;
             "chow-liu", one tree; "forest", boxes that predict the label; or a fitted model or
             circuit whose structure is kept and whose parameters EM starts from.
-        n_components: circuits mixed inside each P(x | f, s); None lets "auto" choose.
         init: "prior" starts with Df near D, "random" with any parameters.
         smoothing: Laplace smoothing of all parameters.
         mechanism_prior: prior rows per (f, s) with P(D = f) = .9; None: 30 for "auto" and
             "forest", else 0.
         knowledge: what is known beforehand about P(Df) and P(D | Df, S); EM keeps to it.
-        max_splits, patience: bounds of the structure search.
+        max_splits, patience: bounds of Strudel's search.
         max_iter, tol, min_iter: updates of EM, and when it may stop before.
-        validation_fraction: part of the rows held out to choose structure, where needed.
+        validation_fraction: part of the rows held out to say where Strudel stops.
         threshold: score above which ``predict`` gives the positive class.
         n_bins, rare: bins of a numeric column, None: 8, or 32 for a forest; share under which
             levels are merged, a fifth of it for a forest.
@@ -394,7 +394,6 @@ class _Naive(CircuitClassifier):
 
     # No parameters of these models; their defaults stay.
     structure: Literal["auto"] = field(init=False)
-    n_components: None = field(init=False)
     max_splits: int = field(init=False)
     patience: int = field(init=False)
     validation_fraction: float = field(init=False)

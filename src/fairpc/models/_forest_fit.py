@@ -154,7 +154,7 @@ def fit_forest(start: ForestStart, options: Options, on_step: OnStep | None = No
         forest = _grown(own, start.growing, scores, each, rng, options.min_cell)
     distribution = ForestDistribution(Layout.of("FairPC", rows), forest, rates)
     turned = flipped_share(distribution, own, start.growing.codes, rng)
-    choices = Choices(round(float(rows.each.sum())), 0, forest=True, turned=turned)
+    choices = Choices(round(float(rows.each.sum())), forest=True, turned=turned)
     found = distribution, fitted.history, fitted.converged
     return Fitted(*found, choices=choices, label_bounds=start.bounds, without_prior=bare)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import date, datetime
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from fairpc.core import (
 )
 from fairpc.data import CODING_FIELDS, TableCoding
 from fairpc.evidence import ANYTHING, LabelBounds, SharedBounds, read_bounds
+from fairpc.models._choices import Choices
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._distribution import FairDistribution, top_rates
 from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
@@ -164,12 +165,10 @@ def _circuits(saved: SavedCircuits, coding: TableCoding) -> CircuitClassifier:
     model.history_, model.converged_ = saved.history, saved.converged
     model.n_iter_ = max(len(saved.history["objective"]) - 1, 1)
     model.choices_ = choices = saved.choices
-    forest, found = saved.forest is not None, distribution.layout.n_components
+    forest = saved.forest is not None
     if choices is None and forest:
         raise LearningError("its choices are lacking, and the automatic selection made it")
-    if choices is not None and (
-        choices.forest != forest or not (forest or len(choices.components) == found)
-    ):
+    if choices is not None and choices.forest != forest:
         raise LearningError("its choices are not those of its circuits")
     model.label_ends_ = _label_bounds(saved.ends, coding, layout.strata)
     return model
@@ -324,9 +323,7 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     content["ends"] = _same_rates(content["ends"])
     read = TableCoding.from_dict(coding)
     if content["choices"]:
-        pairs = ("strength_scores", "start_scores")
-        content["choices"] |= {n: {str(k): v for k, v in content["choices"][n]} for n in pairs}
-        content["choices"]["ruled"] = False
+        content["choices"] = _present_choices(content["choices"])
     circuit, n_components = content.pop("circuit"), content.pop("n_components")
     if content["forest"] is not None:
         upper = ("group_rate", "decision_rate", "mechanism")
@@ -352,6 +349,13 @@ def _prior_rows(model: str, settings: dict[str, Any]) -> float:
     auto = settings.get("structure") == "auto" and settings.get("init") == "prior"
     holds = settings.get("structure") == "forest" or (model == "FairPC" and auto)
     return RECIPE_MECHANISM if holds else MECHANISM
+
+
+def _present_choices(choices: dict[str, Any]) -> dict[str, Any]:
+    """Choices without what is chosen no more."""
+    names = {f.name for f in fields(Choices)}
+    kept = {name: value for name, value in choices.items() if name in names}
+    return {"n_rows": choices["n_train"], "ruled": False, **kept}
 
 
 def _same_rates(bounds: Any) -> Any:

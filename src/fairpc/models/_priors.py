@@ -2,8 +2,7 @@
 
 A pseudo-count is a number of rows that a parameter has before any row is seen. All parameters
 have those of Laplace smoothing. The mechanism P(D | Df, S) may have rows in which D is mostly Df,
-so that Df stays the fair version of D where the data do not say otherwise. Automatic selection
-shrinks the circuits inside P(x | f, s) towards features that are independent within the cell.
+so that Df stays the fair version of D where the data do not say otherwise.
 """
 
 from __future__ import annotations
@@ -28,10 +27,6 @@ MECHANISM: Final = 0.0
 """Prior rows of the mechanism per (f, s), unless others are asked for."""
 RECIPE_MECHANISM: Final = 30.0
 """The same in automatic selection (``structure="auto"``) and in forest circuits."""
-STRENGTHS: Final = (1.0, 5.0, 20.0)
-"""What automatic selection shrinks with, as multiples of the smoothing: held-out rows choose."""
-CLUSTER_ROWS: Final = 1.0
-"""Prior rows of the clusters of a cell, shared alike."""
 STRATUM_ROWS: Final = 10.0
 """Prior rows of P(Df | a), spread as P(Df) of all rows: strata of few rows are shrunk to it."""
 LEAST: Final = 1e-12
@@ -78,8 +73,3 @@ def top_prior(layout: Layout, options: Options, start: TopRates) -> TopRates:
     if layout.strata or not layout.tied:
         decision = np.tile(decision, (layout.strata.n if layout.tied else n, 1))
     return TopRates(np.full(n, alpha / n), decision, mechanism)
-
-
-def strengths(smoothing: float) -> list[float]:
-    """The strengths of shrinking to choose from; none but zero without any smoothing."""
-    return [smoothing * factor for factor in STRENGTHS] if smoothing > 0 else [0.0]

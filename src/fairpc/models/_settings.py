@@ -128,7 +128,6 @@ class Settings:
     mechanism: Scope = "shared"
     delta: float = field(default=0.0, metadata=DIFFERENCE)
     structure: StructureChoice | CircuitClassifier | Circuit = "auto"
-    n_components: int | None = field(default=None, metadata=WHOLE_OR_NONE)
     init: Literal["prior", "random"] = "prior"
     smoothing: float = field(default=SMOOTHING, metadata=NUMBER)
     mechanism_prior: float | None = field(default=None, metadata=NUMBER_OR_NONE)

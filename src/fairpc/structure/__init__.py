@@ -18,15 +18,12 @@ from fairpc.core import on_first_use
 
 if TYPE_CHECKING:
     from fairpc.structure._compile import (
-        Smoothing as Smoothing,
         compile_tree as compile_tree,
-        graft as graft,
         vtree_of_tree as vtree_of_tree,
     )
     from fairpc.structure._learn import (
         CellCircuits as CellCircuits,
         CellSearch as CellSearch,
-        bootstrap_weights as bootstrap_weights,
         learn as learn,
         learn_cells as learn_cells,
     )

@@ -3,25 +3,21 @@
 A vtree says how the products of a circuit divide their scope. A :class:`Skeleton` is a
 circuit as the learners see it: sum nodes that belong to vtree nodes, and edges that
 are binary products (or values, at the leaves). Parameters are the mean of a Dirichlet posterior, by
-Laplace smoothing or shrinkage: a sum with counts c (Equation 1 of the paper) gets
-(c + strength · base) / (Σc + strength).
+Laplace smoothing: a sum of k children with counts c (Equation 1 of the paper) gets
+(c + α/k) / (Σc + α).
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.circuit import INDICATOR, PRODUCT, Circuit, CircuitBuilder, Vtree
-from fairpc.core import Floats, Int32s, Ints, LearningError, check_choice, check_number
+from fairpc.circuit import CircuitBuilder, Vtree
+from fairpc.core import Floats, Int32s, Ints, LearningError
 from fairpc.structure._trees import Tree, offsets
-
-Base = Literal["uniform", "marginal"]
-BASES: Final = ("uniform", "marginal")
 
 _Branch = int | tuple["_Branch", "_Branch"]
 """A vtree while it grows: a variable, or what is left and right of a node."""
@@ -204,90 +200,31 @@ def graft_skeleton(
     return below[-1]
 
 
-def graft(
-    builder: CircuitBuilder,
-    circuit: Circuit,
-    columns: Sequence[int | str],
-    *,
-    free: bool = False,
-    key: Hashable = None,
-) -> int:
-    """Add a circuit to ``builder`` with its variable i as column ``columns[i]``; the new root.
-
-    With ``free`` the sums get parameters of their own that start uniform, to be
-    learned; otherwise they start from the circuit's. Shared parameters stay shared.
-    ``key`` tells the grafts of one builder from another.
-    """
-    g = circuit.graph
-    if len(columns) != g.n_variables:
-        raise LearningError(
-            f"{len(columns)} columns for a circuit of {g.n_variables} variables: give one each"
-        )
-    below: list[int] = []
-    for n, kind in enumerate(g.kind.tolist()):
-        children = [below[c] for c in g.children(n).tolist()]
-        if kind == INDICATOR:
-            below.append(builder.indicator(columns[g.variable[n]], int(g.value[n])))
-        elif kind == PRODUCT:
-            below.append(builder.product(*children))
-        else:
-            weights = None if free else circuit.weights(n).tolist()
-            below.append(builder.sum(children, weights, tie=("graft", key, int(g.block[n]))))
-    return below[-1]
-
-
-@dataclass(frozen=True)
-class Smoothing:
-    """The prior of every sum node.
-
-    Attributes:
-        strength: prior rows per sum node; 0 for maximum likelihood.
-        base: what they are spread by. "uniform": evenly over the children, Laplace
-            smoothing with (count + α/k) / (total + α). "marginal": by the probability
-            that each child's values have in the cell if its variables were independent.
-    """
-
-    strength: float = 1.0
-    base: Base = "uniform"
-
-    def __post_init__(self) -> None:
-        check_number("strength", self.strength, 0.0)
-        check_choice("base", self.base, BASES)
-
-
 @dataclass(frozen=True, eq=False)
 class LearnedCell:
-    """The circuit of a cell: its skeleton, and per edge the weight of rows, prior and parameter."""
+    """The circuit of a cell: its skeleton, and per edge the weight of rows and parameter."""
 
     vtree: Vtree
     skeleton: Skeleton
     counts: Floats
-    priors: Floats
     weights: Floats
 
-    def with_counts(self, counts: Floats, smoothing: Smoothing) -> LearnedCell:
+    def with_counts(self, counts: Floats, smoothing: float) -> LearnedCell:
         """The same circuit with parameters from other counts."""
-        weights = posterior_mean(counts, self.priors, self.skeleton.first, smoothing.strength)
-        return LearnedCell(self.vtree, self.skeleton, counts, self.priors, weights)
+        weights = posterior_mean(counts, self.skeleton.first, smoothing)
+        return LearnedCell(self.vtree, self.skeleton, counts, weights)
 
 
-def posterior_mean(counts: Floats, priors: Floats, first: Int32s, strength: float) -> Floats:
-    """Weights of consecutive edges, from the counts and priors of each node's edges.
+def posterior_mean(counts: Floats, first: Int32s, smoothing: float) -> Floats:
+    """Weights of consecutive edges, from their counts; ``first`` is the first edge of each node.
 
-    ``first`` is the first edge of each node. A node without counts and without
-    prior rows is uniform.
+    A node without counts and without smoothing is uniform.
     """
     if not len(first):
         return np.zeros(0)
     sizes = np.diff(np.append(first, len(counts)))
-    mass = np.add.reduceat(priors, first)
     uniform = np.repeat(1.0 / sizes, sizes)
-    base = np.where(
-        np.repeat(mass > 0, sizes),
-        priors / np.repeat(np.where(mass > 0, mass, 1.0), sizes),
-        uniform,
-    )
-    raw = counts + strength * base
+    raw = counts + smoothing * uniform
     totals = np.repeat(np.add.reduceat(raw, first), sizes)
     return np.where(totals > 0, raw / np.where(totals > 0, totals, 1.0), uniform)
 

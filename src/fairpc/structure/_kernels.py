@@ -8,13 +8,13 @@ The state of a search is a handful of arrays that grow at the end:
 
     N  nodes      int32 (nodes, 5): vtree node, first edge, number of edges, parents, mark
     E  edges      int32 (edges, 7): node, left, right, value, next edge, rows, alive
-    C  counts     float64 (edges, 4): flow, weight for parameters, held-out weight, prior
+    C  counts     float64 (edges, 2): flow, held-out weight
     T  terms      float64 (nodes, 3): log-likelihood, held-out one, impossible held-out edges
     B  values     uint64 (nodes, words): values possible below a node, bit ``start[x] + v``
     V  vtree      int32 (vtree nodes, 5): left, right, variable, parent, depth
     active        int32 (vtree nodes of a cell, rows): the edge each row takes there
     codes         int16 (variables, rows)
-    W             float64 (rows, 3): the first three columns of C
+    W             float64 (rows, 2): the columns of C
 
 The circuits are deterministic, so a complete row takes exactly one edge at each
 vtree node; everything a split changes follows from the rows of the split edge.
@@ -28,7 +28,7 @@ from fairpc.core._compiling import strict_inner_kernel, strict_kernel
 
 VNODE, FIRST, SIZE, PARENTS, MARK = range(5)
 NODE, LEFT, RIGHT, VALUE, NEXT, ROWS, ALIVE = range(7)
-FLOW, PARAMETER, HELD_OUT, PRIOR = range(4)
+FLOW, HELD_OUT = range(2)
 V_LEFT, _, V_VARIABLE, V_PARENT, V_DEPTH = range(5)
 
 ROUNDING = 1e-12
@@ -276,33 +276,8 @@ def route(N, E, C, V, active, codes, W, lo, hi, v0, root):
                 e += codes[x, i]
             active[u, i] = e
             E[e, ROWS] += 1
-            for c in range(3):
+            for c in range(2):
                 C[e, c] += W[i, c]
-
-
-@strict_inner_kernel
-def independent_mass(B, E, e, start, marginal):
-    """Probability of what is possible below an inner edge if the variables were independent."""
-    q = 1.0
-    for x in range(len(start) - 1):
-        p = 0.0
-        for bit in range(start[x], start[x + 1]):
-            if possible(B, E, e, bit):
-                p += marginal[bit]
-        if p > 0.0:
-            q *= p
-    return q
-
-
-@strict_kernel
-def set_priors(N, E, C, B, V, start, marginal, lo, hi):
-    """Prior of the edges ``lo:hi``: the mass of what each makes possible under ``marginal``."""
-    for e in range(lo, hi):
-        if E[e, VALUE] >= 0:
-            x = V[N[E[e, NODE], VNODE], V_VARIABLE]
-            C[e, PRIOR] = marginal[start[x] + E[e, VALUE]]
-        else:
-            C[e, PRIOR] = independent_mass(B, E, e, start, marginal)
 
 
 @strict_kernel
@@ -315,19 +290,16 @@ def set_terms(N, E, C, T, strength, lo, hi, others, change):
             T[n, c] = 0.0
         if N[n, SIZE] > 1:
             total = strength
-            prior = 0.0
             f = N[n, FIRST]
             while f >= 0:
-                total += C[f, PARAMETER]
-                prior += C[f, PRIOR]
+                total += C[f, FLOW]
                 f = E[f, NEXT]
             f = N[n, FIRST]
             while f >= 0:
-                share = C[f, PRIOR] / prior if prior > 0.0 else 1.0 / N[n, SIZE]
-                c = C[f, PARAMETER] + strength * share
+                c = C[f, FLOW] + strength * (1.0 / N[n, SIZE])
                 if c > 0.0:
                     log_theta = np.log(c / total)
-                    T[n, 0] += C[f, PARAMETER] * log_theta
+                    T[n, 0] += C[f, FLOW] * log_theta
                     T[n, 1] += C[f, HELD_OUT] * log_theta
                 elif C[f, HELD_OUT] > 0.0:
                     T[n, 2] += 1.0
@@ -654,7 +626,7 @@ def add_edge(N, E, C, B, node, left, right, value, bit, size):
     E[e, NEXT] = -1
     E[e, ROWS] = 0
     E[e, ALIVE] = 1
-    for c in range(4):
+    for c in range(2):
         C[e, c] = 0.0
     if left >= 0:
         N[left, PARENTS] += 1
@@ -804,7 +776,7 @@ def move_rows(E, C, active, W, rows, side, e, u, pair, vnodes, edges, before, n_
         g = pair + side[k]
         active[u, i] = g
         E[g, ROWS] += 1
-        for c in range(3):
+        for c in range(2):
             C[g, c] += W[i, c]
     for v in vnodes:
         for k in range(len(rows)):
@@ -816,11 +788,11 @@ def move_rows(E, C, active, W, rows, side, e, u, pair, vnodes, edges, before, n_
             active[v, i] = g
             if g >= n_fixed:
                 E[g, ROWS] += 1
-                for c in range(3):
+                for c in range(2):
                     C[g, c] += W[i, c]
             else:
                 E[f, ROWS] -= 1
-                for c in range(3):
+                for c in range(2):
                     C[f, c] -= W[i, c]
     for k in range(len(edges)):
         f = edges[k]
@@ -828,13 +800,13 @@ def move_rows(E, C, active, W, rows, side, e, u, pair, vnodes, edges, before, n_
             g = edge_maps[s, f]
             if g != f and g >= n_fixed:
                 E[f, ROWS] -= E[g, ROWS]
-                for c in range(3):
+                for c in range(2):
                     C[f, c] -= C[g, c]
-        for c in range(3):
+        for c in range(2):
             if E[f, ROWS] == 0 or C[f, c] < ROUNDING * before[k, c]:
                 C[f, c] = 0.0
     E[e, ROWS] = 0
-    for c in range(3):
+    for c in range(2):
         C[e, c] = 0.0
 
 

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.circuit import Circuit, CircuitBuilder
-from fairpc.core import Codes, Floats, Ints, LearningError, check_choice
+from fairpc.core import Codes, Floats, Ints, LearningError, check_choice, check_number
 from fairpc.data import Table, distinct_rows
 from fairpc.structure._compile import (
     LearnedCell,
-    Smoothing,
     compile_tree,
     graft_skeleton,
     tree_counts,
@@ -27,7 +25,6 @@ from fairpc.structure._compile import (
 )
 from fairpc.structure._search import METHODS, Method, MethodName, Step, Strudel
 from fairpc.structure._trees import (
-    Criterion,
     Tree,
     WeightedCodes,
     check_table,
@@ -111,10 +108,7 @@ class CellSearch:
             "chow-liu" for trees without any split.
         trees: what each cell starts from: the Chow–Liu tree of all cells' rows together
             ("pooled", as in the paper), that of its own rows ("cell"), or given trees.
-        prune: criterion by which tree edges are left out.
-        smoothing: strength of Laplace smoothing, or a :class:`Smoothing`.
-        structure_weights: per cell, weights of its rows for trees and splits where they differ
-            from those for parameters, as in a bootstrap of structures.
+        smoothing: strength of Laplace smoothing.
         random_state: seed of completions.
     """
 
@@ -125,31 +119,25 @@ class CellSearch:
         validation: Sequence[Table] | None = None,
         method: Method | MethodName = "strudel",
         trees: TreeChoice | Tree | Sequence[Tree] = "pooled",
-        prune: Criterion | None = None,
-        smoothing: Smoothing | float = 1.0,
-        structure_weights: Sequence[npt.ArrayLike] | None = None,
+        smoothing: float = 1.0,
         random_state: Seed = None,
     ) -> None:
         from fairpc.structure._split import CellRows, SplitState  # loads the compiler
 
-        _check_cells(cells, validation, structure_weights)
+        _check_cells(cells, validation)
         if isinstance(method, str):
             check_choice("method", method, tuple(METHODS))
             method = METHODS[method]
         rng = np.random.default_rng(random_state)
         self._cells = tuple(cells)
-        self._smoothing = (
-            smoothing if isinstance(smoothing, Smoothing) else Smoothing(float(smoothing))
-        )
-        choice = [
-            np.asarray(w, np.float64) for w in structure_weights or [t.weights for t in cells]
-        ]
-        each = [(t.codes.T, w) for t, w in zip(cells, choice, strict=True)]
-        self._trees = _trees(trees, each, cells[0].arities, prune)
+        check_number("smoothing", smoothing, 0.0)
+        self._smoothing = float(smoothing)
+        each = [(t.codes.T, t.weights) for t in cells]
+        self._trees = _trees(trees, each, cells[0].arities)
         rows = []
         for i, tree in enumerate(self._trees):
             held_out = None if validation is None else validation[i]
-            codes, weights = _stacked(cells[i], choice[i], held_out)
+            codes, weights = _stacked(cells[i], held_out)
             filled = completed(codes, tree, each[i], cells[i].arities, rng)
             shape = vtree_of_tree(tree)
             skeleton = compile_tree(tree, shape, cells[i].arities)
@@ -203,8 +191,7 @@ def learn(
     validation: Table | None = None,
     validation_fraction: float = 0.1,
     tree: Tree | None = None,
-    prune: Criterion | None = None,
-    smoothing: Smoothing | float = 1.0,
+    smoothing: float = 1.0,
     random_state: Seed = None,
     callback: Callable[[Step], None] | None = None,
 ) -> Circuit:
@@ -222,7 +209,7 @@ def learn(
         validation_fraction: where there are none, the share of the rows that is held out for
             Strudel. They do not enter the parameters. Gain needs none and takes none.
         tree: tree to start from; the Chow–Liu tree by default.
-        prune, smoothing, callback: as in :func:`learn_cells`.
+        smoothing, callback: as in :func:`learn_cells`.
         random_state: seed of what is random: the held-out rows, and completions of rows
             with missing values.
     """
@@ -238,23 +225,11 @@ def learn(
         validation=None if validation is None else [validation],
         method=method,
         trees="pooled" if tree is None else tree,
-        prune=prune,
         smoothing=smoothing,
         random_state=rng,
         callback=callback,
     )
     return learned.circuit(0)
-
-
-def bootstrap_weights(table: Table, rng: np.random.Generator) -> Floats:
-    """Bayesian-bootstrap weights (Rubin 1981): Gamma(weight) a row, with the table's total."""
-    draws = np.zeros(table.n_rows)
-    used = table.weights > 0
-    draws[used] = rng.gamma(table.weights[used])
-    if draws.sum() <= 0:  # weights so small that every draw underflows
-        return table.weights
-    result: Floats = draws * (table.total_weight / draws.sum())
-    return result
 
 
 def hold_out(table: Table, fraction: float, rng: np.random.Generator) -> tuple[Table, Table]:
@@ -277,31 +252,18 @@ def hold_out(table: Table, fraction: float, rng: np.random.Generator) -> tuple[T
     return weighted(table, table.weights - held), weighted(table, held)
 
 
-def _check_cells(
-    cells: Sequence[Table],
-    validation: Sequence[Table] | None,
-    structure_weights: Sequence[npt.ArrayLike] | None,
-) -> None:
+def _check_cells(cells: Sequence[Table], validation: Sequence[Table] | None) -> None:
     if not cells:
         raise LearningError("there are no cells: give at least one table")
-    for what, given in (("validation", validation), ("structure_weights", structure_weights)):
-        if given is not None and len(given) != len(cells):
-            raise LearningError(
-                f"{what} has {len(given)} parts for {len(cells)} cells: give one each"
-            )
+    if validation is not None and len(validation) != len(cells):
+        raise LearningError(
+            f"validation has {len(validation)} parts for {len(cells)} cells: give one each"
+        )
     for table in [*cells, *(validation or [])]:
         if table.names != cells[0].names or not np.array_equal(table.arities, cells[0].arities):
             raise LearningError(
                 f"cells have the columns {cells[0].names} and {table.names}, arities "
                 f"{cells[0].arities.tolist()} and {table.arities.tolist()}: give the same to all"
-            )
-    for i, given_weights in enumerate(structure_weights or []):
-        weights = np.asarray(given_weights, np.float64)
-        sound = weights.shape == (cells[i].n_rows,) and np.isfinite(weights).all()
-        if not (sound and (weights >= 0).all()):
-            raise LearningError(
-                f"structure_weights of cell {i} have shape {weights.shape}: give one finite number "
-                f"from 0 up per row ({cells[i].n_rows})"
             )
     if not any(table.weights.any() for table in cells):
         raise LearningError("no cell has rows of positive weight: give at least one row")
@@ -311,7 +273,6 @@ def _trees(
     trees: TreeChoice | Tree | Sequence[Tree],
     cells: Sequence[WeightedCodes],
     arities: Ints,
-    prune: Criterion | None,
 ) -> Sequence[Tree]:
     if isinstance(trees, Tree):
         return [trees] * len(cells)
@@ -323,18 +284,17 @@ def _trees(
         return trees
     check_choice("trees", trees, TREE_CHOICES)
     if trees == "pooled":
-        return [tree_of_rows(cells, arities, prune=prune)] * len(cells)
-    return [tree_of_rows([cell], arities, prune=prune) for cell in cells]
+        return [tree_of_rows(cells, arities)] * len(cells)
+    return [tree_of_rows([cell], arities) for cell in cells]
 
 
-def _stacked(table: Table, choice: Floats, held_out: Table | None) -> tuple[Codes, Floats]:
-    """Training and held-out rows as columns, with the three weights of :class:`CellRows`."""
+def _stacked(table: Table, held_out: Table | None) -> tuple[Codes, Floats]:
+    """Training and held-out rows as columns, with the two weights of :class:`CellRows`."""
     codes = [table.codes.T]
-    weights = [np.stack([choice, table.weights, np.zeros(table.n_rows)], axis=1)]
+    weights = [np.stack([table.weights, np.zeros(table.n_rows)], axis=1)]
     if held_out is not None:
         codes.append(held_out.codes.T)
-        none = np.zeros(held_out.n_rows)
-        weights.append(np.stack([none, none, held_out.weights], axis=1))
+        weights.append(np.stack([np.zeros(held_out.n_rows), held_out.weights], axis=1))
     return np.concatenate(codes, axis=1), np.concatenate(weights)
 
 
@@ -344,5 +304,5 @@ def _merged(codes: Codes, weights: Floats, arities: Ints) -> tuple[Codes, Floats
     if not used.all():
         codes, weights = codes[:, used], weights[used]
     ids, first = distinct_rows(codes.T, arities)
-    summed = [np.bincount(ids, weights[:, c], len(first)) for c in range(3)]
+    summed = [np.bincount(ids, weights[:, c], len(first)) for c in range(2)]
     return np.ascontiguousarray(codes[:, first]), np.stack(summed, axis=1)

@@ -21,7 +21,7 @@ import numpy as np
 
 from fairpc.core import Bytes, Int32s, InterruptedWarning, check_choice, check_number, warn_caller
 from fairpc.structure._compile import LearnedCell
-from fairpc.structure._trees import CRITERIA, Criterion, information, price
+from fairpc.structure._trees import information
 
 if TYPE_CHECKING:
     from fairpc.structure._split import SplitState
@@ -132,7 +132,7 @@ class Search(Iterator[Step]):
     _interrupts: _Interrupts | None = None
 
     def __post_init__(self) -> None:
-        self._held_out = self._state.totals[2] > 0
+        self._held_out = self._state.totals[1] > 0
 
     def __next__(self) -> Step:
         if self._done:
@@ -212,8 +212,8 @@ class Search(Iterator[Step]):
         state = self._state
         score = np.nan
         if self._held_out:
-            score = state.held_out_log_likelihood / state.totals[2]
-        mean = state.log_likelihood / max(state.totals[1], np.finfo(float).tiny)
+            score = state.held_out_log_likelihood / state.totals[1]
+        mean = state.log_likelihood / max(state.totals[0], np.finfo(float).tiny)
         number = len(self.history)
         step = Step(number, cell, variable, values, flow, mean, score, state.n_parameters)
         self.history.append(step)
@@ -302,6 +302,11 @@ def _most_dependent(state: SplitState, edge: int, rows: Int32s, variables: Int32
     return int(variables[np.argmax(score >= score.max() - TIE)])
 
 
+Criterion = Literal["aic", "bic"]
+CRITERIA: Final = ("aic", "bic")
+"""Akaike's and the Bayesian information criterion: what a parameter must gain."""
+
+
 @dataclass(frozen=True)
 class Gain:
     """Greedy search by exact gain: the edge with most flow, split where it gains most.
@@ -334,7 +339,9 @@ class Gain:
 
     def nats(self, weight: float) -> float:
         """Price of a parameter where the rows weigh ``weight`` together."""
-        return price(self.price, weight) if isinstance(self.price, str) else float(self.price)
+        if isinstance(self.price, str):
+            return 1.0 if self.price == "aic" else 0.5 * float(np.log(max(weight, 1.0)))
+        return float(self.price)
 
     def search(self, state: SplitState) -> Search:
         """A search over the edges of all cells of ``state``."""
@@ -358,7 +365,7 @@ METHODS: Final[dict[MethodName, Method]] = {
 
 ModelMethod = Literal["strudel", "chow-liu"]
 MODEL_METHODS: Final[tuple[ModelMethod, ...]] = ("strudel", "chow-liu")
-"""Those by which a model can be asked to learn P(x | f, s); "auto" uses all of them."""
+"""Those by which a model can be asked to learn P(x | f, s)."""
 
 HELD_OUT: Final[frozenset[str]] = frozenset({"strudel"})
 """Those of a model that choose where to stop on held-out rows."""

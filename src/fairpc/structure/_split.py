@@ -23,11 +23,10 @@ from fairpc.structure import _kernels as kernels
 from fairpc.structure._compile import (
     LearnedCell,
     Skeleton,
-    Smoothing,
     parents_and_depths,
     posterior_mean,
 )
-from fairpc.structure._trees import marginals, offsets
+from fairpc.structure._trees import offsets
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +35,7 @@ class CellRows:
 
     Attributes:
         codes: int16, (variables, rows).
-        weights: (rows, 3): weight for the choice of splits, for parameters, and as held-out row.
+        weights: (rows, 2): weight as training row, and as held-out row.
         vtree, skeleton: a compiled tree.
     """
 
@@ -61,7 +60,7 @@ class _Undo:
 class SplitState:
     """Circuits of several cells over the same variables, to be split in place."""
 
-    def __init__(self, cells: Sequence[CellRows], arities: Ints, smoothing: Smoothing) -> None:
+    def __init__(self, cells: Sequence[CellRows], arities: Ints, smoothing: float) -> None:
         self.start = offsets(arities)
         self.smoothing = smoothing
         self.n_cells = len(cells)
@@ -182,13 +181,12 @@ class SplitState:
         edges = self._edges_of(queue, n_queue)
         touched = np.append(edges, np.int32(edge))
         node, cell = int(self._E[edge, kernels.NODE]), self.cell(edge)
-        size, counts = self._size.copy(), self._C[touched, :3]
+        size, counts = self._size.copy(), self._C[touched]
         target = self._size, cell * self._n_values, self._maps, self._edge_maps
         middle, pair = kernels.copy_nodes(
             *self._graph(), edge, queue, variable, sides, self.start, *target
         )
         self._undo.append(_Undo(node, edge, pair, touched, counts, size))
-        self._set_priors(cell, int(size[1]), self.n_edges)
         side = sides[self.codes[variable, rows]]
         below = vnodes % self._stride
         moved = self._E, self._C, self._active, self.row_weights, rows, side, edge
@@ -211,7 +209,7 @@ class SplitState:
         while self._undo:
             last = self._undo.pop()
             kernels.restore_edge(self._N, self._E, last.node, last.edge, last.pair)
-            self._C[last.edges, :3] = last.counts
+            self._C[last.edges] = last.counts
             self._size[:] = last.size
 
     def keep(self) -> None:
@@ -243,19 +241,20 @@ class SplitState:
             right=np.where(right >= 0, number[right], np.int32(-1)),
             value=self._E[edges, kernels.VALUE].copy(),
         )
-        counts = self._C[edges, kernels.PARAMETER].copy()
-        priors = self._C[edges, kernels.PRIOR].copy()
-        weights = posterior_mean(counts, priors, first, self.smoothing.strength)
-        return LearnedCell(self._vtrees[cell], skeleton, counts, priors, weights)
+        return self._cell(cell, skeleton, edges)
 
     def _tree(self, cell: int) -> LearnedCell:
         """The circuit of a cell as it was given, with the counts of its rows."""
         skeleton = self._skeletons[cell]
         fixed = np.arange(cell * self._n_values, (cell + 1) * self._n_values)
         edges = np.concatenate([fixed, np.arange(*self._edge_spans[cell])])
-        counts, priors = self._C[edges][:, [kernels.PARAMETER, kernels.PRIOR]].T.copy()
-        weights = posterior_mean(counts, priors, skeleton.first, self.smoothing.strength)
-        return LearnedCell(self._vtrees[cell], skeleton, counts, priors, weights)
+        return self._cell(cell, skeleton, edges)
+
+    def _cell(self, cell: int, skeleton: Skeleton, edges: Int32s | Ints) -> LearnedCell:
+        """A cell with parameters from the counts of these edges."""
+        counts = self._C[edges, kernels.FLOW].copy()
+        weights = posterior_mean(counts, skeleton.first, self.smoothing)
+        return LearnedCell(self._vtrees[cell], skeleton, counts, weights)
 
     def _graph(self) -> tuple[Array, ...]:
         """The arrays of nodes and edges that kernels walk along."""
@@ -288,7 +287,7 @@ class SplitState:
         self._n_start = n_edges
         self._N = np.zeros((2 * n_nodes, 5), np.int32)
         self._E = np.zeros((2 * n_edges, 7), np.int32)
-        self._C = np.zeros((2 * n_edges, 4))
+        self._C = np.zeros((2 * n_edges, 2))
         self._T = np.zeros((2 * n_nodes, 3))
         self._B = np.zeros((2 * n_nodes, (k + 63) // 64), np.uint64)
         self._queue, self._path = np.empty((2, 2 * n_nodes), np.int32)
@@ -321,15 +320,9 @@ class SplitState:
         kernels.fill_values(n, e, self._B, self._V, self.start, int(self._size[0]))
         self._active = np.zeros((self._stride, self.codes.shape[1]), np.int32)
         every = np.arange(self.codes.shape[1], dtype=np.int32)
-        self._marginal: list[Floats] = []
         for i, (lo, hi) in enumerate(self._spans):
             rows = self._active, self.codes, self.row_weights, lo, hi
             kernels.route(n, e, c, self._V, *rows, i * self._stride, self._roots[i])
-            if self.smoothing.base == "marginal":
-                weights = self.row_weights[lo:hi, kernels.PARAMETER]
-                each = marginals(self.codes[:, lo:hi], weights, np.diff(self.start))
-                self._marginal.append(np.concatenate(each))
-            self._set_priors(i, *self._edge_spans[i])
         cell_of = self._N[self._E[: self.n_edges, kernels.NODE], kernels.VNODE] // self._stride
         spans = [every[lo:hi] for lo, hi in self._spans]
         self._near = [spans[i] for i in cell_of.tolist()]
@@ -340,16 +333,9 @@ class SplitState:
 
     def _set_terms(self, lo: int, hi: int, others: Int32s) -> Floats:
         """Set the likelihood terms of the nodes ``lo:hi`` and ``others``; how the sums change."""
-        strength = float(self.smoothing.strength)
         change = np.zeros(3)
-        kernels.set_terms(*self._graph()[:3], self._T, strength, lo, hi, others, change)
+        kernels.set_terms(*self._graph()[:3], self._T, self.smoothing, lo, hi, others, change)
         return change
-
-    def _set_priors(self, cell: int, lo: int, hi: int) -> None:
-        """Priors of the edges ``lo:hi`` of a cell, up to a factor per node."""
-        self._C[lo:hi, kernels.PRIOR] = 1.0
-        if self.smoothing.base == "marginal":
-            kernels.set_priors(*self._graph(), self.start, self._marginal[cell], lo, hi)
 
     def _reserve(self, nodes: int, edges: int) -> None:
         """Room for more nodes and edges, by doubling."""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,14 +27,9 @@ from fairpc.core import (
     Integers,
     Ints,
     LearningError,
-    check_choice,
     check_number,
 )
 from fairpc.data import Table, readonly
-
-Criterion = Literal["aic", "bic"]
-CRITERIA: Final = ("aic", "bic")
-"""Akaike's and the Bayesian information criterion: what a parameter must gain."""
 
 WeightedCodes: TypeAlias = tuple[Codes, Floats]
 """Codes of some rows, one row per variable (-1 = missing), and their weights."""
@@ -168,16 +163,6 @@ def mutual_information(
     return result
 
 
-def marginals(columns: Codes, weights: Floats, sizes: Integers) -> tuple[Floats, ...]:
-    """Distribution of each variable; a prior row, spread evenly, keeps every value possible."""
-    result = []
-    for column, size in zip(columns, sizes.tolist(), strict=True):
-        seen = column >= 0
-        counts = np.bincount(column[seen], weights[seen], size) + 1.0 / size
-        result.append(counts / counts.sum())
-    return tuple(result)
-
-
 @dataclass(frozen=True, eq=False)
 class Tree:
     """A rooted tree (or forest) over variables.
@@ -231,7 +216,6 @@ def chow_liu(
     table: Table,
     *,
     pseudocount: float = PSEUDOCOUNT,
-    prune: Criterion | None = None,
     root: int | None = None,
     lenient: bool = False,
 ) -> Tree:
@@ -245,20 +229,17 @@ def chow_liu(
     Args:
         table: weighted rows.
         pseudocount: prior rows per cell of a 2×2 table.
-        prune: leave out an edge whose likelihood ratio does not pay for its
-            parameters, by Akaike's ("aic") or the Bayesian ("bic") criterion; gives a forest.
         root: column to hang the tree from.
         lenient: accept constant columns and a single column.
     """
     check_table(table, lenient=lenient)
-    return tree_of_rows([(table.codes.T, table.weights)], table.arities, pseudocount, prune, root)
+    return tree_of_rows([(table.codes.T, table.weights)], table.arities, pseudocount, root)
 
 
 def tree_of_rows(
     rows: Sequence[WeightedCodes],
     arities: Ints,
     pseudocount: float = PSEUDOCOUNT,
-    prune: Criterion | None = None,
     root: int | None = None,
 ) -> Tree:
     """:func:`chow_liu` of all rows together."""
@@ -267,9 +248,6 @@ def tree_of_rows(
     if root is not None and not 0 <= root < m:
         raise LearningError(f"root is {root}: columns are 0 to {m - 1}")
     edges = spanning_tree(information(rows, arities, pseudocount))
-    if prune is not None:
-        check_choice("prune", prune, CRITERIA)
-        edges = edges[_worthwhile(edges, rows, arities, prune)]
     return tree_of_edges(edges, m, root)
 
 
@@ -292,26 +270,6 @@ def spanning_tree(weights: Floats) -> Ints:
     edges = np.stack([tree.row, tree.col], axis=1).astype(np.int64)
     edges.sort(axis=1)
     return edges[np.lexsort((edges[:, 1], edges[:, 0]))]
-
-
-def price(criterion: Criterion, weight: float) -> float:
-    """Nats that a free parameter must gain where the rows weigh ``weight`` together."""
-    return 1.0 if criterion == "aic" else 0.5 * float(np.log(max(weight, 1.0)))
-
-
-def _worthwhile(edges: Ints, rows: Sequence[WeightedCodes], sizes: Ints, prune: Criterion) -> Bools:
-    """Whether each edge raises the likelihood by more than its parameters cost."""
-    keep = np.zeros(len(edges), bool)
-    for position, edge in enumerate(edges):
-        first = int(sizes[edge[0]])
-        block = _counts_of(rows, edge, sizes)[:first, first:]
-        total = block.sum()
-        expected = np.outer(block.sum(1), block.sum(0)) / max(total, 1.0)
-        seen = block > 0
-        gain = float((block[seen] * np.log(block[seen] / expected[seen])).sum())
-        parameters = (np.count_nonzero(block.sum(1)) - 1) * (np.count_nonzero(block.sum(0)) - 1)
-        keep[position] = gain > price(prune, total) * parameters
-    return keep
 
 
 def tree_of_edges(edges: Ints, m: int, root: int | None = None) -> Tree:

@@ -53,7 +53,8 @@ def models(version: int) -> Iterator[tuple[str, Any, dict[str, Any]]]:
         model = fairpc.FairPC(structure="chow-liu", **QUICK, **FEW)
         yield "anchors", model, {"fair_labels": decided}
     elif version == 3:
-        yield "auto", fairpc.FairPC(n_components=1, max_splits=3, **QUICK, **FEW), {}
+        alone: dict[str, Any] = {"n_components": 1}
+        yield "auto", fairpc.FairPC(max_splits=3, **alone, **QUICK, **FEW), {}
     elif version == 4:
         hold: dict[str, Any] = {"hold_mechanism": True}
         held = fairpc.FairPC(structure="chow-liu", **hold, **QUICK, **FEW)
