@@ -149,12 +149,3 @@ def test_reasons_on_the_screen_and_as_a_document(
     assert called(capsys, *person, "-o", "r.md").code == 0
     assert "## 2. Principal reasons" in (folder / "r.md").read_text("utf-8")
     assert called(capsys, *person, "-o", "-").out.startswith("# Reasons for the decision")
-
-
-def test_the_old_name_of_the_command_works(
-    audited: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ended = called(capsys, "file", "card", "audit.json")
-    assert ended.code == 0
-    assert ended.out == called(capsys, "document", "card", "audit.json").out
-    assert "`fairpc file` is now `fairpc document`" in ended.err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -167,16 +166,3 @@ def test_cross_validation_of_scikit_learn_runs_on_the_client(client: Any) -> Non
     with joblib.parallel_config(backend="dask"):
         there = cross_val_predict(model, X, y, cv=3, method="predict_proba", n_jobs=-1)
     assert np.allclose(here, there, rtol=0, atol=1e-9)
-
-
-def test_the_command_compares_on_a_cluster(
-    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "t.csv"
-    table(240).drop("weight").write_csv(path)
-    roles = "--label", "label", "--positive", "1", "--sensitive", "sex"
-    dask = "--engine", "dask", "--scheduler", address
-    how = "--cv", "2", "--method", "TwoNB", "--json"
-    ended = called(capsys, "compare", str(path), *roles, *how, *dask)
-    assert ended.code == 0, ended.err
-    assert json.loads(ended.out)["n_folds"] == 2

@@ -42,20 +42,16 @@ COMMANDS: Final = {
     "document": "_documents.document",
     "export": "_model_file.export",
     "distil": "_predict.distil",
-    "serve": "_serve.serve",
-    "compare": "_compare.compare",
     "data": "_bundled.data",
 }
 """Module and function of each command."""
 PANELS: Final = {
     "Start here": ("demo", "fit", "audit"),
     "Use a model": (
-        *("predict", "query", "explain", "review", "distil", "export", "serve", "inspect"),
+        *("predict", "query", "explain", "review", "distil", "export", "inspect"),
         "document",
     ),
 }
-OLD_NAMES: Final = {"file": "document"}
-"""Commands that have another name today."""
 
 
 def app(names: Iterable[str] = COMMANDS) -> typer.Typer:
@@ -109,15 +105,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run(given: list[str], *, last: bool) -> NoReturn:
     """Run a command, and end with its code; ``last`` if the program then ends."""
     rest = [word for word in given if word != "--debug"]
-    if rest[:1] == ["paper"]:
-        complain("the paper's experiments left fairpc: run `python -m reproduction` in a checkout")
-        raise SystemExit(BAD_INPUT)
     try:
         with ending_on_signals(last=last), warnings.catch_warnings():
             asked = [word for word in rest if not word.startswith("-")][:1]
-            for old in filter(OLD_NAMES.get, asked):
-                complain(f"note: `fairpc {old}` is now `fairpc {OLD_NAMES[old]}`")
-                rest[rest.index(old)], asked = OLD_NAMES[old], [OLD_NAMES[old]]
             run = app(asked if asked and asked[0] in COMMANDS else COMMANDS)
             code = run(args=rest, prog_name="fairpc", standalone_mode=False)
         sys.stdout.flush()

@@ -24,7 +24,6 @@ from fairpc.comparison._by_group import (
 )
 from fairpc.comparison._compare import compare as compare, default_models as default_models
 from fairpc.comparison._compared import (
-    AGAINST_FAIR,
     Comparison as Comparison,
     FairRanges as FairRanges,
     FoldScore as FoldScore,
