@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from failing import FAILURES, HELD, NO_SIZE
-from fairpc.plots import COLOURS, EDGE, LINES, MARKERS
+from fairpc.models import COLOURS, EDGE, LINES, MARKERS
 from label_bias_summary import mean
 from proof_tables import LOGISTIC, OTHERS, OURS, Record, Results
 

@@ -24,11 +24,12 @@ import numpy.typing as npt
 import polars as pl
 
 from fairpc.data import FrameSource, Roles, RowEncoder, fit_coding, read_frame
-from fairpc.metrics import discrimination, mcnemar, wilcoxon
+from fairpc.metrics import discrimination
 from fairpc.models import FairDistribution, Rows
 from fairpc.models._fit import Options, fit
 from fairpc.models._selection import AUTO, fit_auto
 from injected_bias import MECHANISMS, find_folder, inject, read
+from reproduction.significance import mcnemar, wilcoxon
 from reproduction.sources import drawn
 from strata_models import ALTERED, HOURS, STRATUM, stratified
 

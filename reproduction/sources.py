@@ -17,8 +17,9 @@ import numpy as np
 from fairpc import datasets
 from fairpc.core import Array, Ints
 from fairpc.errors import FairpcError, FileFormatError
-from fairpc.metrics import Fold, read_folds, stratified_folds
+from fairpc.metrics import Fold, stratified_folds
 from fairpc.models import Rows
+from reproduction.published_folds import read_folds
 
 if TYPE_CHECKING:
     from fairpc.circuit import Circuit

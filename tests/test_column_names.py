@@ -14,7 +14,7 @@ import pytest
 from cli.calls import called
 from fairpc import FairPC, LatentDecision, LatNB, audit, load
 from fairpc.data import _files as files
-from fairpc.query import Vocabulary, parse
+from fairpc.models import Vocabulary, parse
 
 PLAIN = ("group", "label", "kind", "size", "since", "seen")
 ODD = ("^a$", "*", "^.*$", "^kind$", "len", "literal")
@@ -166,8 +166,12 @@ def test_commands(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str
     def run(names: tuple[str, ...], frame: pl.DataFrame) -> tuple[Any, Any]:
         source = str(write(frame, tmp_path / f"t{suffix}"))
         model, scored = str(tmp_path / "m"), tmp_path / f"scored{suffix}"
-        roles = (f"--label={names[1]}", f"--sensitive={names[0]}", f"--drop={names[5]}")
-        roles += ("--positive=yes",)
+        roles = (
+            f"--label={names[1]}",
+            "--positive=yes",
+            f"--sensitive={names[0]}",
+            f"--drop={names[5]}",
+        )
         typed = (f"--numeric={names[3]}", f"--categorical={names[2]}", "--missing", "?")
         done = called(capsys, "fit", source, *roles, *typed, "--model", "LatNB", "-o", model)
         assert done.code == 0, done.err
@@ -193,8 +197,12 @@ def test_streamed_commands(
     def run(names: tuple[str, ...], frame: pl.DataFrame) -> Any:
         source = str(write(frame, tmp_path / "t.csv"))
         model, scored = str(tmp_path / "m"), tmp_path / "scored.csv"
-        roles = (f"--label={names[1]}", f"--sensitive={names[0]}", f"--drop={names[5]}")
-        roles += ("--positive=yes",)
+        roles = (
+            f"--label={names[1]}",
+            "--positive=yes",
+            f"--sensitive={names[0]}",
+            f"--drop={names[5]}",
+        )
         done = called(capsys, "fit", source, *roles, "--model", "LatNB", "-o", model)
         assert done.code == 0, done.err
         done = called(capsys, "predict", model, source, "-o", str(scored))

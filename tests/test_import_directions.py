@@ -21,8 +21,8 @@ ROOT = ""
 """The package's own ``__init__``."""
 OUTSIDE = {"reproduction", "benchmarks"}
 """What lies beside the package, and is not in the wheel."""
-ROOT_NAMES = {"__version__", "baselines", "compare"}
-"""What may be taken from the package itself: its version; what ``model.plot.tradeoff`` compares."""
+ROOT_NAMES = {"__version__"}
+"""What may be taken from the package itself."""
 COMPILING = "fairpc.core._compiling"
 """Imported by itself: it loads the compiler, which ``fairpc.core`` must not."""
 

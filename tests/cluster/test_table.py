@@ -14,8 +14,8 @@ from sklearn.model_selection import cross_val_predict
 from cli.calls import called
 from decisions import table
 from fairpc import LatNB, TwoNB, compare
-from fairpc.baselines import LR
 from fairpc.cluster import file_table, spread
+from fairpc.comparison import LR
 from fairpc.data import find
 from fairpc.errors import ComparisonError, FileFormatError, TableError
 from fairpc.models import load

@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from fairpc.baselines import LR, FairLR, Rand, Reduction, Reweight, ThresholdOptimizer
+from fairpc.comparison import LR, FairLR, Rand, Reduction, Reweight, ThresholdOptimizer
 from fairpc.comparison._baselines import distinct_rows, group_covariance
 from fairpc.errors import LearningError
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from fairpc.baselines import LR, Baseline, FairLR, Reduction, Reweight
+from fairpc.comparison import LR, Baseline, FairLR, Reduction, Reweight
 from fairpc.datasets import Dataset, load_adult, load_compas, load_german
 from published import paper_table, use_raw_compas
 

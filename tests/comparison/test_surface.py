@@ -10,8 +10,16 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from fairpc.baselines import LR, Baseline, FairLR, Rand, Reduction, Reweight, ThresholdOptimizer
-from fairpc.comparison import _baselines as models
+from fairpc.comparison import (
+    LR,
+    Baseline,
+    FairLR,
+    Rand,
+    Reduction,
+    Reweight,
+    ThresholdOptimizer,
+    _baselines as models,
+)
 from fairpc.errors import FairpcError, LearningError, MissingExtraError, TableError
 
 ALL = [LR, FairLR, Reweight, Rand, Reduction, ThresholdOptimizer]

@@ -1,7 +1,7 @@
 """The methods to compare with: logistic regression and boosting, plain and constrained; chance.
 
 Parameters are the fields of each class, after those of all baselines. To add a method, write its
-class here and name it in ``fairpc.baselines``.
+class here and name it in ``every_baseline``.
 """
 
 from __future__ import annotations

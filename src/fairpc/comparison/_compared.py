@@ -12,7 +12,6 @@ import polars as pl
 
 from fairpc.core import ComparisonError, MissingExtraError, Record, check_choice, serialise
 from fairpc.evidence import Interval
-from fairpc.models import trade_off
 
 CAPTION: Final = (
     "Every number is of rows that the method was not fitted to. Accuracy, F1 and AUC are measured "
@@ -115,10 +114,6 @@ class Comparison(Record):
             raise MissingExtraError(
                 f"{library} is not installed: pip install 'fairpc[frames]'"
             ) from error
-
-    def plot(self, ax: Any = None) -> Any:
-        """Accuracy against discrimination, a mark per method (matplotlib); the axes."""
-        return trade_off(self.means(), caption=self.caption, ax=ax)
 
     def _repr_html_(self) -> str:
         return str(self.frame._repr_html_())

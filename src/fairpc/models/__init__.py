@@ -47,10 +47,8 @@ if TYPE_CHECKING:
         EDGE,
         LINES,
         MARKERS,
-        ModelPlots,
         draw,
         joint_set,
-        trade_off,
     )
     from fairpc.models._query_language import PART, UNKNOWN, Answer, Query, Vocabulary, parse
     from fairpc.models._query_ranges import NOT_KNOWN

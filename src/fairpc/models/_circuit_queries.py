@@ -18,7 +18,7 @@ from fairpc.models._query_events import both
 from fairpc.models._query_language import Vocabulary
 
 if TYPE_CHECKING:
-    from fairpc.models._plots import ModelPlots
+    pass
 
 
 class FittedQueries(FittedDecisions):
@@ -148,14 +148,6 @@ class FittedQueries(FittedDecisions):
             if value is not None
         ]
         return tuple(sorted(parts, key=lambda part: -abs(part.change)))
-
-    @property
-    def plot(self) -> ModelPlots:
-        """Pictures of the model, drawn with matplotlib."""
-        from fairpc.models._plots import ModelPlots
-
-        self._distribution()
-        return ModelPlots(self)
 
     def _evidence(
         self, X: Any, sensitive_features: Any, *, allow_absent: bool = False

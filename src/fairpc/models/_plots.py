@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import singledispatch
-from itertools import product
-from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import polars as pl
 
-from fairpc.core import Floats, MissingExtraError, PlotError
+from fairpc.core import MissingExtraError, PlotError
 from fairpc.evidence import (
     AssumptionTest,
     EqualRates,
@@ -30,12 +26,9 @@ HATCHES: Final = ("", "///", "...", "xxx", "\\\\\\", "++")
 LINES: Final = ("-", "--", ":", "-.")
 COLOURS: Final = ("#e9c46a", "#5b8db8", "#7a9e7e", "#a05c7b", "#8a8a8a", "#c9c2ae")
 EDGE: Final = "#1d2733"
-DRAWN: Final = 2000
 ROWS: Final = 20
 """Pairs of groups that are drawn."""
 LINES_DRAWN: Final = 4
-GUESSING: Final = "Rand"
-"""The baseline that guesses."""
 
 Style = dict[str, Any]
 _ON_BARS: Final[Style] = {
@@ -45,167 +38,6 @@ _ON_BARS: Final[Style] = {
     "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1.2, "alpha": 0.9},
 }
 """How numbers are written on hatched bars."""
-
-
-class ModelPlots:
-    """Pictures of one fitted model: ``model.plot.mechanism()``, ``.curves()``, ``.tradeoff()``."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-
-    @property
-    def _names(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Of the groups, and of the classes."""
-        return self._model.coding_.group_names, [str(c) for c in self._model.classes_]
-
-    def mechanism(self, ax: Axes | None = None) -> Axes:
-        """P(D | Df, S): a bar per group and fair decision, cut by the recorded label."""
-        model = self._model
-        if not model.distribution_.layout.latent:
-            raise PlotError(
-                f"{type(model).__name__} has no latent fair decision, so no mechanism to draw: use "
-                "FairPC or LatNB"
-            )
-        groups, classes = self._names
-        rows = list(product(range(len(groups)), range(len(classes))))
-        ax = _titled(ax, "Recorded label by fair decision and group", 7, 0.8 + 0.55 * len(rows))
-        # A gap between groups, so that bars of one group stand together.
-        places = np.array([-(i + 0.6 * s) for i, (s, _) in enumerate(rows)])
-        left = np.zeros(len(rows))
-        positive = model.coding_.labels.positive
-        # The positive class comes first and has the same look whatever its place in the order.
-        for i, d in enumerate(sorted(range(len(classes)), key=lambda k: k != positive)):
-            label, width = classes[d], model.bias_mechanism_[:, :, d].ravel()
-            look = _filled(i) | {"linewidth": 0.8, "label": f"D = {label}"}
-            ax.barh(places, width, left=left, height=0.8, **look)
-            for y, x, share in zip(places, left, width, strict=True):
-                if share >= 0.06:
-                    ax.text(x + share / 2, y, f"{share:.2f}", **_ON_BARS)
-            left += width
-        ax.set_yticks(places, [f"S = {groups[s]}, Df = {classes[f]}" for s, f in rows])
-        ax.set(xlim=(0, 1), xlabel="P(D | Df, S)")
-        # The legend starts half an inch under the axes, as a share of their height.
-        below = -0.5 / max(ax.get_window_extent().height / ax.figure.dpi, 0.5)
-        ax.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, below), frameon=False)
-        return ax
-
-    def curves(self, axes: Sequence[Axes] | None = None) -> Sequence[Axes]:
-        """The fit, iteration by iteration: likelihoods and, with a latent fair decision, mechanism.
-
-        The mechanism is drawn as P(D = f | Df = f, S = s).
-        """
-        history: Mapping[str, Floats] = self._model.history_
-        latent = self._model.distribution_.layout.latent
-        n = 2 if latent else 1
-        if axes is None:
-            axes = _new_axes(n, 5.2 * n, 3.6)
-        elif len(axes) != n:
-            raise PlotError(f"{len(axes)} axes were given: this model has {n} pictures")
-        named = [k for k, v in history.items() if v.ndim == 1 and not np.isnan(v).all()]
-        for i, name in enumerate(named):
-            _line(axes[0], history[name], i, name.replace("_", " "))
-        axes[0].set_ylabel("nats")
-        _titled(axes[0], "Likelihood")
-        if latent:
-            groups, classes = self._names
-            for i, (s, f) in enumerate(product(range(len(groups)), range(len(classes)))):
-                label = f"S = {groups[s]}, Df = D = {classes[f]}"
-                _line(axes[1], history["mechanism"][:, s, f, f], i, label)
-            axes[1].set(ylim=(-0.03, 1.03), ylabel="P(D = Df | Df, S)")
-            _titled(axes[1], "Mechanism")
-        for axis in axes:
-            axis.set_xlabel("iteration of EM")
-            axis.locator_params(axis="x", integer=True)
-            axis.legend(fontsize=8, frameon=False)
-        return axes
-
-    def tradeoff(
-        self,
-        X: Any = None,
-        y: Any = None,
-        *,
-        sensitive_features: Any = None,
-        ax: Axes | None = None,
-        **options: Any,
-    ) -> Axes:
-        """Accuracy against discrimination beside the baselines, by :func:`fairpc.compare`.
-
-        The model is fitted again on each training part. Without X the rows are 2,000 drawn from
-        the model itself, and the picture says so.
-
-        Args:
-            X, y, sensitive_features: rows to compare on.
-            ax: where to draw.
-            options: of :func:`fairpc.compare`, such as ``cv`` and ``n_jobs``.
-        """
-        # A comparison lies above the models: its public name is looked up when it is asked for.
-        from fairpc import baselines, compare
-
-        model, drawn = self._model, X is None
-        if drawn:
-            columns = model.sample(DRAWN, random_state=0, library="dict")
-            names = model.coding_.features.names
-            X = pl.DataFrame({name: columns[name] for name in names}, strict=False)
-            y, sensitive_features = np.array(columns["D"]), np.array(columns["S"])
-        elif y is None:
-            raise PlotError("X was given without y: give the recorded labels too")
-        name = type(model).__name__
-        methods = {name: model} | baselines.default_baselines()
-        if drawn and model.sensitive is not None:
-            methods[name] = type(model)(**model.get_params() | {"sensitive": None})
-        given = {"against_fair": False} | options
-        found = compare(methods, X, y, sensitive_features=sensitive_features, **given)
-        rows = "Rows drawn from the model itself. " if drawn else ""
-        return trade_off(found.means(), caption=rows + found.caption, marked=name, ax=ax)
-
-
-def trade_off(
-    methods: Sequence[Mapping[str, Any]],
-    *,
-    caption: str = "",
-    marked: str | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Accuracy against discrimination, a mark of its own shape per method, bars of one sd.
-
-    ``methods`` are as :meth:`fairpc.comparison.Comparison.means` gives them; ``marked`` is drawn
-    larger.
-    """
-    shown = [m for m in methods if m["discrimination"] is not None]
-    if not shown:
-        raise PlotError("no method has a discrimination: rows of two groups are needed")
-    ax = _titled(ax, "Trade-off on held-out rows", 7, 4.8)
-    for i, method in enumerate(shown):
-        name, x, y = (method[key] for key in ("method", "discrimination", "accuracy"))
-        bars: Style = {"ecolor": "#9aa5b1", "elinewidth": 1, "zorder": 3}
-        bars |= {"xerr": method["discrimination_sd"] or 0, "yerr": method["accuracy_sd"] or 0}
-        mark = _look(i) | {"linestyle": "none", "markeredgecolor": EDGE}
-        ax.errorbar(x, y, label=name, markersize=11 if name == marked else 7, **mark, **bars)
-    _without_guessing(ax, shown)
-    ax.set_xlabel("discrimination: largest difference of mean scores between groups")
-    ax.set_ylabel("accuracy, against the recorded label")
-    ax.grid(color="#e3e7eb", linewidth=0.6)
-    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-    if caption:
-        below: Style = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "top"}
-        ax.annotate(fill(caption, 92), (0, 0), (0, -42), fontsize=8, annotation_clip=False, **below)
-    return ax
-
-
-def _without_guessing(ax: Axes, methods: Sequence[Mapping[str, Any]]) -> None:
-    """Scale accuracy by the methods that do not guess, and say where the one that does lies."""
-    guess = next((m for m in methods if m["method"] == GUESSING), None)
-    others = [m for m in methods if m["method"] != GUESSING]
-    if guess is None or not others:
-        return
-    spreads = [(m["accuracy"], m["accuracy_sd"] or 0.0) for m in others]
-    low, high = min(a - sd for a, sd in spreads), max(a + sd for a, sd in spreads)
-    room = 0.1 * max(high - low, 0.01)
-    if low - room <= guess["accuracy"] <= high + room:
-        return
-    ax.set_ylim(low - room, high + room)
-    note = f"{GUESSING}, which guesses, is not in the picture: accuracy {guess['accuracy']:.3f}"
-    ax.annotate(note, (0.01, 0.02), xycoords="axes fraction", fontsize=8)
 
 
 def joint_set(test: StrataTest, ax: Axes | None = None) -> Axes:
@@ -336,11 +168,6 @@ def _possible(record: AssumptionTest | IdentifiedSet, ax: Axes | None = None) ->
 
 
 draw.register(StrataTest, joint_set)
-
-
-def _line(ax: Axes, values: Floats, i: int, label: str) -> None:
-    look = _look(i) | {"markersize": 4, "markevery": max(len(values) // 8, 1)}
-    ax.plot(np.arange(len(values)), values, label=label, **look)
 
 
 def _titled(ax: Axes | None, title: str, width: float = 0, height: float = 0) -> Axes:
