@@ -259,8 +259,8 @@ REFUSED = {
         "--max-memory is for tables that are read in parts",
     ),
     "workers": (
-        ("fit", "t.csv", *QUICK, "--engine", "dask", "-o", "n"),
-        "--engine is for tables that are read in parts",
+        ("fit", "t.csv", *QUICK, "--scheduler", "tcp://127.0.0.1:1", "-o", "n"),
+        "--scheduler is for tables that are read in parts",
     ),
     "numbers that are none": (
         ("fit", "t.csv", *QUICK, "--numeric", "job", "-o", "n"),

@@ -33,7 +33,7 @@ def fit(
     naming: opt.Naming,
     text: opt.TextFormat,
     keeping: opt.Keeping,
-    engine: opt.Engine,
+    scheduler: opt.Scheduler = None,
     held_to: opt.ReviewedFiles = None,
     verbose: Annotated[
         bool, opt.option(None, "Also print how each column was read.", "--verbose", "-v")
@@ -49,7 +49,7 @@ def fit(
     estimator(learner, roles, {})  # a wrong name is refused before the table is read
     in_memory = learner.model == opt.LATENT
     if in_memory:
-        _refuse_streaming(keeping, engine)
+        _refuse_streaming(keeping, scheduler)
     if held_to and learner.model not in HELD:
         raise OptionError(
             f"--reviewed is for --model {' or '.join(HELD)}, and not for {learner.model}: take one "
@@ -58,11 +58,11 @@ def fit(
     warned = data.Warned()
     with (
         tables.opened(table, text) as files,
-        tables.client_of(engine) as client,
+        tables.client_of(scheduler) as client,
         tables.about(files.source),
     ):
         names = tables.display_names(naming, files)
-        large = engine.clustered or keeping != opt.Keeping() or tables.is_large(files)
+        large = scheduler is not None or keeping != opt.Keeping() or tables.is_large(files)
         if (parted := large and not in_memory) and learner.equal_rates:
             raise OptionError(
                 "--equal-rates needs the whole table in memory, and this one is read in parts: "
@@ -125,9 +125,9 @@ def _answers_of(
     return read_reviews(paths, reviewed_cells(files), files.source, meant, screen)[0]
 
 
-def _refuse_streaming(keeping: opt.Keeping, engine: opt.Engine) -> None:
+def _refuse_streaming(keeping: opt.Keeping, scheduler: str | None) -> None:
     """An OptionError where a table is to be read in parts, which classifiers do not."""
-    given = {**vars(keeping), "engine": engine.engine if engine.clustered else None}
+    given = {**vars(keeping), "scheduler": scheduler}
     for name, value in given.items():
         if value is not None:
             raise OptionError(
