@@ -1,4 +1,4 @@
-"""A LatentDecision on the command line: fitted, scored in parts, compared; what it cannot do."""
+"""A LatentDecision on the command line: fitted, scored in parts; what it cannot do."""
 
 from __future__ import annotations
 

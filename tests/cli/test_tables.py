@@ -1,4 +1,4 @@
-"""fit, predict, query, audit, compare and data, as a person with a table would use them."""
+"""fit, predict, query, audit and data, as a person with a table would use them."""
 
 from __future__ import annotations
 
