@@ -287,7 +287,7 @@ def of_commands(options: str) -> dict[str, Any]:
     """Fit, predict, draw a review and audit a column of decisions, with files alone."""
     comma = "--decimal" in options
     written: dict[str, Any] = {"separator": ";", "decimal_comma": True} if comma else {}
-    roles = ("--label", LABEL, "--sensitive", GROUP)
+    roles = ("--label", LABEL, "--positive", "yes", "--sensitive", GROUP)
     frame = weighted(table("loans")).with_columns(
         pl.int_range(pl.len()).floordiv(3).alias("person"), granted=pl.col("income") > 50
     )

@@ -24,7 +24,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from fairpc import FairPC, LatentDecision, LatNB
-from fairpc.baselines import Reduction, Reweight
+from fairpc.comparison import Reduction, Reweight
 from fairpc.comparison._runner import Decided, FittedMethod, Method, Run, run_method
 from fairpc.models import TableClassifier
 from injected_bias import Rows

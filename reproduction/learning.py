@@ -16,13 +16,14 @@ from fairpc.core import Floats
 from fairpc.datasets._synthetic import MECHANISM
 from fairpc.evidence import AssumptionTest, test_assumptions
 from fairpc.evidence._test_records import SMALLEST_P
-from fairpc.metrics import auc, wilcoxon
+from fairpc.metrics import auc
 from reproduction import criteria, synthetic
 from reproduction.distributions import FAIRPC_RAND, FAIRPC_RAND_TOP
 from reproduction.exhibit import Claim, Exhibit, Grid, Record, Records, number, p_bound, spread
 from reproduction.figures import Figure, legend_below, panels
 from reproduction.methods import Outcome
 from reproduction.runs import Runs, Study
+from reproduction.significance import wilcoxon
 from reproduction.sources import TITLES, PaperTable, folds_in_words
 
 STARTS: Final = {

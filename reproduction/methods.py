@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fairpc import baselines
+from fairpc import comparison
 from fairpc.circuit import SUM, Circuit
 from fairpc.comparison._runner import Decided, FittedMethod, Method, Run, run_method
 from fairpc.core import Floats, read_whole, write_atomically
@@ -156,7 +156,7 @@ def _classifier(method: str) -> Method:
     if method not in (*FAIR_CLASSIFIERS, "LR", "Rand"):
         known = ", ".join(dict.fromkeys((*ALL_METHODS, *STARTS, FAIRPC_AUTO)))
         raise LearningError(f"there is no method {method!r}: choose one of {known}")
-    kind = getattr(baselines, method)
+    kind = getattr(comparison, method)
     return estimator_method(
         lambda seed: kind(random_state=seed) if method == "Rand" else kind(),
         lambda rows: rows.x.astype(np.float64),

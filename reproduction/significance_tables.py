@@ -13,12 +13,12 @@ from typing import Final
 import numpy as np
 
 from fairpc.core import Ints
-from fairpc.metrics import TestResult, mcnemar, wilcoxon
 from reproduction import criteria
 from reproduction.criteria import LEVEL, Criterion
 from reproduction.exhibit import Claim, Exhibit, Grid, Record, Records, p_value
 from reproduction.methods import FAIR_CLASSIFIERS, Outcome
 from reproduction.runs import Study
+from reproduction.significance import TestResult, mcnemar, wilcoxon
 from reproduction.sources import REAL_WORLD, TITLES, PaperTable
 
 # Table "Pairwise Wilcoxon test p-values for test log-likelihoods"; 0 is printed 0.00E+00.

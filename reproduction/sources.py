@@ -10,15 +10,18 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import polars as pl
 
 from fairpc import datasets
 from fairpc.core import Array, Ints
 from fairpc.errors import FairpcError, FileFormatError
-from fairpc.metrics import Fold, read_folds, stratified_folds
+from fairpc.metrics import Fold, stratified_folds
 from fairpc.models import Rows
+from reproduction import compas
+from reproduction.published_folds import read_folds
 
 if TYPE_CHECKING:
     from fairpc.circuit import Circuit
@@ -91,9 +94,7 @@ class Sources:
     def table(self, name: str) -> PaperTable:
         """One of the real-world tables."""
         if self.data_dir is None:
-            data = _load(name)
-            rows = _loaded(data)
-            persons = None if data.persons is None else data.persons.to_numpy()
+            rows, persons = _computed(name)
         else:
             path = self.data_dir / "processed" / f"{name}_binerized.csv"
             rows, _ = read_table(path, *ROLES[name])
@@ -142,7 +143,7 @@ def drawn(n_features: int, seed: int, n_folds: int) -> PaperTable:
     """A draw of the paper's process (Section "Synthetic Data")."""
     rng = np.random.default_rng([seed, n_features])
     data = datasets.make_synthetic(n_features, N_SYNTHETIC_ROWS, rng, trees="shared")
-    rows = _loaded(data)
+    rows = _coded(data.frame.drop("Df"), *SYNTHETIC_ROLES)
     truth = data.df.to_numpy().astype(np.int64)
     folds = own_folds(rows, seed)[:n_folds]
     return PaperTable(str(n_features), rows, folds, truth, data.model)
@@ -177,13 +178,18 @@ def _binary(s: Array, d: Array, x: Array, names: Sequence[str]) -> Rows:
     return Rows.of(s, d, x, n_groups=2, n_classes=2, arities=two, names=names)
 
 
-def _loaded(data: Any) -> Rows:
-    s, d, x = (frame.to_numpy() for frame in (data.sensitive, data.y, data.X))
-    return _binary(s, d, x, data.X.columns)
+def _coded(frame: pl.DataFrame, label: str, sensitive: str) -> Rows:
+    x = frame.drop(label, sensitive)
+    return _binary(frame[sensitive].to_numpy(), frame[label].to_numpy(), x.to_numpy(), x.columns)
 
 
-def _load(name: str) -> Any:
-    return getattr(datasets, f"load_{name}")(version="paper")
+def _computed(name: str) -> tuple[Rows, Ints | None]:
+    """A table of the authors made from its source, and who each row is about, where known."""
+    if name == "compas":
+        frame, persons = compas.paper_table()
+        return _coded(frame, *ROLES[name]), persons.to_numpy()
+    load = {"adult": datasets.load_adult, "german": datasets.load_german}[name]
+    return _coded(load(version="paper").frame, *ROLES[name]), None
 
 
 def _known_persons(name: str, n_rows: int) -> Ints | None:
@@ -194,7 +200,7 @@ def _known_persons(name: str, n_rows: int) -> Ints | None:
     if name != "compas" or not os.environ.get("FAIRPC_DATA"):
         return None
     try:
-        persons: Ints = _load(name).persons.to_numpy()
+        persons: Ints = compas.paper_table()[1].to_numpy()
     except FairpcError:
         return None
     return persons if len(persons) == n_rows else None

@@ -13,7 +13,7 @@ import numpy as np
 
 from fairpc.circuit import Circuit, CircuitBuilder
 from fairpc.datasets._synthetic import FAIR_RATE, GROUP_RATE, MECHANISM
-from fairpc.metrics import accuracy, wilcoxon
+from fairpc.metrics import accuracy
 from fairpc.models._fair_layers import Layout, build
 from fairpc.models._fit import label_cells
 from fairpc.structure import learn_cells
@@ -23,6 +23,7 @@ from reproduction.exhibit import Claim, Exhibit, Grid, Record, Records, number, 
 from reproduction.figures import Figure, panels, point
 from reproduction.methods import DISTRIBUTIONS, FAIR_CLASSIFIERS, METHODS, Outcome
 from reproduction.runs import Study, held_out_gap
+from reproduction.significance import wilcoxon
 from reproduction.sources import PaperTable, folds_in_words
 
 SIZES: Final = tuple(range(10, 31))

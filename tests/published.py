@@ -41,7 +41,7 @@ def _read(folder: Path, name: str) -> PaperTable:
 
 
 def use_raw_compas(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let load_compas read the raw scores from a folder; the test is skipped without one."""
+    """Make COMPAS of the raw scores in a folder; the test is skipped without one."""
     if not (RAW / "compas-scores-raw.csv").is_file():
         pytest.skip("the raw COMPAS scores are absent: set FAIRPC_DATA to their folder")
     monkeypatch.setenv("FAIRPC_DATA", str(RAW))

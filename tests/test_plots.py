@@ -13,8 +13,7 @@ import pytest
 from auditing.tables import fitted, table
 from fairpc.errors import MissingExtraError, PlotError
 from fairpc.evidence import identified_set, parity
-from fairpc.models import LatentDecision
-from fairpc.plots import draw
+from fairpc.models import LatentDecision, draw
 
 matplotlib = pytest.importorskip("matplotlib")
 

@@ -1,30 +1,15 @@
-"""Scores, metrics by group, folds and tests on plain arrays, for any classifier."""
+"""Scores and folds on plain arrays, for any classifier."""
 
 from fairpc.comparison import (
     CalibrationBin as CalibrationBin,
-    FairnessGaps as FairnessGaps,
     Fold as Fold,
-    GroupMetrics as GroupMetrics,
-    MetricsByGroup as MetricsByGroup,
-    MetricValue as MetricValue,
-    PairMetrics as PairMetrics,
-    TestResult as TestResult,
     accuracy as accuracy,
     auc as auc,
-    brier as brier,
-    by_group as by_group,
     calibration as calibration,
     discrimination as discrimination,
     f1 as f1,
-    fairness_gaps as fairness_gaps,
-    folds_of as folds_of,
     group_means as group_means,
     largest_gap as largest_gap,
-    mcnemar as mcnemar,
-    mean_log_likelihood as mean_log_likelihood,
     rate_f1 as rate_f1,
-    read_folds as read_folds,
-    selection_rates as selection_rates,
     stratified_folds as stratified_folds,
-    wilcoxon as wilcoxon,
 )

@@ -20,9 +20,8 @@ from exporting.scored import by_onnx
 from fairpc import FairPC, LatentDecision, LatNB, NLatPC, TwoNB, load
 from fairpc.circuit import from_dict, to_dict as circuit_content
 from fairpc.errors import FairpcError, NotAnsweredError
-from fairpc.models import TableClassifier
+from fairpc.models import TableClassifier, Vocabulary, parse
 from fairpc.models._file import checksum
-from fairpc.query import Vocabulary, parse
 
 _ROWS: Final = 240
 _LOOSE: Final = ("checksum", "version", "provenance")

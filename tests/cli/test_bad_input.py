@@ -238,9 +238,6 @@ CALLS = {
     ),
     "a model that is the table": Bad("fit t.csv FIT -o t.csv", ("the input (t.csv)",)),
     "a model that is a file of a pattern": Bad("fit *.csv FIT -o n.csv", ("the input (*.csv)",)),
-    "numbers that are the table": Bad(
-        "compare t.csv --label hired --sensitive sex -o t.csv", ("the input (t.csv)",)
-    ),
     "absurd seed": Bad("fit t.csv FIT -o m --seed 4294967296", ("--seed",)),
     "no ending": Bad("predict m.fairpc t.csv -o scores", ("scores has no ending", "Parquet")),
     "unknown ending": Bad("predict m.fairpc t.csv -o o.xlsx", ("o.xlsx", "'.xlsx'", "Parquet")),
@@ -281,10 +278,6 @@ CALLS = {
         "age,job,hired\n30,clerk,yes\n40,cook,no\n50,cook,no\n",
     ),
     "absurd fail-over": Bad("audit m.fairpc t.csv --fail-over 5", ("--fail-over",)),
-    "unknown method": Bad(
-        "compare t.csv --label hired --sensitive sex --method SVM", ("'SVM'", "FairPC")
-    ),
-    "one fold": Bad("compare t.csv --label hired --sensitive sex --cv 1", ("--cv",)),
     "unknown data": Bad("data iris -o i.csv", ("'iris'", "german")),
     "unknown version": Bad("data german -o g.csv --version two", ("'two'", "raw, paper")),
     "data to nowhere": Bad("data german", ("-o german.csv",)),

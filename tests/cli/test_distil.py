@@ -78,32 +78,6 @@ def test_what_a_scorer_cannot(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert scored[()].to_list() == scored["--all-digits",].round(6).to_list()
 
 
-def test_compare_takes_a_column_of_decisions(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table = pl.read_csv("t.csv")
-    table.with_columns(old=pl.Series(["yes", "no"] * 60)).write_csv("d.csv")
-    roles = (
-        "--label",
-        "hired",
-        "--positive",
-        "yes",
-        "--sensitive",
-        "sex",
-        "--cv",
-        "2",
-        "--method",
-        "LR",
-    )
-    call = ("compare", "d.csv", *roles, "--decision", "old")
-    assert [row["method"] for row in answer(capsys, *call)["means"]] == ["LR", "old"]
-    shown = called(capsys, *call).out
-    assert "Against the fair decision, in percent and points" in shown
-    wrong = called(capsys, *call[:-1], "olt")
-    assert wrong.code == 2
-    assert "did you mean 'old'?" in wrong.err
-
-
 def test_a_decision_has_a_column_of_its_own(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

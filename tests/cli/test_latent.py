@@ -1,4 +1,4 @@
-"""A LatentDecision on the command line: fitted, scored in parts, compared; what it cannot do."""
+"""A LatentDecision on the command line: fitted, scored in parts; what it cannot do."""
 
 from __future__ import annotations
 
@@ -226,15 +226,6 @@ def test_an_absent_group_is_averaged_over(folder: Path, capsys: pytest.CaptureFi
     np.testing.assert_array_equal(pl.read_csv("o.csv")["p_df_yes"], expected.round(6))
 
 
-def test_compare_takes_it_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "s.csv").write_text(small_table(200))
-    methods = ("--method", "LatentDecision", "--method", "LR")
-    found = answer(capsys, "compare", "s.csv", *ROLES, "--cv", "2", *methods)
-    assert [row["method"] for row in found["means"]] == ["LatentDecision", "LR"]
-    assert found["means"][0]["log_likelihood"] is None
-    assert found["failures"] == {}
-
-
 REFUSED = {
     "a classifier of circuits": (
         ("fit", "t.csv", *ROLES, "--classifier", "hgb", "-o", "n"),
@@ -257,8 +248,8 @@ REFUSED = {
         "--max-memory is for tables that are read in parts",
     ),
     "workers": (
-        ("fit", "t.csv", *QUICK, "--engine", "dask", "-o", "n"),
-        "--engine is for tables that are read in parts",
+        ("fit", "t.csv", *QUICK, "--scheduler", "tcp://127.0.0.1:1", "-o", "n"),
+        "--scheduler is for tables that are read in parts",
     ),
     "numbers that are none": (
         ("fit", "t.csv", *QUICK, "--numeric", "job", "-o", "n"),

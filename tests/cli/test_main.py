@@ -28,20 +28,13 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert subprocess.check_output(module, text=True) == f"fairpc {fairpc.__version__}\n"
 
 
-COMMANDS = ("demo", "fit", "predict", "audit", "query", "export", "compare", "data")
+COMMANDS = ("demo", "fit", "predict", "audit", "query", "export", "data")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in COMMANDS)])
 def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert ended_with(arguments) == 0
     assert "Usage: fairpc" in capsys.readouterr().out
-
-
-def test_the_experiments_of_the_paper_are_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
-    assert ended_with(["paper", "all", "--json"]) == 2
-    assert "`python -m reproduction`" in capsys.readouterr().err
-    assert ended_with(["--help"]) == 0
-    assert "experiments" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [["nothing"], ["demo", "--rows", "many"], ["--nothing"]])

@@ -62,7 +62,6 @@ def test_a_class_that_nobody_knows_must_be_named(
     for call in (
         ("fit", table, *UNSAID, "-o", "n.fairpc"),
         ("fit", table, *UNSAID, "-o", "n.fairpc", "--max-memory", "1GB"),
-        ("compare", table, *roles, "--cv", "2", "--method", "Rand"),
         ("audit", "d.csv", *roles, "--decision", "h"),
     ):
         ended = called(capsys, *call)
@@ -77,14 +76,6 @@ def test_a_class_that_nobody_knows_must_be_named(
     [again] = re.findall("`fairpc (.*)`", ended.err)
     found = answer(capsys, *shlex.split(again))
     assert again.endswith(f"--positive {found['label']['positive']}")
-
-
-def test_a_comparison_is_about_the_class_whose_word_says_so(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    roles = ("--label", "hired", "--sensitive", "sex")
-    call = ("compare", relabelled("refused", "approved"), *roles, "--cv", "2", "--method", "Rand")
-    assert answer(capsys, *call)["positive"] == "approved"
 
 
 def test_names_of_a_group_are_not_those_of_the_label(

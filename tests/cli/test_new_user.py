@@ -36,9 +36,6 @@ def test_a_copy_of_the_label_is_refused_with_the_option_that_leaves_it_out(
     assert "column 'not hired' says the same as the label 'hired' in every row" in ended.err
     assert ended.err.endswith("or --drop 'not hired'\n")
     assert names(folder) == before
-    ended = called(capsys, "compare", table, *FIT, "--cv", "2", "--method", "Rand")
-    assert ended.code == 2
-    assert ended.err.endswith("or --drop 'not hired'\n")
     ended = called(capsys, "fit", table, *FIT, "-o", "n.fairpc", "--drop", "not hired")
     assert ended.code == 0
 

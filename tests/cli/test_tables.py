@@ -1,4 +1,4 @@
-"""fit, predict, query, audit, compare and data, as a person with a table would use them."""
+"""fit, predict, query, audit and data, as a person with a table would use them."""
 
 from __future__ import annotations
 
@@ -503,44 +503,6 @@ def test_a_gate_that_cannot_decide_fails(folder: Path, capsys: pytest.CaptureFix
     shown = called(capsys, "audit", "all.fairpc", "empty.csv", "--fail-over", "0.3", "--json")
     assert shown.code == 1
     assert "the same score" in json.loads(shown.out)["undecided"]
-
-
-def test_compare(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    roles = (
-        "--label",
-        "hired",
-        "--positive",
-        "yes",
-        "--sensitive",
-        "sex",
-        "--structure",
-        "chow-liu",
-    )
-    methods = ("--method", "FairPC", "--method", "LR", "--method", "TwoNB")
-    call = ("compare", "t.csv", *roles, "--cv", "2", *methods)
-    found = answer(capsys, *call, "-o", "c.csv")
-    assert [row["method"] for row in found["means"]] == ["FairPC", "LR", "TwoNB"]
-    assert pl.read_csv("c.csv")["method"].to_list() == ["FairPC", "LR", "TwoNB"]
-    shown = called(capsys, *call)
-    assert "2 folds" in shown.out
-    assert "±" in shown.out
-
-
-def test_compare_takes_baselines_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    call = (
-        "compare",
-        "t.csv",
-        "--label",
-        "hired",
-        "--positive",
-        "yes",
-        "--sensitive",
-        "sex",
-        "--cv",
-        "2",
-    )
-    found = answer(capsys, *call, "--method", "LR", "--method", "Rand")
-    assert {row["method"] for row in found["means"]} == {"LR", "Rand"}
 
 
 @pytest.mark.parametrize(

@@ -64,27 +64,19 @@ def main(folder: Path) -> None:
 def fitted(networks: list[int], folder: Path, stack: ExitStack) -> bool:
     import dask.dataframe as dd
     from distributed import Client, LocalCluster
-    from distributed.security import Security
 
     import fairpc.cluster._table
     from decisions import table
     from fairpc import LatNB
 
     fairpc.cluster._table.PART_ROWS = 100  # type: ignore[misc]
-    security = Security.temporary()
-    keys = []
-    for name in ("ca_file", "scheduler_cert", "scheduler_key"):
-        path = folder / name
-        path.touch(0o600)
-        path.write_text(getattr(security, f"tls_{name}"))
-        keys.append(f"--tls-{name.removeprefix('scheduler_').replace('_', '-')}={path}")
-    hub: dict[str, Any] = {"host": HUB, "security": security, "dashboard_address": f"{HUB}:0"}
+    hub: dict[str, Any] = {"host": HUB, "dashboard_address": f"{HUB}:0"}
     cluster = stack.enter_context(LocalCluster(n_workers=0, **hub))
     client = stack.enter_context(Client(cluster))
     dask = shutil.which("dask", path=str(Path(sys.executable).parent)) or "dask"
     for k, at in enumerate(networks, 2):
         command = ["nsenter", "-t", str(at), "-n", dask, "worker", cluster.scheduler_address]
-        command += [*keys, "--no-nanny", "--no-dashboard", "--nthreads=1", f"--host=10.77.0.{k}"]
+        command += ["--no-nanny", "--no-dashboard", "--nthreads=1", f"--host=10.77.0.{k}"]
         worker = subprocess.Popen([*command, f"--local-directory={folder}"], stderr=-3, stdout=-3)
         stack.callback(worker.kill)
     client.wait_for_workers(2, timeout=120)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from sklearn.model_selection import cross_val_predict
 from cli.calls import called
 from decisions import table
 from fairpc import LatNB, TwoNB, compare
-from fairpc.baselines import LR
 from fairpc.cluster import file_table, spread
+from fairpc.comparison import LR
 from fairpc.data import find
 from fairpc.errors import ComparisonError, FileFormatError, TableError
 from fairpc.models import load
@@ -85,46 +84,22 @@ def test_the_command_fits_on_a_cluster(
     pattern = written(tmp_path, "csv", table(600))
     model = partial(tmp_path.joinpath)
     here = called(capsys, "fit", pattern, *FIT, "-o", str(model("here")))
-    dask = "--engine", "dask", "--scheduler", address
+    dask = "--scheduler", address
     there = called(capsys, "fit", pattern, *FIT, "-o", str(model("there")), *dask)
     assert (here.code, there.code) == (0, 0), there.err
     one, two = load(model("here")), load(model("there"))
     assert np.array_equal(one.circuit_.parameters, two.circuit_.parameters)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--engine", "spark"), "'spark' is not one of 'local', 'dask'"),
-        (("--scheduler", "{address}"), "give --engine dask too"),
-        (("--engine", "dask", "--scheduler", "{address}"), "there is no Dask scheduler at"),
-    ],
-)
-def test_the_command_refuses_what_it_cannot_do(
-    options: tuple[str, ...],
-    said: str,
-    silent_port: int,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+def test_the_command_refuses_an_address_where_nobody_listens(
+    silent_port: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pattern = written(tmp_path, "csv", table(60))
-    address = f"tcp://127.0.0.1:{silent_port}"
-    given = [option.format(address=address) for option in options]
-    ended = called(capsys, "fit", pattern, *FIT, "-o", str(tmp_path / "m"), *given)
+    dask = "--scheduler", f"tcp://127.0.0.1:{silent_port}"
+    ended = called(capsys, "fit", pattern, *FIT, "-o", str(tmp_path / "m"), *dask)
     assert ended.code == 2
-    assert said in ended.err
+    assert "there is no Dask scheduler at" in ended.err
     assert not (tmp_path / "m").exists()
-
-
-@pytest.mark.slow
-def test_the_command_starts_a_cluster_of_its_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pattern = written(tmp_path, "parquet", table(300))
-    model = str(tmp_path / "m")
-    ended = called(capsys, "fit", pattern, *FIT, "-o", model, "--engine", "dask")
-    assert ended.code == 0, ended.err
-    assert load(model).classes_.tolist() == [0, 1]
 
 
 def test_a_comparison_over_a_client_is_that_of_one_process(client: Any) -> None:
@@ -167,16 +142,3 @@ def test_cross_validation_of_scikit_learn_runs_on_the_client(client: Any) -> Non
     with joblib.parallel_config(backend="dask"):
         there = cross_val_predict(model, X, y, cv=3, method="predict_proba", n_jobs=-1)
     assert np.allclose(here, there, rtol=0, atol=1e-9)
-
-
-def test_the_command_compares_on_a_cluster(
-    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "t.csv"
-    table(240).drop("weight").write_csv(path)
-    roles = "--label", "label", "--positive", "1", "--sensitive", "sex"
-    dask = "--engine", "dask", "--scheduler", address
-    how = "--cv", "2", "--method", "TwoNB", "--json"
-    ended = called(capsys, "compare", str(path), *roles, *how, *dask)
-    assert ended.code == 0, ended.err
-    assert json.loads(ended.out)["n_folds"] == 2

@@ -15,8 +15,16 @@ from sklearn.preprocessing import StandardScaler
 
 import fairpc
 from auditing.tables import biased, fitted, table
-from fairpc.baselines import LR, Boosting, FairLR, Rand, ReweighedBoosting
-from fairpc.comparison import Comparison, compare, default_models
+from fairpc.comparison import (
+    LR,
+    Boosting,
+    Comparison,
+    FairLR,
+    Rand,
+    ReweighedBoosting,
+    compare,
+    default_models,
+)
 from fairpc.comparison._baseline_surface import _split
 from fairpc.comparison._runner import in_threads, one_by_one, run_jobs
 from fairpc.core import _running as running

@@ -13,15 +13,12 @@ from fairpc.errors import MetricError
 from fairpc.metrics import (
     accuracy,
     auc,
-    brier,
     calibration,
     discrimination,
     f1,
     group_means,
     largest_gap,
-    mean_log_likelihood,
     rate_f1,
-    selection_rates,
 )
 
 Y = [1, 1, 1, 0, 0, 1]
@@ -48,7 +45,6 @@ def test_against_scikit_learn(rows: list[tuple[int, int, float]]) -> None:
     )
     assert f1(y, p, sample_weight=w) == pytest.approx(sk.f1_score(y, p, sample_weight=w))
     assert auc(y, s, sample_weight=w) == pytest.approx(sk.roc_auc_score(y, s, sample_weight=w))
-    assert brier(y, s, sample_weight=w) == pytest.approx(sk.brier_score_loss(y, s, sample_weight=w))
 
 
 def test_discrimination_is_last_minus_first() -> None:
@@ -57,11 +53,6 @@ def test_discrimination_is_last_minus_first() -> None:
     assert discrimination(scores, groups) == pytest.approx(-0.2)
     assert largest_gap(scores, groups) == pytest.approx(0.7)
     assert discrimination([1, 0, 1], [0, 0, 1], sample_weight=[3, 1, 1]) == pytest.approx(0.25)
-
-
-def test_selection_rates() -> None:
-    assert selection_rates([1, 0, 1, 1], ["a", "a", "b", "b"]) == {"a": 0.5, "b": 1.0}
-    assert selection_rates(["no", "yes"], [0, 1], positive="no") == {0: 1.0, 1: 0.0}
 
 
 def test_calibration() -> None:
@@ -74,12 +65,6 @@ def test_calibration() -> None:
         ("b", 0.5, 1.0, 1.0, 1.0, 1.0),
     ]
     assert calibration([1, 0], [0.5, 0.5])[0].positive_rate == 0.5
-
-
-def test_mean_log_likelihood() -> None:
-    assert mean_log_likelihood([-1.0, -3.0], sample_weight=[3, 1]) == pytest.approx(-1.5)
-    assert mean_log_likelihood([-np.inf, -3.0]) == -np.inf
-    assert mean_log_likelihood([-np.inf, -3.0], sample_weight=[0, 1]) == -3.0
 
 
 BAD: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
@@ -101,9 +86,8 @@ BAD: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
     (discrimination, (["x", "y"], [0, 1]), {}, "scores holds something other than numbers"),
     (discrimination, ([0.5, 0.2], [0, None]), {}, "groups is missing in row 1"),
     (group_means, ([1, 2], [0, 1]), {"sample_weight": [1, 0]}, "group 1 has no weight"),
-    (brier, ([0, 1], [0.5, 1.5]), {}, "scores is 1.5 in row 1: give probabilities"),
+    (calibration, ([0, 1], [0.5, 1.5]), {}, "scores is 1.5 in row 1: give probabilities"),
     (calibration, ([0, 1], [0.5, 0.5]), {"n_bins": 0}, "n_bins is 0: give at least 1"),
-    (mean_log_likelihood, ([np.nan],), {}, "log_likelihood is empty or has a row that is NaN"),
 ]
 
 

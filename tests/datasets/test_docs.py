@@ -21,7 +21,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "data.md"
 VERSIONS = {
     "adult": ("raw", "paper"),
     "german": ("raw", "paper"),
-    "compas": ("two-year", "raw", "paper"),
+    "compas": ("two-year",),
 }
 NOTES = [read_notes(name)[v] for name, versions in VERSIONS.items() for v in versions]
 

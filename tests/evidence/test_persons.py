@@ -7,7 +7,6 @@ import pytest
 from scipy.stats import binomtest
 
 from evidence.arrays import published, repeated
-from fairpc.datasets import load_compas
 from fairpc.evidence import parity, test_assumptions
 from published import paper_folder, use_raw_compas
 from reproduction.sources import Sources
@@ -41,25 +40,6 @@ def test_level_by_person_only() -> None:
     assert binomtest(covered, 200, 0.95, "less").pvalue > 0.01
     assert binomtest(rejected, 200, 0.05, "greater").pvalue > 0.01
     assert binomtest(naive, 200, 0.95, "less").pvalue < 0.01
-
-
-def test_raw_compas(monkeypatch: pytest.MonkeyPatch) -> None:
-    """20,245 assessments of fewer people: worth fewer rows, wider intervals, sets not narrower."""
-    use_raw_compas(monkeypatch)
-    data = load_compas("raw")
-    groups = np.where(data.sensitive.to_numpy() == "Caucasian", "Caucasian", "others")
-    labels = (data.y.to_numpy() == "not High").astype(int)
-    who = data.persons.to_numpy()
-    assert len(np.unique(who)) < len(who)
-    rows, persons = parity(labels, groups), parity(labels, groups, clusters=who)
-    assert persons.clustered
-    assert persons.difference == rows.difference
-    assert np.ptp(persons.difference_interval) > 1.05 * np.ptp(rows.difference_interval)
-    table = data.X.to_numpy()
-    found = test_assumptions(table, labels, groups, classifier="logistic", clusters=who, n_seeds=1)
-    for group, gap in zip(found.groups, persons.groups, strict=True):
-        assert group.effective_n == pytest.approx(gap.effective_n)
-        assert 0.6 * group.n < group.effective_n < 0.9 * group.n
 
 
 def test_paper_compas(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from fairpc.errors import FileFormatError, MetricError
-from fairpc.metrics import Fold, folds_of, read_folds, stratified_folds
-from published import paper_folder
+from fairpc.errors import MetricError
+from fairpc.metrics import Fold, stratified_folds
 
 
 def check_cover(folds: tuple[Fold, ...], n: int) -> None:
@@ -66,17 +63,6 @@ def test_another_seed_is_another_split() -> None:
     assert len(stratified_folds(y, 10, validation=0.1)[0].valid) == 9
 
 
-def test_given_fold_ids() -> None:
-    folds = folds_of(["b", "a", "b", "c"])
-    assert [f.test.tolist() for f in folds] == [[1], [0, 2], [3]]
-    assert all(len(f.valid) == 0 for f in folds)
-    assert folds[0].fit.tolist() == [0, 2, 3]
-    with pytest.raises(MetricError, match="a person is in several folds"):
-        folds_of([0, 1], persons=["ann", "ann"])
-    with pytest.raises(MetricError, match="fold_ids has 1 value"):
-        folds_of([0, 0])
-
-
 def test_bad_requests_get_a_sentence() -> None:
     with pytest.raises(MetricError, match="k is 1: give a number of folds from 2 to the rows .3."):
         stratified_folds([0, 1, 0], 1)
@@ -91,46 +77,3 @@ def test_bad_requests_get_a_sentence() -> None:
         Fold(rows, rows[:0], rows[:0])
     with pytest.raises(MetricError, match="negative row number"):
         Fold(rows - 1, rows[:0], rows[2:])
-
-
-def write(
-    folder: Path, train: str, valid: str = "x1,x2\n2,1\n", test: str = "x1,x2\n3,3\n"
-) -> Path:
-    for name, text in (("train", train), ("valid", valid), ("test", test)):
-        (folder / f"{name}_ids.csv").write_text(text)
-    return folder
-
-
-def test_reading_files(tmp_path: Path) -> None:
-    folds = read_folds(write(tmp_path, "x1,x2\n1,2\n4,\n"), n_rows=4)
-    assert [f.train.tolist() for f in folds] == [[0, 3], [1]]
-    assert [f.valid.tolist() for f in folds] == [[1], [0]]
-    assert [f.test.tolist() for f in folds] == [[2], [2]]
-
-
-@pytest.mark.parametrize(
-    ("train", "sentence"),
-    [
-        ("x1,x2\n0,1\n", "row numbers from 1"),
-        ("x1,x2\n1,a\n", "row numbers from 1"),
-        ("x1,x2\n1,²\n", "row numbers from 1"),
-        ("x1,x2\n1,2,3\n", "row numbers from 1"),
-        ("x1,x2\n", "row numbers from 1"),
-        ("", "row numbers from 1"),
-        ("x1\n1\n", "different numbers of folds .train 1, valid 2, test 2."),
-        ("x1,x2\n2,2\n", "row 1 is twice in one fold"),
-        ("x1,x2\n9,2\n", "row 9 is named and the table has 4 rows"),
-    ],
-)
-def test_bad_files_get_a_sentence(tmp_path: Path, train: str, sentence: str) -> None:
-    with pytest.raises(FileFormatError, match=sentence):
-        read_folds(write(tmp_path, train), n_rows=4)
-
-
-@pytest.mark.parametrize(
-    ("name", "n_rows"), [("adult", 32561), ("german", 1000), ("synthetic/10", 10_000)]
-)
-def test_published_splits(name: str, n_rows: int) -> None:
-    folds = read_folds(paper_folder() / "splits" / name, n_rows)
-    assert len(folds) == 10
-    check_cover(folds, n_rows)

@@ -18,8 +18,7 @@ from scipy import stats
 from fairpc import FairPC, LatNB, NLatPC, TwoNB, load
 from fairpc.data import Column, read_values
 from fairpc.errors import EvidenceError, QueryError, TableError, TableWarning
-from fairpc.models import CircuitClassifier
-from fairpc.query import parse
+from fairpc.models import CircuitClassifier, parse
 
 CLOSE = 1e-9
 FIRST_DAY = dt.date(2020, 1, 1)

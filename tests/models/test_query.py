@@ -14,9 +14,8 @@ from hypothesis import given, strategies as st
 
 from fairpc import FairPC, Knowledge, LatNB, TwoNB
 from fairpc.errors import EvidenceError, QueryError
-from fairpc.models import CircuitClassifier
+from fairpc.models import CircuitClassifier, Query, Vocabulary, parse
 from fairpc.models._query_language import Term
-from fairpc.query import Query, Vocabulary, parse
 
 SETTINGS: dict[str, Any] = {
     "structure": "chow-liu",

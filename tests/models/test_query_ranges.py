@@ -11,8 +11,7 @@ import pytest
 
 from fairpc import FairPC
 from fairpc.core import Floats
-from fairpc.models import CircuitClassifier
-from fairpc.query import Answer, parse
+from fairpc.models import Answer, CircuitClassifier, parse
 
 SEEN = 1e-6
 

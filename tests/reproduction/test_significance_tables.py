@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairpc.metrics import mcnemar, wilcoxon
 from fairpc.models import Rows
 from reproduction import significance_tables
 from reproduction.methods import METHODS, Outcome
+from reproduction.significance import mcnemar, wilcoxon
 from reproduction.significance_tables import likelihood_test, pooled_rows, prediction_test
 from reproduction.sources import PaperTable, own_folds
 

@@ -40,14 +40,12 @@ COMMANDS: Final = {
     "query": "_model_file.query",
     "export": "_model_file.export",
     "distil": "_predict.distil",
-    "serve": "_serve.serve",
-    "compare": "_compare.compare",
     "data": "_bundled.data",
 }
 """Module and function of each command."""
 PANELS: Final = {
     "Start here": ("demo", "fit", "audit"),
-    "Use a model": (*("predict", "query", "review", "distil", "export", "serve", "inspect"),),
+    "Use a model": ("predict", "query", "review", "distil", "export", "inspect"),
 }
 
 
@@ -102,9 +100,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run(given: list[str], *, last: bool) -> NoReturn:
     """Run a command, and end with its code; ``last`` if the program then ends."""
     rest = [word for word in given if word != "--debug"]
-    if rest[:1] == ["paper"]:
-        complain("the paper's experiments left fairpc: run `python -m reproduction` in a checkout")
-        raise SystemExit(BAD_INPUT)
     try:
         with ending_on_signals(last=last), warnings.catch_warnings():
             asked = [word for word in rest if not word.startswith("-")][:1]

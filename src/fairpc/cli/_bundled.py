@@ -50,7 +50,7 @@ DATASETS: Final = {
     "loans": ("loan applications with a planted bias; sex", ("applications", "truth")),
     "adult": ("income above 50,000 dollars, 1994 census; sex", ("raw", "paper")),
     "german": ("loan repaid; sex", ("raw", "paper")),
-    "compas": ("arrested again within two years; race", ("two-year", "raw", "paper")),
+    "compas": ("arrested again within two years; race", ()),
     "synthetic": ("the paper's process, with known biased labels", ()),
 }
 """What each is about, and its versions, of which the first is the default."""
@@ -262,9 +262,7 @@ def data(
     output: Annotated[
         str | None, opt.output("The table: .csv, .tsv, .parquet, .feather; - for stdout.")
     ] = None,
-    version: Annotated[
-        str | None, opt.option("NAME", "raw or paper; compas: two-year, too; loans: truth.")
-    ] = None,
+    version: Annotated[str | None, opt.option("NAME", "raw or paper; loans: truth.")] = None,
     rows: Annotated[
         int | None, opt.option("N", "Rows to draw, for synthetic.", min=1, max=100_000_000)
     ] = None,
@@ -316,7 +314,8 @@ def _load(name: str, version: str | None, rows: int | None, seed: int) -> Any:
         return datasets.make_synthetic(n_samples=rows or SYNTHETIC_ROWS, random_state=seed)
     if rows is not None:
         raise FairpcError(f"{name} has a fixed number of rows: leave --rows out")
-    return getattr(datasets, f"load_{name}")(version or versions[0])
+    load = getattr(datasets, f"load_{name}")
+    return load(version or versions[0]) if versions else load()
 
 
 def _words(about: dict[str, Any]) -> str:

@@ -31,7 +31,7 @@ def fit(
     learner: opt.ModelOptions,
     naming: opt.Naming,
     text: opt.TextFormat,
-    engine: opt.Engine,
+    scheduler: opt.Scheduler = None,
     max_memory: opt.MaxMemory = None,
     held_to: opt.ReviewedFiles = None,
     verbose: Annotated[
@@ -48,7 +48,7 @@ def fit(
     estimator(learner, roles, {})  # a wrong name is refused before the table is read
     in_memory = learner.model == opt.LATENT
     if in_memory:
-        _refuse_streaming(max_memory, engine)
+        _refuse_streaming(max_memory, scheduler)
     if held_to and learner.model not in HELD:
         raise OptionError(
             f"--reviewed is for --model {' or '.join(HELD)}, and not for {learner.model}: take one "
@@ -57,11 +57,11 @@ def fit(
     warned = data.Warned()
     with (
         tables.opened(table, text) as files,
-        tables.client_of(engine) as client,
+        tables.client_of(scheduler) as client,
         tables.about(files.source),
     ):
         names = tables.display_names(naming, files)
-        large = engine.clustered or max_memory is not None or tables.is_large(files)
+        large = scheduler is not None or max_memory is not None or tables.is_large(files)
         if (parted := large and not in_memory) and learner.equal_rates:
             raise OptionError(
                 "--equal-rates needs the whole table in memory, and this one is read in parts: "
@@ -124,9 +124,9 @@ def _answers_of(
     return read_reviews(paths, reviewed_cells(files), files.source, meant, screen)[0]
 
 
-def _refuse_streaming(max_memory: str | None, engine: opt.Engine) -> None:
+def _refuse_streaming(max_memory: str | None, scheduler: str | None) -> None:
     """An OptionError where a table is to be read in parts, which classifiers do not."""
-    given = {"max_memory": max_memory, "engine": engine.engine if engine.clustered else None}
+    given = {"max_memory": max_memory, "scheduler": scheduler}
     for name, value in given.items():
         if value is not None:
             raise OptionError(

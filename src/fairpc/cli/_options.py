@@ -59,6 +59,9 @@ Seed = Annotated[int, option("N", "Random seed.", "--seed", min=0, max=2**32 - 1
 MaxMemory = Annotated[
     str | None, option("SIZE", "Memory for rows, such as 4GB; beyond it, disk or a sample is used.")
 ]
+Scheduler = Annotated[
+    str | None, option("ADDRESS", "Of your Dask cluster, which does the work: tcp://10.0.0.1:8786.")
+]
 MinCell = Annotated[
     int, option("K", "Fewer people than this are merged or left out; 1: none.", min=1, max=1000)
 ]
@@ -95,7 +98,7 @@ PANELS: Final = {
         *("monotone", "mechanism", "delta", "mechanism_prior", "held_to"),
     ),
     "Decisions": ("threshold", "equal_rates", "decide", "decide_as", "fail_over", "gap"),
-    "Resources": ("random_state", "seed", "max_memory", "engine", "scheduler"),
+    "Resources": ("random_state", "seed", "max_memory", "scheduler"),
     "Output": ("verbose", "json", "quiet", "safe_csv", "all_digits"),
 }
 """Panels of the help, by the parameters in them; what is in none stands first."""
@@ -297,26 +300,6 @@ class ModelOptions:
                     "take --model FairPC"
                 )
         return {name: value for name, value in chosen.items() if name in known}
-
-
-@dataclass(frozen=True)
-class Engine:
-    """Who reads a table and does the work: this process, or workers of Dask."""
-
-    engine: Annotated[
-        Literal["local", "dask"], option("NAME", "Who does the work: local, or dask, a cluster.")
-    ] = "local"
-    scheduler: Annotated[
-        str | None, option("ADDRESS", "Of Dask, such as tcp://10.0.0.1:8786; else on this machine.")
-    ] = None
-
-    def __post_init__(self) -> None:
-        if self.scheduler is not None and not self.clustered:
-            raise OptionError("--scheduler is an address of Dask: give --engine dask too")
-
-    @property
-    def clustered(self) -> bool:
-        return self.engine == "dask"
 
 
 @dataclass(frozen=True)

@@ -203,13 +203,13 @@ def is_scorer(path: str) -> bool:
     return f'"format":"{models.SCORER_FORMAT}"'.encode() in data
 
 
-def client_of(engine: opt.Engine) -> AbstractContextManager[Any]:
+def client_of(scheduler: str | None) -> AbstractContextManager[Any]:
     """A block with a client of Dask; None where this process does the work."""
-    if not engine.clustered:
+    if scheduler is None:
         return nullcontext()
     from fairpc.cluster import connected
 
-    return connected(engine.scheduler)
+    return connected(scheduler)
 
 
 def column(names: Sequence[str], wanted: str, option: str, source: str) -> str:

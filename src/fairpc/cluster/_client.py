@@ -1,4 +1,4 @@
-"""Who does the work: a scheduler that is there, or workers of this machine."""
+"""Who does the work: the workers of a user's scheduler, or threads of this process."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import asyncio
 import concurrent.futures
 import os
 import re
-import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from fairpc.core import ClusterError, FairpcError, MissingExtraError, TableError, private_folder
@@ -21,57 +19,31 @@ from fairpc.data import reason_of
 
 T = TypeVar("T")
 SECONDS: Final = 10.0  #: how long the answer of a scheduler is waited for, to begin with
-SETTINGS: Final[Mapping[str, int]] = {
-    "MALLOC_TRIM_THRESHOLD_": 1 << 30,
-    "MALLOC_MMAP_THRESHOLD_": 1 << 25,
-}
-"""Environment of workers. Dask has them give memory back to the system at once, and every
-iteration of EM would then ask for the same pages again, zeroed."""
-_HERE: Final = "127.0.0.1"
-_PRIVATE: Final = f"{_HERE}:0"  # Dask's pages at a free port that this machine alone can reach
-_SILENT: Final[Mapping[str, Any]] = {"scheduler_kwargs": {"dashboard": False}}
-NO_PAGES: Final[Mapping[str, Any]] = {
+_PRIVATE: Final = "127.0.0.1:0"  # a free port that this machine alone can reach
+_NO_PAGES: Final[Mapping[str, Any]] = {
     f"distributed.{who}.http.routes": [] for who in ("scheduler", "worker")
 }
-"""Pages of Dask that anybody on this machine could open, under its settings: none."""
 MOST_PORT: Final = (1 << 16) - 1
 _ADDRESS: Final = re.compile(r"((tcp|tls|ucx|wss?)://)?\[?(?P<host>[^/\[\]]+)\]?:(?P<port>\d+)")
-_ENVIRON: Final = "distributed.nanny.pre-spawn-environ"
 
 
-def need_dask(*more: str) -> None:
-    """A MissingExtraError if Dask, or ``more``, is not installed."""
-    if not all(find_spec(name) for name in ("dask", "distributed", "pandas", "pyarrow", *more)):
+def need_dask() -> None:
+    """A MissingExtraError if Dask is not installed."""
+    if not all(map(find_spec, ("dask", "distributed", "pandas", "pyarrow"))):
         raise MissingExtraError(
             "a fit over many machines is run by Dask: pip install 'fairpc[cluster]'"
         )
 
 
 @contextmanager
-def connected(
-    scheduler: str | None = None, n_workers: int | None = None, *, security: Any = None
-) -> Iterator[Any]:
-    """A client of the scheduler at an address; without one, of processes on this machine.
-
-    The processes, one per core if ``n_workers`` is None, end with the block. Whoever can talk to a
-    scheduler or a worker can run code as its user: those of this machine talk TLS, under a key that
-    is made for them and that they alone have. To a scheduler at an address one talks as Dask is
-    configured, or with ``security`` of Dask.
-    """
+def connected(scheduler: str) -> Iterator[Any]:
+    """A client of the scheduler at an address, which is talked to as Dask is configured."""
     need_dask()
     from distributed import Client
 
-    if scheduler is None:
-        with (
-            private_folder() as scratch,
-            _local_cluster(n_workers or _cores(), scratch) as cluster,
-            Client(cluster) as client,
-        ):
-            yield client
-        return
     try:
-        _knock(scheduler, security)
-        client = Client(scheduler, timeout=SECONDS, security=security)
+        _knock(scheduler)
+        client = Client(scheduler, timeout=SECONDS)
     except (OSError, ValueError, TypeError) as error:  # the last where a key is lacking
         raise ClusterError(
             f"there is no Dask scheduler at {scheduler!r} "
@@ -100,10 +72,11 @@ def current_client() -> Iterator[Any]:
         # Processes would import the user's script anew, which only guarded scripts survive.
         threads = {"n_workers": 1, "threads_per_worker": _cores(), "processes": False}
         private = dict.fromkeys(("dashboard_address", "worker_dashboard_address"), _PRIVATE)
+        silent = {"scheduler_kwargs": {"dashboard": False}}
         with (
             private_folder() as scratch,
-            dask.config.set({**NO_PAGES, "temporary-directory": str(scratch)}),
-            LocalCluster(**threads, **private, **_SILENT) as cluster,
+            dask.config.set({**_NO_PAGES, "temporary-directory": str(scratch)}),
+            LocalCluster(**threads, **private, **silent) as cluster,
             Client(cluster, set_as_default=False) as own,
         ):
             yield own
@@ -112,7 +85,7 @@ def current_client() -> Iterator[Any]:
     yield client
 
 
-def _knock(address: str, security: Any) -> None:
+def _knock(address: str) -> None:
     """An error unless a scheduler answers in time: a client of Dask would wait for it for ever."""
     parts = _ADDRESS.fullmatch(address)
     if parts is None:
@@ -122,7 +95,7 @@ def _knock(address: str, security: Any) -> None:
     with socket.create_connection((parts["host"], int(parts["port"])), timeout=SECONDS):
         pass
     try:
-        identity = asyncio.run(asyncio.wait_for(_identity(address, security), SECONDS))
+        identity = asyncio.run(asyncio.wait_for(_identity(address), SECONDS))
     except TimeoutError as error:
         raise TimeoutError(f"no answer for {SECONDS:.0f} seconds") from error
     except (OSError, TypeError):  # the latter where a key is lacking
@@ -133,34 +106,19 @@ def _knock(address: str, security: Any) -> None:
         raise ValueError(f"a Dask {identity['type'].lower()} answers there")
 
 
-async def _identity(address: str, security: Any) -> Mapping[str, Any]:
+async def _identity(address: str) -> Mapping[str, Any]:
     """What a server of Dask says of itself."""
     from distributed.comm import connect
     from distributed.core import send_recv
     from distributed.security import Security
 
-    options = (security or Security()).get_connection_args("client")
+    options = Security().get_connection_args("client")
     comm = await connect(address, timeout=SECONDS, **options)
     try:
         identity: Mapping[str, Any] = await send_recv(comm, op="identity")
     finally:
         comm.abort()
     return identity
-
-
-def _local_cluster(n_workers: int, scratch: Path) -> Any:
-    """Processes of one thread each, which listen to each other alone."""
-    need_dask("cryptography")
-    import dask
-    from distributed import LocalCluster
-    from distributed.security import Security
-
-    settings = {f"{_ENVIRON}.{name}": value for name, value in SETTINGS.items()}
-    folder = {"temporary-directory": str(scratch)}  # of the scheduler, which is given none
-    with dask.config.set({**settings, **folder, **NO_PAGES}):
-        here = {"host": _HERE, "dashboard_address": _PRIVATE, "preload": "fairpc.cluster._client"}
-        own = {"security": Security.temporary(), "local_directory": str(scratch), **_SILENT}
-        return LocalCluster(n_workers=n_workers, threads_per_worker=1, **here, **own)
 
 
 def _cores() -> int:
@@ -381,8 +339,3 @@ def _state() -> Any:
         return found, dask_worker.status.name == "paused", busy, tasks.transition_counter
 
     return state
-
-
-def dask_setup(worker: Any) -> None:
-    """Leave Ctrl-C, which a terminal sends to all, to the process that ends its workers with it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

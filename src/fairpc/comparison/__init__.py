@@ -13,43 +13,22 @@ from fairpc.comparison._baselines import (
     default_baselines as default_baselines,
     every_baseline as every_baseline,
 )
-from fairpc.comparison._by_group import (
-    FairnessGaps as FairnessGaps,
-    GroupMetrics as GroupMetrics,
-    MetricsByGroup as MetricsByGroup,
-    MetricValue as MetricValue,
-    PairMetrics as PairMetrics,
-    by_group as by_group,
-    fairness_gaps as fairness_gaps,
-)
 from fairpc.comparison._compare import compare as compare, default_models as default_models
 from fairpc.comparison._compared import (
-    AGAINST_FAIR,
     Comparison as Comparison,
     FairRanges as FairRanges,
     FoldScore as FoldScore,
 )
 from fairpc.comparison._metrics import (
     CalibrationBin as CalibrationBin,
-    TestResult as TestResult,
     accuracy as accuracy,
     auc as auc,
-    brier as brier,
     calibration as calibration,
     discrimination as discrimination,
     f1 as f1,
     group_means as group_means,
     largest_gap as largest_gap,
-    mcnemar as mcnemar,
-    mean_log_likelihood as mean_log_likelihood,
     rate_f1 as rate_f1,
-    selection_rates as selection_rates,
-    wilcoxon as wilcoxon,
 )
 from fairpc.comparison._runner import typed_columns
-from fairpc.learners import (
-    Fold as Fold,
-    folds_of as folds_of,
-    read_folds as read_folds,
-    stratified_folds as stratified_folds,
-)
+from fairpc.learners import Fold as Fold, stratified_folds as stratified_folds

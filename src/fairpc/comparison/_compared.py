@@ -17,11 +17,6 @@ CAPTION: Final = (
     "Every number is of rows that the method was not fitted to. Accuracy, F1 and AUC are measured "
     "against the recorded label, which may be biased: more agreement is not simply better."
 )
-AGAINST_FAIR: Final = (
-    "Ranges against the latent fair decision are what the labels leave possible, with sampling "
-    "error: all of a method together hold at 95%, if labels depend on features only through the "
-    "fair decision within a group. Fair rates of groups may differ."
-)
 
 
 @dataclass(frozen=True)

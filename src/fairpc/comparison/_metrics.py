@@ -1,12 +1,7 @@
-"""How good and how even scores and decisions are, on plain arrays; paired tests of two models.
-
-Where rows come in clusters (one person, several rows), a test adds up the differences of a cluster
-before it takes their spread, so that a person counts once.
-"""
+"""How good and how even scores and decisions are, on plain arrays."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairpc import core
-from fairpc.core import Array, Floats, MetricError, Positions
+from fairpc.core import Array, Floats, MetricError
 
 Weights = ArrayLike | None
 
@@ -77,15 +72,6 @@ def largest_gap(scores: ArrayLike, groups: ArrayLike, *, sample_weight: Weights 
     return max(means) - min(means)
 
 
-def selection_rates(
-    y_pred: ArrayLike, groups: ArrayLike, *, positive: Any = None, sample_weight: Weights = None
-) -> dict[Any, float]:
-    """Share of each group that is decided positively, groups in sorted order."""
-    guess = core.check_labels("y_pred", y_pred)
-    wanted = _positive(np.unique(guess), positive)
-    return group_means((guess == wanted).astype(float), groups, sample_weight=sample_weight)
-
-
 def auc(
     y_true: ArrayLike, scores: ArrayLike, *, positive: Any = None, sample_weight: Weights = None
 ) -> float:
@@ -99,14 +85,6 @@ def auc(
     if not weights[hit].any() or not weights[~hit].any():
         raise MetricError("y_true has one class only: the AUC needs positive and negative rows")
     return float(roc_auc_score(hit, values, sample_weight=weights))
-
-
-def brier(
-    y_true: ArrayLike, scores: ArrayLike, *, positive: Any = None, sample_weight: Weights = None
-) -> float:
-    """Mean squared difference between the probability of the positive class and what happened."""
-    hit, values, weights = _outcomes(y_true, scores, positive, sample_weight)
-    return float(np.average((values - hit) ** 2, weights=weights))
 
 
 @dataclass(frozen=True)
@@ -147,18 +125,6 @@ def calibration(
         edges = place / n_bins, (place + 1) / n_bins
         bins.append(CalibrationBin(names[g], *edges, float(total[i]), *means))
     return tuple(bins)
-
-
-def mean_log_likelihood(log_likelihood: ArrayLike, *, sample_weight: Weights = None) -> float:
-    """Mean of log-likelihoods per row, in nats; minus infinity if a row is impossible."""
-    values = np.asarray(log_likelihood, np.float64)
-    if not len(values) or np.isnan(values).any() or np.isposinf(values).any():
-        raise MetricError(
-            "log_likelihood is empty or has a row that is NaN or inf: give one per row"
-        )
-    weights = core.check_sample_weight(sample_weight, len(values))
-    some = weights > 0
-    return float(np.average(values[some], weights=weights[some]))
 
 
 def _outcomes(
@@ -213,97 +179,3 @@ def _label_pair(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[Array, Array]:
             f"y_true holds {truth.dtype} and y_pred {guess.dtype}: give labels of one type"
         )
     return truth, guess
-
-
-@dataclass(frozen=True)
-class TestResult:
-    """A two-sided paired test of a against b."""
-
-    __test__ = False  # not a test case, whatever its name says to pytest
-
-    effect: float  #: mean of a minus b: nats per row, or difference of accuracies
-    statistic: float
-    p_value: float  #: two-sided
-    n: int  #: rows that differ
-    n_clusters: int | None  #: clusters among all rows; None if rows are independent
-    method: str  #: the test, in words
-
-
-def wilcoxon(
-    log_likelihood_a: ArrayLike, log_likelihood_b: ArrayLike, *, clusters: ArrayLike | None = None
-) -> TestResult:
-    """Wilcoxon signed-rank test on likelihoods of the same rows under two models.
-
-    With clusters, the signed-rank test of Rosner, Glynn and Lee (2006): signed
-    ranks are added within clusters, and their sum is compared with its spread over clusters.
-    """
-    a = core.check_numbers("log_likelihood_a", log_likelihood_a)
-    b = core.check_numbers("log_likelihood_b", log_likelihood_b, len(a))
-    difference = a - b
-    ids, n_clusters = _clusters(clusters, len(a))
-    effect, n = float(difference.mean()), int(np.count_nonzero(difference))
-    if n == 0:
-        return TestResult(0.0, 0.0, 1.0, 0, n_clusters, "Wilcoxon signed-rank, no row differs")
-    if ids is None:
-        from scipy.stats import wilcoxon as signed_rank
-
-        found = signed_rank(difference[difference != 0])
-        statistic, p = float(found.statistic), float(found.pvalue)
-        return TestResult(effect, statistic, p, n, None, "Wilcoxon signed-rank")
-    from scipy.stats import rankdata
-
-    some = difference != 0
-    signed = np.zeros(len(a))
-    signed[some] = np.sign(difference[some]) * rankdata(np.abs(difference[some]))
-    z, p = _cluster_z(ids, signed)
-    return TestResult(effect, z, p, n, n_clusters, "Wilcoxon signed-rank, clustered")
-
-
-def mcnemar(
-    y_true: ArrayLike,
-    y_pred_a: ArrayLike,
-    y_pred_b: ArrayLike,
-    *,
-    clusters: ArrayLike | None = None,
-) -> TestResult:
-    """McNemar's exact test on the rows that only one of two models gets right.
-
-    With clusters, the difference of right answers is added up within clusters
-    and compared with its spread over clusters; for clusters of one row this is
-    McNemar's test without continuity correction.
-    """
-    truth = core.check_labels("y_true", y_true)
-    right_a = core.check_labels("y_pred_a", y_pred_a, len(truth)) == truth
-    right_b = core.check_labels("y_pred_b", y_pred_b, len(truth)) == truth
-    difference = right_a.astype(np.float64) - right_b
-    ids, n_clusters = _clusters(clusters, len(truth))
-    effect, n = float(difference.mean()), int(np.count_nonzero(difference))
-    if n == 0:
-        return TestResult(0.0, 0.0, 1.0, 0, n_clusters, "McNemar, no row differs")
-    if ids is None:
-        from scipy.stats import binomtest
-
-        only_a = int((difference > 0).sum())
-        p = float(binomtest(only_a, n, 0.5).pvalue)
-        return TestResult(effect, float(only_a), p, n, None, "McNemar, exact")
-    z, p = _cluster_z(ids, difference)
-    return TestResult(effect, z, p, n, n_clusters, "McNemar, clustered")
-
-
-def _clusters(clusters: ArrayLike | None, n_rows: int) -> tuple[Positions | None, int | None]:
-    if clusters is None:
-        return None, None
-    names, ids = core.check_classes("clusters", clusters, n_rows, by_case=True)
-    if len(names) < 2:
-        raise MetricError("clusters has 1 value: a spread over clusters needs at least two")
-    return ids, len(names)
-
-
-def _cluster_z(ids: Positions, values: Floats) -> tuple[float, float]:
-    """Sum over its standard error under the null, where each cluster's sum has mean zero."""
-    sums = np.asarray(np.bincount(ids, values), np.float64)
-    spread = math.sqrt(float(np.dot(sums, sums)))
-    if spread == 0:
-        return 0.0, 1.0
-    z = float(sums.sum()) / spread
-    return z, math.erfc(abs(z) / math.sqrt(2))

@@ -1,7 +1,7 @@
 """Data sets with their provenance: loans with a planted bias, Adult, German credit, COMPAS, and the
 paper's synthetic one."""
 
-from fairpc.datasets._compas import DownloadError as DownloadError, load_compas as load_compas
+from fairpc.datasets._compas import load_compas as load_compas
 from fairpc.datasets._loans import load_loans as load_loans
 from fairpc.datasets._record import (
     Dataset as Dataset,

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         indicators,
         informative_columns,
     )
-    from fairpc.learners._folds import Fold, deal, folds_of, read_folds, stratified_folds
+    from fairpc.learners._folds import Fold, deal, stratified_folds
     from fairpc.learners._linear import AlteredLabels, LinearOdds, additive_scores, softmax
     from fairpc.learners._saved import (
         Learned,

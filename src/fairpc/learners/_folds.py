@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.core import Bools, FileFormatError, Ints, MetricError, Positions, check_classes
-
-_SPLITS: Final = ("train", "valid", "test")
+from fairpc.core import Bools, Ints, MetricError, Positions, check_classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,44 +54,18 @@ def stratified_folds(
     strata = check_classes("y", y)[1]
     if not 2 <= k <= len(strata):
         raise MetricError(f"k is {k}: give a number of folds from 2 to the rows ({len(strata)})")
+    if not 0 <= validation < 1:
+        raise MetricError(f"validation is {validation}: give a share of at least 0 and below 1")
     units = None
     if persons is not None:
         names, units = check_classes("persons", persons, len(strata), by_case=True)
         if len(names) < k:
             raise MetricError(f"{len(names)} persons for {k} folds: give fewer folds")
     ids = deal(strata, units, k, np.random.default_rng(seed))
-    return folds_of(ids, validation=validation, y=strata, persons=units, seed=seed)
-
-
-def folds_of(
-    fold_ids: npt.ArrayLike,
-    *,
-    validation: float | None = None,
-    y: npt.ArrayLike | None = None,
-    persons: npt.ArrayLike | None = None,
-    seed: int = 0,
-) -> tuple[Fold, ...]:
-    """Folds that are given as a number per row: the fold in which the row is tested.
-
-    Without ``validation`` there is no validation part. Folds come in the order of their ids.
-    """
-    names, ids = check_classes("fold_ids", fold_ids, by_case=True)
-    share = 0.0 if validation is None else validation
-    if not 0 <= share < 1:
-        raise MetricError(f"validation is {validation}: give a share of at least 0 and below 1")
-    strata = np.zeros(len(ids), np.intp) if y is None else check_classes("y", y, len(ids))[1]
-    units = None
-    if persons is not None:
-        units = check_classes("persons", persons, len(ids), by_case=True)[1]
-        pairs = np.unique(np.stack([units, ids], axis=1), axis=0)
-        if len(pairs) > int(units.max()) + 1:
-            raise MetricError("a person is in several folds: give each person one fold")
-    if len(names) < 2:
-        raise MetricError("fold_ids has 1 value: at least two folds are needed")
     folds = []
-    for i in range(len(names)):
+    for i in range(k):
         rest = np.flatnonzero(ids != i)
-        held = _validation(rest, strata, units, share, np.random.default_rng([seed, i]))
+        held = _validation(rest, strata, units, validation, np.random.default_rng([seed, i]))
         folds.append(Fold(rest[~held], rest[held], np.flatnonzero(ids == i)))
     return tuple(folds)
 
@@ -135,41 +104,3 @@ def _validation(
     held = np.zeros(len(cards), np.bool_)
     held[_shuffled(strata[cards], rng)] = np.diff(turns, prepend=0.0) > 0
     return np.asarray(held[of_row], np.bool_)
-
-
-def read_folds(folder: str | os.PathLike[str], n_rows: int | None = None) -> tuple[Fold, ...]:
-    """Folds of published files: ``train_ids.csv``, ``valid_ids.csv``, ``test_ids.csv``.
-
-    Each has a header and one column per fold with row numbers from 1; shorter
-    columns are padded with blanks. ``n_rows`` is the length of the table, if known.
-    """
-    parts = [_read_ids(Path(folder) / f"{part}_ids.csv") for part in _SPLITS]
-    if len({len(part) for part in parts}) > 1:
-        counts = ", ".join(f"{name} {len(part)}" for name, part in zip(_SPLITS, parts, strict=True))
-        raise FileFormatError(f"{folder}: the files have different numbers of folds ({counts})")
-    largest = max(int(rows.max()) for part in parts for rows in part if len(rows))
-    if n_rows is not None and largest >= n_rows:
-        raise FileFormatError(
-            f"{folder}: row {largest + 1} is named and the table has {n_rows} rows: "
-            "give the table that the folds were made for"
-        )
-    try:
-        return tuple(Fold(*rows) for rows in zip(*parts, strict=True))
-    except MetricError as error:
-        raise FileFormatError(f"{folder}: {error}") from error
-
-
-def _read_ids(path: Path) -> list[Ints]:
-    """The columns of one file, as row numbers from 0."""
-    import polars as pl
-
-    try:
-        table = pl.read_csv(path, infer_schema=False)
-        filled = (column.str.strip_chars() for column in table)
-        columns = [own.filter(own != "").cast(pl.Int64).to_numpy() - 1 for own in filled]
-    except pl.exceptions.PolarsError as error:
-        words = str(error).split("\n")[0]
-        raise FileFormatError(f"{path} holds other than row numbers from 1: {words}") from error
-    if not any(map(len, columns)) or any((column < 0).any() for column in columns):
-        raise FileFormatError(f"{path}: give a header, and row numbers from 1")
-    return columns

@@ -104,7 +104,6 @@ REFUSED: Final = {
     "probability": "answer questions about X",
     "explain": "sum values of a row out",
     "circuit_": "give a circuit",
-    "plot": "draw one",
 }
 """What a model of P(D | x, s) alone cannot do."""
 _QUICK: Final = (

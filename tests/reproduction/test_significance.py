@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from fairpc.errors import MetricError
-from fairpc.metrics import mcnemar, wilcoxon
+from reproduction.significance import mcnemar, wilcoxon
 
 
 def test_wilcoxon_is_that_of_scipy() -> None:

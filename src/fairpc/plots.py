@@ -1,3 +1,0 @@
-"""Pictures of ranges and gaps, with matplotlib."""
-
-from fairpc.models import draw as draw
