@@ -225,8 +225,8 @@ def made(n_rows: int = 120) -> HeldParts:
 def test_parts_are_made_ready_once(held: HeldParts) -> None:
     ready = dict(held._ready)
     assert len(ready) == 3
-    held.flows(CIRCUIT.parameters)
-    held.flows(np.stack([CIRCUIT.parameters] * 2))
+    for _ in range(2):
+        held.flows(CIRCUIT.parameters)
     assert all(held._ready[k] is plan for k, plan in ready.items())
     assert getsizeof(held) > held._size > 0
 
@@ -248,13 +248,10 @@ def test_parts_without_room_give_the_same_flows(
     monkeypatch.setattr("fairpc.cluster._plan._room", lambda: full + full // 2)
     some = made()
     assert list(some._ready) == [0]
-    sets = np.stack([CIRCUIT.parameters, CIRCUIT.graph.uniform()])
-    for one, two in (
-        (held.flows(sets[0]), some.flows(sets[0])),
-        (held.flows(sets), some.flows(sets)),
-    ):
-        assert np.allclose(one[ROOT][0], two[ROOT][0], rtol=1e-12)
-        assert np.allclose(one[ROOT][1], two[ROOT][1], rtol=1e-12)
+    for theta in (CIRCUIT.parameters, CIRCUIT.graph.uniform()):
+        one, two = held.flows(theta)[ROOT], some.flows(theta)[ROOT]
+        assert np.allclose(one[0], two[0], rtol=1e-12)
+        assert np.allclose(one[1], two[1], rtol=1e-12)
     assert list(some._ready) == [0]
 
 

@@ -1,4 +1,4 @@
-"""Held-out scores of a LatentDecision, and refits that it refuses."""
+"""Held-out scores of a LatentDecision, and other rows that it refuses."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from reproduction.distributions import (
     FAIRPC_RAND,
     FAIRPC_RAND_TOP,
     LATNB_MOVED,
+    PROTOCOL,
     STARTS,
     FoldRows,
     fit_method,
@@ -291,6 +292,14 @@ def test_random_starts_are_aligned(folder: Path) -> None:
     for fold in range(4):
         outcome = Task(table, fold, FAIRPC_RAND).run()
         np.testing.assert_allclose(outcome.mechanism_curve[-1], outcome.mechanism)
+
+
+def test_curves_are_of_the_test_rows_at_each_step(folder: Path) -> None:
+    table = Sources(folder, folder / "splits").table("compas")
+    outcome = Task(table, 0, "FairPC").run()
+    assert len(outcome.curve) == len(outcome.mechanism_curve) == PROTOCOL.max_iter + 1
+    assert outcome.curve[-1] == pytest.approx(outcome.mean_log_likelihood, abs=1e-9)
+    assert not len(Task(table, 0, "LatNB").run().curve)
 
 
 def test_other_seeds_are_other_folds(folder: Path) -> None:
