@@ -94,7 +94,7 @@ PANELS: Final = {
         *("delimiter", "encoding", "allow_unseen", "min_cell"),
     ),
     "Model": (
-        *("model", "classifier", "structure", "n_components", "n_bins", "bins", "numbers"),
+        *("model", "classifier", "structure", "n_components", "n_bins", "bins"),
         *("monotone", "mechanism", "delta", "equal_mass", "mechanism_prior", "held_to"),
     ),
     "Decisions": ("threshold", "equal_rates", "decide", "decide_as", "fail_over", "gap"),
@@ -225,9 +225,6 @@ class ModelOptions:
         option("N", "Circuits that are mixed; else auto chooses.", "--components", min=1, max=64),
     ] = None
     n_bins: Bins = None
-    numbers: Annotated[
-        Literal["density", "bins"], option("NAME", "Numbers as themselves (density), or as bins.")
-    ] = "density"
     monotone: Annotated[
         list[str], option("COL", "A number with which the rate of the label only rises, or falls.")
     ] = field(default_factory=list)

@@ -31,7 +31,6 @@ from fairpc.data._fit_column import (
     FEW_PEOPLE,
     IDENTIFIES,
     EncodingOptions,
-    NumberModel,
     identifies,
     merge_rare,
 )

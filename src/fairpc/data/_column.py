@@ -25,9 +25,9 @@ from fairpc.core import (
     refuse,
     warn_caller,
 )
-from fairpc.data._binning import bin_codes, bin_labels, value_label
-from fairpc.data._density import DAY, ColumnDensity
+from fairpc.data._binning import bin_codes, bin_labels
 from fairpc.data._frame import Frame
+from fairpc.data._intervals import DAY, Intervals
 from fairpc.data._table import MAX_ARITY, MISSING
 from fairpc.data._values import (
     EXACT,
@@ -73,10 +73,8 @@ def _fields(data: Any) -> Any:
     if not isinstance(data, dict):
         return data
     named = {name: _fields(value) for name, value in data.items()}
-    if isinstance(density := named.get("density"), dict):
-        density["edges"] = named.get("edges")
     if "edges" in named and "levels" in named:
-        return {"density": None, "written": None} | named
+        return {"ends": [], "written": None} | named
     if isinstance(pairs := named.get("dropped"), list):
         names = ("name", "reason")
         listed = (p if isinstance(p, list) and len(p) == len(names) else [p] for p in pairs)
@@ -94,10 +92,10 @@ class Column(Coded):
     merged: tuple[Level, ...] = ()  #: levels that share the code "other"
     open: bool = False  #: "other" takes values that were not seen: too many were merged to list
     edges: tuple[float, ...] = ()  #: ascending; bin i is [edges[i - 1], edges[i])
-    integral: bool = False  #: the numbers are whole
+    integral: bool = False  #: the numbers are whole, or the dates whole days
     missing_share: float = 0.0  #: share of the training weight without a value
     done: str = ""  #: what was done, in words
-    density: ColumnDensity | None = None  #: P(x | bin); None where bins are all that is known
+    ends: tuple[float, ...] = ()  #: the least and the greatest number that is kept, if known
     written: Writing | None = None  #: how its numbers are written as text; None as programs do
 
     def __post_init__(self) -> None:
@@ -167,21 +165,17 @@ class Column(Coded):
         """What a density is per: a day in microseconds for dates, 1 for numbers."""
         return DAY if self.kind == "date" else 1.0
 
-    @property
-    def measure(self) -> str:
-        """What a probability of a value is, in words: a mass, or a density and per what."""
-        if self.density is None:
-            return "mass of a bin" if self.binned else "mass"
-        if self.density.step:
-            return "mass"
-        points = [value_label(v, date=self.kind == "date") for v in self.density.points]
-        masses = f", mass at {', '.join(points)}" if points else ""
-        return f"density per {'day' if self.kind == 'date' else 'unit'}{masses}"
+    @cached_property
+    def intervals(self) -> Intervals:
+        """The bins; where a file does not say how far they reach, as far as the mean inner one."""
+        mean = (self.edges[-1] - self.edges[0]) / max(len(self.edges) - 1, 1) or self.unit
+        ends = self.ends or (self.edges[0] - mean, self.edges[-1] + mean)
+        return Intervals.of(self.edges, ends, self.unit if self.integral else 0.0)
 
     def _edge_faults(self) -> Iterator[tuple[object, str]]:
-        edges, density = self.edges, self.density
+        edges, ends = self.edges, self.ends
         # The calendar of Python ends with the year 9999.
-        late = self.kind == "date" and any(abs(edge) > 2.5e17 for edge in edges)
+        late = self.kind == "date" and any(abs(edge) > 2.5e17 for edge in (*edges, *ends))
         yield self.levels or self.merged or self.open, " is binned: it has edges and no levels"
         yield not all(map(math.isfinite, edges)), " has an edge that is not finite"
         yield (
@@ -193,16 +187,17 @@ class Column(Coded):
             " has an edge beyond the calendar: give dates of the years 1 to 9999, or drop the "
             "column",
         )
-        if density is not None:
-            yield density.edges != edges, " has a density of other bins: fit it again"
-            yield density.step not in (0, self.unit), " has a density of another unit: fit it again"
+        if ends:
+            inside = len(ends) == 2 and edges and -math.inf < ends[0] <= edges[0]
+            inside = inside and edges[-1] <= ends[1] < math.inf
+            yield not inside, f" has the ends {list(ends)}: its edges lie between them"
 
     def _level_faults(self) -> Iterator[tuple[object, str]]:
         known, boolean = self.known, self.kind == "boolean"
         broken = any(isinstance(level, float) and not math.isfinite(level) for level in known)
         truths = any(isinstance(level, bool) for level in known)
         yield not known, " has no levels: a category needs at least one"
-        yield self.edges or self.density, " is a category: it has levels and no edges"
+        yield self.edges or self.ends, " is a category: it has levels and no edges"
         yield len(set(map(type, known))) > 1, " has levels of several types: use one"
         yield len(set(known)) < len(known), " has a level twice: levels must differ"
         yield broken, " has a level that is not finite"
@@ -211,8 +206,8 @@ class Column(Coded):
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON-safe data; what older files lack only where there is some."""
-        newer, data = ("density", "written"), super().to_dict()
-        return {k: v for k, v in data.items() if k not in newer or v is not None}
+        newer, data = ("ends", "written"), super().to_dict()
+        return {k: v for k, v in data.items() if k not in newer or v}
 
     def codes(self, values: Values, *, warn: bool = True) -> Codes:
         """Code of each value; -1 where it is missing.
@@ -295,8 +290,7 @@ class Column(Coded):
         known = ~np.isnan(numbers)
         if self.kind == "date":
             instants = np.clip(np.nan_to_num(numbers), *CALENDAR).astype(np.int64)
-            whole_days = self.density is not None and self.density.step > 0
-            kind = "datetime64[D]" if whole_days else "datetime64[us]"
+            kind = "datetime64[D]" if self.integral else "datetime64[us]"
             found: list[Any] = instants.astype("datetime64[us]").astype(kind).tolist()
         elif self.integral:
             found = list(map(int, np.nan_to_num(numbers).tolist()))

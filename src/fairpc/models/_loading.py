@@ -359,6 +359,9 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     coding = {name: content.pop(name) for name in CODING_FIELDS}
     content = {"coding": coding, "warnings": [], "table": {}, "without_prior": None, **content}
     given, latent = content["settings"], content["model"] == LATENT_DECISION
+    given.pop("numbers", None)
+    for column in coding["features"]["columns"]:
+        column.pop("density", None)  # numbers are uniform within a bin
     usual = settings_of(LatentDecision() if latent else MODELS[content["model"]]())
     content["settings"] = settings = usual | {"min_cell": 1} | given
     if latent:
@@ -368,9 +371,6 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     content = {"choices": None, "forest": None, "ends": None, "features": None, **content}
     content["ends"] = _same_rates(content["ends"])
     read = TableCoding.from_dict(coding)
-    columns = read.features.columns
-    if "numbers" not in given and any(column.binned for column in columns):
-        settings["numbers"] = "bins" if all(c.density is None for c in columns) else "density"
     if content["choices"]:
         pairs = ("strength_scores", "start_scores")
         content["choices"] |= {n: {str(k): v for k, v in content["choices"][n]} for n in pairs}

@@ -17,7 +17,6 @@ from fairpc.data import (
     DECIMALS,
     MIN_CELL,
     GivenNames,
-    NumberModel,
     TableCoding,
     few_labelled,
     resolve,
@@ -148,7 +147,6 @@ class Settings:
     min_cell: int = field(default=MIN_CELL, metadata=PEOPLE)
     numeric: Sequence[str | int] = field(default=(), metadata=COLUMNS)
     categorical: Sequence[str | int] = field(default=(), metadata=COLUMNS)
-    numbers: NumberModel = "density"
     monotone: Sequence[str | int] = field(default=(), metadata=COLUMNS)
     missing_values: tuple[Any, ...] = field(default=(), metadata=VALUES)
     decimal: Literal[".", ","] | None = field(default=None, metadata=DECIMAL)
