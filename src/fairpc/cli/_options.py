@@ -40,8 +40,7 @@ Table = Annotated[
     str,
     argument(
         "TABLE",
-        "A CSV, TSV, Parquet or Feather file; a folder or pattern of such; a sheet of a workbook "
-        "(book.xlsx::Loans); or - for stdin.",
+        "A CSV, TSV, Parquet or Feather file; a folder or pattern of such; or - for stdin.",
     ),
 ]
 ModelFile = Annotated[str, argument("MODEL", "A file that fit wrote.")]

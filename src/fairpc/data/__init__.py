@@ -16,7 +16,6 @@ from fairpc.data._column import CALENDAR, MIN_CELL, TRUTH, TYPE_ROWS, Column, Dr
 from fairpc.data._column_summary import FAN_IN
 from fairpc.data._delimited import NotUtf8Error
 from fairpc.data._files import (
-    SHEET,
     TableFiles,
     as_texts,
     find,
