@@ -46,10 +46,10 @@ from fairpc.data._groups import SMALL, Groups, few_labelled, fit_groups
 from fairpc.data._labels import Labels, fit_labels
 from fairpc.data._leaks import (
     check_apart,
+    group_leaks,
     leaving_out,
     merged_leaks,
     same_as_label,
-    set_leaks,
     warn_leak,
 )
 from fairpc.data._names import GivenNames, Names, refuse_alike

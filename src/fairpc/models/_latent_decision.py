@@ -570,6 +570,6 @@ def _warn_of_identifiers(features: Encoding, classifier: Any) -> None:
         warn_caller(
             ColumnWarning(
                 f"column {name!r} has a different value in every row, like an identifier, and the "
-                f"classifier is given it: leave it out with {leaving_out([name])}"
+                f"classifier is given it: leave it out with {leaving_out(name)}"
             )
         )
