@@ -120,7 +120,7 @@ def test_a_number_for_missing_holds_in_every_command(
     assert len(gaps) == 1
     assert "in scores may be as large as" in gaps.pop()
     unknown = answer(capsys, "query", "coded.fairpc", "Df=yes | age=?")
-    for value in ("999", "999.0", "9.99e2"):
+    for value in ("999", "999.0"):
         asked = answer(capsys, "query", "coded.fairpc", f"Df=yes | age={value}")
         assert asked["probability"] == unknown["probability"]
         assert asked["read_as"][0] == {"term": f"age = {value}", "values": ["?"]}

@@ -101,6 +101,7 @@ from fairpc.data._values import (
     number_texts,
     read_classes,
     read_values,
+    sentinel_texts,
     to_numbers,
 )
 from fairpc.data._writing import DECIMALS, STANDARD, Writing, dates_of

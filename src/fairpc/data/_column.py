@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
 from typing import Any, Final, Literal, Self
@@ -34,11 +34,9 @@ from fairpc.data._values import (
     Level,
     Sentinel,
     Values,
-    ValueType,
     check_keys,
     look_up_numbers,
     look_up_text,
-    marks_of,
     read_values,
     to_dates,
     to_numbers,
@@ -215,7 +213,6 @@ class Column(Coded):
         A level that was not seen at fit counts as missing, with a TableWarning that names it if
         ``warn``. Labels of bins are understood too: what ``decode`` gives can be coded again.
         """
-        values = self.unmarked(values)
         missing = values.missing()
         if missing.all():
             # A column of nothing has no type that could be wrong.
@@ -234,25 +231,10 @@ class Column(Coded):
         known = values.taken(~values.missing())
         return len(known.data) > 0 and bool((self._codes(known) >= 0).any())
 
-    def unmarked(self, values: Values) -> Values:
-        """Text without what means "missing" once it is read as numbers or dates, as at fit."""
-        import polars as pl
-
-        kind: ValueType = "date" if self.kind == "date" else "number"
-        named = self.textual or self.kind == "boolean"
-        if values.type != "text" or named or not marks_of(kind, values.sentinels):
-            return values
-        written = self.written or STANDARD
-        texts = values.data
-        read = to_dates(texts) if kind == "date" else parsed_numbers(texts, written).to_numpy()
-        marked = pl.Series(replace(values, type=kind, data=read).marked())
-        return replace(values, data=pl.select(pl.when(~marked).then(texts)).to_series())
-
     def numbers(self, values: Values) -> Array:
         """Numbers, or dates as microseconds, NaN where missing; a TableError names others."""
         if (self.kind == "date") != (values.type == "date") and values.type != "text":
             raise self._changed(values)
-        values = self.unmarked(values)
         if self.kind != "date":
             return np.asarray(self._read_numbers(values))
         if values.type == "date":

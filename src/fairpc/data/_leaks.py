@@ -277,8 +277,7 @@ def _cuts(
     used, _ = weighted(frame, roles)
     found = []
     for column, by_code in reads:
-        given = read_values(column.name, used.column(column.name), roles.missing_values)
-        values = column.unmarked(given)
+        values = read_values(column.name, used.column(column.name), roles.missing_values)
         if by_code:
             ids = column.codes(values, warn=False).astype(np.int64)
             names = list(range(column.arity))

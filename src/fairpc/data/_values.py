@@ -55,8 +55,6 @@ class Values:
     written: Writing = STANDARD  #: how numbers were written that were text
     decimal: str | None = None  #: the decimal mark of numbers in text, where it is said
     numeric: bool = False  #: whether text is said to hold numbers
-    #: what means "missing"; text that is read as numbers or dates is compared as such
-    sentinels: tuple[Sentinel, ...] = ()
 
     def missing(self) -> Bools:
         """Which rows have no value."""
@@ -77,19 +75,7 @@ class Values:
         """The ways in which text can be read as numbers or dates, the likeliest first."""
         if self.type != "text" or self.declared:
             return iter(())
-        return (replace(v, sentinels=self.sentinels).unmarked() for v in _read_text(self))
-
-    def marked(self) -> Bools:
-        """Which numbers or dates mean "missing"."""
-        return np.isin(self.data, marks_of(self.type, self.sentinels))
-
-    def unmarked(self) -> Values:
-        """Numbers or dates with NaN in place of those that mean "missing"."""
-        if not marks_of(self.type, self.sentinels):
-            return self
-        marked = self.marked()
-        data = np.where(marked, np.nan, self.data.astype(np.float64)) if marked.any() else self.data
-        return replace(self, data=data)
+        return _read_text(self)
 
     def listed(self) -> list[Any]:
         """The values, None where missing; a boolean is 0 or 1, a date microseconds."""
@@ -115,6 +101,17 @@ def marks_of(kind: ValueType, sentinels: Iterable[Sentinel]) -> list[float]:
     return [float(v) for v in sentinels if kind == "number" and not isinstance(v, str)]
 
 
+def sentinel_texts(sentinels: Iterable[Sentinel]) -> set[str]:
+    """The sentinels as text: a number as a whole one, if it is, and as programs write floats."""
+    texts = set()
+    for sentinel in sentinels:
+        if isinstance(sentinel, str):
+            texts.add(sentinel.strip())
+        elif np.isfinite(sentinel):
+            texts |= {str(sentinel), str(float(sentinel)), f"{float(sentinel):.15g}"}
+    return texts
+
+
 def read_values(
     name: str,
     column: Any,
@@ -126,21 +123,23 @@ def read_values(
     """The typed values of a narwhals series or of a vector; a TableError names what is in the way.
 
     NaN, None, null, NaT and the ``missing_values`` are missing, which are compared as the values
-    are: text with text, numbers with numbers, dates with dates. With ``parse``,
+    are given: text with text, numbers with numbers, dates with dates. With ``parse``,
     text that is nothing but numbers or dates is read as such; numbers with
     leading zeros are codes and stay text. ``decimal`` is the decimal mark of numbers in text.
     """
     sentinels = tuple(missing_values)
-    texts = {str(v).strip() for v in sentinels if isinstance(v, str)}
+    texts = sentinel_texts(sentinels)
     values = _vector(name, column) if isinstance(column, np.ndarray) else _native(name, column)
     if values is None:
         values = _objects(name, column, texts)
-    values = replace(values, sentinels=sentinels)
     if values.type == "text":
         values = replace(_without_texts(values, texts), decimal=decimal)
         values = values.parsed() if parse else values
-    else:
-        values = values.unmarked()
+    elif marks := marks_of(values.type, sentinels):
+        marked = np.isin(values.data, marks)
+        if marked.any():
+            data = np.where(marked, np.nan, values.data.astype(np.float64))
+            values = replace(values, data=data)
     if values.type == "number":
         return replace(values, data=_finite(name, values.data))
     return values
@@ -180,8 +179,8 @@ def to_numbers(
     if wrong.any():
         row = int(wrong.argmax())
         raise TableError(f"column {name!r} has {values.data[row]!r} in row {row}: {rule}")
-    found = replace(values, type="number", data=parsed.to_numpy(), remark=AS_NUMBERS).unmarked()
-    return replace(found, data=_finite(name, found.data))
+    data = _finite(name, parsed.to_numpy())
+    return replace(values, type="number", data=data, remark=AS_NUMBERS)
 
 
 def to_dates(texts: Any) -> Floats:

@@ -141,8 +141,7 @@ def codes_of(graph: OnnxGraph, given: Input) -> str:
     alone = graph.add("Reshape", given.name, graph.whole([-1]))
     missing = graph.add("Or", graph.add("IsNaN", alone), graph.add("IsInf", alone))
     for mark in given.marks:
-        if not isinstance(mark, str):
-            missing = graph.add("Or", missing, graph.add("Equal", alone, graph.constant(mark)))
+        missing = graph.add("Or", missing, graph.add("Equal", alone, graph.constant(mark)))
     if given.edges is None:
         numbers = list(given.numbers)
         other = given.arity if given.other < 0 else given.other
@@ -164,7 +163,7 @@ def codes_of(graph: OnnxGraph, given: Input) -> str:
 
 def _text_codes(graph: OnnxGraph, given: Input) -> str:
     text = graph.add("Reshape", given.name, graph.whole([-1]))
-    marks = [mark.strip() for mark in given.marks if isinstance(mark, str)]
+    marks = list(map(str, given.marks))
     known = (
         dict(given.texts) | {given.missing_text: given.arity} | dict.fromkeys(marks, given.arity)
     )

@@ -285,9 +285,7 @@ class Vocabulary:
     def _is_unknown(self, column: Column, value: object) -> bool:
         """Whether a value is missing, or a word or a number for that."""
         cell, sentinels = np.array([value], dtype=object), self.features.missing_values
-        values = read_values(column.name, cell, sentinels)
-        # A query is written as programs write numbers, however the table does.
-        return bool(replace(column, written=None).unmarked(values).missing()[0])
+        return bool(read_values(column.name, cell, sentinels).missing()[0])
 
     def event(self, values: Mapping[str, Any]) -> Event:
         """What values of variables say, by the names of a query; what is missing says nothing.
