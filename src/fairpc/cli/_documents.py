@@ -92,7 +92,7 @@ def _said(model: models.FittedModel, person: str | None) -> pl.DataFrame:
             '"age=37, sex=F"'
         )
     cells = dict(zip(columns, (term.value for term in query.targets), strict=True))
-    written = {each.name for each in model.coding_.features.columns if each.written is not None}
+    written = {each.name for each in model.coding_.features.columns if each.decimal != "."}
     # A query has numbers as programs write them, however the table does.
     numbers = {name: opt.as_number(cells[name] or "") for name in written & {*columns}}
     known = cells | {name: number for name, number in numbers.items() if number is not None}

@@ -76,7 +76,7 @@ Missing = Annotated[
     list[str], option("TEXT", "A value that means missing, such as '?', besides empty cells.")
 ]
 Decimal = Annotated[
-    Literal[".", ","] | None, option("MARK", "Before decimals, . or ,; else detected.")
+    Literal[".", ","], option("MARK", "Before decimals of numbers that are text: . or ,.")
 ]
 AllowUnseen = Annotated[
     list[str] | None, option("COL", "A column that may hold new values alone: they are missing.")
@@ -176,7 +176,7 @@ class ColumnOptions:
     ] = field(default_factory=list)
     drop: Drop = field(default_factory=list)
     missing: Missing = field(default_factory=list)
-    decimal: Decimal = None
+    decimal: Decimal = "."
 
     def __post_init__(self) -> None:
         if (n := len(self.labels)) > 1:
@@ -354,10 +354,11 @@ class DecisionOptions:
     ] = field(default_factory=list)
     drop: Drop = field(default_factory=list)
     missing: Missing = field(default_factory=list)
-    decimal: Decimal = None
+    decimal: Decimal = "."
 
     def __post_init__(self) -> None:
-        set_ = [flag(type(self), f.name) for f in fields(self) if getattr(self, f.name)]
+        given = ((f, getattr(self, f.name)) for f in fields(self))
+        set_ = [flag(type(self), f.name) for f, value in given if value and value != f.default]
         if set_ and self.decision is None:
             raise OptionError(
                 f"{set_[0]} goes with --decision, a column of decisions: give it, or leave out "

@@ -326,7 +326,7 @@ def _values(series: pl.Series, part: data.Encoding | data.Groups) -> data.Values
 
 
 def read_cells(
-    series: pl.Series, marks: Sequence[data.Sentinel], decimal: str | None = None
+    series: pl.Series, marks: Sequence[data.Sentinel], decimal: str = "."
 ) -> data.Values:
     """The cells of a column as models read them."""
     import narwhals as nw

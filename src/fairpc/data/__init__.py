@@ -104,6 +104,6 @@ from fairpc.data._values import (
     sentinel_texts,
     to_numbers,
 )
-from fairpc.data._writing import DECIMALS, STANDARD, Writing, dates_of
+from fairpc.data._writing import DECIMALS, dates_of
 
 __all__ = ["MISSING", "Table", "distinct_rows"]

@@ -30,7 +30,6 @@ from fairpc.data._fit_column import (
     EncodingOptions,
     fit_column,
     warn_of_codes,
-    warn_of_writing,
 )
 from fairpc.data._frame import Frame, check_rows, read_frame
 from fairpc.data._groups import SMALL, Groups, few_labelled, groups_of, warn_of_groups
@@ -49,7 +48,6 @@ from fairpc.data._summary import (
 )
 from fairpc.data._table import MISSING, Distinct, Packing, check_codes, no_weight
 from fairpc.data._values import Sentinel, read_values
-from fairpc.data._writing import Writing
 
 LEFT_OUT: Final = "left out on request"
 
@@ -414,10 +412,6 @@ def fit_coding(
     given = options, classes, n_classes, labels.positive
     features = fit_features(source, roles, summary, *given)
     if not again:
-        as_named = roles.decimal and Writing(roles.decimal)
-        for column in features.columns:
-            if column.written != as_named:
-                warn_of_writing(column, summary.columns[column.name])
         for column in features.columns:
             warn_of_codes(column, summary.columns[column.name])
         if not given_whole:

@@ -41,7 +41,7 @@ from fairpc.data._values import (
     to_dates,
     to_numbers,
 )
-from fairpc.data._writing import STANDARD, Writing, parsed_numbers
+from fairpc.data._writing import DECIMALS, parsed_numbers
 
 Kind = Literal["category", "number", "boolean", "date"]
 MIN_CELL: Final = 5  #: people that a level, a bin or a group of a model stands for, at least
@@ -72,7 +72,7 @@ def _fields(data: Any) -> Any:
         return data
     named = {name: _fields(value) for name, value in data.items()}
     if "edges" in named and "levels" in named:
-        return {"ends": [], "written": None} | named
+        return {"ends": [], "decimal": "."} | named
     if isinstance(pairs := named.get("dropped"), list):
         names = ("name", "reason")
         listed = (p if isinstance(p, list) and len(p) == len(names) else [p] for p in pairs)
@@ -94,13 +94,14 @@ class Column(Coded):
     missing_share: float = 0.0  #: share of the training weight without a value
     done: str = ""  #: what was done, in words
     ends: tuple[float, ...] = ()  #: the least and the greatest number that is kept, if known
-    written: Writing | None = None  #: how its numbers are written as text; None as programs do
+    decimal: str = "."  #: the mark before decimals of numbers that are text
 
     def __post_init__(self) -> None:
         share = not 0 <= self.missing_share <= 1, ": its missing share lies between 0 and 1"
         many = self.arity > MAX_ARITY, f" has {self.arity} values: at most {MAX_ARITY}"
         own = self._edge_faults() if self.binned else self._level_faults()
-        faults = chain([share], own, [many])
+        mark = self.decimal not in DECIMALS, ": its decimal mark is '.' or ','"
+        faults = chain([share, mark], own, [many])
         refuse(TableError, ((there, f"column {self.name!r}{fault}") for there, fault in faults))
 
     @property
@@ -202,11 +203,6 @@ class Column(Coded):
         yield boolean and known != (False, True), " is boolean: its levels are false and true"
         yield truths != boolean, ": only a boolean has the levels false and true"
 
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON-safe data; what older files lack only where there is some."""
-        newer, data = ("ends", "written"), super().to_dict()
-        return {k: v for k, v in data.items() if k not in newer or v}
-
     def codes(self, values: Values, *, warn: bool = True) -> Codes:
         """Code of each value; -1 where it is missing.
 
@@ -251,11 +247,10 @@ class Column(Coded):
 
     def _read_numbers(self, values: Values) -> Array:
         """Numbers, or text in which they are written as at fit; a TableError names others."""
-        written = self.written or STANDARD
-        like = f", written like {written.example}" if self.written else ""
+        like = "" if self.decimal == "." else f", written like 1234{self.decimal}5"
         repair = "give a number there, or leave the cell empty if it is not known"
         rule = f"it held numbers at fit{like}; {repair}"
-        return np.asarray(to_numbers(self.name, values, rule=rule, written=written).data)
+        return np.asarray(to_numbers(self.name, values, rule=rule, decimal=self.decimal).data)
 
     def exact_numbers(self, values: Values) -> Floats:
         """Numbers or dates of a binned column; NaN where missing, or known by their bin."""

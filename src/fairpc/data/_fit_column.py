@@ -14,8 +14,7 @@ from fairpc.data._column import AS_MISSING, Column, Dropped, Kind
 from fairpc.data._column_summary import MOST, ColumnSummary, Numbers, RowClasses, Texts
 from fairpc.data._intervals import DAY
 from fairpc.data._table import MAX_ARITY
-from fairpc.data._values import AS_NUMBERS, EXACT, Level, Values, check_keys, levels_of
-from fairpc.data._writing import STANDARD
+from fairpc.data._values import EXACT, Level, Values, check_keys, levels_of
 
 Binning = Literal["label", "quantile"]
 IDENTIFIES: Final = "it has a different value in every row, like an identifier"
@@ -133,8 +132,8 @@ def fit_column(
         return Dropped(name, "it is missing in every row")
     if isinstance(content, Texts) and content.values.numeric:
         raise TableError(
-            f"column {name!r} was declared numeric, and no way to write numbers fits all its rows: "
-            "write them alike, or name the decimal mark with decimal"
+            f"column {name!r} was declared numeric, and not all its rows are numbers: correct "
+            "them, or name the decimal mark with decimal"
         )
     listed = ListedColumn.of(name, summary, content, scale, classes, positive)
     if listed.identifies(options):
@@ -148,8 +147,8 @@ def fit_column(
     lost = float(summary.missing.sum())
     share = lost / (content.known_weight + lost) if lost >= options.min_cell else 0.0
     remark = f" ({content.remark})" if content.remark else ""
-    written = content.values.written if content.values.written != STANDARD else None
-    return replace(fitted, missing_share=share, done=fitted.done + remark, written=written)
+    mark = content.decimal if isinstance(content, Numbers) else "."
+    return replace(fitted, missing_share=share, done=fitted.done + remark, decimal=mark)
 
 
 def identifies(name: str, values: Values) -> bool:
@@ -354,18 +353,6 @@ def merge_rare(weights: Floats, rare: float, max_levels: int) -> tuple[list[int]
         kept = np.sort(heaviest)
     merged = np.setdiff1d(np.arange(len(weights)), kept)
     return kept.tolist(), merged.tolist()
-
-
-def warn_of_writing(column: Column, summary: ColumnSummary) -> None:
-    """Say that a column is read otherwise than it is written."""
-    content = summary.read.content
-    if column.written is not None and content is not None and content.remark != AS_NUMBERS:
-        warn_caller(
-            ColumnWarning(
-                f"column {column.name!r}: {content.remark}; if that is wrong, name the column "
-                "with categorical=…, or the mark with decimal='.' or decimal=','"
-            )
-        )
 
 
 def warn_of_codes(column: Column, summary: ColumnSummary) -> None:

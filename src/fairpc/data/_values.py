@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import reprlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final, Literal
@@ -15,12 +16,8 @@ import numpy.typing as npt
 from fairpc.core import Array, Bools, Codes, Floats, TableError, is_missing, need_threads
 from fairpc.data._writing import (
     DATED,
-    STANDARD,
-    Writing,
     dates_of,
-    likeliest,
     parsed_numbers,
-    writings,
 )
 
 Sentinel = str | int | float
@@ -36,7 +33,7 @@ NAMED_NUMERIC: Final = (
 DIRECT: Final = 1 << 16
 """Whole numbers that lie so close together are looked up in a table, not searched."""
 _FEW: Final = 32  #: texts that are recognised by their hashes
-_NUMBER: Final = r"^\s*[+-]?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\s*$"
+_NUMBER: Final = r"^\s*[+-]?(0|[1-9]\d*)({}\d+)?([eE][+-]?\d+)?\s*$"
 _NUMBERS: Final = (int, float, np.integer, np.floating, Decimal)
 _DATES: Final = (dt.date, np.datetime64)
 
@@ -52,8 +49,7 @@ class Values:
     data: Any
     declared: bool = False  #: the frame's own type says that these are categories
     remark: str = ""  #: how the values were read, where that is not obvious
-    written: Writing = STANDARD  #: how numbers were written that were text
-    decimal: str | None = None  #: the decimal mark of numbers in text, where it is said
+    decimal: str = "."  #: the decimal mark of numbers in text
     numeric: bool = False  #: whether text is said to hold numbers
 
     def missing(self) -> Bools:
@@ -68,14 +64,9 @@ class Values:
 
     def parsed(self) -> Values:
         """Text as numbers or dates where it is nothing else."""
-        read: Values | None = likeliest(self.readings(), lambda v: not np.nansum(v.data % 1.0))
-        return read or self
-
-    def readings(self) -> Iterator[Values]:
-        """The ways in which text can be read as numbers or dates, the likeliest first."""
         if self.type != "text" or self.declared:
-            return iter(())
-        return _read_text(self)
+            return self
+        return _read_text(self) or self
 
     def listed(self) -> list[Any]:
         """The values, None where missing; a boolean is 0 or 1, a date microseconds."""
@@ -118,7 +109,7 @@ def read_values(
     missing_values: Iterable[Sentinel] = (),
     *,
     parse: bool = False,
-    decimal: str | None = None,
+    decimal: str = ".",
 ) -> Values:
     """The typed values of a narwhals series or of a vector; a TableError names what is in the way.
 
@@ -166,7 +157,7 @@ def bare(values: Values) -> Values:
 
 
 def to_numbers(
-    name: str, values: Values, *, rule: str = NAMED_NUMERIC, written: Writing = STANDARD
+    name: str, values: Values, *, rule: str = NAMED_NUMERIC, decimal: str = "."
 ) -> Values:
     """Text as numbers; a TableError names the first value that is none, rule and repair."""
     if values.type == "boolean":
@@ -174,7 +165,7 @@ def to_numbers(
         return replace(values, type="number", data=data)
     if values.type != "text":
         return values
-    parsed = parsed_numbers(values.data, written)
+    parsed = parsed_numbers(values.data, decimal)
     wrong = (parsed.is_null() & values.data.is_not_null()).to_numpy()
     if wrong.any():
         row = int(wrong.argmax())
@@ -406,52 +397,37 @@ def _without_texts(values: Values, texts: set[str]) -> Values:
     return replace(values, data=pl.select(pl.when(kept).then(values.data)).to_series())
 
 
-def _read_text(values: Values) -> Iterator[Values]:
-    """Text as numbers or dates, in each way in which it is nothing else."""
-    data = values.data
+def _read_text(values: Values) -> Values | None:
+    """Text as numbers or dates where it is nothing else."""
+    data, mark = values.data, values.decimal
     present = data.drop_nulls()
     if not len(present):
-        return
+        return None
     need_threads("to tell numbers from text")
-    as_programs = present.str.contains(_NUMBER).all()
+    numbers = present.str.contains(_NUMBER.format(re.escape(mark))).all()
     if values.numeric:  # leading zeros are no sign of codes then
-        as_programs = not parsed_numbers(present).null_count()
-    if as_programs and values.decimal in (None, STANDARD.decimal):
-        if values.numeric or _exact(present, STANDARD):
-            yield Values("number", parsed_numbers(data).to_numpy(), remark=AS_NUMBERS)
-        return  # or a float would not hold the digits: names, not quantities
-    # The first rows are asked first: most text is seen to be no number at once.
-    head = present.head(100)
-    if head.str.contains(f"^{DATED}$").all():
+        numbers = not parsed_numbers(present, mark).null_count()
+    if numbers:
+        if not values.numeric and not _exact(present, mark):
+            return None  # a float would not hold the digits: names, not quantities
+        found = parsed_numbers(data, mark).to_numpy()
+        return Values("number", found, remark=AS_NUMBERS, decimal=mark)
+    # The first rows are asked first: most text is seen to be no date at once.
+    if present.head(100).str.contains(f"^{DATED}$").all():
         instants = to_dates(data)
         if np.isnan(instants).sum() == data.null_count():
-            yield Values("date", instants, remark="text read as dates")
-        return
-    if next(writings(head, values.decimal), None) is None:
-        return
-    for written in writings(present, values.decimal):
-        if values.numeric or _exact(present, written):
-            remark = _said(present, written)
-            yield Values("number", written.numbers(data).to_numpy(), remark=remark, written=written)
+            return Values("date", instants, remark="text read as dates")
+    return None
 
 
-def _exact(texts: Any, written: Writing) -> bool:
+def _exact(texts: Any, decimal: str) -> bool:
     """Whether floats hold the digits of all whole numbers."""
     long = texts.filter(texts.str.len_bytes() >= 16)
     if not len(long):
         return True
-    numbers = written.numbers(long)
+    numbers = parsed_numbers(long, decimal)
     whole = numbers.filter(numbers == numbers.round())
     return not (whole.abs() >= EXACT).any()
-
-
-def _said(texts: Any, written: Writing) -> str:
-    """How text was read, by the longest of them, which says most of how they are written."""
-    if not texts.str.contains(r"[^\d\s+-]").any():
-        return AS_NUMBERS
-    longest = texts.gather(texts.str.len_chars().arg_max())[0]
-    number = written.numbers(texts.head(0).extend_constant(longest, 1))[0]
-    return f"text such as {longest!r} read as {number:.15g}"
 
 
 def _finite(name: str, data: Array) -> Array:

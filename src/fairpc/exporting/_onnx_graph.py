@@ -98,8 +98,7 @@ def value_info(given: Input) -> ValueInfoProto:
             "a column has no name, and inputs of ONNX have one: rename it and fit again"
         )
     kind = TensorProto.STRING if given.kind == "text" else TensorProto.DOUBLE
-    said = "" if given.written is None else f"the number, not text like {given.written.example}"
-    return helper.make_tensor_value_info(given.name, kind, ["rows", 1], doc_string=said)
+    return helper.make_tensor_value_info(given.name, kind, ["rows", 1])
 
 
 def group_codes(graph: OnnxGraph, scorer: ScorerProgram) -> str:

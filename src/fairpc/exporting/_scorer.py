@@ -22,7 +22,6 @@ from fairpc.data import (
     Column,
     Level,
     Sentinel,
-    Writing,
     marks_of,
     sentinel_texts,
 )
@@ -53,7 +52,6 @@ class Input:
     #: between bins, of dates in microseconds since 1970; None where there are levels
     edges: tuple[float, ...] | None = None
     other: int = -1  #: code of what is not listed; -1, missing, unless the column is open
-    written: Writing | None = None  #: how numbers are written where they are text: "1.234,50 €"
 
     @classmethod
     def of(cls, column: Column, marks: tuple[Sentinel, ...]) -> Input:
@@ -66,7 +64,7 @@ class Input:
             if kind == "date":
                 numbers = [m for m in numbers if CALENDAR[0] <= m <= CALENDAR[1]]
             same = tuple(numbers)
-            return cls(*known, kind, labels, {}, same, column.edges, written=column.written)
+            return cls(*known, kind, labels, {}, same, column.edges)
         other = column.arity - 1 if column.open else -1
         if column.kind == "boolean":
             return cls(*known, "boolean", TRUTH, {0: 0, 1: 1}, ())
@@ -77,7 +75,7 @@ class Input:
         if named:
             return cls(*known, "text", texts, {}, tuple(sorted(sentinel_texts(marks))), other=other)
         same = tuple(marks_of("number", marks))
-        return cls(*known, "number", texts, levels, same, other=other, written=column.written)
+        return cls(*known, "number", texts, levels, same, other=other)
 
     @property
     def missing_text(self) -> str:
@@ -207,11 +205,6 @@ class ScorerProgram:
     def inputs(self) -> tuple[Input, ...]:
         """All columns that are read, each once."""
         return tuple({i.name: i for i in (*self.sensitive, *self.features)}.values())
-
-    @property
-    def written(self) -> dict[str, str]:
-        """Columns whose numbers are text in the table, and how such text looks."""
-        return {i.name: i.written.example for i in self.inputs if i.written is not None}
 
     @property
     def group_place(self) -> Ints:

@@ -420,8 +420,7 @@ class FairPC(CircuitClassifier):
         monotone: numeric columns in whose bins the rate of the positive label only rises, or
             only falls.
         missing_values: values that mean "missing", besides NaN and null.
-        decimal: the decimal mark of numbers that are text, "." or ","; None tells it by the texts
-            of each column. A currency or percent sign and separated thousands are understood.
+        decimal: the decimal mark of numbers that are text, "." or ",".
         guard: after the fit of a model with a latent fair decision, check that it is still about
             the label; ``warnings_`` and a DriftWarning say where not.
         random_state: seed.

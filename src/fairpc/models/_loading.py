@@ -360,8 +360,10 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     content = {"coding": coding, "warnings": [], "table": {}, "without_prior": None, **content}
     given, latent = content["settings"], content["model"] == LATENT_DECISION
     given.pop("numbers", None)
+    given["decimal"] = given.get("decimal") or "."
     for column in coding["features"]["columns"]:
         column.pop("density", None)  # numbers are uniform within a bin
+        column["decimal"] = (column.pop("written", None) or {}).get("decimal", ".")
     usual = settings_of(LatentDecision() if latent else MODELS[content["model"]]())
     content["settings"] = settings = usual | {"min_cell": 1} | given
     if latent:

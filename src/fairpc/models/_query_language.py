@@ -416,7 +416,7 @@ def _code(column: Column, name: str, value: object) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TableWarning)
             # A query is written as programs write numbers, however the table does.
-            code = int(replace(column, written=None).codes(values)[0])
+            code = int(replace(column, decimal=".").codes(values)[0])
     except TableError:
         code = -1
     if code < 0:

@@ -78,7 +78,7 @@ class GivenTable:
         fair_labels: Any = None,
         missing_values: Iterable[Any] = (),
         numeric: Iterable[str | int] = (),
-        decimal: str | None = None,
+        decimal: str = ".",
         stack: ExitStack | None = None,
         coded: bool = False,
     ) -> GivenTable:
