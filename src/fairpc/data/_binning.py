@@ -339,7 +339,7 @@ def _edges(atoms: Atoms, bins: _Bins, min_cell: int = 1) -> tuple[float, ...]:
             high = at
             if atoms.weights[at] < min_cell and room > 0:
                 high = max(_reaching(people, at, min(min_cell, room)), at)
-            edge = round_cut(atoms, min(low, at - 1), at, high, min_cell)
+            edge = _round_cut(atoms, min(low, at - 1), at, high, min_cell)
         first = int(np.searchsorted(values, edge))
         edges.append(edge)
     return tuple(edges)
@@ -393,7 +393,7 @@ def _spellings(value: float, single: bool = False) -> tuple[float, ...]:
     return (narrow, _short(value)) if single else (narrow,)
 
 
-def round_cut(atoms: Atoms, low: int, at: int, high: int, min_cell: int) -> float:
+def _round_cut(atoms: Atoms, low: int, at: int, high: int, min_cell: int) -> float:
     """A round number between atom ``low`` and atom ``high``, near ``at`` and the one below it.
 
     Who knows the rule learns of these atoms that they enclose the number: where values are of few
