@@ -83,7 +83,6 @@ def models() -> dict[str, tuple[Any, Any, Any]]:
         "chow-liu": (FairPC("sex", structure="chow-liu", **quick), X, y),
         "strudel": (FairPC("sex", structure="strudel", max_splits=4, **quick), X, y),
         "auto": (FairPC("sex", **quick), X.select("sex", "job", "age", "pay"), y),
-        "bins": (FairPC("sex", structure="chow-liu", numbers="bins", **quick), X, y),
         "monotone": (FairPC("sex", structure="chow-liu", monotone=["pay"], **quick), few, y),
         "forest": (FairPC("sex", structure="forest", **quick), few, y),
         "forest, three": (FairPC("sex", structure="forest", **quick), few, three),
@@ -320,9 +319,9 @@ def _claims(model: Any) -> None:
 def _cut_numbers(model: Any) -> None:
     """What lies below a number and what does not is everything."""
     for column in () if isinstance(model, LatentDecision) else model.coding_.features.columns:
-        if column.density is None or column.kind == "date":
+        if column.kind != "number":
             continue
-        cut = column.density.cuts[len(column.density.cuts) // 2] + 0.37
+        cut = column.edges[len(column.edges) // 2] + 0.37
         parts = [model.probability({column.name: ends}) for ends in ((None, cut), (cut, None))]
         if not (min(parts) >= 0 and abs(sum(parts) - 1) < 1e-6):
             raise Difference(f"both sides of {cut} in {column.name!r} have {parts}")

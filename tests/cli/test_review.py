@@ -306,17 +306,6 @@ def test_a_table_that_no_model_fits_is_drawn_evenly(
     assert len(set(np.round(design["probability"], 9))) == 1
 
 
-def test_a_workbook(work: Path, truth: pl.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("fastexcel")
-    ended = called(capsys, "review", MODEL, TABLE, "-n", "60", "-o", "rows.xlsx")
-    assert ended.code == 0, ended.err
-    rows = pl.read_excel("rows.xlsx")
-    answers = (truth["deserving"][rows["review_id"].to_list()] == "yes").cast(pl.Float64)
-    rows.with_columns(fair_decision=answers).write_excel("rows.xlsx")
-    found = answer(capsys, "review", MODEL, TABLE, "--reviewed", "rows.xlsx")["review"]
-    assert (found["n_drawn"], found["n_blank"]) == (60, 0)
-
-
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "cp1252", "utf-16"])
 def test_answers_as_a_spreadsheet_saves_them(
     encoding: str, work: Path, capsys: pytest.CaptureFixture[str]

@@ -52,7 +52,7 @@ MODELS: dict[str, CircuitClassifier] = {
     "without Df": NLatPC(structure="chow-liu", sensitive="sex", **QUICK),
     "free": TwoNB(sensitive="sex", **QUICK),
     "crossed": LatNB(sensitive=["sex", "job"], **QUICK),
-    "bins": LatNB(sensitive="sex", numbers="bins", n_bins=5, **QUICK),
+    "bins": LatNB(sensitive="sex", n_bins=5, **QUICK),
 }
 
 

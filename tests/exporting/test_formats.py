@@ -16,7 +16,7 @@ import pytest
 
 import fairpc
 from exporting.scored import Fitted, by_onnx, expected, model_of, naive
-from fairpc.data import Column, Writing
+from fairpc.data import Column
 from fairpc.errors import MissingExtraError, NotAnsweredError, OptionError
 from fairpc.exporting import _export as formats
 from fairpc.exporting._scorer import TINIEST, Densities, ScorerProgram
@@ -32,7 +32,6 @@ def test_facts_are_about_the_file(suffix: str, tmp_path: Path) -> None:
     assert asdict(written) == {
         "path": str(path),
         "inputs": {"group": "text", "age": "number", "job": "text"},
-        "written": {},
         "classes": ("class 0", "class 1"),
         "n_bytes": path.stat().st_size,
     }
@@ -77,19 +76,6 @@ def test_onnx_describes_itself(tmp_path: Path) -> None:
     kinds = {i.name: i.type.tensor_type.elem_type for i in model.graph.input}
     assert kinds["age"] == onnx.TensorProto.DOUBLE
     assert kinds["job"] == onnx.TensorProto.STRING
-
-
-def test_onnx_says_which_text_it_does_not_read(tmp_path: Path) -> None:
-    import onnx
-
-    amount = Column("amount", "number", edges=(1000.0,), written=Writing(",", ".", "€"))
-    written = fairpc.export(naive(Random(0), amount, *SMALL), tmp_path / "m.onnx")
-    assert written.written == {"amount": "1.234,5 €"}
-    model = onnx.load(tmp_path / "m.onnx")
-    assert json.loads(model.metadata_props[0].value)["written"] == written.written
-    notes = {i.name: i.doc_string for i in model.graph.input}
-    assert notes["amount"] == "the number, not text like 1.234,5 €"
-    assert not notes["age"]
 
 
 def wide(n: int) -> Fitted:

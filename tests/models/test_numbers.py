@@ -46,7 +46,7 @@ def people(n: int = 600, seed: int = 0) -> tuple[pl.DataFrame, pl.Series]:
 SETTINGS: dict[str, dict[str, Any]] = {
     "circuit": {"structure": "chow-liu", "n_bins": 4},
     "forest": {"structure": "forest", "n_bins": 6, "rare": 0.2},
-    "strata": {"structure": "chow-liu", "n_bins": 2, "given": "age"},
+    "strata": {"structure": "chow-liu", "n_bins": 4, "given": "age"},
 }
 
 
@@ -76,48 +76,25 @@ def numbers_of(frame: pl.DataFrame, column: Column) -> Any:
     return column.exact_numbers(read_values(column.name, frame[column.name].to_numpy()))
 
 
-def test_codes_and_decisions_are_those_of_bins(model: FairPC) -> None:
-    X, y = people()
-    bins = fitted(FairPC(**(model.get_params() | {"numbers": "bins"})), X, y)
-    assert bins.coding_.features.arities == model.coding_.features.arities
-    assert all(column.density is None for column in columns(bins).values())
-    for ask in ("predict_proba", "predict_observed_proba"):
-        assert np.array_equal(getattr(bins, ask)(X), getattr(model, ask)(X))
-    assert [c.change for c in bins.explain(X[:1])] == [c.change for c in model.explain(X[:1])]
-
-
-def test_scores_are_masses_of_bins_times_densities_in_them(model: FairPC) -> None:
-    X, y = people()
-    bins = fitted(FairPC(**(model.get_params() | {"numbers": "bins"})), X, y)
-    expected = bins.score_samples(X, y)
-    for name, column in columns(model).items():
-        if column.density is None:
-            continue
-        for i, value in enumerate(X[name].to_list()):
-            if value is None:
-                continue
-            number = float(numbers_of(X[i : i + 1], column)[0])
-            expected[i] += column.density.log_density(np.array([number]))[0]
-    assert model.score_samples(X, y) == pytest.approx(expected, abs=1e-10)
-    units = model.score_units_
-    assert units["job"] == units["day"] == units["age"] == "mass"
-    assert units["amount"] == "density per unit, mass at 0"
-    assert units["height"] == "density per unit"
-    assert set(bins.score_units_.values()) == {"mass", "mass of a bin"}
-
-
-def test_scores_of_one_column_integrate_to_one(model: FairPC) -> None:
-    """P(height) from score_samples of rows with nothing else: the trapezoid between all cuts."""
-    density = columns(model)["height"].density
-    assert density is not None
-    total = 0.0
-    ends = [density.cuts[0] + 40 / density.rates[0], *density.cuts]
-    for low, high in pairwise([*ends, density.cuts[-1] + 40 / density.rates[-1]]):
-        x = np.linspace(low, high, 4001)
-        x[-1] = math.nextafter(high, -math.inf)
-        p = np.exp(model.score_samples(pl.DataFrame({"height": x}).with_columns(**nothing(model))))
-        total += float(np.trapezoid(p, x))
-    assert total == pytest.approx(1.0, abs=1e-5)
+def test_scores_are_masses_of_bins_over_their_widths(model: FairPC) -> None:
+    """P(x) of a row with one known number is P(its bin) over the width of the bin."""
+    X, _ = people()
+    for name in ("amount", "age", "height"):
+        column = columns(model)[name]
+        known = X[name].drop_nulls()[:30]
+        rows = pl.DataFrame({name: known}).with_columns(**nothing(model, name))
+        masses = [model.probability({name: ends}) for ends in bins_of(model, name)]
+        of_one = float(column.integral)
+        low, high = column.ends
+        ends = [low, *column.edges, high + of_one]
+        widths = np.diff(ends)
+        codes = np.searchsorted(
+            column.edges, numbers_of(X, column)[X[name].is_not_null()][:30], "right"
+        )
+        single = widths < 1e-9
+        expected = np.array(masses) / np.where(single, 1.0, widths)
+        assert np.exp(model.score_samples(rows)) == pytest.approx(expected[codes], rel=1e-9)
+    assert columns(model)["amount"].intervals.widths.min() == 0  # that of 0
 
 
 def nothing(model: FairPC, but: str = "height") -> dict[str, Any]:
@@ -132,14 +109,15 @@ def test_draws_have_the_types_and_the_spread_of_the_columns(model: FairPC) -> No
     assert drawn.equals(model.sample(4000, 0))
     for name in ("amount", "height", "age"):
         known = X[name].drop_nulls().to_numpy()
-        # The circuit smooths the weights of bins, so this is not a test of the density alone.
-        assert stats.ks_2samp(drawn[name].to_numpy(), known).statistic < 0.06
+        assert known.min() <= drawn[name].min()
+        assert drawn[name].max() <= known.max() * 1.1
+        assert stats.ks_2samp(drawn[name].to_numpy(), known).statistic < 0.25  # two bins at least
     share = (drawn["amount"] == 0).mean()
     assert share == pytest.approx(model.probability({"amount": 0}), abs=0.03)
     assert np.isfinite(model.score_samples(drawn.select(X.columns[:-1]))).all()
 
 
-def test_what_is_known_stays_and_the_rest_is_the_median_of_a_bin(model: FairPC) -> None:
+def test_what_is_known_stays_and_the_rest_is_the_middle_of_a_bin(model: FairPC) -> None:
     X, y = people()
     rows = X[:40].with_columns(
         pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.col("height")).alias("height")
@@ -147,8 +125,8 @@ def test_what_is_known_stays_and_the_rest_is_the_median_of_a_bin(model: FairPC) 
     done = model.complete(rows, y[:40])
     for name in ("amount", "age", "day", "height"):
         column = columns(model)[name]
-        assert column.density is not None
-        medians = set(column.density.medians().tolist())
+        every = np.arange(column.arity, dtype=np.int16)
+        medians = set(column.intervals.quantiles(every, 0.5).tolist())
         given = rows[name].to_list()
         for value, found in zip(given, done[name].to_list(), strict=True):
             if value is None:
@@ -163,7 +141,6 @@ def test_intervals_equal_sums_of_fine_bins(model: FairPC) -> None:
     rng = np.random.default_rng(3)
     for name in ("amount", "age", "height"):
         column = columns(model)[name]
-        assert column.density is not None
         for _ in range(5):
             known = numbers_of(people()[0], column)
             low, high = np.sort(rng.choice(known[~np.isnan(known)], 2, replace=False))
@@ -182,7 +159,7 @@ def test_intervals_equal_sums_of_fine_bins(model: FairPC) -> None:
                 assert found == pytest.approx(parts[1] / parts[0], abs=CLOSE)
             by_bins = math.fsum(
                 model.probability({name: (a, b), "job": "cook", "Df": "yes"})
-                * column.density.between(float(low), float(high))[k]
+                * column.intervals.between(float(low), float(high))[k]
                 for k, (a, b) in enumerate(bins_of(model, name))
             )
             assert parts[1] == pytest.approx(by_bins, abs=CLOSE)
@@ -266,20 +243,8 @@ def test_bad_chains_get_a_sentence(model: FairPC, text: str) -> None:
         model._words().answer(parse(text))
 
 
-def test_bins_alone_refuse_what_they_do_not_know() -> None:
-    X, y = people()
-    model = LatNB("sex", numbers="bins", max_iter=5, guard=False).fit(X, y)
-    edge = columns(model)["height"].edges[1]
-    whole = model.probability({"height": (edge, None)})
-    assert whole == pytest.approx(1 - model.probability({"height": (None, edge)}), abs=1e-12)
-    with pytest.raises(QueryError, match="lies inside a bin of 'height', which the model does not"):
-        model.probability({"height": (edge + 0.01, None)})
-    drawn = model.sample(5, 0)
-    assert set(drawn["height"]) <= set(columns(model)["height"].labels)
-
-
 @pytest.mark.parametrize("kind", [FairPC, NLatPC, LatNB, TwoNB])
-def test_a_file_holds_the_densities(kind: Any, tmp_path: Path) -> None:
+def test_a_file_holds_how_far_bins_reach(kind: Any, tmp_path: Path) -> None:
     X, y = people(300)
     chosen = {"structure": "chow-liu"} if kind in (FairPC, NLatPC) else {}
     model = kind("sex", monotone=["age"], max_iter=5, guard=False, **chosen).fit(X, y)
@@ -290,7 +255,7 @@ def test_a_file_holds_the_densities(kind: Any, tmp_path: Path) -> None:
     assert again.sample(50, 1).equals(model.sample(50, 1))
 
 
-def test_files_of_rows_give_the_same_densities(tmp_path: Path) -> None:
+def test_files_of_rows_give_the_same_columns(tmp_path: Path) -> None:
     X, y = people(500)
     frame = X.with_columns(y)
     frame[:200].write_parquet(tmp_path / "a.parquet")
@@ -324,7 +289,6 @@ def test_monotone_bins_have_monotone_rates(seed: int) -> None:
         ({"monotone": "job"}, "column 'job' holds names, which have no order"),
         ({"monotone": "nothing"}, "column 'nothing' in monotone is not in the table"),
         ({"monotone": "age", "categorical": "age"}, "'age' is named monotone and categorical"),
-        ({"numbers": "spline"}, "numbers is 'spline': use 'density' or 'bins'"),
     ],
 )
 def test_bad_settings_get_a_sentence(settings: dict[str, Any], says: str) -> None:

@@ -168,35 +168,26 @@ def test_the_decision_does_not_depend_on_the_group(words: Vocabulary) -> None:
     assert known == pytest.approx([probability(words, "Df=>50K")] * 2, abs=1e-12)
 
 
-@pytest.fixture(scope="module")
-def binned() -> CircuitClassifier:
-    """A model that knows numbers by their bins alone."""
-    X, y = rows()
-    return FairPC(["sex", "race"], numbers="bins", **SETTINGS).fit(X, y)
-
-
-def test_numbers_fall_into_bins(binned: CircuitClassifier) -> None:
-    words = vocabulary(binned)
-    column = binned.coding_.features.column("age")
-    edge = int(column.edges[0])
-    (reading,) = words.answer(parse(f"Df | age={edge}")).readings
-    assert reading.values == (column.labels[1],)
+def test_whole_numbers_share_their_bin(words: Vocabulary) -> None:
+    edge = int(words.features.column("age").edges[0])
     at_least = probability(words, f"age>={edge}")
     assert at_least == pytest.approx(1 - probability(words, f"age<{edge}"), abs=1e-12)
     assert probability(words, f"age>{edge - 1}") == pytest.approx(at_least, abs=1e-12)
-    with pytest.raises(QueryError, match="lies inside a bin of 'age'"):
-        probability(words, f"age>={edge + 0.5}")
+    assert probability(words, f"age>={edge - 0.5}") == pytest.approx(at_least, abs=1e-12)
+    one = probability(words, f"age={edge}")
+    assert probability(words, f"age={edge + 1}") == pytest.approx(one, abs=1e-12)
+    assert 0 < one < at_least
 
 
-def test_what_is_left_out_of_a_bin_leaves_the_bin(
-    binned: CircuitClassifier, everything: Everything
-) -> None:
-    """The model does not tell values of a bin apart: one of several cannot be left out alone."""
-    words = vocabulary(binned)
-    column = binned.coding_.features.column("age")
-    inside = int(column.edges[0])
-    with pytest.raises(QueryError, match=f"'{inside}' is one of several values .* age != "):
-        probability(words, f"age!={inside}")
+def test_a_number_beyond_the_table_stands_for_its_bin(words: Vocabulary) -> None:
+    column = words.features.column("age")
+    (reading,) = words.answer(parse("Df | age=1000")).readings
+    assert reading.values == (column.labels[-1],)
+    assert probability(words, "age>=1000") == 0.0
+
+
+def test_a_bin_is_left_out_by_its_label(words: Vocabulary, everything: Everything) -> None:
+    column = words.features.column("age")
     rest = everything.mass("age", lambda v: v != column.labels[1])
     asked = probability(words, f"age != '{column.labels[1]}'")
     assert asked == pytest.approx(everything.p[rest].sum(), abs=1e-12)
@@ -210,8 +201,7 @@ def test_many_wide_terms_are_one_pass(words: Vocabulary, everything: Everything)
     )
     known &= everything.mass("S*", lambda c: c != (1, 2))
     column = words.features.column("age")
-    assert column.density is not None
-    share = column.density.between(21.0, np.inf)
+    share = column.intervals.between(21.0, np.inf)
     ages = share[everything.rows[:, everything.names.index("age")]]
     p = everything.p * known * ages
     both = p[everything.mass("Df", lambda v: v == ">50K")].sum()

@@ -60,7 +60,7 @@ def given_decisions(
     decision_positive: Any = None,
     given: str | Sequence[str] = (),
     missing_values: Iterable[Any] = (),
-    decimal: str | None = None,
+    decimal: str = ".",
     names: GivenNames | None = None,
 ) -> GivenDecisions:
     """Decisions, or those of an estimator, beside a table in memory.

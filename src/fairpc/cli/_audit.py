@@ -51,7 +51,7 @@ def audit(
         str, opt.argument("[MODEL]", "A file that fit wrote; left out with --decision.")
     ],
     table: Annotated[
-        str | None, opt.argument("TABLE", "As for fit: a file, a folder, a sheet, or - for stdin.")
+        str | None, opt.argument("TABLE", "As for fit: a file, a folder, or - for stdin.")
     ] = None,
     output: Annotated[str | None, opt.output("The report, one HTML file.")] = None,
     *,

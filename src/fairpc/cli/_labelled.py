@@ -126,7 +126,7 @@ def under_types(rows: LabelledTable) -> pl.DataFrame:
     changed = [rows.X[n].cast(pl.String).cast(pl.Categorical) for n in roles.categorical]
     for name in roles.numeric:
         values = tables.read_cells(rows.X[name], roles.sentinels, roles.decimal)
-        if values.parsed().written != data.STANDARD:
+        if roles.decimal != ".":
             continue  # the model reads it
         values = data.to_numbers(name, values)
         if values.type == "number":
@@ -205,7 +205,7 @@ def _column(series: pl.Series, roles: opt.ColumnOptions) -> pl.Series:
     """
     name = series.name
     # Labels and groups are names, which have no decimals.
-    decimal = None if name in (roles.label, *roles.sensitive) else roles.decimal
+    decimal = "." if name in (roles.label, *roles.sensitive) else roles.decimal
     values = tables.read_cells(series, roles.sentinels, decimal)
     known = pl.Series(~values.missing())
     series = pl.select(pl.when(known).then(series).alias(name)).to_series()
@@ -214,7 +214,7 @@ def _column(series: pl.Series, roles: opt.ColumnOptions) -> pl.Series:
     if series.dtype != pl.String or name in roles.categorical:
         return series
     values = values.parsed()
-    if values.type == "text" or values.written != data.STANDARD:
+    if values.type == "text" or values.decimal != ".":
         # The model keeps how numbers are written, for the next table.
         return series
     numbers = pl.Series(values.data, nan_to_null=True)

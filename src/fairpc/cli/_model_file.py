@@ -208,6 +208,4 @@ def export(
             f"{output} gives P(Df = class | row) for {', '.join(written.classes)}, from "
             f"{counted(len(written.inputs), 'column')}: {', '.join(written.inputs)}."
         )
-        for name, example in written.written.items():
-            say(f"Give {name} as numbers: the graph does not read text such as {example!r}.")
         say(f"Next, in Python: onnxruntime.InferenceSession({output!r})")

@@ -40,8 +40,7 @@ Table = Annotated[
     str,
     argument(
         "TABLE",
-        "A CSV, TSV, Parquet or Feather file; a folder or pattern of such; a sheet of a workbook "
-        "(book.xlsx::Loans); or - for stdin.",
+        "A CSV, TSV, Parquet or Feather file; a folder or pattern of such; or - for stdin.",
     ),
 ]
 ModelFile = Annotated[str, argument("MODEL", "A file that fit wrote.")]
@@ -77,7 +76,7 @@ Missing = Annotated[
     list[str], option("TEXT", "A value that means missing, such as '?', besides empty cells.")
 ]
 Decimal = Annotated[
-    Literal[".", ","] | None, option("MARK", "Before decimals, . or ,; else detected.")
+    Literal[".", ","], option("MARK", "Before decimals of numbers that are text: . or ,.")
 ]
 AllowUnseen = Annotated[
     list[str] | None, option("COL", "A column that may hold new values alone: they are missing.")
@@ -94,7 +93,7 @@ PANELS: Final = {
         *("delimiter", "encoding", "allow_unseen", "min_cell"),
     ),
     "Model": (
-        *("model", "classifier", "structure", "n_bins", "bins", "numbers"),
+        *("model", "classifier", "structure", "n_bins", "bins"),
         *("monotone", "mechanism", "delta", "mechanism_prior", "held_to"),
     ),
     "Decisions": ("threshold", "equal_rates", "decide", "decide_as", "fail_over", "gap"),
@@ -177,7 +176,7 @@ class ColumnOptions:
     ] = field(default_factory=list)
     drop: Drop = field(default_factory=list)
     missing: Missing = field(default_factory=list)
-    decimal: Decimal = None
+    decimal: Decimal = "."
 
     def __post_init__(self) -> None:
         if (n := len(self.labels)) > 1:
@@ -221,9 +220,6 @@ class ModelOptions:
     ] = None
     structure: Structure = "auto"
     n_bins: Bins = None
-    numbers: Annotated[
-        Literal["density", "bins"], option("NAME", "Numbers as themselves (density), or as bins.")
-    ] = "density"
     monotone: Annotated[
         list[str], option("COL", "A number with which the rate of the label only rises, or falls.")
     ] = field(default_factory=list)
@@ -321,10 +317,11 @@ class DecisionOptions:
     ] = field(default_factory=list)
     drop: Drop = field(default_factory=list)
     missing: Missing = field(default_factory=list)
-    decimal: Decimal = None
+    decimal: Decimal = "."
 
     def __post_init__(self) -> None:
-        set_ = [flag(type(self), f.name) for f in fields(self) if getattr(self, f.name)]
+        given = ((f, getattr(self, f.name)) for f in fields(self))
+        set_ = [flag(type(self), f.name) for f, value in given if value and value != f.default]
         if set_ and self.decision is None:
             raise OptionError(
                 f"{set_[0]} goes with --decision, a column of decisions: give it, or leave out "

@@ -47,7 +47,7 @@ class Drawing:
 
     n: Annotated[int | None, opt.option("N", "Rows to draw.", "-n", min=1)] = None
     output: Annotated[
-        str | None, opt.output("The rows to fill in: .csv, .tsv, .xlsx, .parquet; a new file.")
+        str | None, opt.output("The rows to fill in: .csv, .tsv, .parquet; a new file.")
     ] = None
     quantity: Annotated[
         Literal["all", "rates", "mechanism", "errors"],

@@ -22,12 +22,11 @@ import fairpc.cli._polars as pl
 import fairpc.cli._tables as tables
 from fairpc import core, data, evidence, models
 from fairpc.cli._screen import Screen
-from fairpc.core import FileFormatError, Floats, MissingExtraError, OptionError, TableError
+from fairpc.core import FileFormatError, Floats, OptionError, TableError
 
 ID: Final = "review_id"
 ANSWER: Final = "fair_decision"
 DESIGN: Final = ".design.json"
-WORKBOOK: Final = ".xlsx"
 FORMAT: Final = "fairpc review"
 VERSION: Final = 1
 MAX_BYTES: Final = 1 << 26
@@ -105,14 +104,13 @@ def reviewed_cells(files: data.TableFiles, screen: Screen | None = None) -> pl.D
 
 
 def design_of(path: str) -> str:
-    """The file of the design beside a file of answers, which may be a sheet of a workbook."""
-    return path.partition(data.SHEET)[0] + DESIGN
+    """The file of the design beside a file of answers."""
+    return path + DESIGN
 
 
 def check_new(output: str, reads: Sequence[str]) -> None:
     """Refuse a file that is there: it may hold answers."""
-    if Path(output).suffix.lower() != WORKBOOK:
-        data.format_of(output)
+    data.format_of(output)
     if Path(output).exists():
         raise OptionError(f"{output} exists, and may hold answers: give another name, or remove it")
     tables.check_output(output, *reads)
@@ -128,20 +126,12 @@ def write_review(cells: pl.DataFrame, drawn: DrawnRows, hidden: Sequence[str], o
     )
     core.write_atomically(design_of(output), drawn.to_json())
     try:
-        if Path(output).suffix.lower() == WORKBOOK:
-            frame.write_excel(held := BytesIO())
-            core.write_atomically(output, held.getvalue())
-        else:
-            if data.format_of(output) == "text":  # people open it in spreadsheets
-                frame = tables.without_formulas(frame)
-            data.write_table([frame], dict(frame.schema), output)
-    except BaseException as error:
+        if data.format_of(output) == "text":  # people open it in spreadsheets
+            frame = tables.without_formulas(frame)
+        data.write_table([frame], dict(frame.schema), output)
+    except BaseException:
         Path(design_of(output)).unlink(missing_ok=True)
-        if not isinstance(error, ImportError):
-            raise
-        raise MissingExtraError(
-            "an Excel workbook needs xlsxwriter: pip install 'fairpc[excel]', or write .csv"
-        ) from None
+        raise
 
 
 def decisions_of(

@@ -286,7 +286,7 @@ def unseen_columns(
         rows = ready(files.scan(), files)
         head = rows.select(data.exactly({c.name for c, _ in levels})).head(_FIRST).collect()
         for each, part in levels:
-            if each.any_seen(_values(each, head[each.name], part)):
+            if each.any_seen(_values(head[each.name], part)):
                 continue
             if (new := _all_new(each, part, rows)) is None:
                 continue
@@ -307,7 +307,7 @@ def _all_new(
 ) -> str | None:
     """How many values a column has, and some, where none was there at fit; a few may be new."""
     counts = rows.group_by(data.exactly([column.name])).len(N_ROWS).collect(engine="streaming")
-    values = _values(column, counts[column.name], part)
+    values = _values(counts[column.name], part)
     given = counts.filter(~pl.Series(values.missing()))
     n = int(given[N_ROWS].sum())
     if n < data.TYPE_ROWS or column.any_seen(values):
@@ -315,15 +315,13 @@ def _all_new(
     return f"{n:,} values ({listed(sorted(given[column.name].to_list()), 3)})"
 
 
-def _values(
-    column: data.Column, series: pl.Series, part: data.Encoding | data.Groups
-) -> data.Values:
-    values = column.unmarked(read_cells(series, part.missing_values))
+def _values(series: pl.Series, part: data.Encoding | data.Groups) -> data.Values:
+    values = read_cells(series, part.missing_values)
     return data.bare(values) if isinstance(part, data.Groups) else values
 
 
 def read_cells(
-    series: pl.Series, marks: Sequence[data.Sentinel], decimal: str | None = None
+    series: pl.Series, marks: Sequence[data.Sentinel], decimal: str = "."
 ) -> data.Values:
     """The cells of a column as models read them."""
     import narwhals as nw

@@ -154,7 +154,7 @@ class MethodTable:
         wanted = (positive, *(getattr(e, "positive", None) for e in estimators))
         positive = next((p for p in wanted if p is not None), None)
         sentinels = next((m for e in estimators if (m := getattr(e, "missing_values", ()))), ())
-        decimal = next((m for e in estimators if (m := getattr(e, "decimal", None))), None)
+        decimal = next((m for e in estimators if (m := getattr(e, "decimal", None))), ".")
         given = GivenTable.of(
             X,
             y,
@@ -258,7 +258,7 @@ class MethodTable:
 
 
 def typed_columns(
-    frame: data.Frame, missing_values: Iterable[Any] = (), decimal: str | None = None
+    frame: data.Frame, missing_values: Iterable[Any] = (), decimal: str = "."
 ) -> pl.DataFrame:
     """Columns as numbers or text, null = missing: what ordinary classifiers can be given."""
     columns = {}

@@ -16,7 +16,6 @@ from fairpc.data._column import CALENDAR, MIN_CELL, TRUTH, TYPE_ROWS, Column, Dr
 from fairpc.data._column_summary import FAN_IN
 from fairpc.data._delimited import NotUtf8Error
 from fairpc.data._files import (
-    SHEET,
     TableFiles,
     as_texts,
     find,
@@ -31,7 +30,6 @@ from fairpc.data._fit_column import (
     FEW_PEOPLE,
     IDENTIFIES,
     EncodingOptions,
-    NumberModel,
     identifies,
     merge_rare,
 )
@@ -48,10 +46,10 @@ from fairpc.data._groups import SMALL, Groups, few_labelled, fit_groups
 from fairpc.data._labels import Labels, fit_labels
 from fairpc.data._leaks import (
     check_apart,
+    group_leaks,
     leaving_out,
     merged_leaks,
     same_as_label,
-    set_leaks,
     warn_leak,
 )
 from fairpc.data._names import GivenNames, Names, refuse_alike
@@ -103,8 +101,9 @@ from fairpc.data._values import (
     number_texts,
     read_classes,
     read_values,
+    sentinel_texts,
     to_numbers,
 )
-from fairpc.data._writing import DECIMALS, STANDARD, Writing, dates_of
+from fairpc.data._writing import DECIMALS, dates_of
 
 __all__ = ["MISSING", "Table", "distinct_rows"]

@@ -33,6 +33,7 @@ _DAY: Final = 86_400_000_000
 _PARTS: Final = (3_600_000_000, 60_000_000, 1_000_000)  # of a day: an hour, a minute, a second
 _TRIED: Final = 10  # multiples of a step on either side
 _ROUNDING: Final = 1e-9  # people, by sums of weights
+_PART: Final = 50.0  # of the kept range: as far beyond it may the ends be
 _NARROW: Final = 2.0**-23  # a number of 32 bits is as near to one of 64
 
 
@@ -338,10 +339,28 @@ def _edges(atoms: Atoms, bins: _Bins, min_cell: int = 1) -> tuple[float, ...]:
             high = at
             if atoms.weights[at] < min_cell and room > 0:
                 high = max(_reaching(people, at, min(min_cell, room)), at)
-            edge = round_cut(atoms, min(low, at - 1), at, high, min_cell)
+            edge = _round_cut(atoms, min(low, at - 1), at, high, min_cell)
         first = int(np.searchsorted(values, edge))
         edges.append(edge)
     return tuple(edges)
+
+
+def kept_ends(atoms: Atoms, min_cell: int) -> tuple[float, float]:
+    """The least and the greatest number that ``min_cell`` people reach, or a round one beyond.
+
+    Neither tells how far out fewer people are, nor the number of one of them.
+    """
+    values, people = atoms.values, np.cumsum(atoms.weights)
+    i, j = np.searchsorted(people, [min_cell - _ROUNDING, people[-1] - min_cell + _ROUNDING])
+    i, j = (int(k) for k in np.minimum([i, j], len(values) - 1))
+    room = max(float(values[j] / _PART - values[i] / _PART), float(atoms.integral)) or 1.0
+
+    def outside(value: float) -> float:
+        return round_number(value, min(value + room, sys.float_info.max))
+
+    low, high = float(values[i]), float(values[j])
+    few = atoms.weights[[i, j]] < min_cell - _ROUNDING
+    return -outside(-low) if few[0] else low, outside(high) if few[1] else high
 
 
 def _reaching(people: Floats, at: int, n: float) -> int:
@@ -374,7 +393,7 @@ def _spellings(value: float, single: bool = False) -> tuple[float, ...]:
     return (narrow, _short(value)) if single else (narrow,)
 
 
-def round_cut(atoms: Atoms, low: int, at: int, high: int, min_cell: int) -> float:
+def _round_cut(atoms: Atoms, low: int, at: int, high: int, min_cell: int) -> float:
     """A round number between atom ``low`` and atom ``high``, near ``at`` and the one below it.
 
     Who knows the rule learns of these atoms that they enclose the number: where values are of few

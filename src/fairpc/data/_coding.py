@@ -30,7 +30,6 @@ from fairpc.data._fit_column import (
     EncodingOptions,
     fit_column,
     warn_of_codes,
-    warn_of_writing,
 )
 from fairpc.data._frame import Frame, check_rows, read_frame
 from fairpc.data._groups import SMALL, Groups, few_labelled, groups_of, warn_of_groups
@@ -49,7 +48,6 @@ from fairpc.data._summary import (
 )
 from fairpc.data._table import MISSING, Distinct, Packing, check_codes, no_weight
 from fairpc.data._values import Sentinel, read_values
-from fairpc.data._writing import Writing
 
 LEFT_OUT: Final = "left out on request"
 
@@ -118,45 +116,41 @@ class Encoding(Coded):
             for j, c in enumerate(self.columns)
         }
 
-    def numbers(self, frame: Any, *, every: bool = False) -> dict[str, Floats]:
-        """Numbers of columns with a density, or of every binned one; NaN where missing, or known by
-        their bin alone."""
+    def numbers(self, frame: Any) -> dict[str, Floats]:
+        """Numbers of the binned columns; NaN where missing, or known by their bin alone."""
         table = self.aligned(read_frame(frame))
-        own = (c.name for c in self.columns if c.density or (every and c.binned))
-        by_column = {name: np.full(table.n_rows, np.nan) for name in own}
+        by_column = {c.name: np.full(table.n_rows, np.nan) for c in self.columns if c.binned}
         for name in by_column.keys() & set(table.names):
             values = read_values(name, table.column(name), self.missing_values)
             if not values.missing().all():
                 by_column[name] = self.column(name).exact_numbers(values)
         return by_column
 
-    def log_density(self, frame: Any) -> Floats:
+    def log_density(self, codes: Codes) -> Floats:
         """log P(x | bin) of the numbers of each row, summed over columns; 0 without any.
 
-        Densities are per unit of a number, or per day of a date; whole numbers, whole days
-        and values with a mass of their own have masses.
+        It is per unit of a number, or per day of a date.
         """
-        total: Floats = np.zeros(read_frame(frame).n_rows)
-        for name, numbers in self.numbers(frame).items():
-            column = self.column(name)
-            if column.density is not None:
-                total = total + column.density.log_density(numbers, column.unit)
+        total: Floats = np.zeros(len(codes))
+        for j, column in enumerate(self.columns):
+            if column.binned:  # a code of -1 takes the last place: what is missing adds nothing
+                total += np.append(column.intervals.log_density(column.unit), 0.0)[codes[:, j]]
         return total
 
     def drawn(self, codes: Codes, rng: np.random.Generator) -> dict[str, Floats]:
-        """Numbers of the columns with a density, each drawn from its bin."""
+        """Numbers of the binned columns, each drawn from its bin."""
         return {
-            column.name: column.density.quantiles(codes[:, j], rng.random(len(codes)))
+            column.name: column.intervals.quantiles(codes[:, j], rng.random(len(codes)))
             for j, column in enumerate(self.columns)
-            if column.density is not None
+            if column.binned
         }
 
     def medians(self, codes: Codes) -> dict[str, Floats]:
-        """Numbers of the columns with a density, each the median of its bin."""
+        """Numbers of the binned columns, each the median of its bin."""
         return {
-            column.name: column.density.medians()[codes[:, j]]
+            column.name: column.intervals.quantiles(codes[:, j], 0.5)
             for j, column in enumerate(self.columns)
-            if column.density is not None
+            if column.binned
         }
 
     def describe(self) -> list[dict[str, Any]]:
@@ -418,10 +412,6 @@ def fit_coding(
     given = options, classes, n_classes, labels.positive
     features = fit_features(source, roles, summary, *given)
     if not again:
-        as_named = roles.decimal and Writing(roles.decimal)
-        for column in features.columns:
-            if column.written != as_named:
-                warn_of_writing(column, summary.columns[column.name])
         for column in features.columns:
             warn_of_codes(column, summary.columns[column.name])
         if not given_whole:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
 from typing import Any, Final, Literal, Self
@@ -25,25 +25,23 @@ from fairpc.core import (
     refuse,
     warn_caller,
 )
-from fairpc.data._binning import bin_codes, bin_labels, value_label
-from fairpc.data._density import DAY, ColumnDensity
+from fairpc.data._binning import bin_codes, bin_labels
 from fairpc.data._frame import Frame
+from fairpc.data._intervals import DAY, Intervals
 from fairpc.data._table import MAX_ARITY, MISSING
 from fairpc.data._values import (
     EXACT,
     Level,
     Sentinel,
     Values,
-    ValueType,
     check_keys,
     look_up_numbers,
     look_up_text,
-    marks_of,
     read_values,
     to_dates,
     to_numbers,
 )
-from fairpc.data._writing import STANDARD, Writing, parsed_numbers
+from fairpc.data._writing import DECIMALS, parsed_numbers
 
 Kind = Literal["category", "number", "boolean", "date"]
 MIN_CELL: Final = 5  #: people that a level, a bin or a group of a model stands for, at least
@@ -73,10 +71,8 @@ def _fields(data: Any) -> Any:
     if not isinstance(data, dict):
         return data
     named = {name: _fields(value) for name, value in data.items()}
-    if isinstance(density := named.get("density"), dict):
-        density["edges"] = named.get("edges")
     if "edges" in named and "levels" in named:
-        return {"density": None, "written": None} | named
+        return {"ends": [], "decimal": "."} | named
     if isinstance(pairs := named.get("dropped"), list):
         names = ("name", "reason")
         listed = (p if isinstance(p, list) and len(p) == len(names) else [p] for p in pairs)
@@ -94,17 +90,18 @@ class Column(Coded):
     merged: tuple[Level, ...] = ()  #: levels that share the code "other"
     open: bool = False  #: "other" takes values that were not seen: too many were merged to list
     edges: tuple[float, ...] = ()  #: ascending; bin i is [edges[i - 1], edges[i])
-    integral: bool = False  #: the numbers are whole
+    integral: bool = False  #: the numbers are whole, or the dates whole days
     missing_share: float = 0.0  #: share of the training weight without a value
     done: str = ""  #: what was done, in words
-    density: ColumnDensity | None = None  #: P(x | bin); None where bins are all that is known
-    written: Writing | None = None  #: how its numbers are written as text; None as programs do
+    ends: tuple[float, ...] = ()  #: the least and the greatest number that is kept, if known
+    decimal: str = "."  #: the mark before decimals of numbers that are text
 
     def __post_init__(self) -> None:
         share = not 0 <= self.missing_share <= 1, ": its missing share lies between 0 and 1"
         many = self.arity > MAX_ARITY, f" has {self.arity} values: at most {MAX_ARITY}"
         own = self._edge_faults() if self.binned else self._level_faults()
-        faults = chain([share], own, [many])
+        mark = self.decimal not in DECIMALS, ": its decimal mark is '.' or ','"
+        faults = chain([share, mark], own, [many])
         refuse(TableError, ((there, f"column {self.name!r}{fault}") for there, fault in faults))
 
     @property
@@ -167,21 +164,17 @@ class Column(Coded):
         """What a density is per: a day in microseconds for dates, 1 for numbers."""
         return DAY if self.kind == "date" else 1.0
 
-    @property
-    def measure(self) -> str:
-        """What a probability of a value is, in words: a mass, or a density and per what."""
-        if self.density is None:
-            return "mass of a bin" if self.binned else "mass"
-        if self.density.step:
-            return "mass"
-        points = [value_label(v, date=self.kind == "date") for v in self.density.points]
-        masses = f", mass at {', '.join(points)}" if points else ""
-        return f"density per {'day' if self.kind == 'date' else 'unit'}{masses}"
+    @cached_property
+    def intervals(self) -> Intervals:
+        """The bins; where a file does not say how far they reach, as far as the mean inner one."""
+        mean = (self.edges[-1] - self.edges[0]) / max(len(self.edges) - 1, 1) or self.unit
+        ends = self.ends or (self.edges[0] - mean, self.edges[-1] + mean)
+        return Intervals.of(self.edges, ends, self.unit if self.integral else 0.0)
 
     def _edge_faults(self) -> Iterator[tuple[object, str]]:
-        edges, density = self.edges, self.density
+        edges, ends = self.edges, self.ends
         # The calendar of Python ends with the year 9999.
-        late = self.kind == "date" and any(abs(edge) > 2.5e17 for edge in edges)
+        late = self.kind == "date" and any(abs(edge) > 2.5e17 for edge in (*edges, *ends))
         yield self.levels or self.merged or self.open, " is binned: it has edges and no levels"
         yield not all(map(math.isfinite, edges)), " has an edge that is not finite"
         yield (
@@ -193,26 +186,22 @@ class Column(Coded):
             " has an edge beyond the calendar: give dates of the years 1 to 9999, or drop the "
             "column",
         )
-        if density is not None:
-            yield density.edges != edges, " has a density of other bins: fit it again"
-            yield density.step not in (0, self.unit), " has a density of another unit: fit it again"
+        if ends:
+            inside = len(ends) == 2 and edges and -math.inf < ends[0] <= edges[0]
+            inside = inside and edges[-1] <= ends[1] < math.inf
+            yield not inside, f" has the ends {list(ends)}: its edges lie between them"
 
     def _level_faults(self) -> Iterator[tuple[object, str]]:
         known, boolean = self.known, self.kind == "boolean"
         broken = any(isinstance(level, float) and not math.isfinite(level) for level in known)
         truths = any(isinstance(level, bool) for level in known)
         yield not known, " has no levels: a category needs at least one"
-        yield self.edges or self.density, " is a category: it has levels and no edges"
+        yield self.edges or self.ends, " is a category: it has levels and no edges"
         yield len(set(map(type, known))) > 1, " has levels of several types: use one"
         yield len(set(known)) < len(known), " has a level twice: levels must differ"
         yield broken, " has a level that is not finite"
         yield boolean and known != (False, True), " is boolean: its levels are false and true"
         yield truths != boolean, ": only a boolean has the levels false and true"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON-safe data; what older files lack only where there is some."""
-        newer, data = ("density", "written"), super().to_dict()
-        return {k: v for k, v in data.items() if k not in newer or v is not None}
 
     def codes(self, values: Values, *, warn: bool = True) -> Codes:
         """Code of each value; -1 where it is missing.
@@ -220,7 +209,6 @@ class Column(Coded):
         A level that was not seen at fit counts as missing, with a TableWarning that names it if
         ``warn``. Labels of bins are understood too: what ``decode`` gives can be coded again.
         """
-        values = self.unmarked(values)
         missing = values.missing()
         if missing.all():
             # A column of nothing has no type that could be wrong.
@@ -239,25 +227,10 @@ class Column(Coded):
         known = values.taken(~values.missing())
         return len(known.data) > 0 and bool((self._codes(known) >= 0).any())
 
-    def unmarked(self, values: Values) -> Values:
-        """Text without what means "missing" once it is read as numbers or dates, as at fit."""
-        import polars as pl
-
-        kind: ValueType = "date" if self.kind == "date" else "number"
-        named = self.textual or self.kind == "boolean"
-        if values.type != "text" or named or not marks_of(kind, values.sentinels):
-            return values
-        written = self.written or STANDARD
-        texts = values.data
-        read = to_dates(texts) if kind == "date" else parsed_numbers(texts, written).to_numpy()
-        marked = pl.Series(replace(values, type=kind, data=read).marked())
-        return replace(values, data=pl.select(pl.when(~marked).then(texts)).to_series())
-
     def numbers(self, values: Values) -> Array:
         """Numbers, or dates as microseconds, NaN where missing; a TableError names others."""
         if (self.kind == "date") != (values.type == "date") and values.type != "text":
             raise self._changed(values)
-        values = self.unmarked(values)
         if self.kind != "date":
             return np.asarray(self._read_numbers(values))
         if values.type == "date":
@@ -274,11 +247,10 @@ class Column(Coded):
 
     def _read_numbers(self, values: Values) -> Array:
         """Numbers, or text in which they are written as at fit; a TableError names others."""
-        written = self.written or STANDARD
-        like = f", written like {written.example}" if self.written else ""
+        like = "" if self.decimal == "." else f", written like 1234{self.decimal}5"
         repair = "give a number there, or leave the cell empty if it is not known"
         rule = f"it held numbers at fit{like}; {repair}"
-        return np.asarray(to_numbers(self.name, values, rule=rule, written=written).data)
+        return np.asarray(to_numbers(self.name, values, rule=rule, decimal=self.decimal).data)
 
     def exact_numbers(self, values: Values) -> Floats:
         """Numbers or dates of a binned column; NaN where missing, or known by their bin."""
@@ -295,8 +267,7 @@ class Column(Coded):
         known = ~np.isnan(numbers)
         if self.kind == "date":
             instants = np.clip(np.nan_to_num(numbers), *CALENDAR).astype(np.int64)
-            whole_days = self.density is not None and self.density.step > 0
-            kind = "datetime64[D]" if whole_days else "datetime64[us]"
+            kind = "datetime64[D]" if self.integral else "datetime64[us]"
             found: list[Any] = instants.astype("datetime64[us]").astype(kind).tolist()
         elif self.integral:
             found = list(map(int, np.nan_to_num(numbers).tolist()))

@@ -7,7 +7,7 @@ listed where they are heavy enough to matter.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
@@ -16,11 +16,7 @@ import numpy as np
 
 from fairpc.core import Array, Bools, Floats, Integers, Ints, need_threads
 from fairpc.data._values import Values, ValueType, is_integral, number_texts
-from fairpc.data._writing import PERCENT, STANDARD, Writing, likeliest
 
-Marks = tuple[ValueType, str, str]
-"""A way to read text: as dates, or as numbers with a decimal mark and a thousands separator."""
-_AS_PROGRAMS: Final[Marks] = ("number", *STANDARD.marks)
 _KEPT_HASHES: Final = 1024
 
 
@@ -86,7 +82,7 @@ class Numbers:
     sketch: QuantileSketch
     whole: bool  #: all are whole numbers
     remark: str = ""  #: this and the next are as in ``Values``
-    written: Writing = STANDARD
+    decimal: str = "."
     lost: Floats | None = None  #: weight of numbers that mean "missing", per class
 
     @property
@@ -108,7 +104,7 @@ class Numbers:
         """The listed values, ascending."""
         data = self.sketch.values
         data = data.astype(np.int8) if self.type == "boolean" else data
-        return Values(self.type, data, written=self.written)
+        return Values(self.type, data, decimal=self.decimal)
 
     def repeats(self) -> Repeats | None:
         """How often listed whole numbers occur, where weights count rows."""
@@ -127,9 +123,8 @@ class Texts:
     values: Values  #: the listed texts, and how they are to be read
     weights: Floats
     rest: Floats | None = None  #: weight of texts no longer listed, per class; None: all are
-    #: all texts as numbers or dates, where not all are listed and all are such; in each way in
-    #: which they can be read, because later batches may rule some out
-    numbers: Mapping[Marks, Numbers] = field(default_factory=dict)
+    #: all texts as numbers or dates, where not all are listed and all are such
+    numbers: Numbers | None = None
 
     @property
     def texts(self) -> Any:
@@ -154,26 +149,22 @@ class Texts:
         """How often listed texts occur, where weights count rows."""
         return _repeats(self.texts, self.weights)
 
-    def as_numbers(self, most: int | None = None) -> Mapping[Marks, Numbers]:
-        """The texts as numbers or dates, up to ``most``, in each way that fits all of them.
-
-        The likeliest comes first; there is none where some are neither.
-        """
+    def as_numbers(self, most: int | None = None) -> Numbers | None:
+        """The texts as numbers or dates, up to ``most``; None where some are neither."""
         if self.rest is not None:
             return self.numbers
-        found = {}
-        for values in self.values.readings():
-            whole = values.type == "number" and is_integral(values.data)
-            missing = values.missing()
-            sketch = QuantileSketch.of(values.data[~missing], self.weights[~missing], most)
-            lost = self.weights[missing].sum(axis=0) if missing.any() else None
-            marks = values.type, *values.written.marks
-            found[marks] = Numbers(values.type, sketch, whole, values.remark, values.written, lost)
-        return found
+        values = self.values.parsed()
+        if values.type == "text":
+            return None
+        whole = values.type == "number" and is_integral(values.data)
+        missing = values.missing()
+        sketch = QuantileSketch.of(values.data[~missing], self.weights[~missing], most)
+        lost = self.weights[missing].sum(axis=0) if missing.any() else None
+        return Numbers(values.type, sketch, whole, values.remark, values.decimal, lost)
 
     def renamed(self, column: Ints, n_classes: int) -> Texts:
         rest = None if self.rest is None else widened(self.rest, column, n_classes)
-        numbers = {marks: n.renamed(column, n_classes) for marks, n in self.numbers.items()}
+        numbers = self.numbers and self.numbers.renamed(column, n_classes)
         weights = widened(self.weights, column, n_classes)
         return replace(self, weights=weights, rest=rest, numbers=numbers)
 
@@ -181,7 +172,7 @@ class Texts:
         """The heaviest texts where there are more than ``most``; others are counted together."""
         if len(self.texts) <= (most or MOST):
             return self
-        numbers = {} if declared else self.as_numbers(most)
+        numbers = None if declared else self.as_numbers(most)
         # By name before by weight: which of equally heavy texts stay must not be left to chance.
         named = self.texts.arg_sort().to_numpy()
         order = named[np.argsort(-self.weights[named].sum(axis=1), kind="stable")]
@@ -254,8 +245,7 @@ class ColumnSummary:
         """The column with texts that are nothing but numbers or dates as such."""
         if not isinstance(self.content, Texts) or self.declared:
             return self
-        numbers = self.content.as_numbers(len(self.content.texts))
-        content: Numbers | None = likeliest(numbers.values(), lambda each: each.whole)
+        content = self.content.as_numbers(len(self.content.texts))
         if content is None:
             return self
         missing = self.missing if content.lost is None else self.missing + content.lost
@@ -331,39 +321,19 @@ def _add_texts(parts: Sequence[Texts], most: int | None, declared: bool) -> Text
     ids, texts = text_ids(pl.concat([part.texts for part in parts]))
     weights = np.zeros((len(texts), parts[0].weights.shape[1]))
     np.add.at(weights, ids, np.concatenate([part.weights for part in parts]))
-    rest = _sum([part.rest for part in parts])
+    rest, numbers = _sum([part.rest for part in parts]), None
+    if rest is not None and not declared:
+        each = [part.as_numbers(most) for part in parts]
+        read = [one for one in each if one is not None]
+        if len(read) == len(each) and len({one.type for one in read}) == 1:
+            numbers = _add_numbers(read, most)
     return replace(
         parts[0],
         values=replace(parts[0].values, data=texts, remark=max(part.remark for part in parts)),
         weights=weights,
         rest=rest,
-        numbers={} if rest is None or declared else _add_readings(parts, most),
+        numbers=numbers,
     ).bounded(most, declared)
-
-
-def _add_readings(parts: Sequence[Texts], most: int | None) -> Mapping[Marks, Numbers]:
-    """The texts of all batches in each way that fits all of them, their signs among it."""
-    each = [part.as_numbers(most) for part in parts]
-    found = {}
-    for marks in next((ways for ways in each if _AS_PROGRAMS not in ways), each[0]):
-        read = [_under(marks, ways) for ways in each]
-        known = [numbers for numbers in read if numbers is not None]
-        units = {numbers.written.unit for numbers in known}
-        alike = len(units - {""}) <= 1 and not {"", PERCENT} <= units
-        if len(known) == len(parts) and alike:
-            written = Writing(*marks[1:], max(units))
-            found[marks] = replace(_add_numbers(known, most), written=written)
-    return found
-
-
-def _under(marks: Marks, ways: Mapping[Marks, Numbers]) -> Numbers | None:
-    """A batch read in one way; what programs write means the same in others, if it fits them."""
-    as_programs = ways.get(_AS_PROGRAMS)
-    if marks in ways or as_programs is None or marks[0] != "number":
-        return ways.get(marks)
-    _, decimal, thousands = marks
-    apart = bool(thousands) and bool((np.abs(as_programs.sketch.values) >= 1000).any())
-    return as_programs if (as_programs.whole or decimal == STANDARD.decimal) and not apart else None
 
 
 def _repeats(values: Any, weights: Floats) -> Repeats:

@@ -1,4 +1,4 @@
-"""Table files: CSV, TSV, Parquet, Feather (Arrow), Excel; read and written in batches."""
+"""Table files: CSV, TSV, Parquet, Feather (Arrow); read and written in batches."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import codecs
 import contextlib
 import os
 import time
-import zipfile
-import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -22,7 +20,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 from fairpc.core import (
     AnyPath,
     FileFormatError,
-    MissingExtraError,
     TableError,
     need_threads,
     replacing,
@@ -33,11 +30,8 @@ from fairpc.data._frame import exactly
 if TYPE_CHECKING:
     import polars as pl
 
-Format = Literal["text", "parquet", "arrow", "workbook"]
+Format = Literal["text", "parquet", "arrow"]
 Types = Mapping[str, Any]  #: Polars' type of each column
-SHEET: Final = "::"  #: what stands between a workbook and the name of a sheet
-MOST_BYTES: Final = 1 << 30
-"""Bytes of a workbook when it is unpacked, at most: it is read as a whole."""
 SUFFIXES: Final[Mapping[str, Format]] = {
     **dict.fromkeys((".csv", ".tsv", ".tab", ".txt", ".data"), "text"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
@@ -45,15 +39,12 @@ SUFFIXES: Final[Mapping[str, Format]] = {
 }
 KNOWN: Final = "CSV (.csv), TSV (.tsv), Parquet (.parquet) or Feather (.feather, .arrow)"
 _QUERY: Final = "copy a query of it to Parquet"
-_MAGIC: Final[Mapping[bytes, Format]] = {
-    b"PAR1": "parquet",
-    b"ARROW1": "arrow",
-    b"PK\x03\x04": "workbook",
-}
+_MAGIC: Final[Mapping[bytes, Format]] = {b"PAR1": "parquet", b"ARROW1": "arrow"}
 _REFUSED: Final = {
     b"\x1f\x8b": ("compressed with gzip", "unpack it first"),
     b"\x28\xb5\x2f\xfd": ("compressed with zstd", "unpack it first"),
-    b"\xd0\xcf\x11\xe0": ("an old Excel workbook", "export it as CSV"),
+    b"PK\x03\x04": ("an Excel workbook or a zip archive", "export its table as CSV"),
+    b"\xd0\xcf\x11\xe0": ("an old Excel workbook", "export its table as CSV"),
     b"\xff\xff\xff\xff": ("an Arrow stream", "write it as a file, such as Feather or Parquet"),
     b"FEA1": ("Feather of version 1", "write it again as Feather 2 or Parquet"),
     b"SQLite format 3": ("a database", _QUERY),
@@ -67,10 +58,9 @@ class TableFiles:
 
     source: str  #: the table as the user called it
     paths: tuple[Path, ...]  #: the files, in the order of their names
-    format: Format  #: text, Parquet, Arrow or a sheet of a workbook
+    format: Format  #: text, Parquet or Arrow
     dialects: tuple[Dialect, ...] = ()  #: of each file, where they are text
     types: Types | None = None  #: of the columns, where files differ in them
-    sheet: pl.DataFrame | None = None  #: the rows, where they are a sheet of a workbook
 
     @property
     def delimiter(self) -> str:
@@ -85,8 +75,6 @@ class TableFiles:
     def _scan(self) -> pl.LazyFrame:
         import polars as pl
 
-        if self.sheet is not None:
-            return self.sheet.lazy()
         if self.format == "text":
             parts = [d.scan(p) for p, d in zip(self.paths, self.dialects, strict=True)]
             names = exactly(self.dialects[0].names)
@@ -159,7 +147,7 @@ def reading(source: str) -> Iterator[None]:
 def _gave_up(error: BaseException | None) -> bool:
     """Whether a library gave up; a panic is not an Exception, and would end the program."""
     library = type(error).__module__.partition(".")[0]
-    return library in ("polars", "pyo3_runtime", "_fastexcel", "zipfile")
+    return library in ("polars", "pyo3_runtime")
 
 
 def in_batches(frame: pl.LazyFrame, size: int) -> Iterator[pl.DataFrame]:
@@ -201,15 +189,13 @@ def reason_of(error: BaseException | None) -> str:
 def find(path: AnyPath, *, delimiter: str | None = None, source: str | None = None) -> TableFiles:
     """The table of a file, of a folder, or of files that match a pattern such as 'data/*.parquet'.
 
-    A sheet of a workbook is named after two colons, as in 'book.xlsx::Loans'. The
-    format follows from the first bytes, not from the name. ``source`` is what errors
-    call the table, by default its path.
+    The format follows from the first bytes, not from the name. ``source`` is what errors call the
+    table, by default its path.
     """
     need_threads("to read a file")
     given = os.fspath(path)
     called = source or given
-    file, name = _split(given)
-    paths = _paths(file, called)
+    paths = _paths(given, called)
     if odd := [p for p in paths if any("\udc80" <= c <= "\udcff" for c in str(p))]:
         raise FileFormatError(f"{odd[0]} has a name that is not UTF-8: rename it to be read")
     formats = [_format(p, called if len(paths) == 1 else str(p)) for p in paths]
@@ -219,13 +205,6 @@ def find(path: AnyPath, *, delimiter: str | None = None, source: str | None = No
                 f"{called}: {p.name} is {one} and {paths[0].name} is {formats[0]}: give files of "
                 "one format"
             )
-    if formats == ["workbook"]:
-        return TableFiles(called, paths, "workbook", sheet=_sheet(paths[0], name, source or file))
-    if formats[0] == "workbook" or name is not None:
-        raise FileFormatError(
-            f"{called} is not one workbook: give one by itself, and only then the name of a sheet "
-            f"after {SHEET!r}"
-        )
     if formats[0] != "text":
         types = _types(paths, formats[0]) if len(paths) > 1 else None
         return TableFiles(called, paths, formats[0], types=types)
@@ -254,57 +233,6 @@ def _unmapped(path: Path) -> str:
     # An escape in an address is mapped again, but means the file that it says.
     bare = os.name == "posix" and address.isprintable() and "%" not in address
     return f"file://{address}" if bare else path.resolve().as_uri()
-
-
-def _split(given: str) -> tuple[str, str | None]:
-    """The path of a file and the name of a sheet in it, None where it is not named."""
-    path, mark, name = given.rpartition(SHEET)
-    return (path, name) if mark and not Path(given).exists() else (given, None)
-
-
-def _unpacked(path: Path) -> int:
-    """How many bytes a workbook unpacks to, counted to just above the limit."""
-    size = 0
-    with zipfile.ZipFile(path) as archive:
-        for part in archive.infolist():
-            part.file_size = 1 << 62  # what it says of itself may be a lie
-            try:
-                with archive.open(part) as file:
-                    while size <= MOST_BYTES and (piece := file.read(1 << 20)):
-                        size += len(piece)
-            except (EOFError, RuntimeError, zlib.error) as error:
-                raise zipfile.BadZipFile(str(error)) from error
-    return size
-
-
-def _sheet(path: Path, name: str | None, called: str) -> pl.DataFrame:
-    """The rows of a sheet, of the only one where none is named."""
-    import polars as pl
-
-    with reading(called):
-        if (size := _unpacked(path)) > MOST_BYTES:
-            raise FileFormatError(
-                f"{called} has {size:,} or more bytes when it is unpacked and the limit is "
-                f"{MOST_BYTES:,}: export the sheet as CSV"
-            )
-        try:
-            whole: Any = {"infer_schema_length": None, "raise_if_empty": False}
-            found: dict[str, pl.DataFrame] = pl.read_excel(path, sheet_id=0, **whole)
-        except ImportError:
-            raise MissingExtraError(
-                f"{called} is an Excel workbook, which needs fastexcel: pip install "
-                "'fairpc[excel]', or export the sheet as CSV"
-            ) from None
-    sheets = {title: sheet for title, sheet in found.items() if sheet.width}
-    chosen = sheets if name is None else {title: sheets[title] for title in sheets if title == name}
-    if len(chosen) != 1:
-        shown = ", ".join(map(repr, sheets)) or "no sheet with a header"
-        example = next(iter(sheets), "Sheet1")
-        raise FileFormatError(
-            f"{called} has {shown}: name one sheet, as in '{called}{SHEET}{example}'"
-        )
-    (sheet,) = chosen.values()
-    return sheet
 
 
 def _types(paths: tuple[Path, ...], kind: Format) -> Types | None:
@@ -383,8 +311,7 @@ def is_part(path: AnyPath, table: AnyPath) -> bool:
     """Whether a file is one of a table's, or would be if it were written; links are followed."""
     given, target = os.fspath(table), Path(os.path.realpath(path))
     try:
-        file, _ = _split(given)
-        files = _paths(file, given)
+        files = _paths(given, given)
     except FileFormatError:
         return False  # who reads the table says why it cannot be read
     if target.exists() and any(target.samefile(file) for file in files):

@@ -9,15 +9,14 @@ from typing import Final, Literal, get_args
 import numpy as np
 
 from fairpc.core import Array, ColumnWarning, Floats, Ints, TableError, counted, warn_caller
-from fairpc.data._binning import Atoms, choose_edges, distinct_edges, value_label
+from fairpc.data._binning import Atoms, choose_edges, distinct_edges, kept_ends, value_label
 from fairpc.data._column import AS_MISSING, Column, Dropped, Kind
 from fairpc.data._column_summary import MOST, ColumnSummary, Numbers, RowClasses, Texts
+from fairpc.data._intervals import DAY
 from fairpc.data._table import MAX_ARITY
-from fairpc.data._values import AS_NUMBERS, EXACT, Level, Values, check_keys, levels_of
-from fairpc.data._writing import STANDARD
+from fairpc.data._values import EXACT, Level, Values, check_keys, levels_of
 
 Binning = Literal["label", "quantile"]
-NumberModel = Literal["density", "bins"]
 IDENTIFIES: Final = "it has a different value in every row, like an identifier"
 FEW_ROWS: Final = "none of its "
 FEW_PEOPLE: Final = "fewer than two of its values are those of "
@@ -37,7 +36,6 @@ class EncodingOptions:
     numeric: frozenset[str] = frozenset()  #: columns to be binned, whatever they look like
     categorical: frozenset[str] = frozenset()  #: columns whose values are levels in any case
     binning: Binning = "label"  #: choose bins with the label, where there is one, or by quantiles
-    numbers: NumberModel = "bins"  #: whether numbers have a density inside their bins
     monotone: frozenset[str] = frozenset()  #: those with a positive rate that rises or falls
     #: columns that are encoded in another way, and how
     apart: tuple[frozenset[str], EncodingOptions] | None = None
@@ -58,7 +56,6 @@ class EncodingOptions:
             "rare": (0 <= self.rare < 1, "give a share of at least 0 and below 1"),
             "min_cell": (self.min_cell >= 1, "give a number of people, 1 for none"),
             "binning": (self.binning in get_args(Binning), "use 'label' or 'quantile'"),
-            "numbers": (self.numbers in get_args(NumberModel), "use 'density' or 'bins'"),
         }
         for name, (good, rule) in known.items():
             if not good:
@@ -135,8 +132,8 @@ def fit_column(
         return Dropped(name, "it is missing in every row")
     if isinstance(content, Texts) and content.values.numeric:
         raise TableError(
-            f"column {name!r} was declared numeric, and no way to write numbers fits all its rows: "
-            "write them alike, or name the decimal mark with decimal"
+            f"column {name!r} was declared numeric, and not all its rows are numbers: correct "
+            "them, or name the decimal mark with decimal"
         )
     listed = ListedColumn.of(name, summary, content, scale, classes, positive)
     if listed.identifies(options):
@@ -150,8 +147,8 @@ def fit_column(
     lost = float(summary.missing.sum())
     share = lost / (content.known_weight + lost) if lost >= options.min_cell else 0.0
     remark = f" ({content.remark})" if content.remark else ""
-    written = content.values.written if content.values.written != STANDARD else None
-    return replace(fitted, missing_share=share, done=fitted.done + remark, written=written)
+    mark = content.decimal if isinstance(content, Numbers) else "."
+    return replace(fitted, missing_share=share, done=fitted.done + remark, decimal=mark)
 
 
 def identifies(name: str, values: Values) -> bool:
@@ -294,12 +291,10 @@ def _fit_numbers(column: ListedColumn, options: EncodingOptions) -> Column | Dro
         return _few(name, options)
     kind: Kind = "date" if atoms.date else "number"
     words = f"{kind} in {len(edges) + 1} {done}"
-    density = None
-    if options.numbers == "density":
-        from fairpc.data._fit_density import fit_density
-
-        density = fit_density(edges, atoms, options.min_cell)
-    return Column(name, kind, edges=edges, integral=atoms.integral, done=words, density=density)
+    ends = kept_ends(atoms, options.min_cell)
+    low, high = min(ends[0], edges[0]), max(ends[1], edges[-1])
+    whole = atoms.integral or (atoms.date and bool((atoms.values % DAY == 0).all()))
+    return Column(name, kind, edges=edges, integral=whole, done=words, ends=(low, high))
 
 
 def _choose(
@@ -358,18 +353,6 @@ def merge_rare(weights: Floats, rare: float, max_levels: int) -> tuple[list[int]
         kept = np.sort(heaviest)
     merged = np.setdiff1d(np.arange(len(weights)), kept)
     return kept.tolist(), merged.tolist()
-
-
-def warn_of_writing(column: Column, summary: ColumnSummary) -> None:
-    """Say that a column is read otherwise than it is written."""
-    content = summary.read.content
-    if column.written is not None and content is not None and content.remark != AS_NUMBERS:
-        warn_caller(
-            ColumnWarning(
-                f"column {column.name!r}: {content.remark}; if that is wrong, name the column "
-                "with categorical=…, or the mark with decimal='.' or decimal=','"
-            )
-        )
 
 
 def warn_of_codes(column: Column, summary: ColumnSummary) -> None:

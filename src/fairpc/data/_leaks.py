@@ -2,18 +2,18 @@
 
 A feature that says what the label says (``reject`` beside ``approve``, ``sub_grade`` beside
 ``grade``) was mostly written down after the decision. A model that sees it predicts it, and tells
-nothing of the decision. Features that say the group (``black`` and ``hispan`` beside ``white``)
-make "without the group" an empty phrase. A hole is a value here: an interest rate that is known
+nothing of the decision. A feature that says the group (``relationship`` beside ``sex``) makes
+"without the group" an empty phrase. A hole is a value here: an interest rate that is known
 for loans that were granted gives the label away by being there.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
-from itertools import combinations
 from shlex import quote
 from typing import Any, Final
 
@@ -46,33 +46,25 @@ FEWEST: Final = 100  #: rows under which nothing is said: a few may agree by cha
 EACH_SIDE: Final = 5
 """Rows of one class, at least, on each side of a number that parts two. Of 100 rows in an order by
 chance, 5 are all at one end once in 40 million times; a single one is there once in 50."""
-PARTNERS: Final = 12  #: columns that say most by themselves; sets are made of these
-LARGEST: Final = 3  #: columns of a set
-EXTENDED: Final = 4  #: pairs that are tried with a third column: those that say most
-DENSE: Final = 1 << 14
-"""Combinations of values that are counted without looking which of them occur."""
 _RAW_LEVELS: Final = 256
 """Values up to which a column is compared with others by its raw values, too."""
 
 
 @dataclass(frozen=True)
 class Leak:
-    """Columns that together predict a value of another column."""
+    """A column that predicts the value of another one."""
 
-    columns: tuple[str, ...]  #: their names
-    share: float  #: of the rows whose value they predict, each row from the others that are like it
-    copy: bool = False  #: a single column that goes with the other one to one
-    least: str = ""  #: the number from which on a single column predicts it, as text; else empty
+    column: str  #: its name
+    share: float  #: of the rows whose value it predicts, each row from the others that are like it
+    copy: bool = False  #: whether it goes with the other one to one
+    least: str = ""  #: the number from which on it predicts it, as text; else empty
 
     def sentence(self, of: str, *, group: bool = False) -> str:
         """What is given away, and what to do."""
-        which = " and ".join(map(repr, self.columns))
-        several = len(self.columns) > 1
-        left = f"leave {'them' if several else 'it'} out with {leaving_out(self.columns)}"
+        left = f"leave it out with {leaving_out(self.column)}"
         if self.copy and not group:
-            what = f"column {which} says the same as {of} in every row: a model that sees it "
-            return f"{what}repeats it; {left}"
-        what = f"columns {which} together give" if several else f"column {which} gives"
+            what = f"column {self.column!r} says the same as {of} in every row: a model that sees "
+            return f"{what}it repeats it; {left}"
         why = "unless known before the decision, "
         if group:
             why = "a decision that must not know the group would still know it; "
@@ -80,7 +72,7 @@ class Leak:
         if often.startswith("100"):
             often = "every row" if self.share == 1 else "nearly every row"
         how = f" by whether it is at least {self.least}" if self.least else ""
-        return f"{what} {of} away{how}, in {often}: {why}{left}"
+        return f"column {self.column!r} gives {of} away{how}, in {often}: {why}{left}"
 
 
 def label_leaks(
@@ -101,7 +93,7 @@ def label_leaks(
                 table[:, of_label] += weights
         numbers = read.content if isinstance(read.content, Numbers) else None
         # QuantileSketch that stand for several numbers are not a value that rows have in common.
-        leak = _leak(table, (column.name,)) if numbers is None or numbers.listed else None
+        leak = _leak(table, column.name) if numbers is None or numbers.listed else None
         if leak is None and numbers is not None:
             # Numbers of which each occurs once say what they say by their size.
             leak = _parted(table, column.name, numbers)
@@ -109,7 +101,7 @@ def label_leaks(
             codes = column.codes(read.content.values, warn=False)
             bins = np.zeros((column.arity + 1, n_classes))
             np.add.at(bins, np.append(codes, -1), table)
-            leak = _leak(bins, (column.name,))
+            leak = _leak(bins, column.name)
         if leak is not None:
             leaks.append(leak)
     return tuple(leaks)
@@ -135,42 +127,22 @@ def merged_leaks(
     return label_leaks(summary, codes, groups.arity, merged)
 
 
-def set_leaks(
-    x: Codes, target: Codes, weights: Floats, names: Sequence[str], *, least: int = 1
-) -> tuple[Leak, ...]:
-    """Columns that tell the target by their codes: single ones, and the best small set of others.
+def group_leaks(x: Codes, groups: Codes, weights: Floats, names: Sequence[str]) -> tuple[Leak, ...]:
+    """Single columns that tell a sensitive one by their codes.
 
-    A missing feature is a value like others; rows whose target is missing say nothing. With a
-    ``least`` number of 2, single columns are left out, and are in no set either.
+    A missing feature is a value like others; rows whose group is missing say nothing.
     """
-    known = np.flatnonzero((target >= 0) & (weights > 0))
+    known = np.flatnonzero((groups >= 0) & (weights > 0))
     if not len(known):
         return ()
-    values, codes = np.unique(target[known], return_inverse=True)
-    weight = weights[known]
-
-    def table(ids: Ints) -> Floats:
-        n = (int(ids.max()) + 1) * len(values)
-        counts = np.bincount(ids * len(values) + codes, weight, n).reshape(-1, len(values))
-        return counts.astype(np.float64)
-
-    columns = [x[known, j].astype(np.int64) + 1 for j in range(x.shape[1])]
-    tables = [table(column) for column in columns]
-    alone = [_leak(table, (name,)) for table, name in zip(tables, names, strict=True)]
-    leaks = [leak for leak in alone if leak is not None]
-    ranked = np.argsort([_entropy(counts) for counts in tables], kind="stable").tolist()
-    partners = [j for j in ranked if alone[j] is None][:PARTNERS]
-    sets: list[tuple[int, ...]] = list(combinations(partners, 2))
-    while sets and len(sets[0]) <= LARGEST:
-        counts = [table(_combined(columns, some)) for some in sets]
-        named = (tuple(names[j] for j in sorted(some)) for some in sets)
-        found = [leak for leak in map(_leak, counts, named) if leak is not None]
-        if found:
-            leaks.append(max(found, key=lambda leak: leak.share))
-            break
-        best = np.argsort([_entropy(of_set) for of_set in counts], kind="stable")[:EXTENDED]
-        sets = [(*sets[k], j) for k in best.tolist() for j in partners if j not in sets[k]]
-    return tuple(leak for leak in leaks if len(leak.columns) >= least)
+    values, codes = np.unique(groups[known], return_inverse=True)
+    leaks = []
+    for j, name in enumerate(names):
+        ids = x[known, j].astype(np.int64) + 1
+        shape = int(ids.max()) + 1, len(values)
+        counts = np.bincount(ids * len(values) + codes, weights[known], math.prod(shape))
+        leaks.append(_leak(counts.astype(np.float64).reshape(shape), name))
+    return tuple(leak for leak in leaks if leak is not None)
 
 
 def warn_leak(leak: Leak, of: str, *, group: bool = False) -> None:
@@ -179,20 +151,19 @@ def warn_leak(leak: Leak, of: str, *, group: bool = False) -> None:
     warn_caller(kind(leak.sentence(of, group=group)))
 
 
-def leaving_out(columns: Sequence[str]) -> str:
-    """How columns are left out."""
-    options = " ".join(f"--drop {quote(name)}" for name in columns)
-    return f"X.drop(columns={list(columns)!r}) or {options}"
+def leaving_out(name: str) -> str:
+    """How a column is left out."""
+    return f"X.drop(columns={[name]!r}) or --drop {quote(name)}"
 
 
-def _leak(table: Floats, columns: tuple[str, ...]) -> Leak | None:
+def _leak(table: Floats, column: str) -> Leak | None:
     """The leak of a table of weights, values × values that are predicted; None where it is none."""
     total = table.sum()
     share = table.sum(axis=0) / max(total, 1.0)
     wrong = _wrong(table)
     if total < FEWEST or wrong > min(WRONG, OF_GUESSES * (1 - share.max())):
         return None
-    return Leak(columns, 1 - wrong, len(columns) == 1 and _one_to_one(table > 0))
+    return Leak(column, 1 - wrong, _one_to_one(table > 0))
 
 
 def _one_to_one(together: Bools) -> bool:
@@ -209,7 +180,7 @@ def _parted(table: Floats, name: str, numbers: Numbers) -> Leak | None:
     apart = np.minimum(below.max(axis=1), above.max(axis=1)) >= EACH_SIDE
     apart &= below.argmax(axis=1) != above.argmax(axis=1)
     last = int(np.argmax(np.where(apart, right, 0.0)))
-    leak = _leak(np.stack([below[last], above[last], table[-1]]), (name,))
+    leak = _leak(np.stack([below[last], above[last], table[-1]]), name)
     if leak is None or not apart[last]:
         return None
     least = value_label(float(numbers.sketch.values[last + 1]), date=numbers.type == "date")
@@ -226,26 +197,6 @@ def _wrong(table: Floats) -> float:
     second = counts[:, -2] if table.shape[1] > 1 else np.zeros(len(first))
     right = first[(first > 1) & (first - 1 >= second)].sum()
     return 1.0 - float(right / max(table.sum(), 1e-300))
-
-
-def _entropy(table: Floats) -> float:
-    """Of what is predicted, given the values, times the weight, in nats."""
-    seen = table[table > 0]
-    each = table.sum(axis=1)
-    each = each[each > 0]
-    return float(np.dot(each, np.log(each)) - np.dot(seen, np.log(seen)))
-
-
-def _combined(columns: Sequence[Ints], chosen: Sequence[int]) -> Ints:
-    """One number per combination of values."""
-    ids, n = columns[chosen[0]], int(columns[chosen[0]].max()) + 1
-    for j in chosen[1:]:
-        size = int(columns[j].max()) + 1
-        ids, n = ids * size + columns[j], n * size
-        if n > DENSE:
-            seen, ids = np.unique(ids, return_inverse=True)
-            n = len(seen)
-    return ids
 
 
 def check_apart(groups: Groups, labels: Labels, s: Codes, d: Codes) -> None:
@@ -326,8 +277,7 @@ def _cuts(
     used, _ = weighted(frame, roles)
     found = []
     for column, by_code in reads:
-        given = read_values(column.name, used.column(column.name), roles.missing_values)
-        values = column.unmarked(given)
+        values = read_values(column.name, used.column(column.name), roles.missing_values)
         if by_code:
             ids = column.codes(values, warn=False).astype(np.int64)
             names = list(range(column.arity))

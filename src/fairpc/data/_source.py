@@ -75,7 +75,7 @@ class Roles:
     missing_values: tuple[Sentinel, ...] = ()  #: values that mean "missing", besides null and NaN
     numeric: frozenset[str] = frozenset()  #: features that are said to hold numbers
     names: tuple[str, ...] = ()  #: all columns of the table, without those given separately
-    decimal: str | None = None  #: the decimal mark of numbers in text, where it is said
+    decimal: str = "."  #: the decimal mark of numbers in text
     positional: bool = False  #: whether they are known by position
     groups_positional: bool = False  #: whether the sensitive columns are known by position
 

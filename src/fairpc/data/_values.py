@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import reprlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final, Literal
@@ -15,12 +16,8 @@ import numpy.typing as npt
 from fairpc.core import Array, Bools, Codes, Floats, TableError, is_missing, need_threads
 from fairpc.data._writing import (
     DATED,
-    STANDARD,
-    Writing,
     dates_of,
-    likeliest,
     parsed_numbers,
-    writings,
 )
 
 Sentinel = str | int | float
@@ -36,7 +33,7 @@ NAMED_NUMERIC: Final = (
 DIRECT: Final = 1 << 16
 """Whole numbers that lie so close together are looked up in a table, not searched."""
 _FEW: Final = 32  #: texts that are recognised by their hashes
-_NUMBER: Final = r"^\s*[+-]?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\s*$"
+_NUMBER: Final = r"^\s*[+-]?(0|[1-9]\d*)({}\d+)?([eE][+-]?\d+)?\s*$"
 _NUMBERS: Final = (int, float, np.integer, np.floating, Decimal)
 _DATES: Final = (dt.date, np.datetime64)
 
@@ -52,11 +49,8 @@ class Values:
     data: Any
     declared: bool = False  #: the frame's own type says that these are categories
     remark: str = ""  #: how the values were read, where that is not obvious
-    written: Writing = STANDARD  #: how numbers were written that were text
-    decimal: str | None = None  #: the decimal mark of numbers in text, where it is said
+    decimal: str = "."  #: the decimal mark of numbers in text
     numeric: bool = False  #: whether text is said to hold numbers
-    #: what means "missing"; text that is read as numbers or dates is compared as such
-    sentinels: tuple[Sentinel, ...] = ()
 
     def missing(self) -> Bools:
         """Which rows have no value."""
@@ -70,26 +64,9 @@ class Values:
 
     def parsed(self) -> Values:
         """Text as numbers or dates where it is nothing else."""
-        read: Values | None = likeliest(self.readings(), lambda v: not np.nansum(v.data % 1.0))
-        return read or self
-
-    def readings(self) -> Iterator[Values]:
-        """The ways in which text can be read as numbers or dates, the likeliest first."""
         if self.type != "text" or self.declared:
-            return iter(())
-        return (replace(v, sentinels=self.sentinels).unmarked() for v in _read_text(self))
-
-    def marked(self) -> Bools:
-        """Which numbers or dates mean "missing"."""
-        return np.isin(self.data, marks_of(self.type, self.sentinels))
-
-    def unmarked(self) -> Values:
-        """Numbers or dates with NaN in place of those that mean "missing"."""
-        if not marks_of(self.type, self.sentinels):
             return self
-        marked = self.marked()
-        data = np.where(marked, np.nan, self.data.astype(np.float64)) if marked.any() else self.data
-        return replace(self, data=data)
+        return _read_text(self) or self
 
     def listed(self) -> list[Any]:
         """The values, None where missing; a boolean is 0 or 1, a date microseconds."""
@@ -115,32 +92,45 @@ def marks_of(kind: ValueType, sentinels: Iterable[Sentinel]) -> list[float]:
     return [float(v) for v in sentinels if kind == "number" and not isinstance(v, str)]
 
 
+def sentinel_texts(sentinels: Iterable[Sentinel]) -> set[str]:
+    """The sentinels as text: a number as a whole one, if it is, and as programs write floats."""
+    texts = set()
+    for sentinel in sentinels:
+        if isinstance(sentinel, str):
+            texts.add(sentinel.strip())
+        elif np.isfinite(sentinel):
+            texts |= {str(sentinel), str(float(sentinel)), f"{float(sentinel):.15g}"}
+    return texts
+
+
 def read_values(
     name: str,
     column: Any,
     missing_values: Iterable[Sentinel] = (),
     *,
     parse: bool = False,
-    decimal: str | None = None,
+    decimal: str = ".",
 ) -> Values:
     """The typed values of a narwhals series or of a vector; a TableError names what is in the way.
 
     NaN, None, null, NaT and the ``missing_values`` are missing, which are compared as the values
-    are: text with text, numbers with numbers, dates with dates. With ``parse``,
+    are given: text with text, numbers with numbers, dates with dates. With ``parse``,
     text that is nothing but numbers or dates is read as such; numbers with
     leading zeros are codes and stay text. ``decimal`` is the decimal mark of numbers in text.
     """
     sentinels = tuple(missing_values)
-    texts = {str(v).strip() for v in sentinels if isinstance(v, str)}
+    texts = sentinel_texts(sentinels)
     values = _vector(name, column) if isinstance(column, np.ndarray) else _native(name, column)
     if values is None:
         values = _objects(name, column, texts)
-    values = replace(values, sentinels=sentinels)
     if values.type == "text":
         values = replace(_without_texts(values, texts), decimal=decimal)
         values = values.parsed() if parse else values
-    else:
-        values = values.unmarked()
+    elif marks := marks_of(values.type, sentinels):
+        marked = np.isin(values.data, marks)
+        if marked.any():
+            data = np.where(marked, np.nan, values.data.astype(np.float64))
+            values = replace(values, data=data)
     if values.type == "number":
         return replace(values, data=_finite(name, values.data))
     return values
@@ -167,7 +157,7 @@ def bare(values: Values) -> Values:
 
 
 def to_numbers(
-    name: str, values: Values, *, rule: str = NAMED_NUMERIC, written: Writing = STANDARD
+    name: str, values: Values, *, rule: str = NAMED_NUMERIC, decimal: str = "."
 ) -> Values:
     """Text as numbers; a TableError names the first value that is none, rule and repair."""
     if values.type == "boolean":
@@ -175,13 +165,13 @@ def to_numbers(
         return replace(values, type="number", data=data)
     if values.type != "text":
         return values
-    parsed = parsed_numbers(values.data, written)
+    parsed = parsed_numbers(values.data, decimal)
     wrong = (parsed.is_null() & values.data.is_not_null()).to_numpy()
     if wrong.any():
         row = int(wrong.argmax())
         raise TableError(f"column {name!r} has {values.data[row]!r} in row {row}: {rule}")
-    found = replace(values, type="number", data=parsed.to_numpy(), remark=AS_NUMBERS).unmarked()
-    return replace(found, data=_finite(name, found.data))
+    data = _finite(name, parsed.to_numpy())
+    return replace(values, type="number", data=data, remark=AS_NUMBERS)
 
 
 def to_dates(texts: Any) -> Floats:
@@ -407,52 +397,37 @@ def _without_texts(values: Values, texts: set[str]) -> Values:
     return replace(values, data=pl.select(pl.when(kept).then(values.data)).to_series())
 
 
-def _read_text(values: Values) -> Iterator[Values]:
-    """Text as numbers or dates, in each way in which it is nothing else."""
-    data = values.data
+def _read_text(values: Values) -> Values | None:
+    """Text as numbers or dates where it is nothing else."""
+    data, mark = values.data, values.decimal
     present = data.drop_nulls()
     if not len(present):
-        return
+        return None
     need_threads("to tell numbers from text")
-    as_programs = present.str.contains(_NUMBER).all()
+    numbers = present.str.contains(_NUMBER.format(re.escape(mark))).all()
     if values.numeric:  # leading zeros are no sign of codes then
-        as_programs = not parsed_numbers(present).null_count()
-    if as_programs and values.decimal in (None, STANDARD.decimal):
-        if values.numeric or _exact(present, STANDARD):
-            yield Values("number", parsed_numbers(data).to_numpy(), remark=AS_NUMBERS)
-        return  # or a float would not hold the digits: names, not quantities
-    # The first rows are asked first: most text is seen to be no number at once.
-    head = present.head(100)
-    if head.str.contains(f"^{DATED}$").all():
+        numbers = not parsed_numbers(present, mark).null_count()
+    if numbers:
+        if not values.numeric and not _exact(present, mark):
+            return None  # a float would not hold the digits: names, not quantities
+        found = parsed_numbers(data, mark).to_numpy()
+        return Values("number", found, remark=AS_NUMBERS, decimal=mark)
+    # The first rows are asked first: most text is seen to be no date at once.
+    if present.head(100).str.contains(f"^{DATED}$").all():
         instants = to_dates(data)
         if np.isnan(instants).sum() == data.null_count():
-            yield Values("date", instants, remark="text read as dates")
-        return
-    if next(writings(head, values.decimal), None) is None:
-        return
-    for written in writings(present, values.decimal):
-        if values.numeric or _exact(present, written):
-            remark = _said(present, written)
-            yield Values("number", written.numbers(data).to_numpy(), remark=remark, written=written)
+            return Values("date", instants, remark="text read as dates")
+    return None
 
 
-def _exact(texts: Any, written: Writing) -> bool:
+def _exact(texts: Any, decimal: str) -> bool:
     """Whether floats hold the digits of all whole numbers."""
     long = texts.filter(texts.str.len_bytes() >= 16)
     if not len(long):
         return True
-    numbers = written.numbers(long)
+    numbers = parsed_numbers(long, decimal)
     whole = numbers.filter(numbers == numbers.round())
     return not (whole.abs() >= EXACT).any()
-
-
-def _said(texts: Any, written: Writing) -> str:
-    """How text was read, by the longest of them, which says most of how they are written."""
-    if not texts.str.contains(r"[^\d\s+-]").any():
-        return AS_NUMBERS
-    longest = texts.gather(texts.str.len_chars().arg_max())[0]
-    number = written.numbers(texts.head(0).extend_constant(longest, 1))[0]
-    return f"text such as {longest!r} read as {number:.15g}"
 
 
 def _finite(name: str, data: Array) -> Array:

@@ -30,15 +30,12 @@ class Exported:
         path: the file.
         inputs: names of the columns that it reads, and what each holds: "text", "number",
             "boolean", "date".
-        written: columns of numbers that were text such as "1.234,5 €" at fit, with an example of
-            each. The graph takes the numbers.
         classes: whose probabilities it gives, in order.
         n_bytes: size of the file.
     """
 
     path: str
     inputs: dict[str, str]
-    written: dict[str, str]
     classes: tuple[str, ...]
     n_bytes: int
 
@@ -61,7 +58,7 @@ def export(model: FittedModel, path: AnyPath) -> Exported:
     data = onnx_bytes(scorer)
     write_atomically(path, data)
     inputs: dict[str, Any] = {given.name: given.kind for given in scorer.inputs}
-    return Exported(str(path), inputs, scorer.written, tuple(map(str, scorer.classes)), len(data))
+    return Exported(str(path), inputs, tuple(map(str, scorer.classes)), len(data))
 
 
 def check_suffix(path: AnyPath) -> None:
@@ -120,6 +117,4 @@ def _described(scorer: ScorerProgram) -> dict[str, object]:
             given.name: given.missing_text if given.kind == "text" else "NaN"
             for given in scorer.inputs
         },
-        # The graph takes numbers: text that is written like this is to be read before.
-        "written": scorer.written,
     }

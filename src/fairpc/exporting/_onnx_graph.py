@@ -98,8 +98,7 @@ def value_info(given: Input) -> ValueInfoProto:
             "a column has no name, and inputs of ONNX have one: rename it and fit again"
         )
     kind = TensorProto.STRING if given.kind == "text" else TensorProto.DOUBLE
-    said = "" if given.written is None else f"the number, not text like {given.written.example}"
-    return helper.make_tensor_value_info(given.name, kind, ["rows", 1], doc_string=said)
+    return helper.make_tensor_value_info(given.name, kind, ["rows", 1])
 
 
 def group_codes(graph: OnnxGraph, scorer: ScorerProgram) -> str:
@@ -141,8 +140,7 @@ def codes_of(graph: OnnxGraph, given: Input) -> str:
     alone = graph.add("Reshape", given.name, graph.whole([-1]))
     missing = graph.add("Or", graph.add("IsNaN", alone), graph.add("IsInf", alone))
     for mark in given.marks:
-        if not isinstance(mark, str):
-            missing = graph.add("Or", missing, graph.add("Equal", alone, graph.constant(mark)))
+        missing = graph.add("Or", missing, graph.add("Equal", alone, graph.constant(mark)))
     if given.edges is None:
         numbers = list(given.numbers)
         other = given.arity if given.other < 0 else given.other
@@ -164,7 +162,7 @@ def codes_of(graph: OnnxGraph, given: Input) -> str:
 
 def _text_codes(graph: OnnxGraph, given: Input) -> str:
     text = graph.add("Reshape", given.name, graph.whole([-1]))
-    marks = [mark.strip() for mark in given.marks if isinstance(mark, str)]
+    marks = list(map(str, given.marks))
     known = (
         dict(given.texts) | {given.missing_text: given.arity} | dict.fromkeys(marks, given.arity)
     )

@@ -15,7 +15,16 @@ import numpy as np
 
 from fairpc.circuit import INDICATOR, PRODUCT
 from fairpc.core import Floats, Ints, NotAnsweredError, TableError
-from fairpc.data import CALENDAR, EXACT, TRUTH, Column, Level, Sentinel, Writing, marks_of
+from fairpc.data import (
+    CALENDAR,
+    EXACT,
+    TRUTH,
+    Column,
+    Level,
+    Sentinel,
+    marks_of,
+    sentinel_texts,
+)
 from fairpc.models import (
     CircuitClassifier,
     FairDistribution,
@@ -39,11 +48,10 @@ class Input:
     kind: InputKind  #: what is given; booleans are text, as names are, or the numbers 0 and 1
     texts: Mapping[str, int]  #: code of each text: levels, also numbers as text; labels of bins
     numbers: Mapping[float, int]  #: code of each number, where the levels are numbers
-    marks: tuple[Sentinel, ...]  #: what means "missing": text, numbers; of dates microseconds
+    marks: tuple[Sentinel, ...]  #: what means "missing": of text text, else numbers, microseconds
     #: between bins, of dates in microseconds since 1970; None where there are levels
     edges: tuple[float, ...] | None = None
     other: int = -1  #: code of what is not listed; -1, missing, unless the column is open
-    written: Writing | None = None  #: how numbers are written where they are text: "1.234,50 €"
 
     @classmethod
     def of(cls, column: Column, marks: tuple[Sentinel, ...]) -> Input:
@@ -52,21 +60,22 @@ class Input:
         if column.binned:
             kind: InputKind = "date" if column.kind == "date" else "number"
             labels = {label: i for i, label in enumerate(column.labels)}
+            numbers = marks_of(kind, marks)
             if kind == "date":
-                dates = [m for m in marks_of(kind, marks) if CALENDAR[0] <= m <= CALENDAR[1]]
-                marks = (*(m for m in marks if isinstance(m, str)), *dates)
-            return cls(*known, kind, labels, {}, marks, edges=column.edges, written=column.written)
+                numbers = [m for m in numbers if CALENDAR[0] <= m <= CALENDAR[1]]
+            same = tuple(numbers)
+            return cls(*known, kind, labels, {}, same, column.edges)
         other = column.arity - 1 if column.open else -1
         if column.kind == "boolean":
-            texts_alone = tuple(mark for mark in marks if isinstance(mark, str))
-            return cls(*known, "boolean", TRUTH, {0: 0, 1: 1}, texts_alone)
+            return cls(*known, "boolean", TRUTH, {0: 0, 1: 1}, ())
         texts = column.text_levels
-        numbers = {} if column.textual else column.number_levels
+        levels = {} if column.textual else column.number_levels
         # A float does not hold the digits of the largest numbers: they are names.
-        named = column.textual or max(map(abs, numbers)) >= EXACT
+        named = column.textual or max(map(abs, levels)) >= EXACT
         if named:
-            return cls(*known, "text", texts, {}, marks, other=other)
-        return cls(*known, "number", texts, numbers, marks, other=other, written=column.written)
+            return cls(*known, "text", texts, {}, tuple(sorted(sentinel_texts(marks))), other=other)
+        same = tuple(marks_of("number", marks))
+        return cls(*known, "number", texts, levels, same, other=other)
 
     @property
     def missing_text(self) -> str:
@@ -196,11 +205,6 @@ class ScorerProgram:
     def inputs(self) -> tuple[Input, ...]:
         """All columns that are read, each once."""
         return tuple({i.name: i for i in (*self.sensitive, *self.features)}.values())
-
-    @property
-    def written(self) -> dict[str, str]:
-        """Columns whose numbers are text in the table, and how such text looks."""
-        return {i.name: i.written.example for i in self.inputs if i.written is not None}
 
     @property
     def group_place(self) -> Ints:

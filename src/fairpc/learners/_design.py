@@ -33,7 +33,6 @@ from fairpc.core import (
 from fairpc.data import (
     FEW_PEOPLE,
     IDENTIFIES,
-    STANDARD,
     Column,
     Dropped,
     Encoding,
@@ -275,8 +274,7 @@ def _fit_column(
         return Column(name, "boolean", levels=(False, True), missing_share=share, done="boolean")
     if values.type == "date" or (values.type == "number" and not values.declared):
         done = f"{values.type}, not binned"
-        written = None if values.written == STANDARD else values.written
-        return Column(name, values.type, missing_share=share, done=done, written=written)
+        return Column(name, values.type, missing_share=share, done=done)
     check_keys(name, values)
     levels = levels_of(values)
     if values.type == "text":

@@ -42,25 +42,19 @@ class FittedQueries(FittedDecisions):
     def score_samples(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Floats:
         """log P of each row; what is missing is marginalised.
 
-        Numbers with a density have log densities, all else has log masses; ``score_units_`` says
-        which. With ``numbers="bins"`` a number has the mass of its bin.
+        A number has a log density, uniform within its bin, per unit or per day of a date.
         ``y`` is the name of a column where X is read in batches.
         """
         coding = self._coding()
         groups, features = self._evidence(X, sensitive_features)
         labels = None if y is None else coding.labels.transform(y)
         logs = self._distribution().log_likelihood(groups, labels, features)
-        return logs + coding.features.log_density(X)
-
-    @property
-    def score_units_(self) -> dict[str, str]:
-        """What ``score_samples`` gives of each feature: a mass, or a density and per what."""
-        return {column.name: column.measure for column in self._coding().features.columns}
+        return logs + coding.features.log_density(features)
 
     def sample(self, n: int, random_state: int | None = None, *, library: str = "polars") -> Any:
         """Complete rows drawn from the model, as a frame: features, group, label, decision.
 
-        Numbers are drawn from the density of their bin; with ``numbers="bins"`` they are bins.
+        Numbers are drawn uniformly from their bin.
         """
         rng = np.random.default_rng(random_state)
         codes = self._distribution().circuit.sample(n, rng)
@@ -73,9 +67,9 @@ class FittedQueries(FittedDecisions):
     ) -> Any:
         """The most probable completion of each row, jointly with its group, label and decision.
 
-        What is known stays. A number that is not known is the median of its most probable bin;
-        with ``numbers="bins"`` numbers come back as bins. A mixture or a forest is completed
-        with its most probable component, so the decision here need not be that of ``predict``.
+        What is known stays. A number that is not known is the middle of its most probable bin.
+        A mixture or a forest is completed with its most probable component, so the decision here
+        need not be that of ``predict``.
         """
         coding = self._coding()
         groups, features = self._evidence(X, sensitive_features, allow_absent=True)
@@ -108,7 +102,7 @@ class FittedQueries(FittedDecisions):
         Names are those of columns, and "S", "D", "Df": a group, an observed class, a
         decision. ``probability({"Df": "good"}, {"sex": "F", "job": "clerk"})``. Of a column of
         numbers or dates, a pair is an interval, its upper end left out and None for no end:
-        ``{"age": (38, None)}``. A number that has no mass of its own stands for its bin. What
+        ``{"age": (38, None)}``. A number that is not whole stands for its bin. What
         involves "Df" is at the point of the mechanism; `fairpc query` has its range.
         """
         words = self._words()

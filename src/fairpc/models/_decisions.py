@@ -101,7 +101,7 @@ class FittedDecisions(Reviewable, ABC):
     table_options_: Mapping[str, str]
     names_: Names
     threshold: float
-    decimal: str | None
+    decimal: str
     get_params: Callable[..., dict[str, Any]]
 
     _needs_table: ClassVar[bool] = False

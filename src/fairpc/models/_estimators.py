@@ -141,7 +141,6 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             min_cell=int(self.min_cell),
             numeric=table.roles.numeric,
             categorical=resolve(names, listed(self.categorical), "categorical"),
-            numbers=self.numbers,
             monotone=resolve(names, listed(self.monotone), "monotone"),
         )
         if not fine:
@@ -362,13 +361,10 @@ class FairPC(CircuitClassifier):
             that neither the model nor its file tells of them; 1 tells all.
         numeric, categorical: columns that are binned, or whose values are levels, whatever they
             look like.
-        numbers: "density": what is known of a number goes on inside its bin, with a density that
-            the training rows choose; or "bins": it ends at the bin.
         monotone: numeric columns in whose bins the rate of the positive label only rises, or
             only falls.
         missing_values: values that mean "missing", besides NaN and null.
-        decimal: the decimal mark of numbers that are text, "." or ","; None tells it by the texts
-            of each column. A currency or percent sign and separated thousands are understood.
+        decimal: the decimal mark of numbers that are text, "." or ",".
         guard: after the fit of a model with a latent fair decision, check that it is still about
             the label; ``warnings_`` and a DriftWarning say where not.
         random_state: seed.

@@ -77,7 +77,7 @@ class SavedSettings:
     mechanism: Scope
     delta: float
     min_cell: int
-    decimal: Literal[".", ","] | None
+    decimal: Literal[".", ","]
     knowledge: dict[str, Any] | None
 
     @classmethod

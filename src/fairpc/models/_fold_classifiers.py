@@ -175,7 +175,7 @@ def _unwritten(X: Any, features: Encoding) -> Any:
         return X
     changed = []
     for column in features.columns:
-        if column.written is not None and column.name in frame.columns:
+        if column.decimal != "." and column.name in frame.columns:
             values = read_values(column.name, frame[column.name], features.missing_values)
             if values.type == "text" and not values.missing().all():
                 changed.append(series_of(frame, column.name, column.numbers(values)))

@@ -160,8 +160,8 @@ class LatentDecision(  # type: ignore[misc]
             classifier in features.
         numeric: columns of numbers that the default classifier keeps, even if every row has its
             own.
-        decimal: the decimal mark of numbers that are text, "." or ","; None tells it by the texts
-            of each column. The default classifier is given them as numbers.
+        decimal: the decimal mark of numbers that are text, "." or ",". The default classifier is
+            given them as numbers.
         min_cell: levels, groups and strata of fewer people are not kept apart, nor named in files;
             1 keeps all.
         random_state: of folds and of the default classifier.
@@ -569,6 +569,6 @@ def _warn_of_identifiers(features: Encoding, classifier: Any) -> None:
         warn_caller(
             ColumnWarning(
                 f"column {name!r} has a different value in every row, like an identifier, and the "
-                f"classifier is given it: leave it out with {leaving_out([name])}"
+                f"classifier is given it: leave it out with {leaving_out(name)}"
             )
         )

@@ -310,7 +310,11 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     coding = {name: content.pop(name) for name in CODING_FIELDS}
     content = {"coding": coding, "warnings": [], "table": {}, "without_prior": None, **content}
     given, latent = content["settings"], content["model"] == LATENT_DECISION
-    usual = {"given": (), "mechanism": "shared", "delta": 0.0, "min_cell": 1, "decimal": None}
+    given["decimal"] = given.get("decimal") or "."
+    for column in coding["features"]["columns"]:
+        column.pop("density", None)  # numbers are uniform within a bin
+        column["decimal"] = (column.pop("written", None) or {}).get("decimal", ".")
+    usual = {"given": (), "mechanism": "shared", "delta": 0.0, "min_cell": 1, "decimal": "."}
     usual |= {"knowledge": None}
     content["settings"] = settings = {name: given.get(name, usual[name]) for name in usual}
     settings["given"] = list(listed(settings["given"]))

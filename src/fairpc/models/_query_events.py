@@ -34,9 +34,9 @@ class Said:
         """Of each code of a variable: the share of it that fits."""
         fits = np.zeros(arity)
         fits[sorted(self.codes)] = 1.0
-        if self.spans is None or column is None or column.density is None:
+        if self.spans is None or column is None:
             return fits
-        shares = [column.density.between(low, high) for low, high in self.spans]
+        shares = [column.intervals.between(low, high) for low, high in self.spans]
         total: Floats = np.sum([np.zeros(arity), *shares], axis=0)
         return fits * np.minimum(total, 1.0)
 

@@ -285,9 +285,7 @@ class Vocabulary:
     def _is_unknown(self, column: Column, value: object) -> bool:
         """Whether a value is missing, or a word or a number for that."""
         cell, sentinels = np.array([value], dtype=object), self.features.missing_values
-        values = read_values(column.name, cell, sentinels)
-        # A query is written as programs write numbers, however the table does.
-        return bool(replace(column, written=None).unmarked(values).missing()[0])
+        return bool(read_values(column.name, cell, sentinels).missing()[0])
 
     def event(self, values: Mapping[str, Any]) -> Event:
         """What values of variables say, by the names of a query; what is missing says nothing.
@@ -391,13 +389,12 @@ def _fitting(column: Column, term: Term) -> Said:
 
 def _equal(column: Column, name: str, value: object) -> Said:
     """That a column has a value: a level, a label, a number or a date."""
-    code, density = _code(column, name, value), column.density
-    if density is not None and not (isinstance(value, str) and value.strip() in column.labels):
+    code, labelled = _code(column, name, value), str(value).strip() in column.labels
+    if column.binned and column.integral and not labelled:
         number = _bound(column, value)
-        # It has a mass of its own there; otherwise only its bin has.
-        if density.step or number in density.points:
-            every = frozenset(range(column.arity))
-            return Said(every, ((number, math.nextafter(number, math.inf)),))
+        span = number, math.nextafter(number, math.inf)
+        if column.intervals.between(*span).any():  # beyond the kept ones it stands for its bin
+            return Said(frozenset(range(column.arity)), (span,))
     return Said(frozenset([code]))
 
 
@@ -419,7 +416,7 @@ def _code(column: Column, name: str, value: object) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TableWarning)
             # A query is written as programs write numbers, however the table does.
-            code = int(replace(column, written=None).codes(values)[0])
+            code = int(replace(column, decimal=".").codes(values)[0])
     except TableError:
         code = -1
     if code < 0:
@@ -436,8 +433,7 @@ def _alone(column: Column, code: int, value: str) -> bool:
         return True
     if not column.binned:
         return code < len(column.levels)
-    inner = 0 < code < column.arity - 1
-    return inner and column.integral and column.edges[code] - column.edges[code - 1] == 1.0
+    return bool(column.intervals.widths[code] == 0)
 
 
 def _compared(column: Column, sign: str, value: str) -> Said:
@@ -446,39 +442,16 @@ def _compared(column: Column, sign: str, value: str) -> Said:
     bound, after = _bound(column, value), sign in (">", "<=")
     # ">" begins just above a number, and "<=" ends there.
     cut = math.nextafter(bound, math.inf) if after else bound
-    if column.binned and column.density is None and after:
-        if not column.integral and cut not in column.edges:
-            raise QueryError(
-                f"a bin of {column.name!r} holds its lower edge: write "
-                f"{'>=' if sign == '>' else '<'} in place of {sign}"
-            )
-        cut = math.floor(bound) + 1.0 if column.integral else cut
     span = (cut, math.inf) if sign in (">", ">=") else (-math.inf, cut)
-    return _interval(column, *span, shown=value)
+    return _interval(column, *span)
 
 
-def _interval(column: Column, low: float, high: float, *, shown: str = "") -> Said:
-    """That a column of numbers or dates lies between two, the lower one included.
-
-    A QueryError where only bins are known and one is cut.
-    """
-    every = frozenset(range(column.arity))
-    if column.density is not None:
-        return Said(every, ((low, high),))
-    if not column.binned:
-        levels = np.array(column.levels, np.float64)
-        return Said(frozenset(np.flatnonzero((levels >= low) & (levels < high)).tolist()))
-    ends = [end for end in (low, high) if math.isfinite(end)]
-    wrong = next((end for end in ends if end not in column.edges), None)
-    if wrong is not None:
-        edges = ", ".join(repr(label) for label in column.labels)
-        raise QueryError(
-            f"{shown or format(wrong, 'g')!r} lies inside a bin of {column.name!r}, which the "
-            f"model does not cut: compare at an edge of {edges}"
-        )
-    starts = np.array([-math.inf, *column.edges])
-    inside = (starts >= low) & (np.array([*column.edges, math.inf]) <= high)
-    return Said(frozenset(np.flatnonzero(inside).tolist()))
+def _interval(column: Column, low: float, high: float) -> Said:
+    """That a column of numbers or dates lies between two, the lower one included."""
+    if column.binned:
+        return Said(frozenset(range(column.arity)), ((low, high),))
+    levels = np.array(column.levels, np.float64)
+    return Said(frozenset(np.flatnonzero((levels >= low) & (levels < high)).tolist()))
 
 
 def _between(column: Column, bounds: tuple[Any, ...]) -> Said:

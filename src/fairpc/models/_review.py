@@ -155,7 +155,7 @@ class ReviewRows:
         d = np.asarray(rows.d[at] == labels.positive, np.float64)
         s = np.asarray(rows.s[at], np.intp)
         middle = middle_mechanism(bounds, len(coding.group_names))
-        numbers = {} if X is None else coding.features.numbers(X, every=True)
+        numbers = {} if X is None else coding.features.numbers(X)
         return cls(
             n_table=rows.n_rows,
             at=at,

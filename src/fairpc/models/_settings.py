@@ -17,7 +17,6 @@ from fairpc.data import (
     DECIMALS,
     MIN_CELL,
     GivenNames,
-    NumberModel,
     TableCoding,
     few_labelled,
     resolve,
@@ -101,9 +100,7 @@ LEVEL: Final = _rule("True, False or a whole number", lambda v: isinstance(v, In
 COLUMNS: Final = _rule(COLUMN_WORDS, _are_columns)
 COLUMNS_OR_NONE: Final = _rule(COLUMN_WORDS, lambda v: v is None or _are_columns(v))
 VALUES: Final = _rule("a list of texts and numbers", lambda v: _is_list(v, _is_value))
-DECIMAL: Final = _rule(
-    "the mark before decimals, '.' or ',', or None", lambda v: v is None or v in DECIMALS
-)
+DECIMAL: Final = _rule("the mark before decimals, '.' or ','", lambda v: v in DECIMALS)
 DIFFERENCE: Final = _rule(
     "a difference of rates from 0 to 1, such as .05", lambda v: _is_number(v) and 0 <= v <= 1
 )
@@ -144,10 +141,9 @@ class Settings:
     min_cell: int = field(default=MIN_CELL, metadata=PEOPLE)
     numeric: Sequence[str | int] = field(default=(), metadata=COLUMNS)
     categorical: Sequence[str | int] = field(default=(), metadata=COLUMNS)
-    numbers: NumberModel = "density"
     monotone: Sequence[str | int] = field(default=(), metadata=COLUMNS)
     missing_values: tuple[Any, ...] = field(default=(), metadata=VALUES)
-    decimal: Literal[".", ","] | None = field(default=None, metadata=DECIMAL)
+    decimal: Literal[".", ","] = field(default=".", metadata=DECIMAL)
     guard: bool = field(default=True, metadata=TRUTH)
     random_state: Any = field(default=None, metadata=SEED)
     verbose: int = field(default=0, metadata=LEVEL)
@@ -173,7 +169,7 @@ class ScoreSettings:
     threshold: float = field(default=0.5, metadata=NUMBER)
     missing_values: Sequence[Any] = field(default=(), metadata=VALUES)
     numeric: Sequence[str | int] = field(default=(), metadata=COLUMNS)
-    decimal: Literal[".", ","] | None = field(default=None, metadata=DECIMAL)
+    decimal: Literal[".", ","] = field(default=".", metadata=DECIMAL)
     min_cell: int = field(default=MIN_CELL, metadata=PEOPLE)
     random_state: Any = field(default=None, metadata=SEED)
 

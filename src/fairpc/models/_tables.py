@@ -36,6 +36,7 @@ from fairpc.data import (
     check_weights,
     exactly,
     fit_coding,
+    group_leaks,
     hidden_labels,
     is_dask,
     is_source,
@@ -44,7 +45,6 @@ from fairpc.data import (
     read_columns,
     read_frame,
     resolve,
-    set_leaks,
     warn_leak,
 )
 from fairpc.models._rows import PartedRows, Rows, TrainingRows, rows_fingerprint
@@ -78,7 +78,7 @@ class GivenTable:
         fair_labels: Any = None,
         missing_values: Iterable[Any] = (),
         numeric: Iterable[str | int] = (),
-        decimal: str | None = None,
+        decimal: str = ".",
         stack: ExitStack | None = None,
         coded: bool = False,
     ) -> GivenTable:
@@ -154,21 +154,18 @@ def check_fit_input(estimator: Any, X: Any, y: Any) -> None:
 
 
 def warn_of_leaks(table: GivenTable, rows: Rows, coding: TableCoding) -> None:
-    """Say which columns give a sensitive attribute away, and which sets of columns the label.
+    """Say which columns give a sensitive attribute away; ``rows`` are some rows of the table.
 
-    Single columns that predict the label were found by their own values when the table was coded.
-    ``rows`` are some rows of the table.
+    Columns that predict the label were found when the table was coded.
     """
     features, groups = coding.features, coding.groups
-    for leak in set_leaks(rows.x, rows.d, rows.weights, features.names, least=2):
-        warn_leak(leak, f"the label {coding.labels.name!r}")
     for j, (column, name) in enumerate(zip(groups.columns, table.roles.sensitive, strict=True)):
         found = merged_leaks(table.source, table.roles, name, column, features.columns)
-        leaking = {name for leak in found for name in leak.columns}
+        leaking = {leak.column for leak in found}
         others = [i for i, name in enumerate(features.names) if name not in leaking]
         values = np.array([*(cell[j] for cell in groups.cells), -1], np.int16)[rows.s]
         names = [features.names[i] for i in others]
-        more = set_leaks(rows.x[:, others], values, rows.weights, names)
+        more = group_leaks(rows.x[:, others], values, rows.weights, names)
         for leak in (*found, *more):
             warn_leak(leak, f"the group {column.name!r}", group=True)
 
