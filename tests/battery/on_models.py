@@ -85,7 +85,6 @@ def models() -> dict[str, tuple[Any, Any, Any]]:
         "strudel": (FairPC("sex", structure="strudel", max_splits=4, **quick), X, y),
         "auto": (FairPC("sex", **quick), X.select("sex", "job", "age", "pay"), y),
         "bins": (FairPC("sex", structure="chow-liu", numbers="bins", **quick), X, y),
-        "monotone": (FairPC("sex", structure="chow-liu", monotone=["pay"], **quick), few, y),
         "forest": (FairPC("sex", structure="forest", **quick), few, y),
         "forest, three": (FairPC("sex", structure="forest", **quick), few, three),
         "forest strata": (

@@ -95,7 +95,7 @@ PANELS: Final = {
     ),
     "Model": (
         *("model", "classifier", "structure", "n_components", "n_bins", "bins", "numbers"),
-        *("monotone", "mechanism", "delta", "equal_mass", "mechanism_prior", "held_to"),
+        *("mechanism", "delta", "equal_mass", "mechanism_prior", "held_to"),
     ),
     "Decisions": ("threshold", "equal_rates", "decide", "decide_as", "fail_over", "gap"),
     "Resources": ("random_state", "seed", "checkpoint", "max_memory", "engine", "scheduler"),
@@ -228,9 +228,6 @@ class ModelOptions:
     numbers: Annotated[
         Literal["density", "bins"], option("NAME", "Numbers as themselves (density), or as bins.")
     ] = "density"
-    monotone: Annotated[
-        list[str], option("COL", "A number with which the rate of the label only rises, or falls.")
-    ] = field(default_factory=list)
     given: Annotated[
         list[str],
         option(

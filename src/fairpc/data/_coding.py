@@ -415,8 +415,7 @@ def fit_coding(
     found, known = values_at(summary.labels, np.arange(n_labels)), summary.label_weights[:n_labels]
     labels = labels_of(shown_name(roles.label), found, known, positive, sentinels, names)
     classes, n_classes = labels.column.codes(summary.labels), len(labels.classes)
-    given = options, classes, n_classes, labels.positive
-    features = fit_features(source, roles, summary, *given)
+    features = fit_features(source, roles, summary, options, classes, n_classes)
     if not again:
         as_named = roles.decimal and Writing(roles.decimal)
         for column in features.columns:
@@ -482,7 +481,6 @@ def fit_features(
     options: EncodingOptions,
     classes: Codes,
     n_classes: int,
-    positive: int = -1,
 ) -> Encoding:
     """How the features of a table become codes; ``classes`` are those of the distinct labels.
 
@@ -492,7 +490,7 @@ def fit_features(
     codes = None
     if options.binning == "label" and n_classes > 1:
         codes = np.append(classes, -1).astype(np.int64)
-    reading = summary.scale, codes, positive
+    reading = summary.scale, codes
     apart = {roles.label, roles.weight, roles.fair}
     names = roles.names or tuple(name for name in source.names if name not in apart)
     fitted: dict[str, Column | Dropped] = {

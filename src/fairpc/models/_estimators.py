@@ -149,7 +149,6 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             numeric=table.roles.numeric,
             categorical=resolve(names, listed(self.categorical), "categorical"),
             numbers=self.numbers,
-            monotone=resolve(names, listed(self.monotone), "monotone"),
         )
         if not fine:
             return options
@@ -158,8 +157,8 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         return replace(
             options,
             n_bins=FINE_BINS if self.n_bins is None else self.n_bins,
-            # No label is held out from bins that were chosen with it; few or monotone ones need it.
-            binning="label" if self.n_bins is not None or self.monotone else "quantile",
+            # No label is held out from bins that were chosen with it; few bins need it.
+            binning="label" if self.n_bins is not None else "quantile",
             rare=self.rare / FINER,
             useful=self.rare,  # whether a column is of use is not a matter of how finely it is cut
             max_levels=FINE_LEVELS,
@@ -420,8 +419,6 @@ class FairPC(CircuitClassifier):
             look like.
         numbers: "density": what is known of a number goes on inside its bin, with a density that
             the training rows choose; or "bins": it ends at the bin.
-        monotone: numeric columns in whose bins the rate of the positive label only rises, or
-            only falls.
         missing_values: values that mean "missing", besides NaN and null.
         decimal: the decimal mark of numbers that are text, "." or ","; None tells it by the texts
             of each column. A currency or percent sign and separated thousands are understood.

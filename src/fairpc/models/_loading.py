@@ -55,7 +55,7 @@ from fairpc.models._tables import listed
 
 MODELS: Final = {c.__name__: c for c in (FairPC, LatNB, NLatPC, TwoNB)}
 LATENT_DECISION: Final = LatentDecision.__name__
-_LISTS: Final = ("missing_values", "numeric", "categorical", "monotone", "given")
+_LISTS: Final = ("missing_values", "numeric", "categorical", "given")
 OLDER: Final = "an earlier fairpc wrote it; fit the model again"
 _WRONG_TYPE: Final = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
 """What reading a field raises whose content is of another kind."""
@@ -360,7 +360,9 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     content = {"coding": coding, "warnings": [], "table": {}, "without_prior": None, **content}
     given, latent = content["settings"], content["model"] == LATENT_DECISION
     usual = settings_of(LatentDecision() if latent else MODELS[content["model"]]())
-    content["settings"] = settings = usual | {"min_cell": 1} | given
+    content["settings"] = settings = (
+        usual | {"min_cell": 1} | {n: v for n, v in given.items() if n in usual}
+    )
     if latent:
         scores = content["score_map"]
         content["score_map"] = scores | {"ends": _same_rates(scores["ends"])}

@@ -149,7 +149,6 @@ class Settings:
     numeric: Sequence[str | int] = field(default=(), metadata=COLUMNS)
     categorical: Sequence[str | int] = field(default=(), metadata=COLUMNS)
     numbers: NumberModel = "density"
-    monotone: Sequence[str | int] = field(default=(), metadata=COLUMNS)
     missing_values: tuple[Any, ...] = field(default=(), metadata=VALUES)
     decimal: Literal[".", ","] | None = field(default=None, metadata=DECIMAL)
     guard: bool = field(default=True, metadata=TRUTH)
