@@ -2,7 +2,7 @@
 
     python benchmarks/latent_sets.py sets 400          how often sets and bounds hold the truth
     python benchmarks/latent_sets.py sets 100 --classifier hgb
-    python benchmarks/latent_sets.py sets 100 --processes logistic three --per-group
+    python benchmarks/latent_sets.py sets 100 --processes logistic three
     python benchmarks/latent_sets.py circuit           rows drawn from a fitted FairPC
     python benchmarks/latent_sets.py cost              seconds beside those of the classifier alone
 
@@ -196,7 +196,6 @@ def sets(given: argparse.Namespace) -> None:
                 TableClassifier(given.classifier, random_state=0),
                 sensitive="S",
                 sensitive_estimator=False,
-                per_group=given.per_group,
                 random_state=0,
             )
 
@@ -298,7 +297,6 @@ def main() -> None:
     parser.add_argument("n", type=int, nargs="?", default=400, help="draws")
     parser.add_argument("--processes", nargs="+", choices=PROCESSES, default=list(PROCESSES))
     parser.add_argument("--classifier", default="logistic", choices=("hgb", "logistic", "forest"))
-    parser.add_argument("--per-group", action="store_true", help="a classifier for each group")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     {"sets": sets, "circuit": circuit, "cost": cost}[given.part](given)

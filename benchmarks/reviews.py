@@ -5,9 +5,9 @@ reviews.
 
 Tables whose recorded label and truth are both known are read from FAIRPC_DUAL_DATA, or from
 ../shared/data/dual beside the repository: features, `group`, `recorded`, `truth`. Of larger ones
-8,000 rows are drawn once. Posterior and decisions are those of `LatentDecision(select="middle")`,
-fitted once to each table; it never sees the truth. `decide` audits a logistic regression of every
-second row on the others, and the loans of the package, too.
+8,000 rows are drawn once. Decisions are those of `LatentDecision()`, fitted once to each table, and
+the posterior is that which `model.review` draws by; neither sees the truth. `decide` audits a
+logistic regression of every second row on the others, and the loans of the package, too.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def read(name: str, most: int = MOST_ROWS) -> Table:
     x, groups = rows.drop(KEPT), np.unique(rows["group"].to_numpy(), return_inverse=True)[1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = LatentDecision(select="middle", random_state=0)
+        model = LatentDecision(random_state=0)
         model.fit(x, rows["recorded"], sensitive_features=groups)
-        posterior = model.posterior(x, rows["recorded"], sensitive_features=groups)[:, 1]
+        posterior = ReviewRows.of(model, x, rows["recorded"], groups).posterior
         score = model.predict_proba(x, sensitive_features=groups)[:, 1]
     y, truth = (rows[c].to_numpy().astype(np.float64) for c in ("recorded", "truth"))
     return Table(x, y, truth, groups, posterior, (score > 0.5).astype(np.float64), model)

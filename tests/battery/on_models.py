@@ -97,7 +97,7 @@ def models() -> dict[str, tuple[Any, Any, Any]]:
         "NLatPC": (NLatPC("sex", structure="chow-liu", **quick), X, y),
         "TwoNB": (TwoNB(0, **quick), numbers, y.to_numpy()),
         "latent": (LatentDecision(**latent), X, y),
-        "latent, twice": (LatentDecision(select="middle", **latent), X, y),
+        "latent, twice": (LatentDecision(**latent), X, y),
         "latent line": (LatentDecision(TableClassifier("logistic"), **latent), X, y),
         "latent strata": (LatentDecision(**hours, **latent), X, y),
         "latent within": (

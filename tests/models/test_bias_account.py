@@ -350,7 +350,6 @@ def test_a_prior_is_named_wherever_it_decides() -> None:
     fitted = (
         model_of("forest").fit(X, three),
         model_of("forest", given="a").fit(strata, d),
-        model_of("latent", select="prior").fit(X, d),
         model_of("latent", given="a").fit(strata, d),
     )
     for model in fitted:

@@ -227,8 +227,6 @@ def test_what_is_refused() -> None:
         fit_to(NLatPC(delta=0.1))
     with pytest.raises(LearningError, match="equal_mass and delta"):
         fit_to(FairPC(structure="chow-liu", equal_mass=True, delta=0.1))
-    with pytest.raises(LearningError, match="select='middle'"):
-        fit_to(LatentDecision(select="middle", delta=0.1))
 
 
 def test_a_structure_is_kept_under_another_delta() -> None:

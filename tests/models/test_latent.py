@@ -344,13 +344,6 @@ def test_weights_reach_the_classifier_and_the_rates() -> None:
     assert np.array_equal(positive(zero), positive(without))
 
 
-def test_a_classifier_per_group() -> None:
-    model = fit(logistic(), per_group=True)
-    assert {len(fold) for fold in model.estimators_} == {2}
-    assert np.corrcoef(positive(model), SCORES)[0, 1] > 0.95
-    positive(model, X, None)
-
-
 def test_knowledge_cuts_what_is_possible() -> None:
     low, high = PLAIN.fair_rate_set_
     for known, group in (
@@ -517,10 +510,7 @@ BAD: dict[str, tuple[dict[str, Any], type[FairpcError], str]] = {
         LearningError,
         "cv is 5 and there are 3 persons",
     ),
-    "calibration": ({"calibration": "platt"}, LearningError, "calibration is 'platt'"),
-    "select": ({"select": "max"}, LearningError, "select is 'max'"),
     "threshold": ({"threshold": 2}, LearningError, "the threshold is 2"),
-    "per_group": ({"per_group": "yes"}, LearningError, "per_group is 'yes'"),
     "n_jobs": ({"n_jobs": "all"}, LearningError, "n_jobs is 'all'"),
     "knowledge": ({"knowledge": {"fair_rate": 0.5}}, LearningError, "give a fairpc.Knowledge"),
     "positive": ({"positive": "great"}, TableError, "positive is 'great'"),
@@ -538,11 +528,6 @@ BAD: dict[str, tuple[dict[str, Any], type[FairpcError], str]] = {
         {"y": np.where(np.arange(N) < 1, "good", "bad")},
         LearningError,
         "has 1 row with label 'good': a classifier must see both",
-    ),
-    "a group of one label": (
-        {"y": np.where(G == "F", "bad", Y), "per_group": True},
-        LearningError,
-        "group 'F' has 0 rows with label 'good'.*per_group=False",
     ),
     "a clash": (
         {"table": X.rename(columns={"age": "sensitive_feature"})},

@@ -54,15 +54,15 @@ def test_inside_a_frame(library: str, tmp_path: Path) -> None:
     table = table.assign(sex=group, one=1.0, old=np.arange(len(table)) % 2 == 0)
     frames = {"pandas": table, "polars": pl.from_pandas(table)}
     frame = frames[library] if library in frames else frames["polars"].to_arrow()
-    model = quick(sensitive=["sex", "old"], calibration="sigmoid", select="middle")
+    model = quick(sensitive=["sex", "old"])
     _check(model, frame, labels, {}, tmp_path)
 
 
 def test_an_array(tmp_path: Path) -> None:
     table, labels, group = people()
     array = np.column_stack([table[["age", "years"]], group == "F"])
-    _check(quick(sensitive=2, calibration=None), array, labels, {}, tmp_path)
-    _check(quick(per_group=True), array[:, :2], labels, {"sensitive_features": group}, tmp_path)
+    _check(quick(sensitive=2), array, labels, {}, tmp_path)
+    _check(quick(), array[:, :2], labels, {"sensitive_features": group}, tmp_path)
 
 
 def test_dates_as_groups(tmp_path: Path) -> None:
@@ -220,13 +220,12 @@ HOSTILE = {
     "a library that is none": _at("group_view", "library", value=3),
     "no folds": _at("classifiers", value=[]),
     "an empty fold": _at("classifiers", 0, value=[]),
-    "a fold of two": _twice("classifiers", 0),
-    "a classifier of something else": _at("classifiers", 0, 0, "classes", value=["a", "b"]),
-    "an unknown kind": _at("classifiers", 0, 0, "kind", value="pickle"),
-    "trees that are coefficients": _at("classifiers", 0, 0, "kind", value="forest"),
-    "a number that is none": _at("classifiers", 0, 0, "learned", "intercept", value=1e999),
+    "a classifier of something else": _at("classifiers", 0, "classes", value=["a", "b"]),
+    "an unknown kind": _at("classifiers", 0, "kind", value="pickle"),
+    "trees that are coefficients": _at("classifiers", 0, "kind", value="forest"),
+    "a number that is none": _at("classifiers", 0, "learned", "intercept", value=1e999),
     "a column of nobody": _at(
-        "classifiers", 0, 0, "encoding", "columns", 0, "name", value="__class__"
+        "classifiers", 0, "encoding", "columns", 0, "name", value="__class__"
     ),
     "a classifier of groups too many": _twice("group_classifiers"),
     "a setting of nobody": _at("settings", "exec", value="1"),
@@ -268,7 +267,6 @@ HOSTILE_TWICE = {
     "a tree without end": _at(*SECOND, 0, 0, "learned", "right", 0, value=0),
     "a column of nobody": _at(*SECOND, 0, 0, "encoding", "columns", 0, "name", value="__class__"),
     "a classifier that was given": _at("settings", "estimator", value="hgb"),
-    "a classifier per group": _at("settings", "per_group", value=True),
 }
 
 

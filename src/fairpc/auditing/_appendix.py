@@ -27,18 +27,6 @@ _KINDS: Final = {
     "logistic": "logistic regression",
     "forest": "a random forest",
 }
-_HOW_CALIBRATED: Final = {
-    "isotonic": "calibrated within each group by isotonic regression",
-    "sigmoid": "calibrated within each group by a sigmoid",
-    None: "taken as calibrated within each group, as the settings say",
-}
-_POINTS: Final = {
-    "between": "Of the rates of Df that they leave open, the middle of those between the groups' "
-    "recorded rates was chosen, then the mechanism that alters the fewest labels.",
-    "prior": "Of what they leave open, the mechanism that alters the fewest labels was chosen, by "
-    "a prior.",
-    "middle": "Of what they leave open, the middle was chosen.",
-}
 
 
 @dataclass(frozen=True)
@@ -93,9 +81,6 @@ class ScoreLearningFacts:
 
     classifier: str  #: in words
     n_folds: int  #: classifiers, each learned without a fold; their scores are averaged
-    per_group: bool  #: whether each group has its own
-    calibration: str | None  #: "isotonic", "sigmoid"; None where scores were taken as they are
-    select: str  #: the point of the identified set: "between", "prior" or "middle"
     straight: bool  #: whether the point alters hardly any label, so that D = Df was kept
     #: the same for P(S | x), for rows whose group is not known; None where such rows are refused
     group_classifier: str | None
@@ -111,11 +96,8 @@ def learning(job: Job) -> Learning | ScoreLearningFacts:
         return Learning(model.n_iter_, bool(model.converged_), choices)
     groups = model.group_estimators_
     return ScoreLearningFacts(
-        classifier=_words(model.estimators_[0][0]),
+        classifier=_words(model.estimators_[0]),
         n_folds=len(model.estimators_),
-        per_group=bool(model.per_group),
-        calibration=model.calibration,
-        select=model.select,
         straight=model.score_map_.straight,
         group_classifier=_words(groups[0]) if groups else None,
         positive=str(model.positive_class_),
@@ -124,8 +106,11 @@ def learning(job: Job) -> Learning | ScoreLearningFacts:
 
 
 def _sentences(model: LatentDecision) -> tuple[str, ...]:
-    n, own = len(model.estimators_), ", one for each group" if model.per_group else ""
-    point = _POINTS[model.select]
+    n = len(model.estimators_)
+    point = (
+        "Of the rates of Df that they leave open, the middle of those between the groups' recorded "
+        "rates was chosen, then the mechanism that alters the fewest labels."
+    )
     if model.score_map_.straight:
         point += (
             " That point alters hardly any label, so the scores are those of the label, with the "
@@ -143,11 +128,11 @@ def _sentences(model: LatentDecision) -> tuple[str, ...]:
         source = "the scores of the label alone"
         second.append(_second_round(model.second_round_))
     return (
-        f"The label was learned from features and group by {_words(model.estimators_[0][0])}{own}, "
+        f"The label was learned from features and group by {_words(model.estimators_[0])}, "
         f"{text.counted(n, 'time')}, each time without one fold of the rows. Scores are means over "
         "these.",
         *second,
-        f"Scores of the rows left out were {_HOW_CALIBRATED[model.calibration]}.",
+        "Scores of the rows left out were calibrated within each group.",
         f"P(Df) and the mechanism come from {source}. {point}",
         hidden,
     )

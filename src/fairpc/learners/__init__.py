@@ -10,7 +10,6 @@ if TYPE_CHECKING:
         KNOT_ROWS,
         LEAST,
         Calibration,
-        CalibrationMethod,
         calibrate,
         kish,
         steps_along,

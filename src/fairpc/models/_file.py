@@ -157,7 +157,7 @@ class SavedScores(Saved):
 
     score_map: dict[str, Any]  #: rates, mechanism and calibrations
     group_view: SavedView
-    classifiers: list[list[Any]]  #: of D, per fold one, or one for each group
+    classifiers: list[Any]  #: of D, one per fold
     group_classifiers: list[Any]  #: of the group, for rows without one
     second_round: SavedRound | None
 
@@ -221,8 +221,7 @@ def settings_of(model: FittedModel) -> dict[str, Any]:
 
 
 def _scores(model: LatentDecision) -> dict[str, Any]:
-    learned = [c for fold in model.estimators_ for c in fold]
-    _refuse_others("estimator", [model.estimator, *learned])
+    _refuse_others("estimator", [model.estimator, *model.estimators_])
     _refuse_others("sensitive_estimator", [model.sensitive_estimator, *model.group_estimators_])
     second, view = model.second_round_, model.group_view_
     levels = tuple(tuple(map(_level, level)) for level in view.levels)

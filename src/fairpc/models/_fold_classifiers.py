@@ -7,7 +7,7 @@ fold have not seen its rows.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
@@ -220,18 +220,6 @@ def _levels(coding: TableCoding) -> tuple[tuple[Any, ...], ...]:
     )
 
 
-def scores_by(classifiers: tuple[Any, ...], table: Any, s: Codes) -> Floats:
-    """P(D = positive | x, s) by one classifier, or by that of each row's group."""
-    if len(classifiers) == 1:
-        return positive_scores(classifiers[0], table)
-    found = np.empty(len(s))
-    for g, classifier in enumerate(classifiers):
-        here = np.flatnonzero(s == g)
-        if len(here):
-            found[here] = positive_scores(classifier, part_of(table, here))
-    return found
-
-
 def positive_scores(classifier: Any, table: Any) -> Floats:
     """P(1) of a classifier of 0 and 1."""
     if isinstance(table, EncodedRows):
@@ -338,7 +326,7 @@ class FoldClassifiers:
 
     def folds(self, rows: Rows, persons: Positions | None) -> Positions:
         """A fold per row: whichever is left out, each classifier has rows of both classes."""
-        n_folds, per_group, coding = int(self.own.cv), self.own.per_group, self.coding
+        n_folds = int(self.own.cv)
         folds = deal(rows.s.astype(np.intp) * 2 + rows.d, persons, n_folds, self.rng)
         found = len(np.unique(folds))
         if found < n_folds:
@@ -346,16 +334,12 @@ class FoldClassifiers:
             raise LearningError(
                 f"cv is {n_folds} and there are {found} {what}: give at most as many"
             )
-        taught = rows.s if per_group else np.zeros_like(rows.s)
-        for g, c in np.ndindex(rows.n_groups if per_group else 1, 2):
-            own = folds[(taught == g) & (rows.d == c)]
+        for c, name in enumerate(self.coding.labels.classes):
+            own = folds[rows.d == c]
             if len(np.unique(own)) < 2:
-                group = f"group {coding.group_names[g]!r}" if per_group else "the table"
-                advice = "per_group=False" if per_group else "rows of two classes"
-                label = f"{counted(len(own), 'row')} with label {coding.labels.classes[c]!r}"
                 raise LearningError(
-                    f"{group} has {label}: a classifier must see both labels whichever fold is "
-                    f"left out, so give them in two folds; take {advice}, or give more rows"
+                    f"the table has {counted(len(own), 'row')} with label {name!r}: a classifier "
+                    "must see both labels whichever fold is left out; give more rows of it"
                 )
         return folds
 
@@ -374,27 +358,24 @@ class FoldClassifiers:
         encoded = EncodedTable(read_frame(table), weights, *known)
         return EncodedRows(encoded, np.arange(len(weights)))
 
-    def of_labels(
-        self, table: Any, rows: Rows, folds: Positions, weighted: bool
-    ) -> list[tuple[Any, ...]]:
-        """Per fold a classifier of the other folds, or one for each group."""
+    def of_labels(self, table: Any, rows: Rows, folds: Positions, weighted: bool) -> list[Any]:
+        """Per fold a classifier of the other folds."""
         labels = (rows.d == self.coding.labels.positive).astype(np.int64)
         parts = [folds != k for k in range(int(self.own.cv))]
-        if self.own.per_group:
-            parts = [part & (rows.s == g) for part in parts for g in range(rows.n_groups)]
         seeds = self.rng.integers(1 << 31, size=len(parts))
         weights = rows.weights if weighted else None
-        return self._by_fold(
+        fits = (
             self._fit(self.own.estimator, int(seed), table, at, labels, weights)
             for seed, at in zip(seeds, map(np.flatnonzero, parts), strict=True)
         )
+        return list(Parallel(n_jobs=self.own.n_jobs)(fits))
 
     def of_decisions(
         self,
         table: EncodedRows,
         scored: ScoredRows,
         score_map: ScoreMap,
-        of_labels: list[tuple[Any, ...]],
+        of_labels: list[Any],
     ) -> list[tuple[Any, ...]]:
         """Per fold our classifiers of Df, learned from labels that the mechanism has altered.
 
@@ -406,7 +387,7 @@ class FoldClassifiers:
         every = AlteredLabels.of(scored.labels, rows.weights, altered_by, mechanisms)
         parts = [np.flatnonzero(scored.folds != k) for k in range(len(of_labels))]
         seeds = self.rng.integers(1 << 31, size=len(parts))
-        n_rounds = [len(classifier.learned_.nodes.sizes) for (classifier,) in of_labels]
+        n_rounds = [len(classifier.learned_.nodes.sizes) for classifier in of_labels]
         behind = delayed(TableClassifier.behind)
 
         def task(kind: Literal["hgb", "logistic"], k: int) -> Any:
@@ -414,7 +395,9 @@ class FoldClassifiers:
             given = encoding, matrix, every.take(parts[k]), edges, int(seeds[k]), n_rounds[k]
             return behind(kind, *given)
 
-        return self._by_fold(task(kind, k) for k in range(len(parts)) for kind in SECOND)
+        tasks = (task(kind, k) for k in range(len(parts)) for kind in SECOND)
+        fitted, n = Parallel(n_jobs=self.own.n_jobs)(tasks), len(SECOND)
+        return [tuple(fitted[k : k + n]) for k in range(0, len(fitted), n)]
 
     def of_groups(self, table: Any, rows: Rows) -> tuple[Any, ...]:
         """Classifiers of S from X: of each group against the others, one where there are two."""
@@ -449,11 +432,6 @@ class FoldClassifiers:
             more["min_cell"] = int(self.own.min_cell)
         return delayed(fitted_classifier)(clone(model), some, labels[at], weights, **more)
 
-    def _by_fold(self, fits: Iterable[Any]) -> list[tuple[Any, ...]]:
-        fitted, n_folds = Parallel(n_jobs=self.own.n_jobs)(fits), int(self.own.cv)
-        each = len(fitted) // n_folds
-        return [tuple(fitted[k : k + each]) for k in range(0, len(fitted), each)]
-
 
 @dataclass(frozen=True, eq=False)
 class SecondRound:
@@ -469,7 +447,7 @@ class SecondRound:
         table: EncodedRows,
         scored: ScoredRows,
         score_map: ScoreMap,
-        of_labels: list[tuple[Any, ...]],
+        of_labels: list[Any],
     ) -> tuple[SecondRound, ScoredRows]:
         """Classifiers of Df, with the shares under which held-out labels are likeliest; scores."""
         estimators = cross.of_decisions(table, scored, score_map, of_labels)
@@ -522,12 +500,10 @@ def _held_out(
     return said
 
 
-def held_out_scores(
-    table: Any, s: Codes, folds: Positions, estimators: list[tuple[Any, ...]]
-) -> Floats:
+def held_out_scores(table: Any, folds: Positions, estimators: list[Any]) -> Floats:
     """P(D = positive | x, s) of each row, by the classifier that had not seen it."""
-    scores = np.empty(len(s))
-    for k, classifiers in enumerate(estimators):
+    scores = np.empty(len(folds))
+    for k, classifier in enumerate(estimators):
         here = np.flatnonzero(folds == k)
-        scores[here] = scores_by(classifiers, part_of(table, here), s[here])
+        scores[here] = positive_scores(classifier, part_of(table, here))
     return scores

@@ -147,14 +147,9 @@ class LatentDecision(  # type: ignore[misc]
             "within": each stratum has its own P(D | Df, S).
         delta: by how much P(Df | s) of two groups may differ; 0 makes Df independent of S.
         cv: folds.
-        calibration: "isotonic", "sigmoid", or None where the classifier is calibrated.
-        select: the point of the identified set: "between" the groups' recorded rates, with the
-            fewest altered labels, unless fair labels are given, which then decide; "prior", by 30
-            rows per group and decision of which nine in ten have the right label; or its "middle".
         knowledge: what is known beforehand about P(Df) and P(D | Df, S).
         sensitive_estimator: classifier of S from X, for rows whose group is not known; None takes
             gradient boosting on tables as they are; False: none, such rows are then refused.
-        per_group: one classifier per group in place of one that sees S.
         threshold: score above which ``predict`` gives the positive class.
         missing_values: values that mean "missing" in groups and labels, and for the default
             classifier in features.
@@ -231,14 +226,12 @@ class LatentDecision(  # type: ignore[misc]
         self._say("fitting classifiers of the recorded label")
         whole = cross.table(self.estimator, view.table(table, rows.s), rows.weights)
         estimators = cross.of_labels(whole, rows, folds, sample_weight is not None)
-        _warn_of_identifiers(coding.features, estimators[0][0])
-        scores = held_out_scores(whole, rows.s, folds, estimators)
+        _warn_of_identifiers(coding.features, estimators[0])
+        scores = held_out_scores(whole, folds, estimators)
         scored = ScoredRows(rows, scores, folds, positive, who)
         score_map = fit_score_map(
             scored,
             coding.group_names,
-            calibration=self.calibration,
-            select=self.select,
             limits=limits_of_coding(self.knowledge, coding),
         )
         ends = score_map.ends.without_few(int(self.min_cell))
@@ -246,15 +239,15 @@ class LatentDecision(  # type: ignore[misc]
         if reviewed is not None:
             answers = reviewed.taken(_positions(all_rows))
             held = _review_of(answers, coding, scored, score_map, table)
-            score_map, scored = held_to(score_map, scored, held, coding, self.calibration)
+            score_map, scored = held_to(score_map, scored, held, coding)
             strata = scored.rows.strata
         second = None
-        if self.estimator is None and not (self.per_group or score_map.straight):
+        if self.estimator is None and not score_map.straight:
             # Classifiers that know how labels were altered tell more of Df.
             self._say("fitting classifiers of the fair decision")
             known = whole, scored, score_map, estimators
             second, scored = SecondRound.learned(cross, *known)
-            score_map = calibrated(score_map, scored, self.calibration)
+            score_map = calibrated(score_map, scored)
         groups: tuple[Any, ...] = ()
         if self.sensitive_estimator is not False:
             self._say("fitting a classifier of the group")
@@ -338,7 +331,7 @@ class LatentDecision(  # type: ignore[misc]
         counts = fair.altered_by_scores(scored)
         self.label_counts_ = rounded_counts(counts, int(self.min_cell))
         self.mechanism_without_prior_ = None
-        if held is None and by_prior(scored, fair.score_map.ends, self.select):
+        if held is None and by_prior(scored, fair.score_map.ends):
             limits = limits_of_coding(self.knowledge, coding)
             self.mechanism_without_prior_ = scores_without_prior(scored, limits)
 
@@ -374,7 +367,7 @@ class LatentDecision(  # type: ignore[misc]
                 "classifier has not seen them; give X, y and groups as they were given to fit"
             )
         whole = self.group_view_.table(table, rows.s)
-        scores = held_out_scores(whole, rows.s, self.folds_, self.estimators_)
+        scores = held_out_scores(whole, self.folds_, self.estimators_)
         scored = ScoredRows(rows, scores, self.folds_, coding.labels.positive, who)
         if self.second_round_ is None:
             return scored
@@ -414,7 +407,7 @@ class LatentDecision(  # type: ignore[misc]
         self._check_columns(frame)
         groups = coding.group_codes(X, frame, sensitive_features)
         strata = None
-        if self._strata or all(isinstance(c, TableClassifier) for c in self.estimators_[0]):
+        if self._strata or all(isinstance(c, TableClassifier) for c in self.estimators_):
             codes = coding.features.transform(frame, allow_absent=True)  # names levels that are new
             strata = self._strata_of(codes)
         else:
@@ -485,7 +478,7 @@ def quick_decision(
     about = {name: own[name] for name in ("missing_values", "random_state") if name in own}
     given = {} if sensitive_features is None else {"sensitive_features": sensitive_features}
     classifier = TableClassifier("logistic", **about)
-    how: dict[str, Any] = {"select": "middle", "sensitive_estimator": False, "random_state": 0}
+    how: dict[str, Any] = {"sensitive_estimator": False, "random_state": 0}
     model = LatentDecision(classifier, **how | own)
     with Warned().watching():
         return model.fit(X, y, **given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from typing import Any, Final
@@ -270,16 +270,16 @@ def _scored(saved: SavedScores, coding: TableCoding) -> LatentDecision:
     if tuple(g.group for g in score_map.ends.groups) != coding.group_names:
         raise LearningError("its map of scores is not of its groups")
     view = _view(saved.group_view, coding)
-    folds = [tuple(map(TableClassifier.from_dict, fold)) for fold in saved.classifiers]
+    folds = [TableClassifier.from_dict(classifier) for classifier in saved.classifiers]
     groups = tuple(map(TableClassifier.from_dict, saved.group_classifiers))
     second, of_df = None, []
     if saved.second_round is not None:
-        if given["estimator"] is not None or given["per_group"]:
+        if given["estimator"] is not None:
             raise LearningError("its settings have no second round")
         second = _second_round(saved.second_round, len(folds))
         of_df = second.estimators
     _check_classifiers(folds, of_df, groups, coding, view)
-    for name, first in zip(ESTIMATORS, (folds[0][:1], groups[:1]), strict=True):
+    for name, first in zip(ESTIMATORS, (folds[:1], groups[:1]), strict=True):
         given[name] = _estimator(given[name], name, first)
     model = LatentDecision(**given)
     model.score_map_, model.group_view_, model._strata = score_map, view, strata
@@ -321,7 +321,7 @@ def _second_round(saved: SavedRound, n_folds: int) -> SecondRound:
 
 
 def _check_classifiers(
-    folds: list[tuple[TableClassifier, ...]],
+    folds: list[TableClassifier],
     second: list[tuple[TableClassifier, ...]],
     groups: tuple[TableClassifier, ...],
     coding: TableCoding,
@@ -329,10 +329,9 @@ def _check_classifiers(
 ) -> None:
     """An error where classifiers are not those of these groups and columns."""
     n = len(coding.groups.names)
-    sizes = {len(fold) for fold in folds}
-    sound = len(folds) >= 2 and sizes in ({1}, {n}) and len(groups) in (0, 1 if n == 2 else n)
+    sound = len(folds) >= 2 and len(groups) in (0, 1 if n == 2 else n)
     known = {*coding.features.names_in, *view.names}
-    for classifier in (*(c for fold in (*folds, *second) for c in fold), *groups):
+    for classifier in (*folds, *(c for fold in second for c in fold), *groups):
         encoding = classifier.encoding_
         sound &= classifier.classes_.tolist() == [0, 1]
         sound &= encoding.from_array or set(encoding.names) <= known
@@ -340,7 +339,7 @@ def _check_classifiers(
         raise LearningError("its classifiers are not of its groups and columns")
 
 
-def _estimator(kind: Any, name: str, fitted: tuple[TableClassifier, ...]) -> Any:
+def _estimator(kind: Any, name: str, fitted: Sequence[TableClassifier]) -> Any:
     """The classifier that is fitted to each fold, from its kind and the settings of one of them."""
     if kind is None or (kind is False and name == "sensitive_estimator"):
         return kind
@@ -366,6 +365,7 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     if latent:
         scores = content["score_map"]
         content["score_map"] = scores | {"ends": _same_rates(scores["ends"])}
+        content["classifiers"] = [classifier for (classifier,) in content["classifiers"]]
         return {"second_round": None, **content}
     content = {"choices": None, "forest": None, "ends": None, "features": None, **content}
     content["ends"] = _same_rates(content["ends"])

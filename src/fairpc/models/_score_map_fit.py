@@ -7,11 +7,11 @@ Calibrations, then a point of what held-out rows leave possible, then shifts of 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, Literal, get_args
+from typing import Final
 
 import numpy as np
 
-from fairpc.core import Floats, LearningError, Positions, check_choice
+from fairpc.core import Floats, LearningError, Positions
 from fairpc.data import TableCoding
 from fairpc.evidence import (
     LEVEL,
@@ -22,7 +22,7 @@ from fairpc.evidence import (
     WithinBounds,
     label_bounds,
 )
-from fairpc.learners import KNOT_ROWS, LEAST, CalibrationMethod, calibrate
+from fairpc.learners import KNOT_ROWS, LEAST, calibrate
 from fairpc.models._bias_account import anchor_contradiction, contradictions
 from fairpc.models._fit import Options
 from fairpc.models._label_scores import Scores
@@ -38,7 +38,6 @@ from fairpc.models._score_mechanism import (
 )
 from fairpc.models._top_em import Limits, TopRates
 
-Select = Literal["between", "prior", "middle"]
 WIDTH: Final = 0.01
 """By which P(D = 1 | Df = 1) exceeds P(D = 1 | Df = 0), at least: a line must have a slope."""
 FEWEST: Final = 0.001
@@ -90,27 +89,9 @@ class ScoredRows:
 
 
 def fit_score_map(
-    scored: ScoredRows,
-    names: tuple[str, ...],
-    *,
-    calibration: CalibrationMethod | None = "isotonic",
-    select: Select = "between",
-    limits: Limits | None = None,
+    scored: ScoredRows, names: tuple[str, ...], *, limits: Limits | None = None
 ) -> ScoreMap:
-    """Learn what turns scores into Df; see the head of this module.
-
-    A ``calibration`` of None is for scores that are calibrated. ``select`` is the point of the set:
-    "between" the recorded rates of the groups, with the fewest altered labels; "prior", by the
-    prior of the mechanism; or its "middle".
-    """
-    if calibration is not None:
-        check_choice("calibration", calibration, get_args(CalibrationMethod))
-    check_choice("select", select, get_args(Select))
-    if scored.rows.strata.delta and select != "between":
-        raise LearningError(
-            f"delta is over 0 with select={select!r}: rates that may differ have the point between "
-            "the recorded rates; take select='between', or leave delta out"
-        )
+    """Learn what turns scores into Df; see the head of this module."""
     if all(is_constant(scored, g) for g in range(len(names))):
         raise LearningError(
             f"the classifier gives all rows of a group one score, such as {scored.scores[0]:.4f}: "
@@ -119,7 +100,7 @@ def fit_score_map(
     bounds = _with_known(bounds_of_labels(scored, names), scored, limits)
     weights = scored.rows.weights
     rates = np.bincount(scored.groups, weights, len(names)) / weights.sum()
-    each, mechanism, straight = _point(scored, bounds, limits, select)
+    each, mechanism, straight = _point(scored, bounds, limits)
     mechanism, strata = _apart(mechanism), scored.rows.strata
     own = by_group = None
     if strata:
@@ -133,17 +114,15 @@ def fit_score_map(
     _refuse_alike(np.atleast_1d(pi if by_group is None else by_group))
     shifts = np.zeros(len(names))
     found = ScoreMap((), rates, pi, mechanism, shifts, bounds, straight, own, by_group)
-    return calibrated(found, scored, calibration)
+    return calibrated(found, scored)
 
 
-def calibrated(
-    score_map: ScoreMap, scored: ScoredRows, calibration: CalibrationMethod | None
-) -> ScoreMap:
+def calibrated(score_map: ScoreMap, scored: ScoredRows) -> ScoreMap:
     """The map with calibrations and shifts of the last scores; all else is as it was."""
     labels, weights, scores = scored.labels, scored.rows.weights, scored.last
     groups, strata, own = scored.groups, scored.strata, score_map.strata
     each = [groups == g for g in range(len(score_map.group_rate))]
-    calibrations = tuple(calibrate(scores[h], labels[h], weights[h], calibration) for h in each)
+    calibrations = tuple(calibrate(scores[h], labels[h], weights[h]) for h in each)
     score_map = replace(score_map, calibrations=calibrations)
     # Where the stratum of a row is not known, its group has its mean over all strata.
     rates = score_map.by_stratum.rates[:, 0] if own is None else own.group_decision_rate
@@ -163,7 +142,6 @@ def held_to(
     scored: ScoredRows,
     held: ReviewedRates,
     coding: TableCoding,
-    calibration: CalibrationMethod | None,
 ) -> tuple[ScoreMap, ScoredRows]:
     """The map at the rates and the mechanism of a review, and rows whose rates may differ so far.
 
@@ -183,7 +161,7 @@ def held_to(
         straight=False,
     )
     scored = replace(scored, rows=scored.rows.with_strata(strata))
-    return calibrated(score_map, scored, calibration), scored
+    return calibrated(score_map, scored), scored
 
 
 def bounds_of_labels(scored: ScoredRows, names: tuple[str, ...]) -> LabelBounds:
@@ -228,7 +206,7 @@ def is_constant(scored: ScoredRows, group: int) -> bool:
 
 
 def _point(
-    scored: ScoredRows, bounds: LabelBounds, limits: Limits | None, select: Select
+    scored: ScoredRows, bounds: LabelBounds, limits: Limits | None
 ) -> tuple[Floats, Floats, bool]:
     """P(Df = 1 | a), the mechanism [s, a, f], and whether D = Df was kept.
 
@@ -236,9 +214,7 @@ def _point(
     strata there is one stratum.
     """
     n, n_strata = len(bounds.groups), scored.rows.strata.n
-    if select == "middle":
-        return (*_middle(bounds, n, n_strata), False)
-    if not (isinstance(bounds, SharedBounds) or by_prior(scored, bounds, select)):
+    if not (isinstance(bounds, SharedBounds) or by_prior(scored, bounds)):
         pi, mechanism, straight = between_recorded(bounds, n_strata)
         return (pi if scored.rows.strata.delta else pi[0]), mechanism, straight
     options = Options(mechanism_prior=RECIPE_MECHANISM, limits=limits)
@@ -252,13 +228,11 @@ def _point(
     return (*_kept_inside(pi, mechanism, bounds), False)
 
 
-def by_prior(scored: ScoredRows, bounds: LabelBounds, select: Select) -> bool:
-    """Whether prior rows decide the point, and neither the rule nor the middle of the set."""
+def by_prior(scored: ScoredRows, bounds: LabelBounds) -> bool:
+    """Whether prior rows decide the point, and not the rule."""
     # Fair labels that are known say more than a rule, unless rates may differ, which needs one.
     ruled = scored.rows.f is None or scored.rows.strata.delta
-    return select != "middle" and (
-        select == "prior" or not ruled or isinstance(bounds, SharedBounds)
-    )
+    return not ruled or isinstance(bounds, SharedBounds)
 
 
 def rates_between(
@@ -368,27 +342,6 @@ def _of_strata(scored: ScoredRows, pi: Floats, mechanism: Floats) -> StrataMap:
     # A stratum of decisions that are all alike still has scores with odds.
     pi = np.clip(pi, FEWEST, 1 - FEWEST)
     return StrataMap(share, pi, np.broadcast_to(mechanism, (*shape, 2)).copy(), np.zeros(shape))
-
-
-def _middle(bounds: LabelBounds, n_groups: int, n_strata: int) -> tuple[Floats, Floats]:
-    """P(Df = 1 | a) and the mechanism [s, a, f] in the middle of what is possible."""
-    if isinstance(bounds, SharedBounds):
-        boxes = bounds.boxes(None)
-        if boxes is None:
-            raise LearningError(
-                "no mechanism that is the same in all strata fits the labels of every group, so "
-                "there is no middle: take select='prior', other columns in given, or "
-                "mechanism='within'"
-            )
-        shared = np.mean(np.array(boxes), axis=2)
-        return bounds.stratum_rates(_apart(shared), STRATUM_ROWS), shared[:, None]
-    pi, mechanism = _unknown(n_groups, n_strata)
-    for a, groups, own in bounds.parts():
-        lower, upper = own.point_set()
-        pi[a] = (lower + upper) / 2
-        b1 = np.array([np.mean(r.b1(pi[a])) for r in own.ranges()])
-        mechanism[groups, a] = _with_rates(pi[a], b1, own)
-    return pi, mechanism
 
 
 def _kept_inside(pi: Floats, mechanism: Floats, bounds: LabelBounds) -> tuple[Floats, Floats]:

@@ -22,7 +22,6 @@ from fairpc.models._fold_classifiers import (
     SecondRound,
     in_order,
     positive_scores,
-    scores_by,
 )
 from fairpc.models._model import over_groups
 from fairpc.models._rows import Rows
@@ -61,7 +60,7 @@ class ScoredModel:
     """What :class:`fairpc.models._distribution.FairDistribution` answers, by scores of rows."""
 
     score_map: ScoreMap  #: what turns scores into Df
-    classifiers: list[tuple[Any, ...]]  #: of D, those of each fold: one, or one per group
+    classifiers: list[Any]  #: of D, that of each fold
     second_round: SecondRound | None  #: classifiers of Df, where they have a share in the scores
     group_classifiers: tuple[Any, ...]  #: of S, for rows whose group is not known; may be none
     view: GroupView  #: how classifiers see the group of a row
@@ -214,7 +213,7 @@ class ScoredModel:
         table = (self.view.table if own else self.view.taken_as)(x.take(rows), g)
         if self.view.inside:
             table = in_order(table, self.columns)
-        each = [scores_by(classifiers, table, g) for classifiers in self.classifiers]
+        each = [positive_scores(classifier, table) for classifier in self.classifiers]
         second = self.second_round
         if second is not None:
             b = self.score_map.mechanism_of(x.at(rows, g))

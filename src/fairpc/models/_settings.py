@@ -22,7 +22,6 @@ from fairpc.data import (
     few_labelled,
     resolve,
 )
-from fairpc.learners import CalibrationMethod
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._priors import SMOOTHING
 from fairpc.models._rows import Rows, TrainingRows
@@ -169,11 +168,8 @@ class ScoreSettings:
     mechanism: Scope = "shared"
     delta: float = field(default=0.0, metadata=DIFFERENCE)
     cv: int = field(default=5, metadata=FOLDS)
-    calibration: CalibrationMethod | None = "isotonic"
-    select: Literal["between", "prior", "middle"] = "between"
     knowledge: Knowledge | None = field(default=None, metadata=KNOWLEDGE)
     sensitive_estimator: Any = None
-    per_group: bool = field(default=False, metadata=TRUTH)
     threshold: float = field(default=0.5, metadata=NUMBER)
     missing_values: Sequence[Any] = field(default=(), metadata=VALUES)
     numeric: Sequence[str | int] = field(default=(), metadata=COLUMNS)
