@@ -195,7 +195,6 @@ def sets(given: argparse.Namespace) -> None:
             return LatentDecision(
                 TableClassifier(given.classifier, random_state=0),
                 sensitive="S",
-                sensitive_estimator=False,
                 random_state=0,
             )
 
@@ -282,7 +281,7 @@ def cost(given: argparse.Namespace) -> None:
     for library, table in (("polars", whole), ("pandas", whole.to_pandas())):
         for kind in ("hgb", "logistic"):
             alone = TableClassifier(kind, random_state=0)
-            model = LatentDecision(alone, sensitive="S", sensitive_estimator=False, random_state=0)
+            model = LatentDecision(alone, sensitive="S", random_state=0)
             one, all_ = (timed(partial(m.fit, table, adult.y), 3)[1] for m in (alone, model))
             print(
                 f"{library}, {kind}: {one:.2f} s alone, {all_:.2f} s in LatentDecision, "

@@ -15,7 +15,7 @@ from auditing.tables import QUICK, plain_json, table
 from fairpc import FairPC, LatentDecision
 from fairpc.auditing import Audit, audit
 from fairpc.auditing._appendix import ScoreLearningFacts
-from fairpc.errors import AuditError
+from fairpc.errors import AuditError, TableWarning
 from fairpc.evidence import ParityMonitor
 from fairpc.models import TableClassifier
 
@@ -89,11 +89,13 @@ def test_rows_without_group_or_label_are_not_shared_out() -> None:
     X, y, s = table(800)
     groups: list[Any] = [None if i % 5 == 0 else g for i, g in enumerate(s)]
     labels: list[Any] = [None if i % 7 == 0 else c for i, c in enumerate(y)]
-    record = audit(fitted(), X, labels, sensitive_features=groups, **QUICK)
+    with pytest.warns(TableWarning, match="group is not known have no score"):
+        record = audit(fitted(), X, labels, sensitive_features=groups, **QUICK)
     assert record.mechanism is not None
     known = sum(g is not None and c is not None for g, c in zip(groups, labels, strict=True))
     assert sum(cell.count for cell in record.mechanism.cells) == pytest.approx(known)
-    assert record.data.n_grouped == sum(g is not None for g in groups)
+    assert record.data.n_rows == record.data.n_grouped == sum(g is not None for g in groups)
+    assert record.group_hidden is None
 
 
 def test_the_range_of_the_fit_is_told_beside_that_of_the_audit() -> None:

@@ -213,7 +213,7 @@ def test_identifiers_are_not_given_to_our_classifiers(tmp_path: Path) -> None:
     (dropped,) = [str(w.message) for w in caught if w.category is DroppedWarning]
     assert dropped.startswith("2 columns are not used: 'number' (it has a different value")
     second = model.second_round_
-    every = [model.estimators_, model.group_estimators_, *(second.estimators if second else ())]
+    every = [model.estimators_, *(second.estimators if second else ())]
     for classifier in (classifier for fold in every for classifier in fold):
         assert {d.name for d in classifier.encoding_.dropped} == {"number", "code"}
     with pytest.warns(DroppedWarning, match="2 columns are not used: 'one' .*; 'code'"):

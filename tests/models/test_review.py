@@ -27,7 +27,7 @@ def loans() -> tuple:  # type: ignore[type-arg]
     X = data.X.with_columns(sex=data.sensitive).head(N_ROWS)
     y, truth = data.y.head(N_ROWS), (data.df.head(N_ROWS) == "yes").to_numpy().astype(float)
     classifier = TableClassifier("logistic", random_state=0)
-    model = LatentDecision(classifier, sensitive=["sex"], sensitive_estimator=False)
+    model = LatentDecision(classifier, sensitive=["sex"])
     return X, y, truth, model.fit(X, y)
 
 
@@ -102,9 +102,7 @@ def answered(loans: tuple, truth: np.ndarray) -> Reviewed:  # type: ignore[type-
 
 
 MODELS = {
-    "scores": LatentDecision(
-        TableClassifier("logistic", random_state=0), sensitive=["sex"], sensitive_estimator=False
-    ),
+    "scores": LatentDecision(TableClassifier("logistic", random_state=0), sensitive=["sex"]),
     "circuits": FairPC(structure="chow-liu", sensitive=["sex"]),
     "naive": LatNB(sensitive=["sex"]),
 }

@@ -82,8 +82,6 @@ class ScoreLearningFacts:
     classifier: str  #: in words
     n_folds: int  #: classifiers, each learned without a fold; their scores are averaged
     straight: bool  #: whether the point alters hardly any label, so that D = Df was kept
-    #: the same for P(S | x), for rows whose group is not known; None where such rows are refused
-    group_classifier: str | None
     positive: str  #: the class
     sentences: tuple[str, ...]  #: in words
 
@@ -94,12 +92,10 @@ def learning(job: Job) -> Learning | ScoreLearningFacts:
     if not isinstance(model, LatentDecision):
         choices = () if model.choices_ is None else model.choices_.sentences
         return Learning(model.n_iter_, bool(model.converged_), choices)
-    groups = model.group_estimators_
     return ScoreLearningFacts(
         classifier=_words(model.estimators_[0]),
         n_folds=len(model.estimators_),
         straight=model.score_map_.straight,
-        group_classifier=_words(groups[0]) if groups else None,
         positive=str(model.positive_class_),
         sentences=_sentences(model),
     )
@@ -117,12 +113,6 @@ def _sentences(model: LatentDecision) -> tuple[str, ...]:
             "same mean in every group. It is chosen by a rule, not found: the ranges of the "
             "mechanism say how many labels may be altered."
         )
-    hidden = "Rows whose group is not known are refused."
-    if model.group_estimators_:
-        hidden = (
-            "Where the group is not known, the score is a mean over the groups, weighted by how "
-            f"likely {_words(model.group_estimators_[0])} finds each of them from the features."
-        )
     source, second = "the same scores", list[str]()
     if model.second_round_ is not None:
         source = "the scores of the label alone"
@@ -134,7 +124,7 @@ def _sentences(model: LatentDecision) -> tuple[str, ...]:
         *second,
         "Scores of the rows left out were calibrated within each group.",
         f"P(Df) and the mechanism come from {source}. {point}",
-        hidden,
+        "Rows whose group is not known have no score.",
     )
 
 

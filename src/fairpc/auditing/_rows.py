@@ -381,7 +381,7 @@ def with_table(
     sensitive_features: Any,
     clusters: npt.ArrayLike | None,
 ) -> AuditedRows:
-    """Answers with the table that they are about; rows without weight are left out."""
+    """Answers with the table that they are about; rows without weight or score are left out."""
     audited = replace(
         answered,
         table=X,
@@ -390,7 +390,7 @@ def with_table(
         persons=check_clusters(clusters, rows.n_rows),
         fingerprint=rows_fingerprint(rows),
     )
-    used = np.flatnonzero(rows.weights)
+    used = np.flatnonzero((rows.weights > 0) & ~np.isnan(answered.scores).any(axis=1))
     if len(used) < rows.n_rows:
         audited = replace(audited._take(used), n_table=len(used))
     alike = np.ptp(rows.weights[used]) == 0

@@ -14,9 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -32,6 +30,7 @@ from fairpc.core import (
     serialise,
     write_atomically,
 )
+from fairpc.data import Level
 from fairpc.models._choices import Choices
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._fair_layers import feature_circuits
@@ -63,8 +62,6 @@ KEPT: Final = {
     "names": "names_",
 }
 """Fields of a file, and the attributes of a model that they are."""
-ESTIMATORS: Final = ("estimator", "sensitive_estimator")
-"""Settings of a LatentDecision that are classifiers; a file has their kind."""
 
 
 @dataclass(frozen=True)
@@ -135,10 +132,10 @@ class SavedCircuits(Saved):
 
 @dataclass(frozen=True)
 class SavedView:
-    """How classifiers see the group of a row; levels that are dates are objects."""
+    """How classifiers see the group of a row."""
 
     names: tuple[str, ...]
-    levels: tuple[tuple[Any, ...], ...]
+    levels: tuple[tuple[Level, ...], ...]
     inside: bool
     library: str
 
@@ -158,7 +155,6 @@ class SavedScores(Saved):
     score_map: dict[str, Any]  #: rates, mechanism and calibrations
     group_view: SavedView
     classifiers: list[Any]  #: of D, one per fold
-    group_classifiers: list[Any]  #: of the group, for rows without one
     second_round: SavedRound | None
 
 
@@ -213,49 +209,27 @@ def settings_of(model: FittedModel) -> dict[str, Any]:
     """
     settings = {name: serialised(value) for name, value in model.get_params(deep=False).items()}
     del settings["names"]
-    for name in ESTIMATORS:
-        given = getattr(model, name, None)
-        if isinstance(given, TableClassifier):
-            settings[name] = given.kind
+    given = getattr(model, "estimator", None)
+    if isinstance(given, TableClassifier):
+        settings["estimator"] = given.kind  # of one, fitted, the file has the rest
     return settings
 
 
 def _scores(model: LatentDecision) -> dict[str, Any]:
-    _refuse_others("estimator", [model.estimator, *model.estimators_])
-    _refuse_others("sensitive_estimator", [model.sensitive_estimator, *model.group_estimators_])
-    second, view = model.second_round_, model.group_view_
-    levels = tuple(tuple(map(_level, level)) for level in view.levels)
-    return {
-        "score_map": model.score_map_.to_dict(),
-        "group_view": SavedView(view.names, levels, view.inside, view.library),
-        "classifiers": model.estimators_,
-        "group_classifiers": model.group_estimators_,
-        "second_round": second and SavedRound(tuple(second.shares), second.estimators),
-    }
-
-
-def _refuse_others(name: str, classifiers: Sequence[Any]) -> None:
-    """A LearningError where a classifier is none of ours: a file holds data and no code."""
-    for other in classifiers:
-        if not (other is None or other is False or isinstance(other, TableClassifier)):
+    for other in (model.estimator, *model.estimators_):
+        if not (other is None or isinstance(other, TableClassifier)):
             raise LearningError(
-                f"the {name} is a {type(other).__name__}, which a file of data alone cannot "
+                f"the estimator is a {type(other).__name__}, which a file of data alone cannot "
                 "hold: keep the model with skops.io.dump(model, path), or only what is ours, "
                 "the mechanism, P(Df) and the calibration, as model.score_map_.to_dict()"
             )
-
-
-def _level(value: Any) -> Any:
-    """A value that stands for a group, as JSON; a time is marked as one."""
-    if isinstance(value, date):
-        kind = "datetime" if isinstance(value, datetime) else "date"
-        return {kind: value.isoformat()}
-    if not isinstance(value, str | bool | int | float):
-        raise LearningError(
-            f"a sensitive column holds values of type {type(value).__name__}, which a file cannot "
-            "hold: give them as text or numbers"
-        )
-    return value
+    second, view = model.second_round_, model.group_view_
+    return {
+        "score_map": model.score_map_.to_dict(),
+        "group_view": SavedView(view.names, view.levels, view.inside, view.library),
+        "classifiers": model.estimators_,
+        "second_round": second and SavedRound(tuple(second.shares), second.estimators),
+    }
 
 
 def read_content(path: AnyPath, max_bytes: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Classifiers of D, of Df and of S for a table: its rows as they take them, and fits on folds.
+"""Classifiers of D and of Df for a table: its rows as they take them, and fits on folds.
 
 A classifier that a user gives gets the rows as they came, with their groups as columns. Those of a
 fold have not seen its rows.
@@ -32,6 +32,7 @@ from fairpc.core import (
 from fairpc.data import (
     Encoding,
     Frame,
+    Level,
     TableCoding,
     identifiers,
     read_classes,
@@ -59,18 +60,16 @@ class GroupView:
     """How classifiers see the group of a row."""
 
     names: tuple[str, ...]  #: columns of the group
-    levels: tuple[tuple[Any, ...], ...]  #: of each group, its value in each of these columns
+    levels: tuple[tuple[Level, ...], ...]  #: of each group, its values in them; none if inside
     inside: bool  #: whether they are columns of X; else they are added to it
     library: str  #: of the frames at fit; "" for arrays
     #: how columns of numbers are written that are text, which our classifiers are given as numbers
     written: Encoding | None = None
 
     @classmethod
-    def of(cls, coding: TableCoding, X: Any, s: Codes, *, own: bool) -> GroupView:
-        """The value that stands for a group is that of its first row, where S is in X.
-
-        Given apart it is a number if X holds no text, because most classifiers take none; that
-        of fairpc, its ``own``, does.
+    def of(cls, coding: TableCoding, X: Any, *, own: bool) -> GroupView:
+        """A group that is given apart is a number if X holds no text, because most classifiers
+        take none; that of fairpc, its ``own``, does.
         """
         frame, groups = read_frame(X), coding.groups
         given, written = frame_of(X), coding.features if own else None
@@ -88,49 +87,21 @@ class GroupView:
             text = own or any(type_ in (nw.String, nw.Object) for type_ in types)
             levels = _levels(coding) if text else groups.cells
             return cls(names, levels, False, library, written)
-        first = [int(np.flatnonzero(s == g)[0]) for g in range(len(groups.names))]
-        bare = read_frame(_without_blanks(X, names))
-        columns = [bare.column(name) for name in names]
-        levels = tuple(
-            tuple(v.item() if isinstance(v, np.generic) else v for v in (c[row] for c in columns))
-            for row in first
-        )
-        return cls(names, levels, True, library, written)
+        return cls(names, (), True, library, written)
 
     def table(self, X: Any, s: Codes) -> Any:
         """Rows with their groups, as classifiers take them."""
-        return self._native(X) if self.inside else self.taken_as(X, s)
-
-    def taken_as(self, X: Any, s: Codes) -> Any:
-        """Rows as if they were of these groups."""
         native = self._native(X)
-        values = {name: [level[j] for level in self.levels] for j, name in enumerate(self.names)}
-        frame = frame_of(native)
-        if frame is not None:
-            columns = [series_of(frame, name, np.array(each)[s]) for name, each in values.items()]
-            return frame.with_columns(*columns).to_native()
-        array = np.asarray(native)
-        if not self.inside:
-            # A number, so that an array of numbers stays one.
-            return np.column_stack([array, s.astype(array.dtype if array.dtype != object else int)])
-        array = array.copy()
-        places = [int(name[1:]) for name in self.names]
-        for j, place in enumerate(places):
-            array[:, place] = np.array([level[j] for level in self.levels])[s]
-        return array
-
-    def features(self, X: Any) -> Any:
-        """Rows without their groups."""
-        native = self._native(X)
-        if not self.inside:
+        if self.inside:
             return native
         frame = frame_of(native)
         if frame is not None:
-            # By place: a name of pandas may be a number, and one of polars a pattern.
-            kept = [j for j, name in enumerate(frame.columns) if name not in self.names]
-            return frame[:, kept].to_native()
+            values = zip(self.names, zip(*self.levels, strict=True), strict=True)
+            columns = (series_of(frame, name, np.array(each)[s]) for name, each in values)
+            return frame.with_columns(*columns).to_native()
         array = np.asarray(native)
-        return np.delete(array, [int(name[1:]) for name in self.names], axis=1)
+        # A number, so that an array of numbers stays one.
+        return np.column_stack([array, s.astype(array.dtype if array.dtype != object else int)])
 
     def _native(self, X: Any) -> Any:
         """A batch of a file as a frame of the library that the classifiers know."""
@@ -239,14 +210,15 @@ def positive_scores(classifier: Any, table: Any) -> Floats:
     return scores[:, 1]
 
 
-def check_classifier(name: str, classifier: Any) -> None:
+def check_classifier(classifier: Any) -> None:
+    """A LearningError where an estimator is no classifier with probabilities."""
     if isinstance(classifier, type) or not hasattr(classifier, "get_params"):
         raise LearningError(
-            f"{name} is {classifier!r}: give a classifier of scikit-learn's kind, as an object"
+            f"estimator is {classifier!r}: give a classifier of scikit-learn's kind, as an object"
         )
     if not hasattr(classifier, "predict_proba"):
         raise LearningError(
-            f"{name} is a {type(classifier).__name__} without predict_proba: give a classifier "
+            f"estimator is a {type(classifier).__name__} without predict_proba: give a classifier "
             "that has it, or wrap it in scikit-learn's CalibratedClassifierCV"
         )
 
@@ -398,18 +370,6 @@ class FoldClassifiers:
         tasks = (task(kind, k) for k in range(len(parts)) for kind in SECOND)
         fitted, n = Parallel(n_jobs=self.own.n_jobs)(tasks), len(SECOND)
         return [tuple(fitted[k : k + n]) for k in range(0, len(fitted), n)]
-
-    def of_groups(self, table: Any, rows: Rows) -> tuple[Any, ...]:
-        """Classifiers of S from X: of each group against the others, one where there are two."""
-        given, every = self.own.sensitive_estimator, np.arange(rows.n_rows)
-        without = self.table(given, self.view.features(table), rows.weights)
-        seeds = self.rng.integers(1 << 31, size=rows.n_groups)
-        wanted = range(rows.n_groups) if rows.n_groups > 2 else range(1, 2)
-        fits = (
-            self._fit(given, int(seeds[g]), without, every, (rows.s == g).astype(np.int64), None)
-            for g in wanted
-        )
-        return tuple(Parallel(n_jobs=self.own.n_jobs)(fits))
 
     def _fit(
         self, given: Any, seed: int, table: Any, at: Ints, labels: Ints, weights: Floats | None

@@ -125,7 +125,8 @@ class LatentDecision(  # type: ignore[misc]
     and Df is independent of S: the assumptions of :class:`FairPC`. Then P(D = 1 | x, s) is a line
     in P(Df = 1 | x, s) for each group. The classifier is fitted on all rows but one fold, for each
     fold; scores of the rows left out calibrate it within each group and give P(Df), the mechanism
-    and the identified set. Predictions are means over the classifiers of the folds.
+    and the identified set. Predictions are means over the classifiers of the folds. A row whose
+    group is not known has the score NaN: :class:`FairPC` marginalises the group.
 
     The default classifier is followed by others: once the mechanism is known, gradient boosting
     and a logistic regression learn Df behind the labels, in the same folds, and have a share in the
@@ -148,8 +149,6 @@ class LatentDecision(  # type: ignore[misc]
         delta: by how much P(Df | s) of two groups may differ; 0 makes Df independent of S.
         cv: folds.
         knowledge: what is known beforehand about P(Df) and P(D | Df, S).
-        sensitive_estimator: classifier of S from X, for rows whose group is not known; None takes
-            gradient boosting on tables as they are; False: none, such rows are then refused.
         threshold: score above which ``predict`` gives the positive class.
         missing_values: values that mean "missing" in groups and labels, and for the default
             classifier in features.
@@ -168,6 +167,7 @@ class LatentDecision(  # type: ignore[misc]
     _strata: Strata = UNDIVIDED
     _say: Say = staticmethod(lambda text: None)  #: shows what a fit is doing
     _needs_table = True  # what a classifier uses is its own affair
+    _marginalises = False
 
     def fit(
         self,
@@ -215,7 +215,7 @@ class LatentDecision(  # type: ignore[misc]
             rows_in_order(coding, *given, warn=False, hidden=hidden), strata, int(self.min_cell)
         )
         ours = isinstance(self.estimator, TableClassifier | None)
-        view = GroupView.of(coding, X, all_rows.s, own=ours)
+        view = GroupView.of(coding, X, own=ours)
         table, rows, who = _used(X, all_rows, clusters)
         _refuse_unlabelled(coding, rows)
         _warn_left_out(all_rows, rows.n_rows)
@@ -248,11 +248,7 @@ class LatentDecision(  # type: ignore[misc]
             known = whole, scored, score_map, estimators
             second, scored = SecondRound.learned(cross, *known)
             score_map = calibrated(score_map, scored)
-        groups: tuple[Any, ...] = ()
-        if self.sensitive_estimator is not False:
-            self._say("fitting a classifier of the group")
-            groups = cross.of_groups(table, rows)
-        fair = ScoredModel(score_map, estimators, second, groups, view, (), strata, positive)
+        fair = ScoredModel(score_map, estimators, second, view, (), strata, positive)
         self._store(coding, fair, scored, held)
         validate_data(self, X, skip_check_array=True)  # notes its columns
         self.threshold_ = threshold
@@ -279,12 +275,8 @@ class LatentDecision(  # type: ignore[misc]
     def _check_settings(self) -> None:
         """A LearningError names the first setting that is wrong."""
         check_settings(self.get_params(deep=False), ScoreSettings)
-        given = {"estimator": self.estimator}
-        if self.sensitive_estimator is not False:
-            given["sensitive_estimator"] = self.sensitive_estimator
-        for name, classifier in given.items():
-            if classifier is not None:
-                check_classifier(name, classifier)
+        if self.estimator is not None:
+            check_classifier(self.estimator)
 
     def _fit_coding(self, table: GivenTable) -> TableCoding:
         """How groups and labels become codes; features too, for what is said of the table."""
@@ -320,7 +312,6 @@ class LatentDecision(  # type: ignore[misc]
         self.group_view_ = fair.view
         self.estimators_ = fair.classifiers
         self.second_round_ = fair.second_round
-        self.group_estimators_ = fair.group_classifiers
         self.score_map_ = fair.score_map
         self.knowledge_ = knowledge_after(self.knowledge, held, coding)
         self.n_anchors_ = scored.rows.n_anchors
@@ -393,7 +384,6 @@ class LatentDecision(  # type: ignore[misc]
             self._map(),
             self.estimators_,
             self.second_round_,
-            self.group_estimators_,
             self.group_view_,
             getattr(self, "feature_names_in_", ()),
             self._strata,
@@ -478,7 +468,7 @@ def quick_decision(
     about = {name: own[name] for name in ("missing_values", "random_state") if name in own}
     given = {} if sensitive_features is None else {"sensitive_features": sensitive_features}
     classifier = TableClassifier("logistic", **about)
-    how: dict[str, Any] = {"sensitive_estimator": False, "random_state": 0}
+    how: dict[str, Any] = {"random_state": 0}
     model = LatentDecision(classifier, **how | own)
     with Warned().watching():
         return model.fit(X, y, **given)

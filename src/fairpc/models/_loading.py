@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import date, datetime
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +26,6 @@ from fairpc.models._distribution import FairDistribution, top_rates
 from fairpc.models._estimators import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
 from fairpc.models._fair_layers import Layout, feature_circuits
 from fairpc.models._file import (
-    ESTIMATORS,
     KEPT,
     MAX_BYTES,
     VERSION,
@@ -271,41 +268,27 @@ def _scored(saved: SavedScores, coding: TableCoding) -> LatentDecision:
         raise LearningError("its map of scores is not of its groups")
     view = _view(saved.group_view, coding)
     folds = [TableClassifier.from_dict(classifier) for classifier in saved.classifiers]
-    groups = tuple(map(TableClassifier.from_dict, saved.group_classifiers))
     second, of_df = None, []
     if saved.second_round is not None:
         if given["estimator"] is not None:
             raise LearningError("its settings have no second round")
         second = _second_round(saved.second_round, len(folds))
         of_df = second.estimators
-    _check_classifiers(folds, of_df, groups, coding, view)
-    for name, first in zip(ESTIMATORS, (folds[:1], groups[:1]), strict=True):
-        given[name] = _estimator(given[name], name, first)
+    _check_classifiers(folds, of_df, coding, view)
+    given["estimator"] = _estimator(given["estimator"], folds[0])
     model = LatentDecision(**given)
     model.score_map_, model.group_view_, model._strata = score_map, view, strata
-    model.estimators_, model.second_round_, model.group_estimators_ = folds, second, groups
+    model.estimators_, model.second_round_ = folds, second
     return model
 
 
 def _view(saved: SavedView, coding: TableCoding) -> GroupView:
     names, inside = saved.names, saved.inside
-    levels = tuple(tuple(_levels(level)) for level in saved.levels)
-    sizes = [len(level) for level in levels]
-    if (names, inside) != group_columns(coding) or sizes != [len(names)] * len(coding.groups.names):
+    sizes = [] if inside else [len(names)] * len(coding.groups.names)
+    if (names, inside) != group_columns(coding) or [*map(len, saved.levels)] != sizes:
         raise LearningError("its view of the groups is not of its columns")
     # A file holds no classifiers but ours.
-    return GroupView(names, levels, inside, saved.library, coding.features)
-
-
-def _levels(values: Any) -> Iterator[Any]:
-    for value in values:
-        if isinstance(value, dict):
-            ((name, text),) = value.items()
-            yield {"date": date, "datetime": datetime}[name].fromisoformat(text)
-        elif isinstance(value, str | int | float):
-            yield value
-        else:
-            raise LearningError("its view of the groups has a value that is not a level")
+    return GroupView(names, saved.levels, inside, saved.library, coding.features)
 
 
 def _second_round(saved: SavedRound, n_folds: int) -> SecondRound:
@@ -323,15 +306,13 @@ def _second_round(saved: SavedRound, n_folds: int) -> SecondRound:
 def _check_classifiers(
     folds: list[TableClassifier],
     second: list[tuple[TableClassifier, ...]],
-    groups: tuple[TableClassifier, ...],
     coding: TableCoding,
     view: GroupView,
 ) -> None:
     """An error where classifiers are not those of these groups and columns."""
-    n = len(coding.groups.names)
-    sound = len(folds) >= 2 and len(groups) in (0, 1 if n == 2 else n)
+    sound = len(folds) >= 2
     known = {*coding.features.names_in, *view.names}
-    for classifier in (*folds, *(c for fold in second for c in fold), *groups):
+    for classifier in (*folds, *(c for fold in second for c in fold)):
         encoding = classifier.encoding_
         sound &= classifier.classes_.tolist() == [0, 1]
         sound &= encoding.from_array or set(encoding.names) <= known
@@ -339,14 +320,13 @@ def _check_classifiers(
         raise LearningError("its classifiers are not of its groups and columns")
 
 
-def _estimator(kind: Any, name: str, fitted: Sequence[TableClassifier]) -> Any:
+def _estimator(kind: Any, fitted: TableClassifier) -> TableClassifier | None:
     """The classifier that is fitted to each fold, from its kind and the settings of one of them."""
-    if kind is None or (kind is False and name == "sensitive_estimator"):
-        return kind
+    if kind is None:
+        return None
     if kind not in CLASSIFIER_KINDS:
-        raise LearningError(f"its setting {name} is not a kind of classifier")
-    own = {} if not fitted else fitted[0].get_params(deep=False)
-    return TableClassifier(**(own | {"kind": kind}))
+        raise LearningError("its setting estimator is not a kind of classifier")
+    return TableClassifier(**(fitted.get_params(deep=False) | {"kind": kind}))
 
 
 def _present(content: dict[str, Any]) -> dict[str, Any]:
@@ -366,6 +346,9 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
         scores = content["score_map"]
         content["score_map"] = scores | {"ends": _same_rates(scores["ends"])}
         content["classifiers"] = [classifier for (classifier,) in content["classifiers"]]
+        content.pop("group_classifiers")
+        if content["group_view"]["inside"]:
+            content["group_view"] |= {"levels": []}
         return {"second_round": None, **content}
     content = {"choices": None, "forest": None, "ends": None, "features": None, **content}
     content["ends"] = _same_rates(content["ends"])

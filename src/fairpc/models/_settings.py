@@ -169,7 +169,6 @@ class ScoreSettings:
     delta: float = field(default=0.0, metadata=DIFFERENCE)
     cv: int = field(default=5, metadata=FOLDS)
     knowledge: Knowledge | None = field(default=None, metadata=KNOWLEDGE)
-    sensitive_estimator: Any = None
     threshold: float = field(default=0.5, metadata=NUMBER)
     missing_values: Sequence[Any] = field(default=(), metadata=VALUES)
     numeric: Sequence[str | int] = field(default=(), metadata=COLUMNS)
