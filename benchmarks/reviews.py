@@ -342,12 +342,8 @@ def mechanism(most: int) -> None:
     """Largest error of P(D | Df, S) after 200 random reviews."""
     draws = min(most, 50)
     print("\nlargest error of P(D = 1 | Df, S) over groups and decisions after 200 rows that were")
-    print(
-        f"drawn evenly, mean of {draws} draws: a fit with these reviews, with the same rows as",
-        end=" ",
-    )
-    print("fair_labels, the reviewed rows alone")
-    print("table | fit(reviewed=…) | fit(fair_labels=…) | reviewed rows alone", flush=True)
+    print(f"drawn evenly, mean of {draws} draws: a fit with these reviews, the reviewed rows alone")
+    print("table | fit(reviewed=…) | reviewed rows alone", flush=True)
     for name in TABLES:
         table = read(name)
         coding, given = table.model.coding_, {"sensitive_features": table.groups}
@@ -369,12 +365,9 @@ def mechanism(most: int) -> None:
             rows = np.flatnonzero(~np.isnan(review.truth))
             answers = rows, review.probability[rows], review.truth[rows]
             held = ReviewedRates.of(about, Reviewed.of(len(table.y), [answers]), coding.group_names)
-            codes = np.where(np.isnan(review.truth), -1, review.truth).astype(int)
-            anchored = replace(scored, rows=scored.rows.with_fair_decisions(codes))
-            by_anchors = fit_score_map(anchored, coding.group_names).mechanism
             both = estimates(table, review).mechanism
             alone = np.array([[both[g][f].value for f in (0, 1)] for g in (0, 1)])
-            tried = held.mechanism, by_anchors, alone
+            tried = held.mechanism, alone
             errors.append([np.nanmax(np.abs(each - true)) for each in tried])
         print(f"{name} | " + " | ".join(f"{e:.3f}" for e in np.mean(errors, axis=0)), flush=True)
 

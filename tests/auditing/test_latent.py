@@ -38,7 +38,7 @@ def test_every_section_is_there_but_those_of_a_circuit() -> None:
     record = found()
     lacking = {name for name, value in vars(record).items() if value is None}
     apart = {"review", "error_rates", "factors"}  # asked for otherwise
-    assert lacking == {"strata", "circuit", "what_if", *apart}
+    assert lacking == {"strata", "circuit", "what_if", "group_hidden", *apart}
     assert set(record.left_out) == lacking
     assert "a classifier cannot marginalise what it is not given" in record.left_out["what_if"]
     assert plain_json(record) == record.to_dict()

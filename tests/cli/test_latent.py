@@ -98,7 +98,6 @@ def test_a_fit_says_what_its_classifiers_learn(
     assert lines == [
         "fitting classifiers of the recorded label",
         "fitting classifiers of the fair decision",
-        "fitting a classifier of the group",
     ]
 
 

@@ -207,18 +207,14 @@ def test_rows_too_few_for_the_test_get_no_intervals() -> None:
 
 
 def test_knowledge_is_kept_in_every_replicate() -> None:
-    x, y, s, f = drawn()
-    known = np.where(np.arange(len(y)) < 100, f, -1)
-    labels = [None if v < 0 else int(v) for v in known]
+    x, y, s, _ = drawn()
     model = LatNB(knowledge=Knowledge(fair_rate=0.5), max_iter=50)
-    model.fit(x, y, sensitive_features=s, fair_labels=labels)
-    found = intervals(model, fair_labels=labels)
+    model.fit(x, y, sensitive_features=s)
+    found = intervals(model)
     np.testing.assert_allclose(found.fair_rate_replicates, 0.5)
     assert (found.fair_rate_sd == 0).all()
     assert (found.fair_rate_lower == 0.5).all()
     assert (found.fair_rate_upper == 0.5).all()
-    with pytest.raises(FairpcError, match="fitted with 100 fair labels and none are given"):
-        intervals(model)
 
 
 def test_ends_keep_to_what_is_known() -> None:

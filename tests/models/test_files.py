@@ -136,7 +136,6 @@ def assert_valid(model: Any, frame: pl.DataFrame) -> None:
     assert (model.label_counts_ >= 0).all()
     assert model.coding_.sensitive == model.coding_.groups.column_names == ("sex",)
     assert model.sensitive == "sex"
-    assert model.n_anchors_ >= 0
 
 
 @pytest.mark.filterwarnings("ignore::fairpc.errors.TableWarning")  # rows with levels of no column
@@ -169,7 +168,6 @@ FORGED: dict[str, tuple[tuple[Any, ...], Any]] = {
     "another sensitive setting": (("settings", "sensitive"), ["a"]),
     "no sensitive setting": (("settings", "sensitive"), None),
     "a threshold setting above 1": (("settings", "threshold"), 3.0),
-    "known decisions below 0": (("anchors",), -1),
     "another positive class": (("settings", "positive"), 0),
     "a positive class that is none": (("settings", "positive"), "no"),
 }

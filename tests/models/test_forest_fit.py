@@ -397,21 +397,6 @@ def test_limits_are_kept_exactly() -> None:
         assert m.mechanism[0, 1, 1] >= 0.97 - 1e-12
 
 
-def test_known_decisions_move_the_mechanism() -> None:
-    """Weak features say little of it; four hundred rows whose Df is known narrow the range."""
-    rng = np.random.default_rng(11)
-    s, f = rng.integers(0, 2, (2, 800))
-    d = np.where((f == 1) & (s == 1) & (rng.random(800) < 0.5), 0, f)
-    x = np.where(rng.random((800, 3)) < 0.4, 1 - f[:, None], f[:, None])
-    _, without = with_range(Rows.of(s, d, x))
-    known = np.where(np.arange(800) % 2 == 0, f, -1)
-    m, anchored = with_range(Rows.of(s, d, x, f=known))
-    assert abs(m.mechanism[1, 1, 0] - 0.5) < 0.12
-    for ranges in (without, anchored):
-        assert holds(ranges, ((0.0, 1.0), (0.0, 0.5)))
-    assert np.ptp(anchored[1, 1]) < 0.5 * np.ptp(without[1, 1])
-
-
 def test_equal_mass_is_refused() -> None:
     rows, _ = logistic(12, 50)
     with pytest.raises(LearningError, match="equal_mass and structure='forest' cannot be"):

@@ -73,7 +73,7 @@ def logistic() -> Any:
 
 def fit(estimator: Any = None, table: Any = X, groups: Any = G, y: Any = Y, **given: Any) -> Any:
     """A fitted model; what ``fit`` takes is told from settings by its name."""
-    taken = ("sample_weight", "clusters", "fair_labels")
+    taken = ("sample_weight", "clusters")
     rows = {name: given.pop(name) for name in taken if name in given}
     model = LatentDecision(estimator, random_state=0, **given)
     return model.fit(table, y, sensitive_features=groups, **rows)
@@ -371,15 +371,6 @@ def test_knowledge_that_the_labels_contradict_is_told() -> None:
     assert np.isnan(bounds).all()
 
 
-def test_known_fair_decisions_cut_what_is_possible() -> None:
-    known = np.array(FAIR, object)
-    known[300:] = None
-    model = fit(logistic(), fair_labels=known)
-    assert model.n_anchors_ == 300
-    free, cut = (m.predict_bounds(X, sensitive_features=G, level=0.9) for m in (PLAIN, model))
-    assert (cut[:, 1] - cut[:, 0]).mean() < (free[:, 1] - free[:, 0]).mean()
-
-
 def test_bounds_decide_what_can_be_decided() -> None:
     bounds, said = PLAIN.predict_bounds(X, sensitive_features=G, level=0.95, decisions=True)
     assert np.array_equal(said == "yes", bounds[:, 0] > 0.5)
@@ -524,7 +515,6 @@ BAD: dict[str, tuple[dict[str, Any], type[FairpcError], str]] = {
     "fewer labels": ({"y": Y[1:]}, TableError, "900 rows and 899 labels"),
     "fewer weights": ({"sample_weight": np.ones(5)}, FairpcError, "one weight per row"),
     "fewer persons": ({"clusters": np.arange(5)}, FairpcError, "clusters has 5 rows"),
-    "fewer fair labels": ({"fair_labels": FAIR[1:]}, TableError, "899 fair labels"),
     "infinite": ({"table": with_("age", 3, np.inf)}, TableError, "'age' has inf in row 3"),
     "infinite for another": (
         {"estimator": logistic(), "table": with_("age", 3, np.inf)},

@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -300,12 +299,3 @@ def test_a_circuit_is_not_read_as_a_map(tmp_path: Path) -> None:
     path.write_text(json.dumps(content | {"checksum": checksum(content)}))
     with pytest.raises(FileFormatError, match="unknown field"):
         load(path)
-
-
-def test_groups_that_no_file_can_hold(tmp_path: Path) -> None:
-    table, labels, group = people()
-    spans = pd.to_timedelta(np.where(group == "F", 1, 2), unit="D")
-    model = quick().fit(table, labels, sensitive_features=group)
-    object.__setattr__(model.group_view_, "levels", ((spans[0],), (spans[1],)))
-    with pytest.raises(LearningError, match="values of type Timedelta"):
-        model.save(tmp_path / "m")

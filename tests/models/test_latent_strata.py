@@ -270,20 +270,12 @@ def test_what_cannot_be_strata_is_refused(settings: dict[str, Any], text: str) -
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_knowledge_and_known_decisions_are_kept_to(mechanism: Scope) -> None:
-    X, y, f = table(3000, seed=2)
+def test_knowledge_is_kept_to(mechanism: Scope) -> None:
+    X, y, _ = table(3000, seed=2)
     known = Knowledge(mechanism_bounds={("f", 1, 1): (0.55, 0.62)})
     m = quick(mechanism=mechanism, knowledge=known).fit(X, y)
     assert (m.stratum_mechanism_[0, :, 1, 1] >= 0.55 - 0.02).all()
     assert (m.stratum_mechanism_[0, :, 1, 1] <= 0.62 + 0.02).all()
-    settled = np.full(3000, None, object)
-    settled[:300] = f[:300]
-    free, held = (
-        quick(mechanism=mechanism).fit(X, y, fair_labels=labels) for labels in (None, settled)
-    )
-    assert held.n_anchors_ == 300
-    widths = [np.diff(m.predict_bounds(X, level=0.9)).mean() for m in (free, held)]
-    assert widths[1] < widths[0]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

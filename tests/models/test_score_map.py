@@ -263,22 +263,6 @@ def test_knowledge_cuts_the_set() -> None:
     assert found.mechanism[1, 0] == pytest.approx(0.0, abs=1e-9)
 
 
-def test_known_decisions_cut_the_set() -> None:
-    """Of 200 rows of group 0 whose fair decision is positive, 60 % have the label."""
-    rows = scored(3000)
-    f = np.full(3000, -1, np.int16)
-    own = np.flatnonzero(rows.groups == 1)
-    some = np.concatenate([own[rows.labels[own] == 1][:120], own[rows.labels[own] == 0][:80]])
-    f[some] = 1
-    anchored = replace(rows, rows=replace(rows.rows, f=f))
-    free, found = fitted(rows), fitted(anchored)
-    assert isinstance(found.ends, StratumBounds)
-    assert isinstance(free.ends, StratumBounds)
-    low, high = found.ends.known[1].b1
-    assert low < 0.6 < high < 0.75
-    assert free.ends.known[1].b1 == (0.0, 1.0)
-
-
 def test_scores_that_are_all_alike_are_refused() -> None:
     rows = scored(300)
     # A score per fold, as classifiers give that learn the rate of the others.

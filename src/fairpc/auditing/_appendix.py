@@ -197,10 +197,7 @@ def _of_kind(job: Job) -> Caveats:
 
 def _stated(job: Job) -> list[str]:
     model = job.model
-    stated = [f"Stated beforehand: {model.knowledge_}."] if model.knowledge_ else []
-    if model.n_anchors_:
-        stated.append(f"The fair decision of {model.n_anchors_:,} training rows is known.")
-    return stated
+    return [f"Stated beforehand: {model.knowledge_}."] if model.knowledge_ else []
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ WHAT_TO_DO: Final = (
     "compare people within its levels: given=[…].",
     "If you know something beforehand, such as the rate of fair decisions, or that labels were "
     "only ever lowered, state it (knowledge=…), and say that the result depends on it.",
-    "Find rows whose fair decision is known from another source (fair_labels=…).",
+    "Have a few hundred rows looked at again: a review needs no such assumption.",
     "Do not go on as if nothing had been found: these data contradict what such a model assumes, "
     "so do not quote what it says about altered labels.",
 )

@@ -167,7 +167,6 @@ def bootstrap_mechanism(
     *,
     sensitive_features: Any = None,
     sample_weight: npt.ArrayLike | None = None,
-    fair_labels: Any = None,
     clusters: npt.ArrayLike | None = None,
     n_replicates: int = 200,
     n_steps: int = 500,
@@ -184,7 +183,7 @@ def bootstrap_mechanism(
         model: a fitted FairPC or LatNB; its structure, smoothing and knowledge are kept, its prior
             of the mechanism is not. Of a forest circuit and a LatentDecision see
             ``mechanism_range_``.
-        X, y, sensitive_features, sample_weight, fair_labels: the rows it was fitted to.
+        X, y, sensitive_features, sample_weight: the rows it was fitted to.
         clusters: who each row is about, where persons repeat; persons are drawn, not rows.
         n_replicates: draws; 200 give a standard error to a twentieth of itself.
         n_steps: updates of EM per draw; some tables have ridges on which 100 are too few.
@@ -202,7 +201,7 @@ def bootstrap_mechanism(
             "a rule, and intervals of draws around it do not cover the truth: use "
             "model.mechanism_range_, which holds at 95% confidence"
         )
-    given = X, y, sensitive_features, sample_weight, fair_labels, clusters
+    given = X, y, sensitive_features, sample_weight, clusters
     subject = Subject.of(model, *given)
     draws = Draws(n_replicates, n_steps, level, subject.persons)
     test, refused = assumptions, None

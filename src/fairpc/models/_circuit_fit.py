@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,7 +19,7 @@ from fairpc.circuit import Circuit, EMStep
 from fairpc.core import LearningError, SameAsLabelWarning, Say, check_choice, warn_caller
 from fairpc.data import BINS, TableCoding, same_as_label
 from fairpc.learners import WIDE
-from fairpc.models._bias_account import anchor_contradiction, contradictions
+from fairpc.models._bias_account import contradictions
 from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._components import without_prior
 from fairpc.models._distribution import FairDistribution, top_rates
@@ -155,11 +154,10 @@ class CircuitFit:
     def _ruled(self, training: Training, fitted: Fitted, checked: Checked) -> Limits | None:
         """The point that circuits of ``auto`` are held to where EM left the recorded rates.
 
-        A prior that was asked for, a review, or known fair labels say more than the rule.
+        A prior that was asked for, or a review, says more than the rule.
         """
         own, model = self.settings, fitted.distribution
         asked = own.mechanism_prior is not None or own._held is not None
-        asked = asked or any(training.rows.map(attrgetter("n_anchors")))
         if asked or checked.contradictions or training.forest or not own._may_be_forest():
             return None
         f = training.coding.labels.positive
@@ -205,10 +203,8 @@ class CircuitFit:
         coding = training.coding
         if not fitted.distribution.latent:
             return Checked()
-        counts = sum(training.rows.map(attrgetter("anchor_counts")))
-        anchored = anchor_contradiction(counts, coding, fitted.distribution.strata)
         if not self.settings.guard:
-            return Checked(contradictions=tuple(anchored))
+            return Checked()
         if fitted.label_bounds is None:
             self.say("fit check on held-out rows")
             options = self.settings._em_options(limits, np.random.default_rng(0))
@@ -223,10 +219,10 @@ class CircuitFit:
             known = knowledge_after(None, self.settings._held, coding)
             checked = _cut(checked, limits_of_coding(known, coding), coding)
         if checked.label_bounds is None:
-            return replace(checked, contradictions=tuple(anchored))
+            return checked
         bounds = checked.label_bounds.without_few(int(self.settings.min_cell))
         clashes = contradictions(bounds, coding, fitted.distribution.strata)
-        return replace(checked, label_bounds=bounds, contradictions=(*anchored, *clashes))
+        return replace(checked, label_bounds=bounds, contradictions=tuple(clashes))
 
     def _fit(self, training: Training, limits: Limits | None) -> Fitted:
         """Fit to all rows; where they are not in memory, with the structure of a sample of them.

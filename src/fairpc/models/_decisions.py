@@ -74,7 +74,7 @@ def _over_strata(ranges: Floats) -> Floats:
 class GivenRows:
     """Rows that a fitted model is asked about."""
 
-    codes: Rows  #: their groups, labels, features, known fair decisions and weights
+    codes: Rows  #: their groups, labels, features and weights
     #: the same rows as they came, with the columns of the fit; None where equal rows are merged
     table: Any = None
 
@@ -96,7 +96,6 @@ class FittedDecisions(Reviewable, ABC):
     warnings_: tuple[str, ...]
     n_features_in_: int
     knowledge_: Knowledge
-    n_anchors_: int
     data_fingerprint_: str
     table_options_: Mapping[str, str]
     names_: Names

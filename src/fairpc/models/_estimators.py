@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import numpy as np
@@ -122,18 +121,15 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         given["random_state"] = self._rng() if rng is None else rng
         return Options(**given, limits=limits)
 
-    def _limits(
-        self, coding: TableCoding, knowledge: Knowledge | None, fair_labels: Any = None
-    ) -> Limits | None:
+    def _limits(self, coding: TableCoding, knowledge: Knowledge | None) -> Limits | None:
         """What is known about the groups and classes of this coding: by a review, or stated."""
         if self._held is not None:
             return self._held.exact(coding.labels.positive)
-        if not knowledge and fair_labels is None:
+        if not knowledge:
             return None
         if self._model not in LATENT:
-            given = "fair_labels were" if fair_labels is not None else "knowledge was"
             raise LearningError(
-                f"{given} given to {type(self).__name__}, which has no latent fair "
+                f"knowledge was given to {type(self).__name__}, which has no latent fair "
                 "decision: use FairPC or LatNB"
             )
         refuse_rate(knowledge, self.given)
@@ -172,7 +168,6 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         *,
         sensitive_features: Any = None,
         sample_weight: npt.ArrayLike | None = None,
-        fair_labels: Any = None,
         reviewed: Reviewed | None = None,
         validation_data: Triple | None = None,
         eval_set: Mapping[str, Triple] | None = None,
@@ -187,12 +182,9 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
                 however long: the path of a Parquet, CSV or Arrow file, a folder, a glob, a
                 polars lazy frame, or a Dask frame, whose workers then read it.
             y: recorded labels; missing ones are allowed. The name of a column where X is
-                read in batches, as are then ``sample_weight`` and ``fair_labels``.
+                read in batches, as is then ``sample_weight``.
             sensitive_features: groups given apart from X, as in fairlearn; one column or more.
             sample_weight: weight per row; whole ones count rows: divide survey ones by their mean.
-            fair_labels: the fair decision of each row where it is known by other means, missing
-                where not; EM is held to them. How these rows were chosen is not known, so they
-                say nothing of other rows: draw rows with ``review`` for that.
             reviewed: answers for rows of X that were drawn with known chances. They decide the
                 mechanism and the fair rates, which are tied unless the review contradicts it.
             validation_data: (X, y, sensitive) of rows that choose structure, never parameters.
@@ -210,7 +202,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
 
         check_settings(self.get_params(deep=False))
         check_beside(validation_data, eval_set, callback)
-        refuse_beside_review(reviewed, X, self.given, fair_labels, sample_weight)
+        refuse_beside_review(reviewed, X, self.given, sample_weight)
         threshold = fixed(self.threshold)
         kept = None if checkpoint is None else self._checkpoint(checkpoint, max_memory, reviewed)
         with ExitStack() as stack, self._showing_progress():
@@ -227,7 +219,6 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
                 sensitive=self.sensitive,
                 sensitive_features=sensitive_features,
                 sample_weight=sample_weight,
-                fair_labels=fair_labels,
                 missing_values=self.missing_values,
                 numeric=listed(self.numeric),
                 decimal=self.decimal,
@@ -241,7 +232,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             if kept is not None:
                 kept.begin(training.fingerprint)
             job.warn_of_leaks(training)
-            limits = self._limits(training.coding, self.knowledge, fair_labels)
+            limits = self._limits(training.coding, self.knowledge)
             training, fitted, checked = job.run(training, limits)
             self._store(table, training, fitted, checked)
             self.threshold_ = threshold
@@ -327,7 +318,6 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         self.data_fingerprint_ = training.fingerprint
         self.table_options_ = {}
         self.knowledge_ = knowledge_after(self.knowledge, self._held, training.coding)
-        self.n_anchors_ = sum(rows.map(attrgetter("n_anchors")))
 
     def _prior_rows(self) -> float:
         return self._em_options().mechanism_prior

@@ -56,7 +56,6 @@ KEPT: Final = {
     "counts": "label_counts_",
     "without_prior": "mechanism_without_prior_",
     "n_features_in": "n_features_in_",
-    "anchors": "n_anchors_",
     "table": "table_options_",
     "warnings": "warnings_",
     "names": "names_",
@@ -84,7 +83,6 @@ class Saved:
     n_features_in: int  #: columns of the table
     feature_names_in: tuple[str, ...] | None  #: None if it was an array
     provenance: FileProvenance
-    anchors: int  #: training rows whose fair decision was known
     table: dict[str, str]  #: what the command line was given, for later tables too
     warnings: tuple[str, ...]  #: what the fit check found
     #: what people call the label, sensitive columns and their values
@@ -100,8 +98,8 @@ class Saved:
             bare.shape == self.counts.shape and (bare >= 0).all() and (bare <= 1).all()
         ):
             raise LearningError("a mechanism without prior rows has no probabilities")
-        if self.anchors < 0 or self.n_features_in < 1:
-            raise LearningError("the number of columns, or of known decisions, cannot be so low")
+        if self.n_features_in < 1:
+            raise LearningError("the number of columns cannot be so low")
         names = self.feature_names_in
         if names is not None and not len(names) == len(set(names)) == self.n_features_in:
             raise LearningError("there are not as many names as columns")

@@ -244,7 +244,7 @@ def fit(
         # Df is named by the classes that it agrees with, unless prior knowledge names it.
         named = aligned(distribution)
         rates = named.top_rates.decision_rate, named.top_rates.mechanism
-        if rows.f is None and (limits is None or limits.spread(named.layout).allow(*rates)):
+        if limits is None or limits.spread(named.layout).allow(*rates):
             distribution = named
         fits.append(replace(fitted, distribution=distribution))
         end = float(fitted.history["objective"][-1])
@@ -271,7 +271,7 @@ def fit_parameters(
     circuit, layout = start.circuit, start.layout
     if prior is None:
         prior = parameter_prior(circuit, layout, start.top, options)
-    bounds = _bounds(circuit, layout, rows, options)
+    bounds = _bounds(circuit, layout, options)
     plan = rows.plan(circuit, layout)
     if not layout.latent and all(rows.map(attrgetter("complete"))):
         # Nothing is hidden: one update is the closed form (Equation 1).
@@ -377,24 +377,13 @@ def _interruptible(steps: Iterator[EMStep]) -> Iterator[EMStep]:
         yield step
 
 
-def _bounds(
-    circuit: Circuit, layout: Layout, rows: TrainingRows, options: Options
-) -> Bounds | None:
+def _bounds(circuit: Circuit, layout: Layout, options: Options) -> Bounds | None:
     """What prior knowledge and rates that may differ allow, if they can be used here."""
-    anchored = any(rows.map(attrgetter("n_anchors")))
-    if (anchored or options.limits is not None) and not layout.latent:
+    if options.limits is not None and not layout.latent:
         raise LearningError(
             "prior knowledge was given to a model without a latent fair decision: "
             "use FairPC or LatNB"
         )
-    if anchored and options.equal_mass:
-        raise LearningError(
-            "equal_mass and fair labels cannot be combined: equal_mass shifts the decisions that "
-            "the labels fix; set one of them"
-        )
-    if options.limits is not None:
-        for _ in rows.map(options.limits.refuse_contradicted):
-            pass
     return parameter_bounds(options.limits, circuit.graph, layout)
 
 

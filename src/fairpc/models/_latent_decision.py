@@ -49,7 +49,7 @@ from fairpc.data import (
     take_rows,
     warn_of_dropped,
 )
-from fairpc.evidence import LEVEL, LabelBounds
+from fairpc.evidence import LEVEL, LabelBounds, SharedBounds
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._decisions import FittedDecisions, GivenRows
 from fairpc.models._fold_classifiers import (
@@ -69,7 +69,6 @@ from fairpc.models._rows import Rows, rows_fingerprint
 from fairpc.models._score_map import ScoreMap
 from fairpc.models._score_map_fit import (
     ScoredRows,
-    by_prior,
     calibrated,
     findings,
     fit_score_map,
@@ -177,7 +176,6 @@ class LatentDecision(  # type: ignore[misc]
         sensitive_features: Any = None,
         sample_weight: npt.ArrayLike | None = None,
         clusters: npt.ArrayLike | None = None,
-        fair_labels: Any = None,
         reviewed: Reviewed | None = None,
     ) -> Self:
         """Fit to a table, its labels and its groups.
@@ -190,14 +188,11 @@ class LatentDecision(  # type: ignore[misc]
             sensitive_features: groups given apart from X, as in fairlearn.
             sample_weight: weight per row; whole ones count rows: divide survey ones by their mean.
             clusters: who each row is about, where persons repeat; a person stays in one fold.
-            fair_labels: the fair decision of each row where it is known by other means, missing
-                where not; they narrow what is possible. How these rows were chosen is not known,
-                so they say nothing of other rows: draw rows with ``review`` for that.
             reviewed: answers for rows of X that were drawn with known chances. They decide the
                 mechanism and the fair rates, which are tied unless the review contradicts it.
         """
         self._check_settings()
-        refuse_beside_review(reviewed, X, self.given, fair_labels, sample_weight)
+        refuse_beside_review(reviewed, X, self.given, sample_weight)
         threshold, rng = fixed(self.threshold), generator(self.random_state)
         if is_source(X) or is_dask(X):
             raise TableError(
@@ -205,11 +200,11 @@ class LatentDecision(  # type: ignore[misc]
                 "use FairPC"
             )
         check_fit_input(self, X, y)
-        given_table = self._given_table(X, y, sensitive_features, sample_weight, fair_labels)
+        given_table = self._given_table(X, y, sensitive_features, sample_weight)
         coding = self._fit_coding(given_table)
         strata = strata_of(self.given, self.mechanism, coding, self.delta)
         refuse_rate(self.knowledge, self.given)
-        given = X, y, sensitive_features, sample_weight, fair_labels
+        given = X, y, sensitive_features, sample_weight
         hidden = given_table.hidden_labels(coding)
         all_rows = without_few(
             rows_in_order(coding, *given, warn=False, hidden=hidden), strata, int(self.min_cell)
@@ -258,7 +253,7 @@ class LatentDecision(  # type: ignore[misc]
         return self
 
     def _given_table(
-        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, fair_labels: Any
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
     ) -> GivenTable:
         return GivenTable.of(
             X,
@@ -266,7 +261,6 @@ class LatentDecision(  # type: ignore[misc]
             sensitive=self.sensitive,
             sensitive_features=sensitive_features,
             sample_weight=sample_weight,
-            fair_labels=fair_labels,
             missing_values=self.missing_values,
             numeric=listed(self.numeric),
             decimal=self.decimal,
@@ -314,7 +308,6 @@ class LatentDecision(  # type: ignore[misc]
         self.second_round_ = fair.second_round
         self.score_map_ = fair.score_map
         self.knowledge_ = knowledge_after(self.knowledge, held, coding)
-        self.n_anchors_ = scored.rows.n_anchors
         reviewed = () if held is None else held.warnings
         self.warnings_ = (*reviewed, *findings(fair.score_map, scored, coding))
         self.folds_ = scored.folds
@@ -322,7 +315,7 @@ class LatentDecision(  # type: ignore[misc]
         counts = fair.altered_by_scores(scored)
         self.label_counts_ = rounded_counts(counts, int(self.min_cell))
         self.mechanism_without_prior_ = None
-        if held is None and by_prior(scored, fair.score_map.ends):
+        if held is None and isinstance(fair.score_map.ends, SharedBounds):
             limits = limits_of_coding(self.knowledge, coding)
             self.mechanism_without_prior_ = scores_without_prior(scored, limits)
 
@@ -334,7 +327,6 @@ class LatentDecision(  # type: ignore[misc]
         sensitive_features: Any = None,
         sample_weight: npt.ArrayLike | None = None,
         clusters: npt.ArrayLike | None = None,
-        fair_labels: Any = None,
     ) -> ScoredRows:
         """The rows of the fit with the scores that P(Df) and the mechanism were learned from.
 
@@ -342,7 +334,7 @@ class LatentDecision(  # type: ignore[misc]
         in files, so a model that was loaded has no answer.
         """
         coding = self._coding()
-        given = X, y, sensitive_features, sample_weight, fair_labels
+        given = X, y, sensitive_features, sample_weight
         hidden = self._given_table(*given).hidden_labels(coding)
         all_rows = rows_in_order(coding, *given, hidden=hidden)
         own_rows = without_few(all_rows, self._strata, int(self.min_cell))

@@ -336,6 +336,7 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     taken apart. What is not of the builder's form has more nodes than its parts, and is refused.
     """
     coding = {name: content.pop(name) for name in CODING_FIELDS}
+    content.pop("anchors", None)
     content = {"coding": coding, "warnings": [], "table": {}, "without_prior": None, **content}
     given, latent = content["settings"], content["model"] == LATENT_DECISION
     usual = settings_of(LatentDecision() if latent else MODELS[content["model"]]())

@@ -23,7 +23,6 @@ from fairpc.core import (
     Ints,
     LearningError,
     Positions,
-    counted,
     one_thread,
     showing_progress,
     terminal,
@@ -135,7 +134,6 @@ class Subject:
         y: Any,
         sensitive_features: Any = None,
         sample_weight: npt.ArrayLike | None = None,
-        fair_labels: Any = None,
         clusters: npt.ArrayLike | None = None,
     ) -> Subject:
         if not isinstance(model, CircuitClassifier):
@@ -148,16 +146,11 @@ class Subject:
                 f"{type(model).__name__} has no latent fair decision, so no mechanism to fit "
                 "again: use FairPC or LatNB"
             )
-        rows = rows_in_order(model.coding_, X, y, sensitive_features, sample_weight, fair_labels)
+        rows = rows_in_order(model.coding_, X, y, sensitive_features, sample_weight)
         if not (rows.s >= 0).any():
             raise LearningError(
                 "the groups of the rows are not known: give sensitive_features, or X with the "
                 "sensitive columns"
-            )
-        if model.n_anchors_ and rows.f is None:
-            raise LearningError(
-                f"the model was fitted with {counted(model.n_anchors_, 'fair label')} and none are "
-                "given here: pass the same fair_labels"
             )
         persons = _persons(clusters, rows)
         rows = rows.with_strata(model.distribution_.layout.strata)
@@ -188,7 +181,7 @@ class Subject:
     @property
     def named(self) -> bool:
         """Whether prior knowledge says which value of Df is which: then none may be renamed."""
-        return self.limits is not None or self.rows.f is not None
+        return self.limits is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +204,7 @@ class RefitPlan:
         """
         used = subject.rows if rows is None else rows
         layout, circuit = subject.distribution.layout, subject.distribution.circuit
-        codes = layout.codes(used.s, used.d, used.x, used.f)
+        codes = layout.codes(used.s, used.d, used.x)
         if layout.component is not None:
             each = np.full((layout.n_components, len(layout.variables)), -1, np.int16)
             each[:, layout.component] = np.arange(layout.n_components)

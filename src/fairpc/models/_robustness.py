@@ -117,7 +117,7 @@ class Stability(Record):
             lines.append(
                 f"{len(likely)} of the starts with a switched group are at least as likely as the "
                 "model: likelihood does not show which explanation of the labels is right. Prior "
-                "knowledge or fair labels do."
+                "knowledge or a review does."
             )
         return lines
 
@@ -142,7 +142,6 @@ def stability(
     *,
     sensitive_features: Any = None,
     sample_weight: npt.ArrayLike | None = None,
-    fair_labels: Any = None,
     clusters: npt.ArrayLike | None = None,
     n_starts: int = 10,
     n_folds: int = 5,
@@ -159,7 +158,7 @@ def stability(
 
     Args:
         model: a fitted FairPC or LatNB.
-        X, y, sensitive_features, sample_weight, fair_labels: the rows it was fitted to.
+        X, y, sensitive_features, sample_weight: the rows it was fitted to.
         clusters: who each row is about, where persons repeat; a person is in one fold.
         n_starts, n_folds: refits of each kind; ``n_folds=0`` for starts alone, with a fifth of the
             rows held out.
@@ -173,7 +172,7 @@ def stability(
             "LatentDecision is not learned by EM over X, so it has no random starts: "
             "mechanism_range_ and predict_bounds(level=.95) say how sure its numbers are"
         )
-    subject = Subject.of(model, X, y, sensitive_features, sample_weight, fair_labels, clusters)
+    subject = Subject.of(model, X, y, sensitive_features, sample_weight, clusters)
     check_count("n_starts", n_starts, 2, "a spread needs two")
     if n_folds or isinstance(n_folds, bool):
         check_count("n_folds", n_folds, 2, "a spread needs two; 0 leaves them out")

@@ -23,7 +23,7 @@ from fairpc.evidence import (
     label_bounds,
 )
 from fairpc.learners import KNOT_ROWS, LEAST, calibrate
-from fairpc.models._bias_account import anchor_contradiction, contradictions
+from fairpc.models._bias_account import contradictions
 from fairpc.models._fit import Options
 from fairpc.models._label_scores import Scores
 from fairpc.models._priors import RECIPE_MECHANISM, STRATUM_ROWS
@@ -53,8 +53,7 @@ ERRORS: Final = 2.0
 class ScoredRows:
     """Rows whose group and label are known, with cross-fitted scores."""
 
-    #: groups, labels, weights and known fair decisions; of the features only those that make strata
-    #: are looked at
+    #: groups, labels and weights; of the features only those that make strata are looked at
     rows: Rows
     scores: Floats  #: P(D = positive | x, s) by a classifier that had not seen the row's fold
     folds: Positions  #: of the cross-fit
@@ -97,7 +96,9 @@ def fit_score_map(
             f"the classifier gives all rows of a group one score, such as {scored.scores[0]:.4f}: "
             "nothing tells decisions apart; give features that do, or another classifier"
         )
-    bounds = _with_known(bounds_of_labels(scored, names), scored, limits)
+    bounds = bounds_of_labels(scored, names)
+    if limits is not None:
+        bounds = within_limits(bounds, limits, scored.positive)
     weights = scored.rows.weights
     rates = np.bincount(scored.groups, weights, len(names)) / weights.sum()
     each, mechanism, straight = _point(scored, bounds, limits)
@@ -214,7 +215,7 @@ def _point(
     strata there is one stratum.
     """
     n, n_strata = len(bounds.groups), scored.rows.strata.n
-    if not (isinstance(bounds, SharedBounds) or by_prior(scored, bounds)):
+    if not isinstance(bounds, SharedBounds):
         pi, mechanism, straight = between_recorded(bounds, n_strata)
         return (pi if scored.rows.strata.delta else pi[0]), mechanism, straight
     options = Options(mechanism_prior=RECIPE_MECHANISM, limits=limits)
@@ -225,14 +226,9 @@ def _point(
     mechanism = rates.mechanism[:, f, f[1]].reshape(n, -1, 2)
     if fitted.straight:
         return pi, mechanism, True
-    return (*_kept_inside(pi, mechanism, bounds), False)
-
-
-def by_prior(scored: ScoredRows, bounds: LabelBounds) -> bool:
-    """Whether prior rows decide the point, and not the rule."""
-    # Fair labels that are known say more than a rule, unless rates may differ, which needs one.
-    ruled = scored.rows.f is None or scored.rows.strata.delta
-    return not ruled or isinstance(bounds, SharedBounds)
+    # The nearest that held-out rows leave, with sampling error.
+    shared = _apart(bounds.nearest(mechanism[:, 0], LEVEL))
+    return bounds.stratum_rates(shared, STRATUM_ROWS), shared[:, None], False
 
 
 def rates_between(
@@ -240,8 +236,7 @@ def rates_between(
 ) -> tuple[TopRates | None, LabelBounds | None]:
     """Rates by the rule of :func:`between_recorded`, from scores of two classes, and their bounds.
 
-    No rates where fair labels are known, which say more; neither where the rule says no point:
-    strata share a mechanism, or a group has no row.
+    Neither where the rule says no point: strata share a mechanism, or a group has no row.
     """
     row, fold = np.nonzero(scores.held)
     copies = np.rint(scores.held[row, fold] / rows.unit[row]).astype(np.intp)
@@ -255,11 +250,11 @@ def rates_between(
     if limits is not None and limits.leave_one:
         rates = TopRates(share, limits.rate_lower, limits.mechanism_lower)
         return rates, bounds_of_labels(scored, names)
-    bounds = _with_known(bounds_of_labels(scored, names), scored, limits)
+    bounds = bounds_of_labels(scored, names)
+    if limits is not None:
+        bounds = within_limits(bounds, limits, positive)
     if isinstance(bounds, SharedBounds):
         return None, None
-    if rows.f is not None and not rows.strata.delta:
-        return None, bounds
     pi, mechanism, _ = between_recorded(bounds, rows.strata.n)
     each = pi.ravel() if rows.strata.delta else pi[0]
     if rows.strata:
@@ -344,67 +339,10 @@ def _of_strata(scored: ScoredRows, pi: Floats, mechanism: Floats) -> StrataMap:
     return StrataMap(share, pi, np.broadcast_to(mechanism, (*shape, 2)).copy(), np.zeros(shape))
 
 
-def _kept_inside(pi: Floats, mechanism: Floats, bounds: LabelBounds) -> tuple[Floats, Floats]:
-    """The nearest P(Df = 1 | a) and mechanism that held-out rows leave, with sampling error.
-
-    Where strata share a mechanism, P(Df = 1 | a) are those that fit the rates of their labels best.
-    """
-    if isinstance(bounds, SharedBounds):
-        shared = _apart(bounds.nearest(mechanism[:, 0], LEVEL))
-        return bounds.stratum_rates(shared, STRATUM_ROWS), shared[:, None]
-    pi, mechanism = pi.copy(), mechanism.copy()
-    level = bounds.level_each(LEVEL)
-    for a, groups, own in bounds.parts():
-        lower, upper = own.rate_set(level)
-        # Otherwise nothing is possible: the assumptions do not fit.
-        if lower <= upper and not own.rejected(level):
-            pi[a] = min(max(pi[a], lower), upper)
-            mechanism[groups, a] = _nearest(pi[a], mechanism[groups, a], own, level)
-    return pi, mechanism
-
-
-def _nearest(pi: float, mechanism: Floats, bounds: StratumBounds, level: float) -> Floats:
-    """The nearest mechanism of one stratum, [s, f], that held-out rows leave at a P(Df = 1).
-
-    Bins are wider than the sets of held-out rows, so that their rates are less extreme. How far
-    b0 and b1 are apart is kept where it can be: it is the same from either class.
-    """
-    tail = bounds.tail(level)
-    rates = np.array([g.rate for g in bounds.groups])
-    b1 = rates + (1 - pi) * (mechanism[:, 1] - mechanism[:, 0])
-    for g, (own, known) in enumerate(zip(bounds.groups, bounds.known, strict=True)):
-        least, most = known.range(own, own.rate, own.scores(tail)).b1(pi)
-        b1[g] = min(max(b1[g], least), most)
-    return _with_rates(pi, b1, bounds)
-
-
-def _with_rates(pi: float, b1: Floats, bounds: StratumBounds) -> Floats:
-    """The mechanism [s, f] whose b0 gives each group its rate of labels."""
-    rates = np.array([g.rate for g in bounds.groups])
-    top = np.minimum(np.maximum(b1, rates), 1.0)
-    b0 = np.clip((rates - pi * top) / max(1 - pi, LEAST), 0.0, 1.0)
-    return np.column_stack([b0, top])
-
-
 def _apart(mechanism: Floats) -> Floats:
     """The same, with b1 above b0 also where all labels of a group are alike."""
     top = np.maximum(mechanism[..., 1], WIDTH)
     return np.stack([np.minimum(mechanism[..., 0], top - WIDTH), top], axis=-1)
-
-
-def _with_known(bounds: LabelBounds, scored: ScoredRows, limits: Limits | None) -> LabelBounds:
-    """What held-out rows leave, cut by knowledge and by rows whose fair decision is known."""
-    if limits is not None:
-        bounds = within_limits(bounds, limits, scored.positive)
-    if scored.rows.f is None:
-        return bounds
-    decided = np.where(scored.rows.f < 0, -1, scored.rows.f == scored.positive)
-    known = np.flatnonzero(decided >= 0)
-    totals, hits = np.zeros((2, len(bounds.groups), scored.rows.strata.n, 2))
-    at = scored.groups[known], scored.strata[known], decided[known].astype(np.intp)
-    np.add.at(totals, at, 1.0)
-    np.add.at(hits, at, scored.labels[known])
-    return bounds.anchored(hits, totals, LEVEL)
 
 
 def within_limits(bounds: LabelBounds, limits: Limits, positive: int) -> LabelBounds:
@@ -419,8 +357,7 @@ def within_limits(bounds: LabelBounds, limits: Limits, positive: int) -> LabelBo
 
 def findings(score_map: ScoreMap, scored: ScoredRows, coding: TableCoding) -> list[str]:
     """What must be said of a fit before anything else."""
-    sentences = anchor_contradiction(scored.rows.anchor_counts, coding, scored.rows.strata)
-    sentences += contradictions(score_map.ends, coding, scored.rows.strata)
+    sentences = contradictions(score_map.ends, coding, scored.rows.strata)
     sentences += _silent_groups(score_map, scored, coding)
     if _gain(score_map, scored) < ERRORS:
         sentences.append(

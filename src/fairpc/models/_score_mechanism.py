@@ -91,7 +91,7 @@ def score_bins(rows: Rows, scores: Scores) -> Rows:
     strata = rows.strata
     columns = list(strata.columns)
     n_bins = max(int(bins.max(initial=0)) + 1, 2)
-    binned = Rows(
+    return Rows(
         rows.s[row],
         rows.d[row],
         np.asfortranarray(np.column_stack([bins, rows.x[row][:, columns]])),
@@ -103,7 +103,6 @@ def score_bins(rows: Rows, scores: Scores) -> Rows:
         copies=copies,
         strata=replace(strata, columns=tuple(range(1, len(columns) + 1))),
     )
-    return binned if rows.f is None else binned.with_fair_decisions(rows.f[row])
 
 
 def _binned(said: Floats, weights: Floats, effective: float) -> Ints:
@@ -146,13 +145,11 @@ def fit_mechanism(
     last = [float(fitted.history["log_likelihood"][-1]) for fitted in (altered, straight)]
     # Rows of unequal weight say less than their sum.
     effective = effective_size(bins.weights, bins.each)
-    gain = last[0] - last[1]
     # Labels that are not altered have the same rates in all groups of a stratum, and that is all
     # they must have.
     n_rates = bins.strata.n * (bins.n_groups - 1) * (bins.n_classes - 1)
-    if bins.f is None:
-        # The prior keeps the altered model from its best fit; the rates themselves have none.
-        gain = max(gain, _rates_apart(bins))
+    # The prior keeps the altered model from its best fit; the rates themselves have none.
+    gain = max(last[0] - last[1], _rates_apart(bins))
     rejected = 2 * effective * gain > chi2.ppf(STRAIGHT_LEVEL, n_rates)
     return altered if rejected else replace(straight, straight=True)
 

@@ -157,19 +157,15 @@ class ScoredModel:
         some = np.flatnonzero(rows.s >= 0)
         s = rows.s[some]
         at = x.at(some, s)
-        q = self._anchored(self.score_map.decision(self._scores(x, some, s), at), rows.take(some))
+        q = self.score_map.decision(self._scores(x, some, s), at)
         counts = self.score_map.altered(q, self._labels(rows.d[some]), at, rows.weights[some])
         return self._in_order(counts)
 
     def altered_by_scores(self, scored: ScoredRows) -> Floats:
         """``altered``, of the training rows by scores of classifiers that had not seen them."""
-        q = self._anchored(self.score_map.decision(scored.last[None], scored.at), scored.rows)
+        q = self.score_map.decision(scored.last[None], scored.at)
         counts = self.score_map.altered(q, scored.labels, scored.at, scored.rows.weights)
         return self._in_order(counts)
-
-    def _anchored(self, q: Floats, rows: Rows) -> Floats:
-        """P(Df = positive) of rows, or what is known of it."""
-        return q if rows.f is None else np.where(rows.f < 0, q, rows.f == self.positive)
 
     def by_class(self, positive: Floats) -> Floats:
         """P(positive) as a column per class."""
