@@ -86,7 +86,7 @@ def models() -> dict[str, tuple[Any, Any, Any]]:
         "auto": (FairPC("sex", **quick), X.select("sex", "job", "age", "pay"), y),
         "bins": (FairPC("sex", structure="chow-liu", numbers="bins", **quick), X, y),
         "forest": (FairPC("sex", structure="forest", **quick), few, y),
-        "forest, three": (FairPC("sex", structure="forest", **quick), few, three),
+        "chow-liu, three": (FairPC("sex", structure="chow-liu", **quick), few, three),
         "forest strata": (
             FairPC("sex", structure="forest", mechanism="within", **hours, **quick),
             X.select("sex", "hours", "pay", "visits", "since"),

@@ -492,7 +492,7 @@ BAD: dict[str, tuple[dict[str, Any], type[FairpcError], str]] = {
     "three classes": (
         {"y": np.where(np.arange(N) < 300, "fair", Y)},
         LearningError,
-        "has 3 classes, and one line per group",
+        "has 3 classes, and LatentDecision tells two apart.*structure='strudel'",
     ),
     "one class": ({"y": np.full(N, "good")}, TableError, "has 1 class"),
     "no labels": ({"y": np.full(N, None, object)}, TableError, "missing in every row"),

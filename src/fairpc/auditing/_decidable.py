@@ -198,7 +198,7 @@ def _by_scores(job: Job) -> IdentifiedFacts:
     elif isinstance(test, StrataTest) and {g.group for g in test.groups} == present:
         # Lines are estimated: the confidence set has their error, and that of the ends.
         given["test"], level = test, test.level
-    elif isinstance(test, AssumptionTest) and test.positive is not None:
+    elif isinstance(test, AssumptionTest):
         tested = test.ends()  # not of groups that are too small to be tested
         given["ends"] = tested if present <= set(tested) else None
     identified: AnySet = identified_set(scores, groups, **given)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         steps_along,
     )
     from fairpc.learners._cross_fit import (
-        MANY_CLASSES,
         Chosen,
         Features,
         Learner,

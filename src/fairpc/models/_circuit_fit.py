@@ -40,7 +40,7 @@ from fairpc.models._rows import Rows, hold_out, joined, some_rows
 from fairpc.models._score_map_fit import limits_between, within_limits
 from fairpc.models._score_mechanism import held_limits
 from fairpc.models._selection import LabelGain, coarser, compare_labels, fit_auto
-from fairpc.models._settings import without_few
+from fairpc.models._settings import refuse_many, without_few
 from fairpc.models._tables import GivenTable, RowReader, Training, coded_rows, warn_of_leaks
 from fairpc.models._top_em import Limits
 from fairpc.structure import HELD_OUT, MODEL_METHODS, ModelMethod
@@ -80,6 +80,8 @@ class CircuitFit:
         maybe = own._may_be_forest()
         wide = maybe and len(self.table.roles.features) > WIDE
         training = self._read("reading the table", fine=own.structure == FOREST or maybe)
+        if own._tells_two:
+            refuse_many(training.coding.labels, f"structure={own.structure!r}")
         return replace(training, forest=wide, wide=wide)
 
     def _read(self, saying: str, *, fine: bool, again: bool = False) -> Training:
@@ -203,7 +205,7 @@ class CircuitFit:
         coding = training.coding
         if not fitted.distribution.latent:
             return Checked()
-        if not self.settings.guard:
+        if not self.settings.guard or len(coding.labels.classes) > 2:
             return Checked()
         if fitted.label_bounds is None:
             self.say("fit check on held-out rows")
@@ -289,6 +291,7 @@ def fit_circuits(
         return fit_parameters(_kept(own, rows), rows, options, beside)
     check_choice("structure", structure, ("auto", FOREST, *MODEL_METHODS))
     if own.hold_mechanism and own._model in LATENT:
+        refuse_many(coding.labels, "hold_mechanism")
         options = own._em_options(limits, np.random.default_rng(DRAWS))
         limits = held_limits(rows, coding.features.ordered, options, limits)
     if own._is_auto():

@@ -91,6 +91,12 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         circuits = self.n_components is not None or self.equal_mass or self.hold_mechanism
         return self._is_auto() and not circuits
 
+    @property
+    def _tells_two(self) -> bool:
+        """Whether labels must have two classes, as scores and the forest circuits from them do."""
+        named = isinstance(self.structure, str) and self.structure == "forest"
+        return named or self._is_auto()
+
     def _given_coding(self) -> TableCoding | None:
         """The coding of a model whose structure is kept; None to learn one."""
         kept = self.structure
@@ -342,6 +348,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         tags.input_tags.string = True
         # A decision that does not depend on S need not be near a label that does.
         tags.classifier_tags.poor_score = self._model != "TwoNB"
+        tags.classifier_tags.multi_class = not self._tells_two
         return tags
 
 

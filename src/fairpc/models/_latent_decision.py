@@ -80,6 +80,7 @@ from fairpc.models._settings import (
     ScoreSettings,
     check_settings,
     generator,
+    refuse_many,
     refuse_rate,
     rounded_counts,
     small_strata,
@@ -282,13 +283,7 @@ class LatentDecision(  # type: ignore[misc]
             options=EncodingOptions(numeric=table.roles.numeric, min_cell=int(self.min_cell)),
             given_whole=True,
         )
-        classes = coding.labels.classes
-        if len(classes) > 2:
-            raise LearningError(
-                f"label {coding.labels.name!r} has {len(classes)} classes, and one line per group "
-                "turns the scores of two into Df (Only binary classification is supported): merge "
-                "classes, or use FairPC"
-            )
+        refuse_many(coding.labels, "LatentDecision")
         return coding
 
     def _store(

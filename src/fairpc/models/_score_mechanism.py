@@ -106,19 +106,10 @@ def score_bins(rows: Rows, scores: Scores) -> Rows:
 
 
 def _binned(said: Floats, weights: Floats, effective: float) -> Ints:
-    """Bins of equal weight along the score; of more than two classes, cells of their scores."""
+    """Bins of equal weight along the score."""
     n_bins = int(np.clip(effective / BIN_ROWS, FEWEST_BINS, MAX_BINS))
-    if said.shape[1] == 2:
-        order, step = steps_along(said[:, 1], weights, n_bins)
-        return step[np.argsort(order)]
-    from sklearn.tree import DecisionTreeRegressor
-
-    least = min(1.0 / n_bins, 0.5)
-    tree = DecisionTreeRegressor(
-        max_leaf_nodes=n_bins, min_weight_fraction_leaf=least / 2, random_state=0
-    )
-    leaf = tree.fit(said, said, weights).apply(said)
-    return np.unique(leaf, return_inverse=True)[1]
+    order, step = steps_along(said[:, 1], weights, n_bins)
+    return step[np.argsort(order)]
 
 
 def fit_mechanism(

@@ -17,6 +17,7 @@ from fairpc.data import (
     DECIMALS,
     MIN_CELL,
     GivenNames,
+    Labels,
     NumberModel,
     TableCoding,
     few_labelled,
@@ -242,6 +243,17 @@ def strata_of(given: Any, scope: Scope, coding: TableCoding, delta: float = 0.0)
             raise LearningError(f"column {name!r} is in given and was dropped: {reason}")
         columns.append(features.names.index(name))
     return Strata.of(tuple(dict.fromkeys(columns)), features.arities, scope, float(delta))
+
+
+def refuse_many(labels: Labels, who: str) -> None:
+    """A LearningError where labels have more classes than ``who`` can tell apart."""
+    if len(labels.classes) > 2:
+        # The words in brackets are those that scikit-learn's tools look for.
+        raise LearningError(
+            f"label {labels.name!r} has {len(labels.classes)} classes, and {who} tells two apart "
+            "(Only binary classification is supported): merge classes into two, or take FairPC "
+            "with structure='strudel', which keeps them all"
+        )
 
 
 def refuse_rate(knowledge: Knowledge | None, given: Any) -> None:
