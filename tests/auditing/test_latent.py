@@ -96,6 +96,11 @@ def test_rows_without_group_or_label_are_not_shared_out() -> None:
     assert sum(cell.count for cell in record.mechanism.cells) == pytest.approx(known)
     assert record.data.n_rows == record.data.n_grouped == sum(g is not None for g in groups)
     assert record.group_hidden is None
+    with (
+        pytest.warns(TableWarning, match="group is not known"),
+        pytest.raises(AuditError, match="no row has a known group"),
+    ):
+        audit(fitted(), X, labels, **QUICK)
 
 
 def test_the_range_of_the_fit_is_told_beside_that_of_the_audit() -> None:

@@ -150,8 +150,8 @@ def identified_facts(job: Job) -> IdentifiedFacts:
         raise AuditError(f"{type(model).__name__} has no latent fair decision to be identified")
     if len(rows.classes) > 2:
         raise AuditError(
-            "the label has more than two classes: the closed form of the set needs two; see the "
-            "bounds of the test"
+            "the label has more than two classes: the closed form of the set needs two, merge "
+            "classes"
         )
     bounds = model.label_ends_
     if isinstance(bounds, StratumBounds):

@@ -384,7 +384,10 @@ def with_table(
         persons=check_clusters(clusters, rows.n_rows),
         fingerprint=rows_fingerprint(rows),
     )
-    used = np.flatnonzero((rows.weights > 0) & ~np.isnan(answered.scores).any(axis=1))
+    scored = ~np.isnan(answered.scores).any(axis=1)
+    if not scored.any():
+        raise AuditError("no row has a known group, and such rows have no score: give the groups")
+    used = np.flatnonzero((rows.weights > 0) & scored)
     if len(used) < rows.n_rows:
         audited = replace(audited._take(used), n_table=len(used))
     alike = np.ptp(rows.weights[used]) == 0

@@ -346,12 +346,12 @@ class TopSets:
         return CountedStrata(n[self.order], rates[self.order], tops)
 
 
-def check_two(classes: tuple[Any, ...]) -> None:
+def check_two(classes: tuple[Any, ...], what: str = "the test needs") -> None:
     """A MetricError where labels have not two classes."""
     if len(classes) != 2:
         n = "1 class" if len(classes) == 1 else f"{len(classes)} classes"
         raise MetricError(
-            f"y has {n}, and the test needs two: merge classes into two; FairPC with "
+            f"y has {n}, and {what} two: merge classes into two; FairPC with "
             "structure='strudel' keeps more"
         )
 

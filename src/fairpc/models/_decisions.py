@@ -279,8 +279,7 @@ class FittedDecisions(Reviewable, ABC):
         """
         if len(self.classes_) > 2:
             raise LearningError(
-                "the label has more than two classes: bounds of a score need two; see "
-                "fairpc.evidence.test_assumptions for bounds of the rates"
+                "the label has more than two classes, and bounds of a score need two: merge classes"
             )
         if level is not None:
             check_level(level)
