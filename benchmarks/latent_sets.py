@@ -2,7 +2,7 @@
 
     python benchmarks/latent_sets.py sets 400          how often sets and bounds hold the truth
     python benchmarks/latent_sets.py sets 100 --classifier hgb
-    python benchmarks/latent_sets.py sets 100 --processes logistic three --per-group
+    python benchmarks/latent_sets.py sets 100 --processes logistic three
     python benchmarks/latent_sets.py circuit           rows drawn from a fitted FairPC
     python benchmarks/latent_sets.py cost              seconds beside those of the classifier alone
 
@@ -195,8 +195,6 @@ def sets(given: argparse.Namespace) -> None:
             return LatentDecision(
                 TableClassifier(given.classifier, random_state=0),
                 sensitive="S",
-                sensitive_estimator=False,
-                per_group=given.per_group,
                 random_state=0,
             )
 
@@ -283,7 +281,7 @@ def cost(given: argparse.Namespace) -> None:
     for library, table in (("polars", whole), ("pandas", whole.to_pandas())):
         for kind in ("hgb", "logistic"):
             alone = TableClassifier(kind, random_state=0)
-            model = LatentDecision(alone, sensitive="S", sensitive_estimator=False, random_state=0)
+            model = LatentDecision(alone, sensitive="S", random_state=0)
             one, all_ = (timed(partial(m.fit, table, adult.y), 3)[1] for m in (alone, model))
             print(
                 f"{library}, {kind}: {one:.2f} s alone, {all_:.2f} s in LatentDecision, "
@@ -298,7 +296,6 @@ def main() -> None:
     parser.add_argument("n", type=int, nargs="?", default=400, help="draws")
     parser.add_argument("--processes", nargs="+", choices=PROCESSES, default=list(PROCESSES))
     parser.add_argument("--classifier", default="logistic", choices=("hgb", "logistic", "forest"))
-    parser.add_argument("--per-group", action="store_true", help="a classifier for each group")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     {"sets": sets, "circuit": circuit, "cost": cost}[given.part](given)

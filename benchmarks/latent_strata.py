@@ -55,9 +55,7 @@ def one_draw(given: dict[str, Any], n: int, seed: int) -> dict[str, float]:
     fresh, _, q, _ = draw(2000, rng)
     _, _, truth, strata = draw(200_000, np.random.default_rng(0))
     rates = np.array([truth[strata == a].mean() for a in range(3)])
-    model = LatentDecision(
-        TableClassifier("hgb"), sensitive="sex", sensitive_estimator=False, random_state=0, **given
-    )
+    model = LatentDecision(TableClassifier("hgb"), sensitive="sex", random_state=0, **given)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(table, labels)

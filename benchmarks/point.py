@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 
-from fairpc import FairPC, LatentDecision
+from fairpc import FairPC
 from injected_bias import FAVOURED, MECHANISMS, OTHER, TABLES, Rows, folds, inject
 from label_bias import GROUP, with_group
 
@@ -29,13 +29,9 @@ INJECTED: Final = ("strong", "paper", "mild")
 MEASURES: Final = ("accuracy", "AUC", "Brier", "level", "mechanism error")
 
 
-def model(kind: str, *, prior: bool, seed: int) -> Any:
-    if kind == "FairPC":
-        rows = 30.0 if prior else None
-        return FairPC(sensitive=GROUP, mechanism_prior=rows, random_state=seed)
-    return LatentDecision(
-        sensitive=GROUP, select="prior" if prior else "between", random_state=seed
-    )
+def model(*, prior: bool, seed: int) -> FairPC:
+    rows = 30.0 if prior else None
+    return FairPC(sensitive=GROUP, mechanism_prior=rows, random_state=seed)
 
 
 def measured(fitted: Any, test: Rows, truth: Floats, rate: float) -> list[float]:
@@ -50,7 +46,7 @@ def measured(fitted: Any, test: Rows, truth: Floats, rate: float) -> list[float]
     ]
 
 
-def cells(kind: str, seed: int) -> Iterator[tuple[bool, list[float]]]:
+def cells(seed: int) -> Iterator[tuple[bool, list[float]]]:
     """Whether the true rate lies between the recorded ones, and measures: rule less prior."""
     for table in TABLES:
         for mechanism in INJECTED:
@@ -61,7 +57,7 @@ def cells(kind: str, seed: int) -> Iterator[tuple[bool, list[float]]]:
             recorded = truth @ [1 - rate, rate]
             found = [
                 measured(
-                    model(kind, prior=prior, seed=seed).fit(with_group(train), train.d),
+                    model(prior=prior, seed=seed).fit(with_group(train), train.d),
                     *(test, truth, rate),
                 )
                 for prior in (False, True)
@@ -76,12 +72,11 @@ def main() -> None:
     seeds = parser.parse_args().seeds
     warnings.simplefilter("ignore")
     print("rule less prior".ljust(40), *(name.rjust(15) for name in MEASURES))
-    for kind in ("FairPC", "LatentDecision"):
-        found = [cell for seed in seeds for cell in cells(kind, seed)]
-        for name, kept in {"all": (True, False), "between": (True,), "outside": (False,)}.items():
-            some = np.array([values for inside, values in found if inside in kept])
-            line = f"{kind}, true rate {name}: {len(some)} cells".ljust(40)
-            print(line, *(f"{mean:+15.4f}" for mean in some.mean(axis=0)), flush=True)
+    found = [cell for seed in seeds for cell in cells(seed)]
+    for name, kept in {"all": (True, False), "between": (True,), "outside": (False,)}.items():
+        some = np.array([values for inside, values in found if inside in kept])
+        line = f"true rate {name}: {len(some)} cells".ljust(40)
+        print(line, *(f"{mean:+15.4f}" for mean in some.mean(axis=0)), flush=True)
 
 
 if __name__ == "__main__":

@@ -271,7 +271,7 @@ def tests(draws: int) -> None:
         for seed in range(draws):
             x, d, s, _ = process.draw(np.random.default_rng(seed))
             found.append(test_assumptions(np.eye(10)[x], d, s, classifier="logistic", n_seeds=3))
-        before = np.mean([test.lower > test.upper for test in found])  # type: ignore[operator]
+        before = np.mean([test.lower > test.upper for test in found])
         print(f"{name:24} | {before:.3f} | {np.mean([t.rejected for t in found]):.3f}", flush=True)
 
 

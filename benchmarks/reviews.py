@@ -5,9 +5,9 @@ reviews.
 
 Tables whose recorded label and truth are both known are read from FAIRPC_DUAL_DATA, or from
 ../shared/data/dual beside the repository: features, `group`, `recorded`, `truth`. Of larger ones
-8,000 rows are drawn once. Posterior and decisions are those of `LatentDecision(select="middle")`,
-fitted once to each table; it never sees the truth. `decide` audits a logistic regression of every
-second row on the others, and the loans of the package, too.
+8,000 rows are drawn once. Decisions are those of `LatentDecision()`, fitted once to each table, and
+the posterior is that which `model.review` draws by; neither sees the truth. `decide` audits a
+logistic regression of every second row on the others, and the loans of the package, too.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def read(name: str, most: int = MOST_ROWS) -> Table:
     x, groups = rows.drop(KEPT), np.unique(rows["group"].to_numpy(), return_inverse=True)[1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = LatentDecision(select="middle", random_state=0)
+        model = LatentDecision(random_state=0)
         model.fit(x, rows["recorded"], sensitive_features=groups)
-        posterior = model.posterior(x, rows["recorded"], sensitive_features=groups)[:, 1]
+        posterior = ReviewRows.of(model, x, rows["recorded"], groups).posterior
         score = model.predict_proba(x, sensitive_features=groups)[:, 1]
     y, truth = (rows[c].to_numpy().astype(np.float64) for c in ("recorded", "truth"))
     return Table(x, y, truth, groups, posterior, (score > 0.5).astype(np.float64), model)
@@ -342,12 +342,8 @@ def mechanism(most: int) -> None:
     """Largest error of P(D | Df, S) after 200 random reviews."""
     draws = min(most, 50)
     print("\nlargest error of P(D = 1 | Df, S) over groups and decisions after 200 rows that were")
-    print(
-        f"drawn evenly, mean of {draws} draws: a fit with these reviews, with the same rows as",
-        end=" ",
-    )
-    print("fair_labels, the reviewed rows alone")
-    print("table | fit(reviewed=…) | fit(fair_labels=…) | reviewed rows alone", flush=True)
+    print(f"drawn evenly, mean of {draws} draws: a fit with these reviews, the reviewed rows alone")
+    print("table | fit(reviewed=…) | reviewed rows alone", flush=True)
     for name in TABLES:
         table = read(name)
         coding, given = table.model.coding_, {"sensitive_features": table.groups}
@@ -369,12 +365,9 @@ def mechanism(most: int) -> None:
             rows = np.flatnonzero(~np.isnan(review.truth))
             answers = rows, review.probability[rows], review.truth[rows]
             held = ReviewedRates.of(about, Reviewed.of(len(table.y), [answers]), coding.group_names)
-            codes = np.where(np.isnan(review.truth), -1, review.truth).astype(int)
-            anchored = replace(scored, rows=scored.rows.with_fair_decisions(codes))
-            by_anchors = fit_score_map(anchored, coding.group_names).mechanism
             both = estimates(table, review).mechanism
             alone = np.array([[both[g][f].value for f in (0, 1)] for g in (0, 1)])
-            tried = held.mechanism, by_anchors, alone
+            tried = held.mechanism, alone
             errors.append([np.nanmax(np.abs(each - true)) for each in tried])
         print(f"{name} | " + " | ".join(f"{e:.3f}" for e in np.mean(errors, axis=0)), flush=True)
 

@@ -74,7 +74,7 @@ def settings(*, n_seeds: int | None = None, max_test_rows: int | None = None) ->
 def job_of_table(n_seeds: int | None, *, of_fit: bool = True) -> Job:
     """An audit of the table in memory, its rows read, known as those of the fit or not."""
     X, y, s = table()
-    rows = audited_rows(fitted(), X, y, s, None, None, None)
+    rows = audited_rows(fitted(), X, y, s, None)
     rows = replace(rows, same_rows_as_fit=of_fit)
     return Job(fitted(), settings(n_seeds=n_seeds), results={"scores": ReadTable(rows, rows)})
 

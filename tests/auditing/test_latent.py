@@ -14,7 +14,7 @@ import pytest
 from auditing.tables import QUICK, plain_json, table
 from fairpc import FairPC, LatentDecision
 from fairpc.auditing import Audit, audit
-from fairpc.errors import AuditError
+from fairpc.errors import AuditError, TableWarning
 from fairpc.evidence import ParityMonitor
 from fairpc.models import TableClassifier
 
@@ -36,7 +36,7 @@ def test_every_section_is_there() -> None:
     record = found()
     lacking = {name for name, value in vars(record).items() if value is None}
     apart = {"review", "error_rates", "factors"}  # asked for otherwise
-    assert lacking == {"strata", *apart}
+    assert lacking == {"strata", "group_hidden", *apart}
     assert set(record.left_out) == lacking
     assert plain_json(record) == record.to_dict()
 
@@ -86,11 +86,18 @@ def test_rows_without_group_or_label_are_not_shared_out() -> None:
     X, y, s = table(800)
     groups: list[Any] = [None if i % 5 == 0 else g for i, g in enumerate(s)]
     labels: list[Any] = [None if i % 7 == 0 else c for i, c in enumerate(y)]
-    record = audit(fitted(), X, labels, sensitive_features=groups, **QUICK)
+    with pytest.warns(TableWarning, match="group is not known have no score"):
+        record = audit(fitted(), X, labels, sensitive_features=groups, **QUICK)
     assert record.mechanism is not None
     known = sum(g is not None and c is not None for g, c in zip(groups, labels, strict=True))
     assert sum(cell.count for cell in record.mechanism.cells) == pytest.approx(known)
-    assert record.data.n_grouped == sum(g is not None for g in groups)
+    assert record.data.n_rows == record.data.n_grouped == sum(g is not None for g in groups)
+    assert record.group_hidden is None
+    with (
+        pytest.warns(TableWarning, match="group is not known"),
+        pytest.raises(AuditError, match="no row has a known group"),
+    ):
+        audit(fitted(), X, labels, **QUICK)
 
 
 def test_the_range_of_the_fit_is_told_beside_that_of_the_audit() -> None:

@@ -177,23 +177,6 @@ def test_persons_of_a_streamed_table_are_known_and_stay_whole(
         audit(model, missing.lazy(), "label", clusters="person", **QUICK)
 
 
-@pytest.mark.filterwarnings("ignore:Rows whose fair decision is known differ between groups")
-def test_known_decisions_of_a_streamed_table_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = few_values().drop("weight", "times")
-    known = pl.when(pl.int_range(pl.len()) % 5 == 0).then(pl.col("label"))
-    frame = frame.with_columns(known.alias("known"))
-    model = LatNB("sex", max_iter=10).fit(frame.lazy(), "label", fair_labels="known")
-    in_memory = LatNB("sex", max_iter=10).fit(
-        frame.drop("label", "known"), frame["label"], fair_labels=frame["known"]
-    )
-    assert model.n_anchors_ == in_memory.n_anchors_ == frame["known"].drop_nulls().len()
-    assert np.array_equal(model.bias_mechanism_, in_memory.bias_mechanism_)
-    assert model.data_fingerprint_ == in_memory.data_fingerprint_
-    monkeypatch.setattr(reading_module, "DRAWN", 150)
-    record = audit(model, frame.lazy(), "label", fair_labels="known", **QUICK, **SAMPLED)
-    assert record.data.same_rows_as_fit is True
-
-
 def test_too_many_distinct_rows_are_sampled_and_it_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,7 +258,6 @@ def test_progress_tells_bytes(tmp_path: Path) -> None:
         ({"X": MANY, "sample_weight": "many"}, CodesError, "weights are not numbers"),
         ({"sensitive_features": ["a"]}, TableError, "sensitive_features were given with a str"),
         ({"clusters": [1]}, TableError, "the clusters of a streamed table"),
-        ({"fair_labels": "no"}, TableError, "the fair_labels of a streamed table"),
         ({"max_test_rows": None}, AuditError, "max_test_rows is None, for all rows, and the"),
         ({"X": few_values(9).drop("x0").lazy()}, TableError, "column 'x0' is absent"),
         ({"X": few_values(9).head(0).lazy()}, TableError, "the table is empty"),

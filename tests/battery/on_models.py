@@ -83,9 +83,8 @@ def models() -> dict[str, tuple[Any, Any, Any]]:
         "chow-liu": (FairPC("sex", structure="chow-liu", **quick), X, y),
         "strudel": (FairPC("sex", structure="strudel", max_splits=4, **quick), X, y),
         "auto": (FairPC("sex", **quick), X.select("sex", "job", "age", "pay"), y),
-        "monotone": (FairPC("sex", structure="chow-liu", monotone=["pay"], **quick), few, y),
         "forest": (FairPC("sex", structure="forest", **quick), few, y),
-        "forest, three": (FairPC("sex", structure="forest", **quick), few, three),
+        "chow-liu, three": (FairPC("sex", structure="chow-liu", **quick), few, three),
         "forest strata": (
             FairPC("sex", structure="forest", mechanism="within", **hours, **quick),
             X.select("sex", "hours", "pay", "visits", "since"),
@@ -96,7 +95,7 @@ def models() -> dict[str, tuple[Any, Any, Any]]:
         "NLatPC": (NLatPC("sex", structure="chow-liu", **quick), X, y),
         "TwoNB": (TwoNB(0, **quick), numbers, y.to_numpy()),
         "latent": (LatentDecision(**latent), X, y),
-        "latent, twice": (LatentDecision(select="middle", **latent), X, y),
+        "latent, twice": (LatentDecision(**latent), X, y),
         "latent line": (LatentDecision(TableClassifier("logistic"), **latent), X, y),
         "latent strata": (LatentDecision(**hours, **latent), X, y),
         "latent within": (

@@ -63,14 +63,6 @@ def test_the_first_set_is_that_of_the_test_and_others_are_wider() -> None:
     assert uppers[-1] > uppers[0]
 
 
-def test_three_classes_have_a_set_each() -> None:
-    rng = np.random.default_rng(2)
-    f, s = rng.integers(0, 3, 1500), rng.integers(0, 2, 1500)
-    x = np.eye(3)[f] + rng.normal(0, 0.3, (1500, 3))
-    found = test_assumptions(x, f, s, classifier="logistic", n_seeds=1)
-    assert all(np.shape(one.upper) == (3,) for one in found.altered_by_features)
-
-
 @pytest.mark.slow
 def test_the_set_at_the_true_gamma_covers() -> None:
     """The true gamma, odds of 19, undoes each rejection: something is then left."""

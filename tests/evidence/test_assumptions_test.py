@@ -83,11 +83,11 @@ def test_power_where_rates_of_fair_decisions_differ() -> None:
     x, y, s = revealing(np.random.default_rng(0), 4_000, pi=(0.3, 0.6))
     found = test_assumptions(x, y, s, classifier="logistic", n_seeds=3)
     assert found.rejected
-    assert found.lower > found.upper  # type: ignore[operator]
+    assert found.lower > found.upper
     assert found.what_to_do
     text = found.summary()
     assert text.startswith("Rejected at the 0.05 level")
-    assert "whose fair decision is known" in text
+    assert "looked at again" in text
     assert "Do not go on" in text
 
 
@@ -120,7 +120,7 @@ def test_single_split_is_wider() -> None:
     wide = test_assumptions(x, y, s, classifier="logistic", method="single-split")
     usual = test_assumptions(x, y, s, classifier="logistic", n_seeds=3)
     assert wide.n_seeds == 1
-    assert wide.lower < usual.lower < usual.upper < wide.upper  # type: ignore[operator]
+    assert wide.lower < usual.lower < usual.upper < wide.upper
 
 
 def test_ends_are_rates_of_the_sets() -> None:
@@ -148,25 +148,7 @@ def test_positive_turns_the_set_round() -> None:
     x, y, s = drawn(np.random.default_rng(4), 1_000)
     one = test_assumptions(x, y, s, classifier="logistic", n_seeds=1)
     zero = test_assumptions(x, y, s, classifier="logistic", n_seeds=1, positive=0)
-    assert (zero.lower, zero.upper) == pytest.approx((1 - one.upper, 1 - one.lower))  # type: ignore[operator]
-
-
-def test_three_classes() -> None:
-    rng = np.random.default_rng(5)
-    n, rates = 6_000, np.array([[0.5, 0.3, 0.2], [0.15, 0.25, 0.6]])
-    s = rng.integers(0, 2, n)
-    for held, pi in ((True, rates[[0, 0]]), (False, rates)):
-        f = (rng.random(n)[:, None] > pi.cumsum(axis=1)[s]).sum(axis=1)
-        y = np.where(rng.random(n) < 0.9, f, rng.integers(0, 3, n))
-        x = (f[:, None] == np.arange(3)) & (rng.random(n) < 0.5)[:, None]
-        labels = np.array(["a", "b", "c"])[y]
-        found = test_assumptions(x, labels, s, classifier="logistic", n_seeds=1)
-        assert found.rejected is not held
-        if held:
-            ends = zip(found.lower, rates[0], found.upper, strict=True)  # type: ignore[arg-type]
-            assert all(low <= truth <= high for low, truth, high in ends)
-            assert "'a' from" in found.summary()
-        assert found.positive is None
+    assert (zero.lower, zero.upper) == pytest.approx((1 - one.upper, 1 - one.lower))
 
 
 def test_persons_stay_in_one_fold_and_count_once() -> None:
@@ -188,8 +170,8 @@ def test_weights_widen() -> None:
     plain = test_assumptions(x, y, s, classifier="logistic", n_seeds=3)
     weights = np.where(rng.random(2_000) < 0.1, 20.0, 1.0)
     found = test_assumptions(x, y, s, classifier="logistic", n_seeds=3, sample_weight=weights)
-    assert found.lower < plain.lower  # type: ignore[operator]
-    assert found.upper > plain.upper  # type: ignore[operator]
+    assert found.lower < plain.lower
+    assert found.upper > plain.upper
     assert all(g.effective_n < 0.6 * g.n for g in found.groups)
     alike = test_assumptions(x, y, s, classifier="logistic", n_seeds=3, sample_weight=[3.0] * 2_000)
     assert (alike.lower, alike.upper) == (plain.lower, plain.upper)
@@ -234,8 +216,8 @@ def test_merged_rows_give_the_counts_of_all_rows() -> None:
     rows = np.arange(2_000)
     options = learners("logistic", weighted=False)
     few, index = distinct(x)
-    merged = GroupRows(Features(few), index, y, 2, None, None)
-    apart = GroupRows(Features(x), rows, y, 2, None, None)
+    merged = GroupRows(Features(few), index, y, None, None)
+    apart = GroupRows(Features(x), rows, y, None, None)
     assert len(merged.distinct) <= 2**6
     assert (merged.distinct.matrix[merged.index] == x).all()
     a, b = (cross_fitted(group, options, 0) for group in (merged, apart))
@@ -316,7 +298,7 @@ def bad(**changes: Any) -> dict[str, Any]:
         ({"method": "exact"}, "method is 'exact'"),
         ({"method": "single-split", "clusters": np.arange(60) // 2}, "one row per person"),
         ({"positive": 7}, "positive is 7"),
-        ({"positive": 1, "y": np.arange(60) // 2 % 3}, "and y has 3 classes"),
+        ({"y": np.arange(60) // 2 % 3}, "y has 3 classes.*merge classes into two.*'strudel'"),
         ({"X": [[1.0], [1.0, 2.0]] * 30}, "X has rows of different lengths"),
         ({"n_seeds": 0}, "give a whole number from 1"),
         ({"n_seeds": 1.5}, "give a whole number from 1"),

@@ -44,7 +44,7 @@ def test_a_rate_has_the_p_value_at_which_the_plain_set_ends_with_it() -> None:
         p = fit.p_value_of(rate)
         assert p < 0.05
         wider = fit.test(1 - p)
-        assert min(abs(rate - wider.lower), abs(rate - wider.upper)) < 1e-4  # type: ignore[operator]
+        assert min(abs(rate - wider.lower), abs(rate - wider.upper)) < 1e-4
     assert fit.p_value_of((test.lower + test.upper) / 2) > 0.05
 
 

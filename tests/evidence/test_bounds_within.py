@@ -210,18 +210,8 @@ def test_labels_that_are_bent_otherwise_in_a_stratum_are_seen() -> None:
     assert ends(rows, within=True).rejected(0.95) == []
 
 
-def test_known_decisions_cut_the_boxes() -> None:
-    rows = drawn(10)
-    hits, totals = np.zeros((2, 3, 2)), np.zeros((2, 3, 2))
-    hits[0, :, 1], totals[0, :, 1] = 60.0, 100.0
-    shared, within = (ends(rows, within=w) for w in (False, True))
-    cut = shared.anchored(hits, totals, 0.95)
-    assert cut.known[1] == Known()
-    assert 0.5 < cut.known[0].b1[0] < 0.6 < cut.known[0].b1[1] < 0.7
-    before, after = (e.boxes(0.95)[0][1] for e in (shared, cut))
-    assert after[1] - after[0] <= before[1] - before[0]
-    each = within.anchored(hits, totals, 0.95).strata
-    assert all(own.known[0].b1[1] < 0.8 and own.known[1] == Known() for own in each)
+def test_known_boxes_that_labels_exclude_leave_nothing() -> None:
+    shared = ends(drawn(10), within=False)
     impossible = shared.with_known((Known((0.5, 0.6), (0.7, 0.8)), Known()))
     assert impossible.boxes(0.95) is None
 

@@ -34,7 +34,7 @@ def bent(n: int, seed: int = 0, clear: float = 0.9) -> LabelledRows:
     design = np.column_stack([x, rng.normal(size=n), s]).astype(np.float64)
     labels = d.astype(np.intp)
     folds = dealt(labels, s, FOLDS, rng)
-    return LabelledRows(design, np.arange(n), labels, s, None, folds, 2, 2)
+    return LabelledRows(design, np.arange(n), labels, s, None, folds, 2)
 
 
 def shown(rows: LabelledRows, p: float) -> Any:

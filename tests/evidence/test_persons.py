@@ -34,9 +34,9 @@ def test_level_by_person_only() -> None:
         x, y, s, who = repeated(np.random.default_rng(seed), 1_000)
         found = test_assumptions(x, y, s, classifier="logistic", clusters=who)
         alike = test_assumptions(x, y, s, classifier="logistic")
-        covered += found.lower <= 0.5 <= found.upper  # type: ignore[operator]
+        covered += found.lower <= 0.5 <= found.upper
         rejected += found.rejected
-        naive += alike.lower <= 0.5 <= alike.upper  # type: ignore[operator]
+        naive += alike.lower <= 0.5 <= alike.upper
     assert binomtest(covered, 200, 0.95, "less").pvalue > 0.01
     assert binomtest(rejected, 200, 0.05, "greater").pvalue > 0.01
     assert binomtest(naive, 200, 0.95, "less").pvalue < 0.01
@@ -53,4 +53,4 @@ def test_paper_compas(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(2 * g.effective_n < g.n for g in persons.groups)
     assert persons.lower == pytest.approx(0.828, abs=0.02)
     assert persons.upper == pytest.approx(0.868, abs=0.02)
-    assert persons.upper - persons.lower > rows.upper - rows.lower  # type: ignore[operator]
+    assert persons.upper - persons.lower > rows.upper - rows.lower

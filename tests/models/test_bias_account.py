@@ -343,14 +343,11 @@ def test_circuits_say_where_em_ends_without_the_prior_rows() -> None:
 
 
 def test_a_prior_is_named_wherever_it_decides() -> None:
-    """Also where nobody asked for it: more than two classes, strata that share a mechanism."""
+    """Also where nobody asked for it: strata that share a mechanism."""
     X, d = people(900)
-    three = np.where((X["x0"] == 3).to_numpy() & (d == 1), 2, d)
     strata = X.with_columns(pl.col("x4").cast(pl.String).alias("a")).drop("x4")
     fitted = (
-        model_of("forest").fit(X, three),
         model_of("forest", given="a").fit(strata, d),
-        model_of("latent", select="prior").fit(X, d),
         model_of("latent", given="a").fit(strata, d),
     )
     for model in fitted:

@@ -135,7 +135,7 @@ def test_the_second_round_finds_more_of_df_and_moves_no_estimate() -> None:
     np.testing.assert_array_equal(first.mechanism, model.score_map_.mechanism)
     assert first.decision_rate == model.score_map_.decision_rate
     assert first.ends.to_dict() == model.score_map_.ends.to_dict()
-    again = calibrated(first, scored, "isotonic")
+    again = calibrated(first, scored)
     assert again.to_dict() == model.score_map_.to_dict()
     new, new_s, new_f, _ = bent(1, 8000)
     once = LatentDecision(TableClassifier(random_state=0), random_state=0)
@@ -171,11 +171,8 @@ def test_no_label_of_a_fold_changes_what_its_classifiers_say(
     assert told[0][1] != told[1][1]
 
 
-@pytest.mark.parametrize(
-    "settings", [{"estimator": TableClassifier(random_state=0)}, {"per_group": True}]
-)
-def test_there_is_one_round_where_classifiers_are_given_or_apart(settings: dict[str, Any]) -> None:
-    assert fitted(1500, **settings)[0].second_round_ is None
+def test_there_is_one_round_where_a_classifier_is_given() -> None:
+    assert fitted(1500, estimator=TableClassifier(random_state=0))[0].second_round_ is None
 
 
 def test_labels_that_nobody_bent_are_learned_once() -> None:

@@ -73,8 +73,8 @@ def test_a_scorer_names_nobody_among_few(min_cell: int) -> None:
     assert [column.name for column in held.dropped] == ["id"]
 
 
-def test_a_price_without_labels_and_without_a_classifier_of_the_group() -> None:
-    settings: Any = {"sensitive": "sex", "random_state": 0, "sensitive_estimator": False}
+def test_a_price_without_labels_of_a_model_that_needs_the_group() -> None:
+    settings: Any = {"sensitive": "sex", "random_state": 0}
     model = LatentDecision(TableClassifier("logistic"), **settings).fit(X, Y)
     price = model.distil(None, X).price
     assert price is not None

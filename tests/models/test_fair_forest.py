@@ -34,18 +34,18 @@ Array = oracle.Array
 
 
 def rows_of(m: ForestDistribution, rnd: Random, n: int = 12) -> Rows:
-    """Rows with holes anywhere, among them in S, D and Df, and weights."""
+    """Rows with holes anywhere, among them in S and D, and weights."""
     layout = m.layout
     columns = [
         [rnd.randrange(-1, a) for _ in range(n)]
-        for a in (layout.n_groups, layout.n_classes, layout.n_classes, *layout.arities)
+        for a in (layout.n_groups, layout.n_classes, *layout.arities)
     ]
-    s, d, f, *x = (np.array(c, np.int16) for c in columns)
+    s, d, *x = (np.array(c, np.int16) for c in columns)
     weights = np.array([rnd.random() + 0.1 for _ in range(n)])
     codes = np.asfortranarray(np.stack(x, axis=1))
     arities = np.array(layout.arities)
     top = layout.n_groups, layout.n_classes
-    return Rows(s, d, codes, weights, *top, arities, layout.names, f=f)
+    return Rows(s, d, codes, weights, *top, arities, layout.names)
 
 
 class Twin:
@@ -118,9 +118,8 @@ def check_against_the_twin(m: ForestDistribution, rnd: Random) -> None:
 
 
 def check_turned(m: ForestDistribution, plain: FairDistribution, twin: Twin, rows: Rows) -> None:
-    """Expected (s, f, d) of rows whose Df is known in some."""
-    assert rows.f is not None
-    known = np.stack([rows.s, rows.f, rows.d], axis=1)
+    """Expected (s, f, d) of rows."""
+    known = np.stack([rows.s, np.full(rows.n_rows, -1, np.int16), rows.d], axis=1)
     evidence = np.concatenate([known, rows.x], axis=1).tolist()
     possible = np.array([i for i, e in enumerate(evidence) if twin.log(*e) > -math.inf], int)
     if not len(possible):
@@ -181,7 +180,8 @@ def test_labels_say_nothing_more_of_x_given_the_decision(
     rows = rows_of(m, rnd)
     layout = m.layout
     for s, f in np.ndindex(layout.n_groups, layout.n_classes):
-        codes = layout.codes(np.full(12, s), None, rows.x, np.full(12, f))
+        codes = layout.codes(np.full(12, s), None, rows.x)
+        codes[:, layout.decision] = f
         cell = np.full_like(codes, -1)
         cell[:, :2] = codes[:, :2]
         given_cell = np.exp(m.circuit.log_marginal(codes) - m.circuit.log_marginal(cell))

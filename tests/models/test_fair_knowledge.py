@@ -1,4 +1,4 @@
-"""Prior knowledge: bounds that EM keeps, fair decisions that it is held to, what is refused."""
+"""Prior knowledge: bounds that EM keeps, and what is refused."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from fairpc.errors import LearningError
 from fairpc.models import Rows
 from fairpc.models._fit import Fitted, Options, fit
 from fairpc.models._knowledge import Knowledge
-from fairpc.models._rows import joined
 from fairpc.models._selection import fit_auto
-from fairpc.models._soft_cells import DistinctRows, cell_posterior
+from fairpc.models._soft_cells import cell_posterior
 from fairpc.models._top_em import Limits, Places, TopRates
 from models.tables import random_rows, rows_of_any_kind
 from strategies import examples
@@ -41,12 +40,6 @@ def random_limits(seed: int, n_groups: int, n_classes: int) -> Limits:
     return Limits(*box(()), *box((n_groups, n_classes)))
 
 
-def with_anchors(rows: Rows, share: float, seed: int) -> Rows:
-    rng = np.random.default_rng(seed)
-    f = rng.integers(0, rows.n_classes, rows.n_rows)
-    return rows.with_fair_decisions(np.where(rng.random(rows.n_rows) < share, f, -1))
-
-
 def kept(limits: Limits, fitted: Fitted) -> bool:
     m = fitted.distribution
     return limits.allow(m.decision_rate[0], m.mechanism) and all(
@@ -55,10 +48,9 @@ def kept(limits: Limits, fitted: Fitted) -> bool:
 
 
 @settings(max_examples=examples(60))
-@given(rows_of_any_kind(), st.integers(0, 2**31), st.sampled_from([0.0, 0.3]))
-def test_bounds_are_kept_and_the_objective_never_falls(rows: Rows, seed: int, share: float) -> None:
+@given(rows_of_any_kind(), st.integers(0, 2**31))
+def test_bounds_are_kept_and_the_objective_never_falls(rows: Rows, seed: int) -> None:
     limits = random_limits(seed, rows.n_groups, rows.n_classes)
-    rows = with_anchors(rows, share, seed)
     for model in ("FairPC", "LatNB"):
         fitted = fit(model, rows, options=Options(max_iter=12, tol=0, limits=limits))
         history = fitted.history["objective"]
@@ -68,17 +60,14 @@ def test_bounds_are_kept_and_the_objective_never_falls(rows: Rows, seed: int, sh
 
 
 @settings(max_examples=examples(40))
-@given(rows_of_any_kind(), st.integers(0, 2**31), st.sampled_from([0.0, 0.4]))
-def test_the_upper_layers_have_the_update_of_the_circuit(
-    rows: Rows, seed: int, share: float
-) -> None:
-    """EM over the upper layers alone and EM over all: the same M-step, bounds and anchors too.
+@given(rows_of_any_kind(), st.integers(0, 2**31))
+def test_the_upper_layers_have_the_update_of_the_circuit(rows: Rows, seed: int) -> None:
+    """EM over the upper layers alone and EM over all: the same M-step, and bounds.
 
     With labels known: where they are not, flows fill them in, and the upper layers leave them out.
     """
     rows = rows.take(np.flatnonzero(rows.d >= 0))
     assume(rows.n_rows)
-    rows = with_anchors(rows, share, seed)
     limits = random_limits(seed, rows.n_groups, rows.n_classes)
     m = fit("FairPC", rows, options=Options(max_iter=2, tol=0)).distribution
     graph, k = m.circuit.graph, rows.n_classes
@@ -93,74 +82,19 @@ def test_the_upper_layers_have_the_update_of_the_circuit(
     np.testing.assert_allclose(upper.decision_rate, theta[m.top.decision[0]], atol=1e-9)
     np.testing.assert_allclose(upper.mechanism, theta[m.top.mechanism], atol=1e-9)
     np.testing.assert_allclose(upper.group_rate, theta[m.top.group], atol=1e-9)
-    codes = m.layout.codes(rows.s, rows.d, rows.x, rows.f)
+    codes = m.layout.codes(rows.s, rows.d, rows.x)
     np.testing.assert_allclose(logs, m.circuit.log_marginal(codes), atol=1e-9)
 
 
-def test_with_every_fair_decision_known_the_mechanism_is_a_table_of_counts() -> None:
-    data = make_synthetic(5, 2000, random_state=0)
-    s, d, f = (np.asarray(v).astype(int) for v in (data.sensitive, data.y, data.df))
-    rows = Rows.of(s, d, np.asarray(data.X), f=f)
-    m = fit("LatNB", rows, options=Options(smoothing=1.0, max_iter=3)).distribution
-    counts = np.zeros((2, 2, 2))
-    np.add.at(counts, (s, f, d), 1)
-    expected = (counts + 0.5) / (counts.sum(axis=2, keepdims=True) + 1)
-    np.testing.assert_allclose(m.mechanism, expected, atol=1e-12)
-    np.testing.assert_allclose(m.decision_rate[0], (np.bincount(f) + 0.5) / 2001, atol=1e-12)
-    np.testing.assert_allclose(m.altered(rows), counts, atol=1e-9)
-
-
-def test_anchors_make_the_true_order_the_likeliest() -> None:
-    """Without them a swap of Df inside one group is likelier here, and wrong."""
-    data = make_synthetic(8, 4000, random_state=3)
-    s, d, f = (np.asarray(v).astype(int) for v in (data.sensitive, data.y, data.df))
-    rows = Rows.of(s, d, np.asarray(data.X))
-    anchored = rows.with_fair_decisions(np.where(np.arange(4000) < 200, f, -1))
-    likeliest = []
-    for some in (rows, anchored):
-        starts = [
-            fit("LatNB", some, options=Options(init="random", random_state=k, max_iter=200))
-            for k in range(6)
-        ]
-        best = max(starts, key=lambda fitted: float(fitted.history["objective"][-1]))
-        likeliest.append(best.distribution.mechanism[:, :, 1])
-    without, with_them = likeliest
-    # P(D = 1 | Df = 1) is below P(D = 1 | Df = 0) in the group whose values of Df are swapped.
-    assert (np.diff(without, axis=1)[:, 0] > 0).tolist() == [True, False]
-    assert (np.diff(with_them, axis=1) > 0).all()
-    truth = np.array([[0.4, 0.9], [0.1, 0.8]])
-    assert np.abs(with_them - truth).max() < 0.2 < 0.4 < np.abs(without - truth).max()
-
-
-def test_automatic_selection_keeps_to_knowledge_and_anchors() -> None:
+def test_automatic_selection_keeps_to_knowledge() -> None:
     data = make_synthetic(6, 1500, random_state=1)
-    s, d, f = (np.asarray(v).astype(int) for v in (data.sensitive, data.y, data.df))
+    s, d = (np.asarray(v).astype(int) for v in (data.sensitive, data.y))
     limits = Knowledge(fair_rate=0.45, one_sided={1: "lowered"}).limits(NUMBERED, (0, 1), 1)
-    # A fair decision "0" with the label 1 is excluded in group 1.
-    known = (np.arange(1500) % 5 == 0) & ~((s == 1) & (f == 0) & (d == 1))
-    rows = Rows.of(s, d, np.asarray(data.X), f=np.where(known, f, -1))
+    rows = Rows.of(s, d, np.asarray(data.X))
     options = Options(mechanism_prior=30.0, limits=limits, random_state=0)
     fitted = fit_auto(rows, options=options)
     assert kept(limits, fitted)
     assert fitted.distribution.mechanism[1, 0, 1] == 0
-    posterior = cell_posterior(fitted.distribution, rows, Places.of(rows))[1]
-    np.testing.assert_allclose(posterior[known, f[known]], 1.0)
-
-
-def test_anchors_go_with_their_rows() -> None:
-    rows = with_anchors(random_rows(0, 80, 2, 2, 0.0), 0.5, 0)
-    assert rows.f is not None
-    some = np.array([3, 5, 70])
-    assert (rows.take(some).f == rows.f[some]).all()
-    both = joined(rows.take(some), rows.with_fair_decisions(None).take(some))
-    assert both.f is not None
-    assert both.f.tolist() == [*rows.f[some], -1, -1, -1]
-    part = DistinctRows.of(joined(rows, rows))
-    assert part.rows.weights.sum() == pytest.approx(2 * rows.weights.sum())
-    assert part.rows.n_rows <= rows.n_rows
-    twice = Rows.of([0, 0, 1], [0, 0, 1], [[0], [0], [1]], f=[1, 0, -1])
-    assert DistinctRows.of(twice).rows.n_rows == 3
-    assert rows.with_fair_decisions(np.full(80, -1)).f is None
 
 
 def limits_of(knowledge: Knowledge) -> Limits:
@@ -245,13 +179,7 @@ def test_knowledge_is_plain_data() -> None:
 
 
 def test_what_cannot_go_together_is_refused() -> None:
-    rows = with_anchors(random_rows(1, 60, 2, 2, 0.0), 0.3, 1)
+    rows = random_rows(1, 60, 2, 2, 0.0)
     limits = random_limits(0, 2, 2)
     with pytest.raises(LearningError, match="without a latent fair decision"):
-        fit("TwoNB", rows)
-    with pytest.raises(LearningError, match="without a latent fair decision"):
-        fit("NLatPC", rows.with_fair_decisions(None), options=Options(limits=limits))
-    one_sided = Knowledge(one_sided={0: "lowered"}).limits(NUMBERED, (0, 1), 1)
-    wrong = Rows.of([0, 0, 1, 1], [1, 0, 1, 0], [[0], [1], [0], [1]], f=[0, -1, -1, -1])
-    with pytest.raises(LearningError, match="1 row has a fair label that the stated knowledge"):
-        fit("LatNB", wrong, options=Options(limits=one_sided))
+        fit("NLatPC", rows, options=Options(limits=limits))

@@ -380,17 +380,6 @@ def test_knowledge_is_kept_to() -> None:
     assert model.parity_gap()["model"] < 1e-9
 
 
-@pytest.mark.filterwarnings("ignore::fairpc.errors.ContradictionWarning")
-@pytest.mark.filterwarnings("ignore::fairpc.errors.DriftWarning")  # they contradict the table
-def test_fair_labels_are_counted() -> None:
-    people_, labels, group = people()
-    fair = pd.Series(labels, dtype=object).where(np.arange(600) % 3 == 0, None)
-    model = forest().fit(people_, labels, sensitive_features=group, fair_labels=fair)
-    assert model.n_anchors_ == 200
-    # Where Df is known it is the label: nothing is bent.
-    assert model.bias_mechanism_[:, [0, 1], [0, 1]].min() > 0.95
-
-
 def test_the_structure_of_a_forest_can_be_kept(planted: Any, tmp_path: Path) -> None:
     people_, labels, group = people()
     kept = FairPC(structure=planted, max_iter=2, tol=0).fit(

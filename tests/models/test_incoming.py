@@ -205,7 +205,7 @@ def test_identifiers_are_not_given_to_our_classifiers() -> None:
     (dropped,) = [str(w.message) for w in caught if w.category is DroppedWarning]
     assert dropped.startswith("2 columns are not used: 'number' (it has a different value")
     second = model.second_round_
-    every = [*model.estimators_, model.group_estimators_, *(second.estimators if second else ())]
+    every = [model.estimators_, *(second.estimators if second else ())]
     for classifier in (classifier for fold in every for classifier in fold):
         assert {d.name for d in classifier.encoding_.dropped} == {"number", "code"}
     with pytest.warns(DroppedWarning, match="2 columns are not used: 'one' .*; 'code'"):
@@ -213,7 +213,7 @@ def test_identifiers_are_not_given_to_our_classifiers() -> None:
     kept = LatentDecision(sensitive="sex", cv=2, numeric=["number"], random_state=0)
     with pytest.warns(DroppedWarning, match="1 column is not used: 'code'"):
         kept.fit(more, y)
-    assert "number" in kept.estimators_[0][0].encoding_.names
+    assert "number" in kept.estimators_[0].encoding_.names
     numbers = more.select("sex", "number", "pay").with_columns(sex=pl.col("sex") == "F")
     with pytest.warns(ColumnWarning, match="column 'number' .* and the classifier is given it"):
         LatentDecision(LogisticRegression(), sensitive="sex", cv=2, random_state=0).fit(numbers, y)

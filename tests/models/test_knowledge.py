@@ -1,4 +1,4 @@
-"""Prior knowledge and fair labels on tables: given by name, kept, saved, refused."""
+"""Prior knowledge on tables: given by name, kept, saved, refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 
@@ -42,43 +41,13 @@ def test_positive_says_which_way_is_down() -> None:
     assert model.bias_mechanism_[0, 1, 0] == 0
 
 
-def fair_labels(share: float) -> tuple[pd.DataFrame, np.ndarray, np.ndarray, pd.Series]:
-    """The table with a decision per row that is known in some: "good" wherever the label is."""
-    table, labels, group = people()
-    rng = np.random.default_rng(1)
-    fair = np.where((labels == "good") | (rng.random(len(labels)) < 0.2), "good", "bad")
-    known = pd.Series(fair, dtype=object).where(rng.random(len(labels)) < share, None)
-    return table, labels, group, known
-
-
-def test_fair_labels_are_kept_to() -> None:
-    table, labels, group, known = fair_labels(0.3)
-    model = LatNB().fit(table, labels, sensitive_features=group, fair_labels=known)
-    assert model.n_anchors_ == known.notna().sum() > 0
-    without = LatNB().fit(table, labels, sensitive_features=group)
-    assert without.n_anchors_ == 0
-    assert without.data_fingerprint_ != model.data_fingerprint_
-    assert np.abs(model.bias_mechanism_ - without.bias_mechanism_).max() > 0.01
-    nothing = LatNB().fit(table, labels, sensitive_features=group, fair_labels=[None] * len(labels))
-    np.testing.assert_array_equal(nothing.bias_mechanism_, without.bias_mechanism_)
-
-
-def test_a_fair_label_that_is_no_class_is_refused() -> None:
-    table, labels, group = people()
-    with pytest.raises(
-        FairpcError, match="fair_labels hold a value that is not a class of the label"
-    ):
-        LatNB().fit(table, labels, sensitive_features=group, fair_labels=["great"] * len(labels))
-
-
 def test_what_was_known_is_saved_with_the_model(tmp_path: Path) -> None:
-    table, labels, group, known = fair_labels(0.1)
+    table, labels, group = people()
     box = Knowledge(fair_rate=(0.2, 0.6), mechanism_bounds={(None, "good", "good"): (0.5, 1.0)})
-    model = LatNB(knowledge=box).fit(table, labels, sensitive_features=group, fair_labels=known)
+    model = LatNB(knowledge=box).fit(table, labels, sensitive_features=group)
     model.save(tmp_path / "model.json")
     same = load(tmp_path / "model.json")
     assert same.knowledge == same.knowledge_ == box
-    assert same.n_anchors_ == model.n_anchors_
     np.testing.assert_array_equal(same.bias_mechanism_, model.bias_mechanism_)
 
 
@@ -90,9 +59,7 @@ def test_parameters_are_scikit_learns() -> None:
 
 @pytest.mark.parametrize("model", [NLatPC(), TwoNB()], ids=["NLatPC", "TwoNB"])
 def test_models_without_a_latent_decision_refuse(model: Any) -> None:
-    table, labels, group, known = fair_labels(0.3)
-    with pytest.raises(FairpcError, match="fair_labels were given to .*no latent fair decision"):
-        model.fit(table, labels, sensitive_features=group, fair_labels=known)
+    table, labels, group = people()
     with pytest.raises(FairpcError, match="knowledge was given to .*no latent fair decision"):
         clone(model).set_params(knowledge=KNOWN).fit(table, labels, sensitive_features=group)
 
@@ -108,13 +75,3 @@ def test_what_is_refused(model: Any, message: str) -> None:
     table, labels, group = people()
     with pytest.raises(FairpcError, match=message):
         model.fit(table, labels, sensitive_features=group)
-
-
-def test_fair_labels_belong_to_the_rows() -> None:
-    table, labels, group, known = fair_labels(0.3)
-    with pytest.raises(FairpcError, match="600 rows and 3 fair labels"):
-        LatNB().fit(table, labels, sensitive_features=group, fair_labels=["good"] * 3)
-    with pytest.raises(FairpcError, match="index of the fair labels differs"):
-        LatNB().fit(
-            table, labels, sensitive_features=group, fair_labels=known.set_axis(known.index + 1)
-        )

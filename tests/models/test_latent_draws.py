@@ -28,7 +28,7 @@ def drawn(name: str, classifier: ClassifierKind) -> list[dict[str, float]]:
 
     def make() -> LatentDecision:
         own = TableClassifier(classifier, random_state=0)
-        return LatentDecision(own, sensitive="S", sensitive_estimator=False, random_state=0)
+        return LatentDecision(own, sensitive="S", random_state=0)
 
     process = latent_sets.PROCESSES[name]
     with warnings.catch_warnings():
@@ -85,7 +85,7 @@ def test_only_a_classifier_that_ranks_no_row_right_is_said_to_tell_nothing() -> 
     noise = np.random.default_rng(1).permutation(drawn.d)
     tree = DecisionTreeClassifier(random_state=0)
     for labels, told in ((drawn.d, False), (noise, True)):
-        model = LatentDecision(tree, sensitive_estimator=False, random_state=0)
+        model = LatentDecision(tree, random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model.fit(drawn.x, labels, sensitive_features=drawn.s)

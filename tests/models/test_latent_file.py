@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -54,52 +53,37 @@ def test_inside_a_frame(library: str, tmp_path: Path) -> None:
     table = table.assign(sex=group, one=1.0, old=np.arange(len(table)) % 2 == 0)
     frames = {"pandas": table, "polars": pl.from_pandas(table)}
     frame = frames[library] if library in frames else frames["polars"].to_arrow()
-    model = quick(sensitive=["sex", "old"], calibration="sigmoid", select="middle")
+    model = quick(sensitive=["sex", "old"])
     _check(model, frame, labels, {}, tmp_path)
 
 
 def test_an_array(tmp_path: Path) -> None:
     table, labels, group = people()
     array = np.column_stack([table[["age", "years"]], group == "F"])
-    _check(quick(sensitive=2, calibration=None), array, labels, {}, tmp_path)
-    _check(quick(per_group=True), array[:, :2], labels, {"sensitive_features": group}, tmp_path)
+    _check(quick(sensitive=2), array, labels, {}, tmp_path)
+    _check(quick(), array[:, :2], labels, {"sensitive_features": group}, tmp_path)
 
 
 def test_dates_as_groups(tmp_path: Path) -> None:
     table, labels, group = people()
     born = [date(1950, 1, 1) if g == "F" else date(1990, 5, 5) for g in group]
     frame = pl.from_pandas(table).with_columns(pl.Series("born", born))
-    model = quick(sensitive="born").fit(frame, labels)
-    model.save(tmp_path / "m")
-    again = load(tmp_path / "m")
-    assert again.group_view_.levels == model.group_view_.levels
-    hidden = frame.drop("born")
-    np.testing.assert_array_equal(again.predict_proba(hidden), model.predict_proba(hidden))
-
-
-def test_no_classifier_of_groups(tmp_path: Path) -> None:
-    table, labels, group = people()
-    model = quick(sensitive_estimator=False).fit(table, labels, sensitive_features=group)
-    model.save(tmp_path / "m")
-    again = load(tmp_path / "m")
-    with pytest.raises(LearningError, match="the group of 600 rows is not known"):
-        again.predict_proba(table)
+    _check(quick(sensitive="born"), frame, labels, {}, tmp_path)
 
 
 def _check(model: LatentDecision, X: Any, y: Any, given: dict[str, Any], folder: Path) -> None:
-    """Fit, save, load, and compare all that is said of rows, with their group and without."""
+    """Fit, save, load, and compare all that is said of rows."""
     model.fit(X, y, **given)
     model.choose_threshold(X, equalise=True, selection_rate=0.3, **given)
     path = folder / "m.fairpc"
     model.save(path)
     again = load(path)
     assert isinstance(again, LatentDecision)
-    for groups in [given] if not given else [given, {}]:
-        for name in ANSWERS:
-            theirs, ours = (getattr(m, name)(X, **groups) for m in (again, model))
-            np.testing.assert_array_equal(theirs, ours)
-        theirs, ours = (m.posterior(X, y, **groups) for m in (again, model))
+    for name in ANSWERS:
+        theirs, ours = (getattr(m, name)(X, **given) for m in (again, model))
         np.testing.assert_array_equal(theirs, ours)
+    theirs, ours = (m.posterior(X, y, **given) for m in (again, model))
+    np.testing.assert_array_equal(theirs, ours)
     theirs, ours = (m.predict_bounds(X, level=0.95, **given) for m in (again, model))
     np.testing.assert_array_equal(theirs, ours)
     assert again.explain_bias().sentences == model.explain_bias().sentences
@@ -128,18 +112,14 @@ def test_classifiers_of_others_are_refused(tmp_path: Path) -> None:
     table, labels, group = people()
     numbers = table[["age", "years"]].assign(sex=(group == "F").astype(float))
     other = LogisticRegression()
-    for model, name in [
-        (LatentDecision(other, sensitive="sex", cv=2), "estimator"),
-        (quick(sensitive="sex", sensitive_estimator=other), "sensitive_estimator"),
-    ]:
-        model.fit(numbers, labels)
-        with pytest.raises(LearningError, match="LogisticRegression") as caught:
-            model.save(tmp_path / "m")
-        said = str(caught.value)
-        assert said.startswith(f"the {name} is a LogisticRegression, which a file of data alone")
-        assert "skops.io.dump(model, path)" in said
-        assert "model.score_map_.to_dict()" in said
-        assert list(tmp_path.iterdir()) == []
+    model = LatentDecision(other, sensitive="sex", cv=2).fit(numbers, labels)
+    with pytest.raises(LearningError, match="LogisticRegression") as caught:
+        model.save(tmp_path / "m")
+    said = str(caught.value)
+    assert said.startswith("the estimator is a LogisticRegression, which a file of data alone")
+    assert "skops.io.dump(model, path)" in said
+    assert "model.score_map_.to_dict()" in said
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_unfitted_model_is_not_saved(tmp_path: Path) -> None:
@@ -208,20 +188,17 @@ HOSTILE = {
     "a view of another column": _at("group_view", "names", value=["age"]),
     "a view inside": _at("group_view", "inside", value=True),
     "levels that are objects": _at("group_view", "levels", 0, value=[{"exec": "1"}]),
-    "no time": _at("group_view", "levels", 0, value=[{"date": "never"}]),
     "a level too many": _twice("group_view", "levels"),
     "a library that is none": _at("group_view", "library", value=3),
     "no folds": _at("classifiers", value=[]),
     "an empty fold": _at("classifiers", 0, value=[]),
-    "a fold of two": _twice("classifiers", 0),
-    "a classifier of something else": _at("classifiers", 0, 0, "classes", value=["a", "b"]),
-    "an unknown kind": _at("classifiers", 0, 0, "kind", value="pickle"),
-    "trees that are coefficients": _at("classifiers", 0, 0, "kind", value="forest"),
-    "a number that is none": _at("classifiers", 0, 0, "learned", "intercept", value=1e999),
+    "a classifier of something else": _at("classifiers", 0, "classes", value=["a", "b"]),
+    "an unknown kind": _at("classifiers", 0, "kind", value="pickle"),
+    "trees that are coefficients": _at("classifiers", 0, "kind", value="forest"),
+    "a number that is none": _at("classifiers", 0, "learned", "intercept", value=1e999),
     "a column of nobody": _at(
-        "classifiers", 0, 0, "encoding", "columns", 0, "name", value="__class__"
+        "classifiers", 0, "encoding", "columns", 0, "name", value="__class__"
     ),
-    "a classifier of groups too many": _twice("group_classifiers"),
     "a setting of nobody": _at("settings", "exec", value="1"),
     "a setting too few": lambda content: content["settings"].pop("min_cell"),
     "knowledge that is none": _at("settings", "knowledge", value=[1]),
@@ -257,9 +234,6 @@ HOSTILE_TWICE = {
     "a classifier of something else": _at(*SECOND, 0, 0, "classes", value=["a", "b"]),
     "a tree without end": _at(*SECOND, 0, 0, "learned", "right", 0, value=0),
     "a column of nobody": _at(*SECOND, 0, 0, "encoding", "columns", 0, "name", value="__class__"),
-    "a classifier per group": lambda content: [
-        fold.append(fold[0]) for fold in content["classifiers"]
-    ],
 }
 
 
@@ -318,12 +292,3 @@ def test_a_circuit_is_not_read_as_a_map(tmp_path: Path) -> None:
     path.write_text(json.dumps(content | {"checksum": checksum(content)}))
     with pytest.raises(FileFormatError, match="unknown field"):
         load(path)
-
-
-def test_groups_that_no_file_can_hold(tmp_path: Path) -> None:
-    table, labels, group = people()
-    spans = pd.to_timedelta(np.where(group == "F", 1, 2), unit="D")
-    model = quick().fit(table, labels, sensitive_features=group)
-    object.__setattr__(model.group_view_, "levels", ((spans[0],), (spans[1],)))
-    with pytest.raises(LearningError, match="values of type Timedelta"):
-        model.save(tmp_path / "m")

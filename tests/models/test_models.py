@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from fairpc import FairPC, LatNB, NLatPC, TwoNB, load
+from fairpc import FairPC, LatentDecision, LatNB, NLatPC, TwoNB, load
 from fairpc.datasets import load_german, make_synthetic
 from fairpc.errors import (
     FairpcError,
@@ -256,6 +256,9 @@ def test_more_than_two_classes() -> None:
     assert model.bias_mechanism_.shape == (2, 3, 3)
     with pytest.raises(LearningError, match="more than two classes"):
         model.choose_threshold(value=0.3)
+    for own in (FairPC(), FairPC(structure="forest"), LatentDecision()):
+        with pytest.raises(LearningError, match="merge classes into two, or take .*'strudel'"):
+            own.fit(table, three, sensitive_features=group)
 
 
 def test_the_bias_is_told_in_sentences() -> None:

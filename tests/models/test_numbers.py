@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, strategies as st
 from scipy import stats
 
 from fairpc import FairPC, LatNB, NLatPC, TwoNB, load
@@ -247,7 +246,7 @@ def test_bad_chains_get_a_sentence(model: FairPC, text: str) -> None:
 def test_a_file_holds_how_far_bins_reach(kind: Any, tmp_path: Path) -> None:
     X, y = people(300)
     chosen = {"structure": "chow-liu"} if kind in (FairPC, NLatPC) else {}
-    model = kind("sex", monotone=["age"], max_iter=5, guard=False, **chosen).fit(X, y)
+    model = kind("sex", max_iter=5, guard=False, **chosen).fit(X, y)
     model.save(tmp_path / "m.fairpc")
     again = load(tmp_path / "m.fairpc")
     assert again.coding_.features == model.coding_.features
@@ -268,30 +267,8 @@ def test_files_of_rows_give_the_same_columns(tmp_path: Path) -> None:
     assert np.array_equal(streamed.score_samples(str(tmp_path), "y"), expected)
 
 
-@given(st.integers(0, 2**32 - 1))
-def test_monotone_bins_have_monotone_rates(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    n = 400
-    x = rng.normal(size=n)
-    rate = 0.5 + 0.3 * rng.choice([-1, 1]) * np.tanh(x) + 0.15 * np.sin(6 * x)
-    y = np.where(rng.random(n) < rate, "yes", "no")
-    frame = pl.DataFrame({"x": x, "z": rng.normal(size=n), "sex": rng.choice(["F", "M"], n)})
-    model = TwoNB("sex", monotone="x", max_iter=1).fit(frame, y)
-    codes = model.coding_.features.transform(frame)[:, 0]
-    rates = [(y[codes == k] == "yes").mean() for k in np.unique(codes)]
-    steps = np.diff(rates)
-    assert (steps >= 0).all() or (steps <= 0).all()
-
-
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ({"monotone": "job"}, "column 'job' holds names, which have no order"),
-        ({"monotone": "nothing"}, "column 'nothing' in monotone is not in the table"),
-        ({"monotone": "age", "categorical": "age"}, "'age' is named monotone and categorical"),
-    ],
-)
-def test_bad_settings_get_a_sentence(settings: dict[str, Any], says: str) -> None:
+def test_a_bad_setting_gets_a_sentence() -> None:
     X, y = people(60)
-    with pytest.raises(TableError, match=says):
-        LatNB("sex", **settings).fit(X, y)
+    bad: Any = "spline"
+    with pytest.raises(TableError, match="numbers is 'spline': use 'density' or 'bins'"):
+        LatNB("sex", numbers=bad).fit(X, y)

@@ -27,7 +27,7 @@ def loans() -> tuple:  # type: ignore[type-arg]
     X = data.X.with_columns(sex=data.sensitive).head(N_ROWS)
     y, truth = data.y.head(N_ROWS), (data.df.head(N_ROWS) == "yes").to_numpy().astype(float)
     classifier = TableClassifier("logistic", random_state=0)
-    model = LatentDecision(classifier, sensitive=["sex"], sensitive_estimator=False)
+    model = LatentDecision(classifier, sensitive=["sex"])
     return X, y, truth, model.fit(X, y)
 
 
@@ -102,9 +102,7 @@ def answered(loans: tuple, truth: np.ndarray) -> Reviewed:  # type: ignore[type-
 
 
 MODELS = {
-    "scores": LatentDecision(
-        TableClassifier("logistic", random_state=0), sensitive=["sex"], sensitive_estimator=False
-    ),
+    "scores": LatentDecision(TableClassifier("logistic", random_state=0), sensitive=["sex"]),
     "circuits": FairPC(structure="chow-liu", sensitive=["sex"]),
     "naive": LatNB(sensitive=["sex"]),
 }
@@ -152,29 +150,11 @@ def test_rates_that_a_review_contradicts_are_untied(kind: str, loans: tuple) -> 
     assert "not tied" in model.warnings_[0]
 
 
-@pytest.mark.parametrize("kind", MODELS)
-def test_known_decisions_that_differ_between_groups_are_not_passed_over(
-    kind: str,
-    loans: tuple,  # type: ignore[type-arg]
-) -> None:
-    """P(Df | S) = .52 and .29 in 400 random rows."""
-    X, y, _, _ = loans
-    rng = np.random.default_rng(0)
-    rate = np.where(X["sex"].to_numpy() == "M", 0.52, 0.29)
-    known = np.where(rng.random(len(y)) < rate, "yes", "no").astype(object)
-    known[rng.permutation(len(y))[400:]] = None
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model = clone(MODELS[kind]).fit(X, y, fair_labels=known)
-    assert "differ between groups" in str(caught[0].message)
-    assert "How they were drawn is not known" in model.warnings_[0]
-
-
 @pytest.mark.parametrize(
     ("settings", "options", "sentence"),
     [
         ({"given": ["purpose"]}, {}, "reviewed and given"),
-        ({}, {"fair_labels": ["yes"] * N_ROWS}, "reviewed and fair_labels"),
+        ({}, {"sample_weight": np.ones(N_ROWS)}, "reviewed and sample_weight"),
         ({}, {"reviewed": [1, 0]}, "give a fairpc.models.Reviewed"),
         ({}, {"reviewed": Reviewed.of(7, [([1], [0.5], [1.0])])}, "about 7 rows"),
     ],

@@ -129,7 +129,7 @@ def test_metadata_and_parameters_reach_what_is_inside() -> None:
         options = {"estimator__C": [1e-4, 1.0]}
         search = GridSearchCV(model, options, cv=2, error_score="raise")
         search.fit(numbers, labels, **given)
-        assert search.best_params_["estimator__C"] == search.best_estimator_.estimators_[0][0].C
+        assert search.best_params_["estimator__C"] == search.best_estimator_.estimators_[0].C
         scaler = StandardScaler().set_fit_request(sample_weight=False)
         pipeline = make_pipeline(scaler, model).fit(numbers, labels, **given)
         decided = pipeline.predict(numbers, sensitive_features=group)

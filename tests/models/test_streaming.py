@@ -123,8 +123,6 @@ def test_what_cannot_be_streamed_is_refused(tmp_path: Path) -> None:
         LatNB().fit(lazy, "label", sensitive_features=frame["sex"])
     with pytest.raises(TableError, match="n_features = 2, all of them sensitive"):
         LatNB(["sex", "age"]).fit(lazy.select("sex", "age", "label"), "label")
-    with pytest.raises(TableError, match="the fair_labels of a streamed table"):
-        LatNB("sex").fit(lazy, "label", fair_labels=frame["label"])
     with pytest.raises(LearningError, match="max_memory is 'much'"):
         LatNB("sex").fit(lazy, "label", max_memory="much")
 

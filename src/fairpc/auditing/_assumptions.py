@@ -12,12 +12,10 @@ from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows, taken
 from fairpc.auditing._tested import Tested
-from fairpc.core import AuditError
 from fairpc.evidence import (
     AlteredByFeatures,
     AssumptionTest,
     CandidateStrata,
-    GroupBounds,
     Interval,
     LeastDifference,
     StrataTest,
@@ -96,7 +94,7 @@ class AssumptionFacts:
     classifiers: tuple[tuple[str, int], ...]
     n_rows: int  #: rows that were used: a sample of a large table, with label and group known
     n_known: int  #: all audited rows with label and group known
-    #: of the positive class; of every class where there are more than two
+    #: of the positive class
     sets: tuple[ConfidenceSet, ...]
     #: the sets where features may change the odds of a label given Df and S, by at most gamma
     altered_by_features: tuple[AlteredByFeatures, ...]
@@ -104,11 +102,10 @@ class AssumptionFacts:
     summary: str  #: in words
     what_to_do: tuple[str, ...]  #: after a rejection; empty otherwise
     delta: float = 0.0  #: by how much fair rates of groups may differ
-    #: by how much they must at least; None of more than two classes
-    least_difference: LeastDifference | None = None
-    most_difference: float | None = None  #: differences above this are excluded, likewise
+    least_difference: LeastDifference | None = None  #: by how much they must at least
+    most_difference: float | None = None  #: differences above this are excluded
     clash: str = ""  #: what a rejection means for fair rates, in words; empty where there is none
-    power: str = ""  #: what the test can see, in words; empty of more than two classes
+    power: str = ""  #: what the test can see, in words
     quoted: bool = False  #: whether it is that of the fit, on its own rows
 
     @property
@@ -136,15 +133,14 @@ class WithinTest:
 class LearnedRate:
     """P(Df = label) as the model learned it, beside what the test leaves possible."""
 
-    label: str  #: the class; of several the one that is farthest outside
+    label: str  #: the class
     learned: float
     lower: float  #: least possible P(Df = label), with the confidence of the test
     upper: float  #: largest
     level: float  #: of the test
     outside: bool  #: whether what was learned is not between the two
     sentence: str  #: in words
-    #: smallest 1 − level at which it is outside; None where it is not, or the label has more than
-    #: two classes
+    #: smallest 1 − level at which it is outside; None where it is not
     p_value: float | None = None
 
 
@@ -166,8 +162,6 @@ def candidates(job: Job) -> Candidates | None:
     tested = job.tested
     if tested is None or not tested.unstratified.rejected:
         return None
-    if tested.fit is None:
-        raise AuditError("the label has more than two classes: columns as strata need two")
     table, names = tested.given[0], tested.rows.features.names
     tried = {names[j]: table[:, j] for j in sorted(_by_mix(tested)[:MOST_COLUMNS])}
     comparison = compared(
@@ -257,7 +251,7 @@ def assumption_facts(
         p_words=text.p_words(record.p_value),
         n_rows=sum(g.n for g in record.groups),
         n_known=rows.number((rows.d >= 0) & (rows.s >= 0)),
-        sets=tuple(_sets(record)),
+        sets=(_set(record),),
         tolerance=record.tolerance(),
         summary=record.summary(),
         clash=record.clash(),
@@ -266,15 +260,9 @@ def assumption_facts(
     )
 
 
-def _sets(test: AssumptionTest) -> Iterator[ConfidenceSet]:
-    def ends(of: AssumptionTest | GroupBounds, k: int) -> Interval:
-        low, high = (end[k] if isinstance(end, tuple) else end for end in (of.lower, of.upper))
-        return low, high
-
-    for k, label in enumerate(test.classes if test.positive is None else (test.positive,)):
-        lower, upper = ends(test, k)
-        bars = tuple(Bar(g.group, g.n, *ends(g, k)) for g in test.groups)
-        yield ConfidenceSet(label, lower, upper, lower > upper, bars)
+def _set(test: AssumptionTest) -> ConfidenceSet:
+    bars = tuple(Bar(g.group, g.n, g.lower, g.upper) for g in test.groups)
+    return ConfidenceSet(test.positive, test.lower, test.upper, test.lower > test.upper, bars)
 
 
 def learned_rate(job: Job, test: AssumptionFacts) -> LearnedRate | None:
@@ -283,18 +271,17 @@ def learned_rate(job: Job, test: AssumptionFacts) -> LearnedRate | None:
         return None
     model, rows = job.model, job.rows
     rates = dict(zip(rows.classes, map(float, model.fair_rate_), strict=True))
-    one = max(test.sets, key=lambda s: max(s.lower - rates[s.label], rates[s.label] - s.upper))
+    (one,) = test.sets
     learned = rates[one.label]
     outside = not one.lower - _SEEN <= learned <= one.upper + _SEEN
     p = None
-    if outside and job.tested is not None and job.tested.fit is not None:
+    if outside and job.tested is not None:
         p = job.tested.fit.p_value_of(learned)
     # By less than _SEEN beyond an end, it is shown as that end.
     shown = learned if outside else min(max(learned, one.lower), one.upper)
     sentence = (
-        f"The fair rate{f' of {job.names.said[one.label]}' * (len(test.sets) > 1)} may be anything "
-        f"from {text.span((one.lower, one.upper))}; where one number is needed, the model uses "
-        f"{text.share(shown)}, chosen by a rule, not found."
+        f"The fair rate may be anything from {text.span((one.lower, one.upper))}; where one number "
+        f"is needed, the model uses {text.share(shown)}, chosen by a rule, not found."
     )
     said = "" if p is None else f" (p {text.p_words(p)})"
     if outside and (p is None or p < _RULED_OUT):
@@ -344,8 +331,7 @@ def show_test(audit: blocks.Audit, test: AssumptionFacts) -> Iterator[blocks.Blo
         "If they also change its odds, given the fair decision and the group, by a limited factor "
         f"between two people, more rates are possible. {test.tolerance}".strip()
     )
-    if len(test.sets) == 1:
-        yield _by_features(test)
+    yield _by_features(test)
     fits = text.listed([f"{name} ({text.counted(n, 'fit')})" for name, n in test.classifiers])
     used = text.counted(test.n_known, "row")
     if test.n_rows < test.n_known:
@@ -368,7 +354,7 @@ def _by_features(test: AssumptionFacts) -> blocks.TableBlock:
     """What is left where the label depends on features otherwise than through Df."""
     cells = []
     for altered in test.altered_by_features:
-        low, high = float(altered.lower), float(altered.upper)  # type: ignore[arg-type]
+        low, high = altered.lower, altered.upper
         bounds = ("none", "none") if low > high else (low, high)
         cells.append((text.number(altered.gamma, 2), *bounds))
     head = (

@@ -65,7 +65,7 @@ from fairpc.models import (
 FORMAT: Final = "fairpc audit"
 VERSION: Final = 3
 
-_ABOUT: Final = ("sensitive_features", "sample_weight", "clusters", "fair_labels")
+_ABOUT: Final = ("sensitive_features", "sample_weight", "clusters")
 _OF_DECISIONS: Final = ("scores", "positive", "decision_positive", "given")
 
 
@@ -151,7 +151,6 @@ def audit(
     sensitive_features: Any = None,
     sample_weight: npt.ArrayLike | None = None,
     clusters: npt.ArrayLike | None = None,
-    fair_labels: Any = None,
     level: float = 0.95,
     random_state: int = 0,
     n_seeds: int | None = None,
@@ -184,7 +183,6 @@ def audit(
         sensitive_features: groups given apart, as at fit.
         sample_weight: how many people a row stands for.
         clusters: who each row is about, where persons repeat.
-        fair_labels: as at fit, where the model was held to decisions that were known.
         level: of the intervals.
         random_state: of samples, folds and the splits of the test.
         n_seeds: ways of splitting in the test of the assumptions; None: the held-out rates that

@@ -150,8 +150,8 @@ def identified_facts(job: Job) -> IdentifiedFacts:
         raise AuditError(f"{type(model).__name__} has no latent fair decision to be identified")
     if len(rows.classes) > 2:
         raise AuditError(
-            "the label has more than two classes: the closed form of the set needs two; see the "
-            "bounds of the test"
+            "the label has more than two classes: the closed form of the set needs two, merge "
+            "classes"
         )
     bounds = model.label_ends_
     if isinstance(bounds, StratumBounds):
@@ -198,7 +198,7 @@ def _by_scores(job: Job) -> IdentifiedFacts:
     elif isinstance(test, StrataTest) and {g.group for g in test.groups} == present:
         # Lines are estimated: the confidence set has their error, and that of the ends.
         given["test"], level = test, test.level
-    elif isinstance(test, AssumptionTest) and test.positive is not None:
+    elif isinstance(test, AssumptionTest):
         tested = test.ends()  # not of groups that are too small to be tested
         given["ends"] = tested if present <= set(tested) else None
     identified: AnySet = identified_set(scores, groups, **given)

@@ -132,9 +132,7 @@ def error_facts(job: Job) -> ErrorFacts:
             "how often decisions err against the fair decision can be said only of rows that the "
             "model was not fitted to: audit others, and this part shows it"
         )
-    if len(rows.classes) > 2:
-        raise AuditError("the label has more than two classes: error rates need two")
-    if tested is None or tested.fit is None:
+    if tested is None:
         raise AuditError(job.left_out["decidable.test"])
     rows, kept, (features, labels, groups) = tested.rows, tested.kept, tested.given
     persons, weights = some_of(rows.persons, kept), some_of(rows.weights, kept)

@@ -157,7 +157,6 @@ def read_table(
     sensitive_features: Any = None,
     sample_weight: Any = None,
     clusters: Any = None,
-    fair_labels: Any = None,
     min_cell: int = 1,
     watch: Watcher | None = None,
 ) -> ReadTable:
@@ -171,11 +170,11 @@ def read_table(
         decided = decided_rows(model, X, y, sensitive_features, sample_weight, clusters)
         return ReadTable(decided, decided)
     if not is_source(X):
-        about = X, y, sensitive_features, sample_weight, clusters, fair_labels
+        about = X, y, sensitive_features, sample_weight, clusters
         rows = audited_rows(model, *about, min_cell)
         return ReadTable(rows, rows)
     check_not_apart(sensitive_features=sensitive_features)
-    roles = {"label": y, "weight": sample_weight, "clusters": clusters, "fair_labels": fair_labels}
+    roles = {"label": y, "weight": sample_weight, "clusters": clusters}
     source = open_source(X)
     coder = _Coder(FittedColumns.of(source, model.coding_, unused=True, **roles), min_cell)
     return _streamed(model, source, coder, settings, watch)
@@ -253,7 +252,7 @@ class _Batch:
 
 @dataclass(frozen=True, eq=False)
 class _Coder:
-    """Batches to packed rows: group, label, features, known fair decision."""
+    """Batches to packed rows: group, label, features."""
 
     columns: FittedColumns
     min_cell: int = 1  #: labels of groups with fewer of them are missing
@@ -262,8 +261,7 @@ class _Coder:
     @property
     def packing(self) -> Packing:
         coding = self.columns.coding
-        n_classes = len(coding.labels.classes)
-        sizes = (len(coding.groups.names), n_classes, *coding.features.arities, n_classes)
+        sizes = len(coding.groups.names), len(coding.labels.classes), *coding.features.arities
         return Packing(sizes, unit=self.columns.weight is not None)
 
     def __call__(self, frame: Frame) -> _Batch | None:
@@ -281,8 +279,7 @@ class _Coder:
         few = few if self.few is None else self.few
         rows = labelled_rows(columns.coding, **given, min_cell=self.min_cell, few=few)
         labelled = labels_by_group(rows)
-        known = np.full(rows.n_rows, -1, np.int16) if rows.f is None else rows.f
-        codes = [rows.s, rows.d, *rows.x.T, known]
+        codes = [rows.s, rows.d, *rows.x.T]
         keys = self.packing.pack(codes)
         if columns.weight is not None:
             keys = np.vstack([keys, rows.weights.view(np.uint64)])
@@ -310,7 +307,7 @@ class _Coder:
         codes = self.packing.unpack(np.ascontiguousarray(words))
         alike = CodedRows(codes, np.ones(len(codes)))
         names = self.columns.coding.features.names
-        rows = Rows.coded(alike, self.packing.arities, names, fair=True)
+        rows = Rows.coded(alike, self.packing.arities, names)
         answered = asked(model, GivenRows(rows))
         return replace(answered, weights=weights, counts=counts, persons=persons)
 

@@ -168,6 +168,8 @@ class HiddenGroup(Record):
 
 def hidden_group(job: Job) -> HiddenGroup:
     """Decisions of the same model with the group hidden."""
+    if not job.model._marginalises:
+        raise AuditError("the model has no scores without the group: a FairPC has")
     rows = job.rows
     kept = rows.comparable(rows.s >= 0)
     given = rows.given()

@@ -39,7 +39,7 @@ _NAMED: Final = dict.fromkeys(("group", "first", "last", "above", "below"), "gro
 }
 """Fields of records of evidence that hold a code -> what it is one of."""
 R = TypeVar("R", bound=Any)
-_GIVEN: Final = ("table", "labels", "sensitive", "fair_labels")
+_GIVEN: Final = ("table", "labels", "sensitive")
 _EACH: Final = ("s", "d", "x", "scores", "observed", "decided", "weights", "counts", "persons", "f")
 
 
@@ -121,11 +121,9 @@ class AuditedRows:
     weights: Floats | None = None  #: of one row of each entry; None where all rows count alike
     counts: Floats | None = None  #: how many equal rows each entry is; None where each is one
     persons: Positions | None = None  #: who each row is about; None where nobody repeats
-    f: Codes | None = None  #: fair decision of each row where it is known; None where none is
-    table: Any = None  #: X as given; None where equal rows are merged, as are the next three
+    table: Any = None  #: X as given; None where equal rows are merged, as are the next two
     labels: Any = None  #: the class of each row as the model names it, None where missing
     sensitive: Any = None  #: groups as given
-    fair_labels: Any = None  #: known decisions as given
     fingerprint: str = ""  #: of the rows of the table, as that of the training rows is made
     same_rows_as_fit: bool | None = False  #: these are the rows of the fit; None if not known
     scored: bool = True  #: whether there are scores, or decisions alone
@@ -150,7 +148,6 @@ class AuditedRows:
             classes=tuple(map(str, coding.labels.classes)),
             positive=coding.labels.positive,
             n_table=rows.n_rows,
-            f=rows.f,
             **more,
         )
 
@@ -219,7 +216,7 @@ class AuditedRows:
         """The entries as rows of codes, with all their weight."""
         arities, names = np.array(self.features.arities, np.int64), self.features.names
         sizes = len(self.groups), len(self.classes), arities
-        return Rows(self.s, self.d, self.x, self.each_weight, *sizes, names, self.f)
+        return Rows(self.s, self.d, self.x, self.each_weight, *sizes, names)
 
     def given(self) -> GivenRows:
         """The entries as models are asked about them."""
@@ -320,7 +317,6 @@ def audited_rows(
     sensitive_features: Any,
     sample_weight: npt.ArrayLike | None,
     clusters: npt.ArrayLike | None = None,
-    fair_labels: Any = None,
     min_cell: int = 1,
     few: Bools | None = None,
 ) -> AuditedRows:
@@ -330,12 +326,11 @@ def audited_rows(
     """
     if y is not None:
         model.coding_.labels.check_known(y)
-    about = X, y, sensitive_features, sample_weight, fair_labels
+    about = X, y, sensitive_features, sample_weight
     rows = labelled_rows(model.coding_, *about, min_cell=min_cell, few=few)
     answered = replace(
         asked(model, GivenRows(rows, columns_of_fit(model.coding_.features, X))),
         labels=None if y is None else model.coding_.labels.inverse(rows.d),
-        fair_labels=fair_labels,
         same_rows_as_fit=same_rows(model, rows_fingerprint(rows)),
     )
     return with_table(answered, rows, X, sensitive_features, clusters)
@@ -347,7 +342,6 @@ def labelled_rows(
     y: Any,
     sensitive_features: Any,
     sample_weight: Any,
-    fair_labels: Any = None,
     *,
     min_cell: int,
     warn: bool = True,
@@ -358,7 +352,7 @@ def labelled_rows(
     Nor with those of groups that the model does not know: with them, totals would say of these
     people what groups do not. ``few`` are counted where the frame is not the whole table.
     """
-    given = X, y, sensitive_features, sample_weight, fair_labels
+    given = X, y, sensitive_features, sample_weight
     if y is None or min_cell == 1:
         return rows_in_order(coding, *given, warn=warn)
     hidden = coding.unknown_groups(X, read_frame(X), sensitive_features)
@@ -381,7 +375,7 @@ def with_table(
     sensitive_features: Any,
     clusters: npt.ArrayLike | None,
 ) -> AuditedRows:
-    """Answers with the table that they are about; rows without weight are left out."""
+    """Answers with the table that they are about; rows without weight or score are left out."""
     audited = replace(
         answered,
         table=X,
@@ -390,7 +384,10 @@ def with_table(
         persons=check_clusters(clusters, rows.n_rows),
         fingerprint=rows_fingerprint(rows),
     )
-    used = np.flatnonzero(rows.weights)
+    scored = ~np.isnan(answered.scores).any(axis=1)
+    if not scored.any():
+        raise AuditError("no row has a known group, and such rows have no score: give the groups")
+    used = np.flatnonzero((rows.weights > 0) & scored)
     if len(used) < rows.n_rows:
         audited = replace(audited._take(used), n_table=len(used))
     alike = np.ptp(rows.weights[used]) == 0

@@ -51,7 +51,7 @@ class Tested:
     given: tuple[Array, Positions, Positions]  #: features of these as they came, label and group
     asked: dict[str, Any]  #: what the test was given besides the rows
     unstratified: AssumptionTest
-    fit: TopSets | None  #: the splits; None for more than two classes
+    fit: TopSets  #: the splits
     quoted: bool = False  #: whether they are those of the fit
 
 
@@ -70,7 +70,7 @@ def _bounds_of_fit(job: Job) -> LabelBounds | None:
         return None
     every = tuple(g.group for g in bounds.groups) == job.coding.group_names
     # Of persons who repeat a fit of circuits knows nothing.
-    return bounds if every and len(rows.classes) == 2 and rows.persons is None else None
+    return bounds if every and rows.persons is None else None
 
 
 def _of_fit(job: Job, bounds: LabelBounds) -> Tested:
@@ -105,6 +105,8 @@ def _of_rows(job: Job) -> Tested:
     11 ways of splitting unless asked otherwise, down to 1, as a fit takes, where many rows differ,
     on which one way hardly differs from another, or where groups are many.
     """
+    if len(job.rows.classes) > 2:
+        raise AuditError("the label has more than two classes: the test needs two, merge classes")
     settings, n_seeds = job.settings, job.settings.n_seeds
     rows = job.drawn.sample(settings.max_test_rows, settings.random_state)
     known = (rows.d >= 0) & (job.strata.codes(rows.x) >= 0)
@@ -115,7 +117,7 @@ def _of_rows(job: Job) -> Tested:
         # The median over an odd number is one of them.
         n_seeds = min(MOST_SEEDS, max(1, affordable - 1 + affordable % 2))
     asked: dict[str, Any] = {
-        "positive": rows.positive if len(rows.classes) == 2 else None,
+        "positive": rows.positive,
         "classifier": None if settings.classifier == "best" else settings.classifier,
         # Audits with different seeds have no split in common.
         "seeds": [(settings.random_state * n_seeds + k) % 2**32 for k in range(n_seeds)],
@@ -124,9 +126,6 @@ def _of_rows(job: Job) -> Tested:
     }
     watch = _splits_of(job, "decidable.test")
     given = _given(job, rows, kept)
-    if len(rows.classes) > 2:
-        plain = test_assumptions(*given, level=settings.level, progress=watch, **asked)
-        return Tested(rows, kept, given, asked, plain, None)
     fit = TopSets.of(*given, progress=watch, **asked)
     delta = 0.0 if job.strata else job.strata.delta
     return Tested(rows, kept, given, asked, fit.test(settings.level, delta), fit)
@@ -156,11 +155,6 @@ def test_within_strata(job: Job) -> StrataTest | TestsByStratum | None:
                 "groups, or use mechanism='shared'"
             ) from None
         return each
-    if tested.fit is None:
-        raise AuditError(
-            "the label has more than two classes: the test within strata that share a mechanism "
-            "needs two"
-        )
     codes, places = np.unique(where, return_inverse=True)
     shared = tested.fit.within(tuple(codes.tolist()), places.astype(np.intp), level)
     clash = isinstance(bounds, SharedBounds) and bounds.rejected(level)

@@ -47,7 +47,7 @@ def facts(
     classes, groups = called = coding.called(coding.names_of(names))
     few = dict(coding.small_groups())
     if type(model).__name__ == FROM_SCORES:
-        first, twice = model.estimators_[0][0], model.second_round_ is not None
+        first, twice = model.estimators_[0], model.second_round_ is not None
         features, folds = first.encoding_, len(model.estimators_)
         how: Facts = {"classifier": first.kind, "folds": folds, "twice": twice}
     else:

@@ -94,7 +94,7 @@ PANELS: Final = {
     ),
     "Model": (
         *("model", "classifier", "structure", "n_bins", "bins"),
-        *("monotone", "mechanism", "delta", "mechanism_prior", "held_to"),
+        *("mechanism", "delta", "mechanism_prior", "held_to"),
     ),
     "Decisions": ("threshold", "equal_rates", "decide", "decide_as", "fail_over", "gap"),
     "Resources": ("random_state", "seed", "max_memory", "scheduler"),
@@ -220,9 +220,6 @@ class ModelOptions:
     ] = None
     structure: Structure = "auto"
     n_bins: Bins = None
-    monotone: Annotated[
-        list[str], option("COL", "A number with which the rate of the label only rises, or falls.")
-    ] = field(default_factory=list)
     given: Annotated[
         list[str],
         option(

@@ -104,8 +104,13 @@ def predict(
         absent = [name for name in model.coding_.groups.column_names if name not in files.names()]
         if absent:
             screen.note(
-                f"{files.source} has no column {absent[0]!r}, the sensitive attribute: the group "
-                "is marginalised, and equal mean scores are not guaranteed, even under the model"
+                f"{files.source} has no column {absent[0]!r}, the sensitive attribute: "
+                + (
+                    "the group is marginalised, and equal mean scores are not guaranteed, even "
+                    "under the model"
+                    if model._marginalises
+                    else "rows have no score"
+                )
             )
         added = _new_columns(model, files, bounds, decision)
         unseen = tables.unseen_columns(model, files, allow_unseen, screen)
@@ -132,7 +137,7 @@ def predict(
         "rows": scored.rows,
         "added": list(scored.added),
         "positive": str(model.positive_class_),
-        "mean_score": scored.total / scored.rows,
+        "mean_score": scored.mean,
         "mean_score_lower": lower,
         "mean_score_upper": upper,
         "rows_without_bounds": scored.unbounded if bounds else None,
@@ -215,15 +220,21 @@ class Scored:
     unseen: tuple[str, ...]  #: columns that count as missing
     digits: int | None  #: of scores; None: all
     rows: int = 0
+    known: int = 0  #: those that have a score
     total: float = 0.0  #: sum of their scores of the positive class
     ends: tuple[float, float] = (0.0, 0.0)  #: sums of the bounds of their scores, at that level
     unbounded: int = 0  #: rows whose bounds are NaN, because the data contradict the assumptions
 
     @property
+    def mean(self) -> float | None:
+        """The mean score; None where no row has one."""
+        return self.total / self.known if self.known else None
+
+    @property
     def mean_range(self) -> tuple[float, float] | None:
         """What labels leave of the mean score; None where they leave nothing or none is known."""
-        low, high = (end / self.rows for end in self.ends)
-        return (low, high) if self._ranged and low <= high else None
+        low, high = (end / max(self.known, 1) for end in self.ends)
+        return (low, high) if self._ranged and self.known and low <= high else None
 
     @property
     def _ranged(self) -> bool:
@@ -234,7 +245,9 @@ class Scored:
     @property
     def said_of_mean(self) -> str:
         """The mean score; that of a fair decision with its range, or without one as a point."""
-        mean, found = f"{self.total / self.rows:.4f}", self.mean_range
+        if self.mean is None:
+            return "none (no row has a known group)"
+        mean, found = f"{self.mean:.4f}", self.mean_range
         if not self.model._latent:
             return mean
         if found is None:
@@ -262,17 +275,19 @@ class Scored:
         """What is appended to some rows."""
         given = tables.evidence(self.model, cells, self.unseen)
         scores = self.model.predict_proba(**given)
-        self.total += float(scores[:, self.model.coding_.labels.positive].sum())
+        favourable = scores[:, self.model.coding_.labels.positive]
+        known = ~np.isnan(favourable)
+        self.known += int(known.sum())
+        self.total += float(favourable[known].sum())
         if self.bounds:
             found = self.model.predict_bounds(**given, level=self.level)
-            self.unbounded += int(np.isnan(found[:, 0]).sum())
+            self.unbounded += int(np.isnan(found[known, 0]).sum())
             scores = np.hstack([scores, found])
         if self._ranged:
             with warnings.catch_warnings():  # of labels that leave nothing: --bounds says so
                 warnings.simplefilter("ignore", ContradictionWarning)
-                low, high = (
-                    self.model.predict_bounds(**given, level=evidence.LEVEL).sum(axis=0).tolist()
-                )
+                ends = self.model.predict_bounds(**given, level=evidence.LEVEL)[known]
+            low, high = ends.sum(axis=0).tolist()
             self.ends = self.ends[0] + low, self.ends[1] + high
         predict = partial(self.model.predict, **given)
         yield from _appended(self.added, scores, predict, self.digits)

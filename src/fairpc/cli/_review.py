@@ -270,7 +270,9 @@ def classes_of(coding: data.TableCoding) -> tuple[str, str]:
     """The negative and the positive class."""
     labels = coding.labels
     if len(labels.classes) != 2:
-        raise TableError(f"the label has {len(labels.classes)} classes: a review needs two")
+        raise TableError(
+            f"the label has {len(labels.classes)} classes: a review needs two, merge classes"
+        )
     return str(labels.classes[1 - labels.positive]), str(labels.positive_class)
 
 

@@ -46,7 +46,6 @@ class Atoms:
     classes: Floats | None = None  #: weight per value and class of the label, or None
     integral: bool = False  #: all values are whole numbers
     date: bool = False  #: values are microseconds since 1970
-    positive: int = -1  #: column of ``classes`` whose rate is monotone where that is asked for
 
     @cached_property
     def single(self) -> bool:
@@ -80,17 +79,14 @@ class _Bins:
         return min(i, min(sides, key=lambda j: (self.weight[j], j))) if sides else None
 
 
-def choose_edges(
-    atoms: Atoms, n_bins: int, rare: float, min_cell: int = 1, *, monotone: bool = False
-) -> tuple[float, ...]:
+def choose_edges(atoms: Atoms, n_bins: int, rare: float, min_cell: int = 1) -> tuple[float, ...]:
     """Edges of about ``n_bins`` bins, none with less than a share ``rare`` of the weight.
 
     None has a weight under ``min_cell``; there are no edges where that leaves one bin.
 
     With classes, quantile bins finer than asked are merged, neighbour by neighbour, where the
     merger loses least information about the class (ChiMerge with the mutual information as its
-    distance). Then light bins are merged that do not differ from a neighbour. If ``monotone``, the
-    rate of the positive class never falls from bin to bin, or never rises.
+    distance). Then light bins are merged that do not differ from a neighbour.
     """
     total = float(atoms.weights.sum())
     heavy = atoms.weights * n_bins >= total
@@ -102,14 +98,11 @@ def choose_edges(
         left = max(left, min(FINE, int(rest / _FINE_ROWS)))
     bins = _runs(atoms, heavy, left)
     _merge_small(bins, rare * total)
-    if monotone:
-        _merge_to_monotone(bins, atoms.positive)
     if supervised:
         _merge_by_class(bins, n_bins)
         _merge_light(bins, light)
     _merge_few(bins, min_cell)
-    edges = _edges(atoms, bins, min_cell)
-    return _monotone_edges(atoms, edges) if monotone and edges else edges
+    return _edges(atoms, bins, min_cell)
 
 
 def distinct_edges(atoms: Atoms, rare: float, min_cell: int = 1) -> tuple[float, ...]:
@@ -263,45 +256,6 @@ def _merge_light(bins: _Bins, least: float) -> None:
         return j if loss < (inside if len(sides) == 2 else at_end) else None
 
     _merge_lightest(bins, least, most_alike)
-
-
-def _merge_to_monotone(bins: _Bins, positive: int) -> None:
-    """Join neighbours until the rate of a class rises, or falls, throughout.
-
-    Pool adjacent violators (Ayer et al. 1955); up or down, whichever keeps more information.
-    """
-    up, down = (_pooled(bins.classes, positive, sign) for sign in (1.0, -1.0))
-    kept = [sum(_entropy(np.sum(bins.classes[a:b], axis=0)) for a, b in way) for way in (up, down)]
-    for a, b in reversed(up if kept[0] <= kept[1] else down):
-        for _ in range(b - a - 1):
-            bins.merge(a)
-
-
-def _monotone_edges(atoms: Atoms, edges: tuple[float, ...]) -> tuple[float, ...]:
-    """Without the edges at which, as rounded, the rate turns."""
-    start = [0, *np.searchsorted(atoms.values, edges).tolist()]
-    classes = atoms.classes if atoms.classes is not None else np.zeros((len(atoms.values), 1))
-    weights, own = (np.add.reduceat(each, start, axis=0) for each in (atoms.weights, classes))
-    bins = _Bins(list(start), weights.tolist(), [False] * len(start), list(own))
-    _merge_to_monotone(bins, atoms.positive)
-    return tuple(edge for edge, at in zip(edges, start[1:], strict=False) if at in bins.start)
-
-
-def _pooled(classes: list[Floats], positive: int, sign: float) -> list[tuple[int, int]]:
-    """Runs of neighbours whose pooled rates, times a sign, never fall."""
-    runs: list[tuple[int, int, Floats]] = []
-    for i, counts in enumerate(classes):
-        run = i, i + 1, counts
-        while runs and sign * _rate(runs[-1][2], positive) >= sign * _rate(run[2], positive):
-            first, _, more = runs.pop()
-            run = first, run[1], run[2] + more
-        runs.append(run)
-    return [(a, b) for a, b, _ in runs]
-
-
-def _rate(counts: Floats, positive: int) -> float:
-    total = float(counts.sum())
-    return float(counts[positive]) / total if total > 0 else 0.5
 
 
 def _loss(bins: _Bins, i: int) -> float:

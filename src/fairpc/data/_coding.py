@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
@@ -274,19 +273,6 @@ class TableCoding(Coded):
         rows = zip(self.group_names, self.groups.rows, strict=True)
         return tuple((name, n) for name, n in rows if n < SMALL)
 
-    def fair_codes(self, fair_labels: Any) -> Codes:
-        """Codes of decisions known by other means: a value that is not a class is a mistake."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", TableWarning)
-            try:
-                return self.labels.transform(fair_labels)
-            except TableWarning:
-                classes = ", ".join(str(c) for c in self.labels.classes)
-                raise TableError(
-                    f"fair_labels hold a value that is not a class of the label: use {classes}, "
-                    "and leave out what is not known"
-                ) from None
-
 
 @dataclass(frozen=True, eq=False)
 class RowEncoder:
@@ -299,17 +285,16 @@ class RowEncoder:
 
     @property
     def packing(self) -> Packing:
-        """Of the columns S, D, the features, and Df where some fair decisions are known."""
+        """Of the columns S, D and the features."""
         coding = self.coding
         groups, classes = len(coding.groups.names), len(coding.labels.classes)
-        known = () if self.roles.fair is None else (classes,)
-        return Packing((groups, classes, *coding.features.arities, *known), unit=not self.whole)
+        return Packing((groups, classes, *coding.features.arities), unit=not self.whole)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read."""
         roles = self.roles
-        more = [name for name in (roles.weight, roles.fair) if name is not None]
+        more = () if roles.weight is None else (roles.weight,)
         features = roles.names if self.positional else self.coding.features.names
         return tuple(dict.fromkeys((roles.label, *roles.sensitive, *more, *features)))
 
@@ -335,14 +320,7 @@ class RowEncoder:
         d = coding.labels.transform(frame.column(roles.label))
         if coding.unlabelled:
             d = np.where(hidden_labels(frame, roles, coding.unlabelled), MISSING, d)
-        columns = [
-            s,
-            d,
-            *coding.features.transform(table, warn=self.warn).T,
-        ]
-        if roles.fair is not None:
-            columns.append(coding.fair_codes(frame.column(roles.fair)))
-        return columns
+        return [s, d, *coding.features.transform(table, warn=self.warn).T]
 
     def __call__(self, frame: Frame) -> Distinct:
         """The distinct rows of a batch, those without weight left out."""
@@ -409,8 +387,7 @@ def fit_coding(
     found, known = values_at(summary.labels, np.arange(n_labels)), summary.label_weights[:n_labels]
     labels = labels_of(shown_name(roles.label), found, known, positive, sentinels, names)
     classes, n_classes = labels.column.codes(summary.labels), len(labels.classes)
-    given = options, classes, n_classes, labels.positive
-    features = fit_features(source, roles, summary, *given)
+    features = fit_features(source, roles, summary, options, classes, n_classes)
     if not again:
         for column in features.columns:
             warn_of_codes(column, summary.columns[column.name])
@@ -472,7 +449,6 @@ def fit_features(
     options: EncodingOptions,
     classes: Codes,
     n_classes: int,
-    positive: int = -1,
 ) -> Encoding:
     """How the features of a table become codes; ``classes`` are those of the distinct labels.
 
@@ -482,8 +458,8 @@ def fit_features(
     codes = None
     if options.binning == "label" and n_classes > 1:
         codes = np.append(classes, -1).astype(np.int64)
-    reading = summary.scale, codes, positive
-    apart = {roles.label, roles.weight, roles.fair}
+    reading = summary.scale, codes
+    apart = {roles.label, roles.weight}
     names = roles.names or tuple(name for name in source.names if name not in apart)
     fitted: dict[str, Column | Dropped] = {
         name: fit_column(name, summary.columns[name], options.of_column(name), *reading)

@@ -36,7 +36,6 @@ class EncodingOptions:
     numeric: frozenset[str] = frozenset()  #: columns to be binned, whatever they look like
     categorical: frozenset[str] = frozenset()  #: columns whose values are levels in any case
     binning: Binning = "label"  #: choose bins with the label, where there is one, or by quantiles
-    monotone: frozenset[str] = frozenset()  #: those with a positive rate that rises or falls
     #: columns that are encoded in another way, and how
     apart: tuple[frozenset[str], EncodingOptions] | None = None
 
@@ -60,11 +59,8 @@ class EncodingOptions:
         for name, (good, rule) in known.items():
             if not good:
                 raise TableError(f"{name} is {getattr(self, name)!r}: {rule}")
-        for name in ("numeric", "monotone"):
-            if both := self.categorical & getattr(self, name):
-                raise TableError(
-                    f"column {min(both)!r} is named {name} and categorical: choose one"
-                )
+        if both := self.categorical & self.numeric:
+            raise TableError(f"column {min(both)!r} is named numeric and categorical: choose one")
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +73,6 @@ class ListedColumn:
     classes: Floats | None  #: weight per value and class, if there are two to tell apart
     once: bool  #: whether every value occurs in one row only
     declared: bool  #: the frame's own type says that these are categories
-    positive: int = -1  #: the positive class
 
     @classmethod
     def of(
@@ -87,22 +82,20 @@ class ListedColumn:
         content: Numbers | Texts,
         scale: float = 1.0,
         classes: Ints | None = None,
-        positive: int = -1,
     ) -> ListedColumn:
         """A column of a summary; the other arguments are those of ``fit_column``."""
         weights = content.weights.sum(axis=1) * scale
         repeats = summary.repeats
         once = float(weights.sum()) == len(weights) if repeats is None else repeats.none
         by_class = None if classes is None else _by_class(content.weights, scale, classes)
-        return cls(name, content, weights, by_class, once, summary.declared, positive)
+        return cls(name, content, weights, by_class, once, summary.declared)
 
     def identifies(self, options: EncodingOptions) -> bool:
         """Whether each row has a text or whole number of its own, unless somebody says what it is.
 
         In fewer than 20 rows that may be chance.
         """
-        said = options.categorical | options.numeric | options.monotone
-        if self.declared or self.name in said:
+        if self.declared or self.name in options.categorical | options.numeric:
             return False
         content = self.content
         counts = isinstance(content, Texts) or (content.type == "number" and content.whole)
@@ -115,7 +108,6 @@ def fit_column(
     options: EncodingOptions,
     scale: float = 1.0,
     classes: Ints | None = None,
-    positive: int = -1,
     *,
     parse: bool = True,
 ) -> Column | Dropped:
@@ -123,7 +115,7 @@ def fit_column(
 
     ``scale`` makes the mean weight of a row 1; it is 1 where weights count rows. ``classes`` are
     those of the labels that the summary tells apart, -1 = missing; None if the label plays no part
-    in the choice of bins. ``positive`` is the class whose rate is monotone where that is asked for.
+    in the choice of bins.
     Unless ``parse``, text that is nothing but numbers or dates is not read as such.
     """
     summary = summary.read if parse else summary
@@ -135,13 +127,11 @@ def fit_column(
             f"column {name!r} was declared numeric, and not all its rows are numbers: correct "
             "them, or name the decimal mark with decimal"
         )
-    listed = ListedColumn.of(name, summary, content, scale, classes, positive)
+    listed = ListedColumn.of(name, summary, content, scale, classes)
     if listed.identifies(options):
         return Dropped(name, f"{IDENTIFIES}; name it with numeric=… or categorical=… to keep it")
-    named = _is_named(listed, options)
-    if name in options.monotone:
-        _check_monotone(listed, named)
-    fitted = _fit_levels(listed, options) if named else _fit_numbers(listed, options)
+    fit = _fit_levels if _is_named(listed, options) else _fit_numbers
+    fitted = fit(listed, options)
     if isinstance(fitted, Dropped):
         return fitted
     lost = float(summary.missing.sum())
@@ -179,19 +169,6 @@ def _is_named(column: ListedColumn, options: EncodingOptions) -> bool:
         return True
     whole = content.type == "number" and content.sketch.values.dtype.kind in "iu"
     return whole and name not in options.numeric and _largest(content.sketch.values) >= EXACT
-
-
-def _check_monotone(column: ListedColumn, named: bool) -> None:
-    """A TableError where a rate cannot rise from bin to bin, for want of bins or of labels."""
-    if named:
-        raise TableError(
-            f"column {column.name!r} holds names, which have no order: leave it out of monotone"
-        )
-    if column.classes is None:
-        raise TableError(
-            f"column {column.name!r} is named monotone, and there are no labels of two classes: "
-            "leave it out of monotone"
-        )
 
 
 def _fit_levels(column: ListedColumn, options: EncodingOptions) -> Column | Dropped:
@@ -273,8 +250,7 @@ def _fit_numbers(column: ListedColumn, options: EncodingOptions) -> Column | Dro
         return _few(name, options)
     if len(atoms.values) == 1:
         return _constant(name, value_label(float(atoms.values[0]), date=atoms.date))
-    monotone = name in options.monotone
-    free = name not in options.numeric and not (atoms.date or monotone)
+    free = name not in options.numeric and not atoms.date
     if free and atoms.integral and len(atoms.values) <= options.max_levels:
         rare = (atoms.weights < options.rare * atoms.weights.sum()).sum()
         many = atoms.weights.min() >= options.min_cell
@@ -286,7 +262,7 @@ def _fit_numbers(column: ListedColumn, options: EncodingOptions) -> Column | Dro
         edges = distinct_edges(atoms, options.rare, options.min_cell)
         done = "bins of single or rare whole numbers"
     else:
-        edges, done = _choose(atoms, options, monotone)
+        edges, done = _choose(atoms, options)
     if not edges:
         return _few(name, options)
     kind: Kind = "date" if atoms.date else "number"
@@ -297,17 +273,13 @@ def _fit_numbers(column: ListedColumn, options: EncodingOptions) -> Column | Dro
     return Column(name, kind, edges=edges, integral=whole, done=words, ends=(low, high))
 
 
-def _choose(
-    atoms: Atoms, options: EncodingOptions, monotone: bool
-) -> tuple[tuple[float, ...], str]:
+def _choose(atoms: Atoms, options: EncodingOptions) -> tuple[tuple[float, ...], str]:
     # A short column gets fewer bins than asked, so that each has some rows.
     n_bins = min(options.n_bins, max(2, round(float(atoms.weights.sum())) // 10))
-    if len(atoms.values) <= n_bins and not monotone:
+    if len(atoms.values) <= n_bins:
         return distinct_edges(atoms, options.rare, options.min_cell), "bins, one per value"
     by = "by quantiles" if atoms.classes is None else "chosen with the label"
-    by += ", its rate monotone" if monotone else ""
-    edges = choose_edges(atoms, n_bins, options.rare, options.min_cell, monotone=monotone)
-    return edges, f"bins {by}"
+    return choose_edges(atoms, n_bins, options.rare, options.min_cell), f"bins {by}"
 
 
 def _atoms(column: ListedColumn) -> Atoms:
@@ -318,7 +290,7 @@ def _atoms(column: ListedColumn) -> Atoms:
     integral = whole and _largest(values.data) < EXACT
     # Negative zero and zero are one value; adding zero leaves the positive one.
     numbers = values.data.astype(np.float64) + 0.0
-    return Atoms(numbers, column.weights, column.classes, integral, date, column.positive)
+    return Atoms(numbers, column.weights, column.classes, integral, date)
 
 
 def _largest(data: Array) -> float:

@@ -121,7 +121,7 @@ def merged_leaks(
     if not merged or groups.binned or n_rows is None or n_rows > FEW_ROWS:
         return ()
     names = tuple(column.name for column in merged)
-    asked = replace(roles, label=sensitive, sensitive=(), features=names, fair=None)
+    asked = replace(roles, label=sensitive, sensitive=(), features=names)
     summary = summarise_source(source, asked)
     codes = groups.codes(summary.labels, warn=False).astype(np.int64)
     return label_leaks(summary, codes, groups.arity, merged)

@@ -71,7 +71,6 @@ class Roles:
     sensitive: tuple[str, ...]  #: the sensitive columns
     features: tuple[str, ...]  #: all others that may be used
     weight: str | None = None  #: the column of row weights, if any
-    fair: str | None = None  #: the column of fair decisions that are known by other means, if any
     missing_values: tuple[Sentinel, ...] = ()  #: values that mean "missing", besides null and NaN
     numeric: frozenset[str] = frozenset()  #: features that are said to hold numbers
     names: tuple[str, ...] = ()  #: all columns of the table, without those given separately

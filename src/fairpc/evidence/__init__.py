@@ -65,7 +65,6 @@ if TYPE_CHECKING:
         IdentifiedSet as IdentifiedSet,
         IdentifiedWithin as IdentifiedWithin,
         StratumWithin as StratumWithin,
-        class_bounds as class_bounds,
         identified_set as identified_set,
     )
     from fairpc.evidence._intervals import (

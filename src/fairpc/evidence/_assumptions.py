@@ -3,9 +3,8 @@
 The assumptions: Df is independent of S; D is independent of X given Df and S;
 in every group D = c is at least as frequent under Df = c as under any other Df.
 Together they bound P(Df = c) from above, group by group, by the rate of c over
-its rate in any set of rows. Of two classes, the assumptions are rejected together where groups
-then need fair rates that differ, see ``fairpc.evidence._group_range``; of more, where the bounds
-of all classes sum to less than one, so that no P(Df) is left.
+its rate in any set of rows. The assumptions are rejected together where groups then need fair rates
+that differ, see ``fairpc.evidence._group_range``.
 
 Within strata of attributes A the first is weaker: Df is independent of S *given* A, P(Df = 1 | a) =
 π_a. If labels are altered differently in each stratum, strata share nothing: the test of each is
@@ -38,7 +37,7 @@ from fairpc.core import (
     check_table,
     whole_number,
 )
-from fairpc.evidence._chosen_sets import TopSets
+from fairpc.evidence._chosen_sets import TopSets, check_two
 from fairpc.evidence._gaps import SMALL
 from fairpc.evidence._group_range import NO_DELTA, check_difference
 from fairpc.evidence._intervals import some_of
@@ -133,21 +132,20 @@ def test_assumptions(
 
     Args:
         X: features, any types; missing cells allowed.
-        y: observed class per row.
+        y: observed class per row; two classes.
         sensitive_features: group per row; several columns are crossed.
         given: stratum per row, several columns are crossed: test the weaker claim that Df is
             independent of the group within strata.
-        mechanism: with ``given``, "shared": labels are altered alike in all strata of a group (two
-            classes, "cross-fit"; a :class:`StrataTest`); or "within": each stratum has its own
+        mechanism: with ``given``, "shared": labels are altered alike in all strata of a group
+            ("cross-fit"; a :class:`StrataTest`); or "within": each stratum has its own
             mechanism and is tested by itself, all together at the level; a
             :class:`TestsByStratum`.
-        positive: class that ``lower`` and ``upper`` are about; the last of two if None.
+        positive: class that ``lower`` and ``upper`` are about; the last if None.
         classifier: "logistic", "boosting", a scikit-learn classifier, or None: for each
-            training part the better of the first two by log-loss on inner folds, or of more than
-            ten classes the first.
+            training part the better of the first two by log-loss on inner folds.
         level: of the confidence set; the test rejects at 1 − level.
-        delta: by how much fair rates of groups may differ; with two classes the test rejects where
-            they must by more. Not with strata that share a mechanism.
+        delta: by how much fair rates of groups may differ; the test rejects where they must by
+            more. Not with strata that share a mechanism.
         method: "cross-fit", or "single-split": one split, exact for independent rows, wider. It
             rejects where separate intervals of two groups, which hold together at the level, lie
             further apart than ``delta``.
@@ -196,11 +194,12 @@ def _test_by_stratum(
     """Each stratum by itself; those with too few rows or without a label are left out."""
     table = check_array("X", x)
     classes, labels = check_classes("y", y, len(table))
+    check_two(classes)
     names, ids = check_groups(sensitive_features, len(table), "sensitive_features")
     strata, where = check_strata(given, len(table))
     persons = check_clusters(asked["clusters"], len(table))
     weights = check_positive_weight(asked["sample_weight"], len(table))
-    cells = np.zeros((len(strata), len(names), len(classes)), np.int64)
+    cells = np.zeros((len(strata), len(names), 2), np.int64)
     np.add.at(cells, (where, ids, labels), 1)
 
     def unfit(a: int) -> str:
@@ -209,7 +208,7 @@ def _test_by_stratum(
         if rows[g] < SMALL:
             return f"group {names[g]!r} has {rows[g]} of the {SMALL} that a test needs"
         if not cells[a].all():
-            g, c = divmod(int(np.argmin(cells[a])), len(classes))
+            g, c = divmod(int(np.argmin(cells[a])), 2)
             return f"class {classes[c]!r} does not occur in group {names[g]!r}"
         return ""
 

@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from fairpc.core import (
 )
 from fairpc.evidence._group_range import RateRanges
 from fairpc.evidence._held_out_bounds import HeldOutBounds, StratumBounds
-from fairpc.evidence._intervals import check_enough_rows, some_of
+from fairpc.evidence._intervals import Interval, check_enough_rows, some_of
 from fairpc.evidence._lines import (
     INFORMATIVE,
     CountedStrata,
@@ -66,13 +66,10 @@ MOST_GAMMA: Final = 1000.0
 
 @dataclass(frozen=True, eq=False)
 class TopSets:
-    """Checked rows, and the sets chosen in each group: what no choice of strata changes.
-
-    What is about the positive class, and strata, needs two classes.
-    """
+    """Checked rows, and the sets chosen in each group: what no choice of strata changes."""
 
     classes: tuple[Any, ...]
-    wanted: int | None  #: number of the positive class; None for more than two
+    wanted: int  #: number of the positive class
     names: tuple[Any, ...]  #: of the groups, in sorted order
     groups: Positions  #: number of each row's group
     labels: Positions  #: number of each row's class
@@ -100,42 +97,32 @@ class TopSets:
         features, single = design(x), method == "single-split"
         n = len(features)
         classes, labels = check_classes("y", y, n)
-        if len(classes) < 2:
-            raise MetricError(f"y has 1 class ({classes[0]!r}): the test needs at least two")
-        if for_strata and len(classes) > 2:
-            raise MetricError(f"y has {len(classes)} classes: the test within strata needs two")
+        check_two(classes)
         names, ids = check_groups(sensitive_features, n, "sensitive_features")
         persons = check_clusters(clusters, n)
         rule = f"folds within folds need at least {MIN_ROWS}"
         check_enough_rows(names, ids, persons, least=MIN_ROWS, rule=rule)
-        cells = np.bincount(ids * len(classes) + labels, minlength=len(names) * len(classes))
+        cells = np.bincount(ids * 2 + labels, minlength=len(names) * 2)
         if not cells.all():
-            g, c = divmod(int(np.argmin(cells)), len(classes))
+            g, c = divmod(int(np.argmin(cells)), 2)
             raise MetricError(
                 f"class {classes[c]!r} does not occur in group {names[g]!r}: the test needs "
-                "every class in every group; merge classes or groups, or collect more rows"
+                "every class in every group; merge groups, or collect more rows"
             )
         weights = check_positive_weight(sample_weight, n)
-        wanted = 1 if len(classes) == 2 else None
-        if positive is not None:
-            wanted = one_of("positive", positive, classes)
-            if len(classes) > 2:
-                raise MetricError(
-                    f"positive is {positive!r} and y has {len(classes)} classes: "
-                    "bounds then come for every class; leave positive out"
-                )
+        wanted = 1 if positive is None else one_of("positive", positive, classes)
         if single and (for_strata or weights is not None or persons is not None):
             raise MetricError(
                 "method is 'single-split' with clusters or weights: it is exact for independent "
                 "rows that count alike; use 'cross-fit', or keep one row per person"
             )
-        options = learners(classifier, weights is not None, len(classes))
+        options = learners(classifier, weights is not None)
         groups = {}
         for g, name in enumerate(names):
             here = ids == g
             who = None if persons is None else np.unique(persons[here], return_inverse=True)[1]
             rows, index = distinct(features[here])
-            own = Features(rows), index, labels[here], len(classes)
+            own = Features(rows), index, labels[here]
             groups[name] = GroupRows(*own, some_of(weights, here), who)
         splits = all_splits(groups, options, seeds, single_split=single, watch=progress)
         return cls(classes, wanted, names, ids, labels, weights, persons, method, splits)
@@ -150,7 +137,7 @@ class TopSets:
         weights: Floats | None = None,
         codes: Sequence[int] | None = None,
     ) -> TopSets:
-        """The sets that a fit chose and counted, as one way of splitting its two classes.
+        """The sets that a fit chose and counted, as one way of splitting.
 
         ``positive`` is the number of the positive one. Rows of the fit are of use within strata
         alone; ``codes`` are of the groups, where the bounds are of some of them.
@@ -192,7 +179,7 @@ class TopSets:
 
         All together are wrong with probability at most alpha.
         """
-        return self._medians(self._bound(alpha / (len(self.classes) * len(self.names)), gamma))
+        return self._medians(self._bound(alpha / (2 * len(self.names)), gamma))
 
     def ranges(self, alpha: float, gamma: float = 1.0) -> RateRanges:
         """What each group leaves of P(Df = positive): medians over seeds of ends and limits.
@@ -205,7 +192,7 @@ class TopSets:
             self._medians(lambda counts: estimated_bound(counts, gamma)),
             self._medians(self._bound(tail, gamma)),
         )
-        wanted = cast(int, self.wanted)
+        wanted = self.wanted
         here, far = (np.column_stack([1 - u[:, 1 - wanted], u[:, wanted]]) for u in uppers)
         return RateRanges(self.names, here, far, tail, added=exact)
 
@@ -220,23 +207,16 @@ class TopSets:
 
     def test(self, level: float, delta: float = 0.0) -> AssumptionTest:
         """The test without strata: all rows are one."""
-        if delta > 0 and self.wanted is None:
-            raise MetricError(
-                f"delta is {delta} and y has {len(self.classes)} classes: fair rates that may "
-                "differ need two; merge classes, or leave delta out"
-            )
 
         def sets(gamma: float) -> Floats:
             return np.asarray(self.uppers(1 - level, gamma).min(axis=0), np.float64)
 
         def empty(alpha: float, gamma: float = 1.0) -> bool:
-            if self.wanted is None:
-                return float(self.uppers(alpha, gamma).min(axis=0).sum()) < 1
             return self.ranges(alpha, gamma).least().limit > delta
 
         bounds = self.uppers(1 - level)
-        lower, upper = _lowers_uppers(bounds.min(axis=0), self.wanted)
-        ranges = None if self.wanted is None else self.ranges(1 - level)
+        lower, upper = self._ends(bounds.min(axis=0))
+        ranges = self.ranges(1 - level)
         rejected, tolerated = empty(1 - level), None
         if rejected:  # The least gamma that leaves something.
             tolerated = math.inf
@@ -250,18 +230,16 @@ class TopSets:
             p_value=_smallest_level(empty),
             groups=self._group_bounds(bounds),
             classes=self.classes,
-            positive=None if self.wanted is None else self.classes[self.wanted],
+            positive=self.classes[self.wanted],
             level=level,
             method=self.method,
             n_seeds=len(self.splits[self.names[0]]),
-            altered_by_features=tuple(
-                AlteredByFeatures(g, *_lowers_uppers(sets(g), self.wanted)) for g in GAMMAS
-            ),
+            altered_by_features=tuple(AlteredByFeatures(g, *self._ends(sets(g))) for g in GAMMAS),
             tolerated=tolerated,
             classifiers=tuple(sorted(Counter(n for s in every for n in s.learners).items())),
             delta=delta,
-            least_difference=None if ranges is None else ranges.least(),
-            most_difference=None if ranges is None else ranges.most(),
+            least_difference=ranges.least(),
+            most_difference=ranges.most(),
         )
 
     def _group_bounds(self, bounds: Floats) -> tuple[GroupBounds, ...]:
@@ -278,14 +256,18 @@ class TopSets:
                 rate = sets[0][0].whole.mean
                 per_class.append(ClassBound(label, rate, float(mine[c]), *medians))
             whole = seeds[0].classes[0]
-            ends = _lowers_uppers(mine, self.wanted)
+            ends = self._ends(mine)
             size = whole.n, whole.whole.size
             groups.append(GroupBounds(name, *size, *ends, tuple(per_class)))
         return tuple(groups)
 
+    def _ends(self, uppers: Floats) -> Interval:
+        """Ends of P(Df = positive): the lower by the upper bound of the other class."""
+        return max(1 - float(uppers[1 - self.wanted]), 0.0), float(uppers[self.wanted])
+
     def p_value_of(self, rate: float) -> float:
         """Smallest 1 − level at which the test does not leave this P(Df = positive)."""
-        wanted = cast(int, self.wanted)
+        wanted = self.wanted
 
         def excluded(alpha: float) -> bool:
             uppers = self.uppers(alpha).min(axis=0)
@@ -308,7 +290,7 @@ class TopSets:
 
         ``undivided`` is that of the same level, where it is known already.
         """
-        positive = self.classes[cast(int, self.wanted)]
+        positive = self.classes[self.wanted]
         names = tuple(self.names[g] for g in self.order.tolist())
         counted = self._counted(where, len(strata))
         each = counted.known_lines
@@ -356,7 +338,7 @@ class TopSets:
 
     def _counted(self, where: Positions, n_strata: int) -> CountedStrata:
         """Effective rows and rate of D = positive in each group and stratum, and the top sets."""
-        wanted, shape = cast(int, self.wanted), (len(self.names), n_strata)
+        wanted, shape = self.wanted, (len(self.names), n_strata)
         cells = cell_rates(self.hits, self.groups, where, shape, self.weights, self.persons)
         n, rates = cell_counts(cells)
         splits = [self.splits[self.names[g]] for g in self.order.tolist()]
@@ -364,14 +346,14 @@ class TopSets:
         return CountedStrata(n[self.order], rates[self.order], tops)
 
 
-def _lowers_uppers(
-    uppers: Floats, positive: int | None
-) -> tuple[float | tuple[float, ...], float | tuple[float, ...]]:
-    """Lower bounds from the upper bounds of the other classes: all of P(Df) sums to one."""
-    lowers = np.maximum(1 - (uppers.sum() - uppers), 0.0)
-    if positive is None:
-        return tuple(lowers.tolist()), tuple(uppers.tolist())
-    return float(lowers[positive]), float(uppers[positive])
+def check_two(classes: tuple[Any, ...], what: str = "the test needs") -> None:
+    """A MetricError where labels have not two classes."""
+    if len(classes) != 2:
+        n = "1 class" if len(classes) == 1 else f"{len(classes)} classes"
+        raise MetricError(
+            f"y has {n}, and {what} two: merge classes into two; FairPC with "
+            "structure='strudel' keeps more"
+        )
 
 
 def _smallest_level(empty: Callable[[float], bool]) -> float:

@@ -32,7 +32,7 @@ from fairpc.core import (
     check_scores,
     one_of,
 )
-from fairpc.evidence._chosen_sets import MIN_ROWS, TopSets
+from fairpc.evidence._chosen_sets import MIN_ROWS, TopSets, check_two
 from fairpc.evidence._drift import held_out_scores
 from fairpc.evidence._error_sets import DecisionCells
 from fairpc.evidence._held_out_bounds import HeldOutRates
@@ -90,11 +90,7 @@ class DecisionRows:
     ) -> DecisionRows:
         classes, labels = check_classes("y", y)
         n = len(labels)
-        if len(classes) != 2:
-            raise MetricError(
-                f"y has {len(classes)} classes: error rates against Df need two; compare one class "
-                "with all others"
-            )
+        check_two(classes, "error rates against Df need")
         wanted = 1 if positive is None else one_of("positive", positive, classes)
         decided = _decided(check_labels("decisions", decisions, n).tolist(), classes, wanted)
         names, ids = check_groups(sensitive_features, n, "sensitive_features")

@@ -47,7 +47,6 @@ class LabelledRows:
     groups: Positions
     weights: Floats | None  #: None where all rows count alike
     folds: Positions  #: from 0 to 4; predictions are compared on the rows of fold 0
-    n_classes: int
     n_groups: int  #: a group may have no rows here
 
     def where(self, rows: Bools) -> LabelledRows:
@@ -72,12 +71,12 @@ def classifier_scores(rows: LabelledRows, rng: np.random.Generator) -> Floats:
     Logistic regression or gradient boosting, whichever has the less log-loss on halves of the
     rows outside fold 0.
     """
-    given = rows.index, rows.labels, rows.weights, (len(rows.design), rows.n_classes)
+    given = rows.index, rows.labels, rows.weights, (len(rows.design), 2)
     folds = [class_counts(*given, rows.folds == k) for k in range(DRIFT_FOLDS)]
-    scores = np.empty((len(rows.labels), rows.n_classes))
+    scores = np.empty((len(rows.labels), 2))
     with one_thread():
         halves = folds[1] + folds[2], folds[3] + folds[4]
-        options = learners(None, weighted=True, n_classes=rows.n_classes)
+        options = learners(None, weighted=True)
         features = Features(rows.design)
         ((learner, _, first),) = chosen(options, features, [halves], rng)
         learned = [first, *learner.probabilities(features, others(folds)[1:])]
@@ -99,7 +98,7 @@ def held_out_scores(
     columns = [design(x), indicators(groups, np.arange(1, n_groups))]
     rows, index = distinct(np.column_stack(columns))
     folds = deal(2 * groups + labels, persons, DRIFT_FOLDS, rng)
-    given = LabelledRows(rows, index, labels, groups, weights, folds, 2, n_groups)
+    given = LabelledRows(rows, index, labels, groups, weights, folds, n_groups)
     return classifier_scores(given, rng)[:, 1]
 
 
@@ -136,7 +135,7 @@ class DriftBounds:
 
     rates: Floats  #: upper bounds of P(Df = c), all together wrong with probability 1 − level
     tops: Floats  #: lower bounds of P(D = c | Df = c, s): of the rate of c in a top set
-    delta: float = 0.0  #: by how much P(Df = c | s) of two groups may differ; over 0 of two classes
+    delta: float = 0.0  #: by how much P(Df = c | s) of two groups may differ
 
     @property
     def uppers(self) -> Floats:
@@ -165,7 +164,7 @@ def drift_bounds(
     No set of rows of a group has a larger rate of c than P(D = c | Df = c, s), if D = c is at
     least as frequent under Df = c as under any other Df.
     """
-    shape = rows.n_groups, rows.n_classes
+    shape = rows.n_groups, 2
     tail = (1 - level) / (shape[0] * shape[1])
     rates, tops = np.ones(shape), np.zeros(shape)
     for s, group in rows.by_group():
@@ -191,7 +190,7 @@ def group_rates(rows: LabelledRows, level: float) -> GroupRates:
 
     A group without rows has the rates of all.
     """
-    shape = rows.n_groups, rows.n_classes
+    shape = rows.n_groups, 2
     tail = (1 - level) / (2 * shape[0] * shape[1])
     rates, lowers, uppers = np.empty(shape), np.zeros(shape), np.ones(shape)
     for c in range(shape[1]):

@@ -174,19 +174,6 @@ def around(q: Floats, bounds: tuple[Floats, Floats]) -> Floats:
     return np.column_stack([np.minimum(bounds[0], q), np.maximum(bounds[1], q)])
 
 
-def anchored_known(
-    known: tuple[Known, ...], hits: Floats, totals: Floats, tail: float
-) -> tuple[Known, ...]:
-    """What is known, cut by rows whose fair decision f is: [s, a, f], those with D = 1 and all."""
-    found = [[own.b0, own.b1] for own in known]
-    counts = np.stack([hits.sum(axis=1), totals.sum(axis=1)])
-    for s, f in zip(*np.nonzero(counts[1] > 0), strict=True):
-        low, high = clopper_pearson(float(counts[0, s, f]), float(counts[1, s, f]), tail)
-        low = max(found[s][f][0], low)
-        found[s][f] = low, max(min(found[s][f][1], high), low)
-    return tuple(Known(*boxes) for boxes in found)
-
-
 @dataclass(frozen=True)
 class StratumBounds(HeldOutBounds):
     """Those of one stratum, or of a table without strata."""
@@ -215,13 +202,6 @@ class StratumBounds(HeldOutBounds):
     def with_delta(self, delta: float) -> StratumBounds:
         """The same where P(Df = 1 | s) of two groups may differ by delta."""
         return replace(self, delta=check_difference("delta", delta))
-
-    def anchored(self, hits: Floats, totals: Floats, level: float) -> StratumBounds:
-        """The same, cut by rows whose fair decision is known: [s, a, f], those with D = 1 and all.
-
-        Each of their limits has half of the tail of the level.
-        """
-        return replace(self, known=anchored_known(self.known, hits, totals, self.tail(level) / 2))
 
     def ranges(self) -> tuple[GroupRange, ...]:
         """What each group leaves possible, at the estimates."""

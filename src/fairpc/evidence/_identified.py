@@ -36,7 +36,6 @@ from fairpc.core import (
     MetricError,
     Positions,
     Record,
-    check_array,
     check_counts,
     check_groups,
     check_scores,
@@ -549,31 +548,6 @@ def _tested(test: StrataTest, names: tuple[Any, ...]) -> list[Box | None]:
         )
     boxes = ((known[name].b0, known[name].b1) for name in names)
     return [None if b0 is None or b1 is None else (b0, b1) for b0, b1 in boxes]
-
-
-def class_bounds(
-    scores: npt.ArrayLike, groups: npt.ArrayLike
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Bounds of P(Df = c) for any number of classes, from exact scores [row, class].
-
-    π_c ≤ min over groups of ρ_c / max r_c, if D = c is at least as frequent under Df = c as
-    under any other Df; from below by what the other classes leave. The lower bound of one
-    class against the rest, taken as if there were two, is not valid for three or more.
-    """
-    table = check_array("scores", scores)
-    if table.ndim != 2 or table.shape[1] < 2:
-        raise MetricError(f"scores has shape {table.shape}: give a column per class")
-    each = [check_scores(column, f"scores (column {c})") for c, column in enumerate(table.T)]
-    table = np.column_stack(each)
-    if not np.allclose(table.sum(axis=1), 1, atol=1e-6):
-        raise MetricError("the scores of a row do not sum to 1: give a probability per class")
-    names, ids = check_groups(groups, len(table))
-    cells = [table[ids == g] for g in range(len(names))]
-    # A class that never occurs has rate 0, and 0 is its bound.
-    ratios = [c.mean(axis=0) / np.where(c.any(axis=0), c.max(axis=0), 1.0) for c in cells]
-    uppers = np.min(ratios, axis=0)
-    lowers = np.maximum(1 - (uppers.sum() - uppers), 0.0)
-    return tuple(lowers.tolist()), tuple(uppers.tolist())
 
 
 def _bar(low: float, high: float) -> str:

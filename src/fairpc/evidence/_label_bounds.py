@@ -26,7 +26,6 @@ from fairpc.evidence._held_out_bounds import (
     HeldOutRates,
     Known,
     StratumBounds,
-    anchored_known,
     check_rates,
 )
 from fairpc.evidence._intervals import Interval, some_of
@@ -65,12 +64,6 @@ class WithinBounds(HeldOutBounds):
     def with_known(self, known: tuple[Known, ...], pi: Interval = ANYTHING) -> WithinBounds:
         """What is known holds in every stratum."""
         return self._each(lambda _, at, own: replace(own, known=tuple(known[s] for s in at)))
-
-    def anchored(self, hits: Floats, totals: Floats, level: float) -> WithinBounds:
-        each = self.level_each(level)
-        return self._each(
-            lambda a, at, own: own.anchored(hits[at, a][:, None], totals[at, a][:, None], each)
-        )
 
     def without_few(self, min_cell: int) -> Self:
         shown = self._each(lambda _, at, own: own.without_few(min_cell))
@@ -169,9 +162,6 @@ class SharedBounds(HeldOutBounds):
 
     def with_known(self, known: tuple[Known, ...], pi: Interval = ANYTHING) -> SharedBounds:
         return replace(self, known=known)
-
-    def anchored(self, hits: Floats, totals: Floats, level: float) -> SharedBounds:
-        return replace(self, known=anchored_known(self.known, hits, totals, self.tail(level) / 2))
 
     def with_delta(self, delta: float) -> SharedBounds:
         if check_difference("delta", delta) > 0:

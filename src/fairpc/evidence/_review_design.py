@@ -162,8 +162,8 @@ def review_design(
 
     Args:
         posterior: P(Df = 1 | x, s, d) of every row. A posterior of 0s and 1s says nothing about
-            where to look: take that of ``LatentDecision(select="middle")``, and after a batch that
-            of :func:`recalibrate_posterior`.
+            where to look: ``model.review`` takes one at the middle of what labels leave possible,
+            and after a batch that of :func:`recalibrate_posterior`.
         n: how many rows to draw.
         sensitive_features: group per row; rates are then asked for in each.
         y: recorded label, 0 or 1, for the mechanism.

@@ -8,12 +8,10 @@ Without strata an :class:`AssumptionTest`; within strata that share a mechanism 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-import numpy as np
-
-from fairpc.core import MetricError, Record
+from fairpc.core import Record
 from fairpc.evidence._group_range import LeastDifference
 from fairpc.evidence._intervals import Interval
 from fairpc.evidence._lines import Region
@@ -27,7 +25,7 @@ WHAT_TO_DO: Final = (
     "compare people within its levels: given=[…].",
     "If you know something beforehand, such as the rate of fair decisions, or that labels were "
     "only ever lowered, state it (knowledge=…), and say that the result depends on it.",
-    "Find rows whose fair decision is known from another source (fair_labels=…).",
+    "Have a few hundred rows looked at again: a review needs no such assumption.",
     "Do not go on as if nothing had been found: these data contradict what such a model assumes, "
     "so do not quote what it says about altered labels.",
 )
@@ -56,9 +54,8 @@ class GroupBounds:
     group: Any  #: its name; a tuple where several attributes are crossed
     n: int  #: rows
     effective_n: float  #: independent rows they are worth
-    #: of P(Df = positive), or one per class where there are more than two
-    lower: float | tuple[float, ...]
-    upper: float | tuple[float, ...]  #: likewise
+    lower: float  #: of P(Df = positive)
+    upper: float  #: likewise
     classes: tuple[ClassBound, ...]  #: per class
 
 
@@ -69,29 +66,25 @@ class AlteredByFeatures:
     #: by how much the odds of P(D = c | Df = c, s, x) may differ between two rows of a group; 1 is
     #: the assumption that they do not
     gamma: float
-    lower: float | tuple[float, ...]  #: as those of the test
-    upper: float | tuple[float, ...]
+    lower: float  #: as those of the test
+    upper: float
 
 
 @dataclass(frozen=True)
 class AssumptionTest(Record):
     """Confidence set for P(Df), and whether the labels contradict that it is one for all groups.
 
-    Of two classes the rejection is that of ``least_difference``, and not that the set is empty: it
-    may stand beside a set that is just not.
+    The rejection is that of ``least_difference``, and not that the set is empty: it may stand
+    beside a set that is just not.
     """
 
-    #: lower end of the confidence set of P(Df = positive); one per class where there are more than
-    #: two
-    lower: float | tuple[float, ...]
-    upper: float | tuple[float, ...]  #: upper end; ``lower > upper`` means that the set is empty
-    #: whether fair rates must differ by more than ``delta``; of more than two classes, whether the
-    #: set is empty
-    rejected: bool
+    lower: float  #: lower end of the confidence set of P(Df = positive)
+    upper: float  #: upper end; ``lower > upper`` means that the set is empty
+    rejected: bool  #: whether fair rates must differ by more than ``delta``
     p_value: float  #: smallest 1 − level at which it is rejected; never said to be under 1e-12
     groups: tuple[GroupBounds, ...]  #: per group
     classes: tuple[Any, ...]  #: in sorted order
-    positive: Any  #: the class that the set is about; None for more than two
+    positive: Any  #: the class that the set is about
     level: float  #: of the confidence set
     method: Method  #: "cross-fit", or "single-split", which is exact for independent rows
     n_seeds: int  #: ways of splitting over which the median was taken
@@ -103,9 +96,8 @@ class AssumptionTest(Record):
     tolerated: float | None
     classifiers: tuple[tuple[str, int], ...]  #: which ranked the rows, and in how many fits
     delta: float = 0.0  #: by how much fair rates of groups may differ
-    #: by how much they must at least; None of more than two classes
-    least_difference: LeastDifference | None = None
-    most_difference: float | None = None  #: differences above this are excluded, likewise
+    least_difference: LeastDifference = field(kw_only=True)  #: by how much they must at least
+    most_difference: float = field(kw_only=True)  #: differences above this are excluded
 
     _computed = ("what_to_do", "summary")
 
@@ -125,8 +117,6 @@ class AssumptionTest(Record):
         Held-out estimates of the least and the largest P(D = positive | x, s), for
         ``identified_set``; without the noise that extremes of fitted scores have.
         """
-        if self.positive is None:
-            raise MetricError("ends are of two classes: for more, see groups[i].classes")
         found = {}
         for g in self.groups:
             bounds = {c.label == self.positive: c for c in g.classes}
@@ -158,8 +148,6 @@ class AssumptionTest(Record):
         least = self.least_difference
         if not self.rejected:
             return ""
-        if least is None:
-            return "no rate of fair decisions fits every group"
         if least.limit <= self.delta:
             return "what was stated as known leaves no fair rate that the labels allow"
         allowed = "with the same rate in every group"
@@ -171,9 +159,7 @@ class AssumptionTest(Record):
         )
 
     def power(self, difference: float = 0.1) -> str:
-        """What the test can see, in plain words; empty of more than two classes."""
-        if self.least_difference is None:
-            return ""
+        """What the test can see, in plain words."""
         n_rows = sum(g.n for g in self.groups)
         return self.least_difference.power(n_rows, difference, self.delta)
 
@@ -196,15 +182,10 @@ class AssumptionTest(Record):
                 f"under the fair decision of the same name. {self.tolerance()} What to do: "
                 f"{' '.join(self.what_to_do)}"
             )
-        if self.positive is None:
-            ends = zip(self.classes, *map(np.atleast_1d, (self.lower, self.upper)), strict=True)
-            inside = "; ".join(f"{c!r} from {a:.3f} to {b:.3f}" for c, a, b in ends)
-            share = f"{self.level:.0%} confidence, share of fair decisions: {inside}"
-        else:
-            share = (
-                f"with {self.level:.0%} confidence the share of fair decisions {self.positive!r} "
-                f"lies between {self.lower:.3f} and {self.upper:.3f}, if the assumptions are true"
-            )
+        share = (
+            f"with {self.level:.0%} confidence the share of fair decisions {self.positive!r} "
+            f"lies between {self.lower:.3f} and {self.upper:.3f}, if the assumptions are true"
+        )
         return (
             f"Not rejected (p {p}): {share}. This does not show that the assumptions are true; "
             f"some violations cannot be seen however many rows there are. {self.power()}".rstrip()

@@ -45,7 +45,6 @@ class GroupRows:
     distinct: Features
     index: Positions
     labels: Positions
-    n_classes: int
     weights: Floats | None
     persons: Positions | None
 
@@ -61,7 +60,7 @@ class GroupRows:
         return size / len(self.labels)
 
     def counts(self, rows: Positions) -> Floats:
-        shape = len(self.distinct), self.n_classes
+        shape = len(self.distinct), 2
         return class_counts(self.index, self.labels, self.weights, shape, rows)
 
 
@@ -125,7 +124,7 @@ def cross_fitted(
     """Each of five folds is counted with sets chosen on the other four; or one half of two is."""
     rng = np.random.default_rng(seed)
     folds = deal(group.labels, group.persons, 2 if single_split else OUTER, rng)
-    inside = np.zeros((len(group.labels), group.n_classes), np.bool_)
+    inside = np.zeros((len(group.labels), 2), np.bool_)
     cuts, names = [], []
     n_counted = int((folds == 0).sum()) if single_split else len(folds)
     n_parts = 1 if single_split else OUTER
@@ -145,7 +144,7 @@ def cross_fitted(
             inside[rows] = (found[2] >= cut)[group.index[rows]]
             cuts.append(cut)
             names.append(found[0].name)
-    hits = (np.arange(group.n_classes)[:, None] == group.labels).astype(np.float64)
+    hits = (np.arange(2)[:, None] == group.labels).astype(np.float64)
     pairs = zip(hits, inside.T, strict=True)
     classes = tuple(class_rates(hit, top, group.weights, group.persons) for hit, top in pairs)
     return SplitRates(classes, tuple(np.median(cuts, axis=0).tolist()), tuple(names))
@@ -163,9 +162,7 @@ def _cut_offs(
     # The set must be expected to hold MIN_SIZE of the rows that will be counted.
     size = MIN_SIZE * n_train / n_counted
     totals = counts.sum(axis=1)
-    return np.array(
-        [best_cut(score[:, c], counts[:, c], totals, size) for c in range(group.n_classes)]
-    )
+    return np.array([best_cut(score[:, c], counts[:, c], totals, size) for c in (0, 1)])
 
 
 def best_cut(scores: Floats, hits: Floats, totals: Floats, min_size: float) -> float:

@@ -10,13 +10,11 @@ if TYPE_CHECKING:
         KNOT_ROWS,
         LEAST,
         Calibration,
-        CalibrationMethod,
         calibrate,
         kish,
         steps_along,
     )
     from fairpc.learners._cross_fit import (
-        MANY_CLASSES,
         Chosen,
         Features,
         Learner,

@@ -256,33 +256,25 @@ def bin_cells(codes: Bins) -> Cells:
 
 
 def boosted_probabilities(rows: Cells, counts: Floats) -> Floats:
-    """P(class | row) for every row, from [row, class] of counts, of which every class must have."""
+    """P(class | row) for every row, from [row, class] of counts, of which each class must have."""
     from fairpc.learners._kernels import count_gradients
 
-    n_odds = 1 if counts.shape[1] == 2 else counts.shape[1]
-    hits, total = np.ascontiguousarray(counts[:, -n_odds:].T), counts.sum(axis=1)
-    share = hits.sum(axis=1) / total.sum()
-    start = share / (1 - share) if n_odds == 1 else share
-    odds = np.repeat(start[:, None], len(counts), axis=1)
+    hits, total = np.ascontiguousarray(counts[:, 1]), counts.sum(axis=1)
+    share = hits.sum() / total.sum()
+    odds = np.full(len(counts), share / (1 - share))
     limits = TreeLimits(1.0, LEAST_HESSIAN, SHRINKING, COUNT_RATE)
     seen, unseen = np.flatnonzero(total), np.flatnonzero(total == 0)
     grower = Grower.of(rows, seen, COUNT_LEAVES, limits)
     every_column = np.zeros(grower.shape)
-    trees = [grower.room(COUNT_ROUNDS) for _ in odds]
-    rounds = zip(*(map(Divisions, *grown) for grown in trees), strict=True)
-    gradients, hessians = np.empty_like(odds), np.empty_like(odds)
-    for made in rounds:
-        count_gradients(grower.rows, odds, hits, total, gradients, hessians)
-        for own, tree, gradient, hessian in zip(odds, made, gradients, hessians, strict=True):
-            grower.grow(gradient, hessian, every_column, own, tree)
-    x = np.ascontiguousarray(rows.x[:, unseen])
-    for k, grown in enumerate(trees):
-        rest = np.log(odds[k, unseen])
-        grown.add_to(rest, x, rows.start)
-        odds[k, unseen] = np.exp(rest)
-    if n_odds == 1:
-        odds = np.concatenate([np.ones_like(odds), odds])
-    return np.asarray((odds / odds.sum(axis=0)).T, np.float64)
+    trees = grower.room(COUNT_ROUNDS)
+    gradient, hessian = np.empty_like(odds), np.empty_like(odds)
+    for made in map(Divisions, *trees):
+        count_gradients(grower.rows, odds, hits, total, gradient, hessian)
+        grower.grow(gradient, hessian, every_column, odds, made)
+    rest = np.log(odds[unseen])
+    trees.add_to(rest, np.ascontiguousarray(rows.x[:, unseen]), rows.start)
+    odds[unseen] = np.exp(rest)
+    return np.stack([1.0 / (1.0 + odds), odds / (1.0 + odds)]).T
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,12 +284,12 @@ class BoostedOdds:
     Attributes:
         start: first place of each column.
         base: log odds of all rows.
-        trees: of each of the log odds the trees that are added.
+        trees: those that are added.
     """
 
     start: Ints
-    base: Floats
-    trees: tuple[Divisions, ...]
+    base: float
+    trees: Divisions
 
     @classmethod
     def learned(
@@ -326,50 +318,44 @@ class BoostedOdds:
             made = _best_rounds(tried, x, cells.start, labels.take(held), base)
         else:
             made = list(itertools.islice(rounds, n_rounds or ROUNDS[many]))
-        return cls(cells.start, base, tuple(stacked(trees) for trees in zip(*made, strict=True)))
+        return cls(cells.start, base, stacked(made))
 
     @property
     def n_rounds(self) -> int:
-        return len(self.trees[0].values)
+        return len(self.trees.values)
 
     def decided(self, codes: Codes) -> Floats:
         """P(Df = f | x) of rows × columns of codes."""
-        x = places(codes.T, self.start)
-        odds = np.tile(self.base, (len(codes), 1)).T.copy()
-        for own, trees in zip(odds, self.trees, strict=True):
-            trees.add_to(own, x, self.start)
-        return class_shares(odds.T)
+        odds = np.full(len(codes), self.base)
+        self.trees.add_to(odds, places(codes.T, self.start), self.start)
+        return class_shares(odds)
 
 
 def _rounds(
-    grower: Grower, labels: AlteredLabels, base: Floats, rng: np.random.Generator
-) -> Iterator[list[Divisions]]:
-    """Round after round a tree of each of the log odds, which moves them."""
+    grower: Grower, labels: AlteredLabels, base: float, rng: np.random.Generator
+) -> Iterator[Divisions]:
+    """Round after round a tree, which moves the odds."""
     from fairpc.learners._kernels import corrected_gradients
 
-    odds = np.tile(np.exp(base)[:, None], (1, len(labels.d)))
-    gradients, hessians = np.empty_like(odds), np.empty_like(odds)
+    odds = np.full(len(labels.d), np.exp(base))
+    gradient, hessian = np.empty_like(odds), np.empty_like(odds)
     while True:
-        corrected_gradients(odds, *labels.given, gradients, hessians)
-        made = []
-        for own, gradient, hessian in zip(odds, gradients, hessians, strict=True):
-            made.append(grower.grow(gradient, hessian, rng.random(grower.shape), own))
-        yield made
+        corrected_gradients(odds, *labels.given, gradient, hessian)
+        yield grower.grow(gradient, hessian, rng.random(grower.shape), odds)
 
 
 def _best_rounds(
-    rounds: Iterator[list[Divisions]], x: Places, start: Ints, held: AlteredLabels, base: Floats
-) -> list[list[Divisions]]:
+    rounds: Iterator[Divisions], x: Places, start: Ints, held: AlteredLabels, base: float
+) -> list[Divisions]:
     """The trees of the rounds after which held-out rows are predicted best."""
     from fairpc.learners._kernels import corrected_loss
 
-    odds = np.tile(base[:, None], (1, x.shape[1]))
+    odds = np.full(x.shape[1], base)
     best, n_best = corrected_loss(np.exp(odds), *held.given), 0
     made = []
-    for trees in rounds:
-        made.append(trees)
-        for own, tree in zip(odds, trees, strict=True):
-            stacked([tree]).add_to(own, x, start)
+    for tree in rounds:
+        made.append(tree)
+        stacked([tree]).add_to(odds, x, start)
         loss = corrected_loss(np.exp(odds), *held.given)
         if loss < best:
             best, n_best = loss, len(made)

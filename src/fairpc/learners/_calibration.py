@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 from scipy.special import expit, logit
 
 from fairpc.core import Floats, Positions
-
-CalibrationMethod = Literal["isotonic", "sigmoid"]
 
 KNOT_ROWS: Final = 30.0
 """Rows of a step of the calibration, at least."""
@@ -76,18 +74,14 @@ def kish(weights: Floats, counts: Floats | None = None) -> float:
     return float(np.dot(alike, counts)) ** 2 / float(np.dot(alike * alike, counts))
 
 
-def calibrate(
-    scores: Floats, labels: Positions, weights: Floats, method: CalibrationMethod | None
-) -> Calibration:
+def calibrate(scores: Floats, labels: Positions, weights: Floats) -> Calibration:
     """Rates of D along the scores of one group, not falling.
 
-    "isotonic" is isotonic regression whose steps are joined by lines at their centres (Oron and
+    By isotonic regression whose steps are joined by lines at their centres (Oron and
     Flournoy 2017): scores that differ are not made equal, so that no order is lost. Small groups
     get a sigmoid, and labels that are all alike a step.
     """
-    if method is None:
-        return Calibration(np.array([0.0, 1.0]), np.zeros(0), np.array([kish(weights)]))
-    if 0 < labels.mean() < 1 and (method == "sigmoid" or kish(weights) < STEP_GROUP):
+    if 0 < labels.mean() < 1 and kish(weights) < STEP_GROUP:
         return _sigmoid(scores, labels, weights)
     return isotonic_steps(scores, labels, weights)
 

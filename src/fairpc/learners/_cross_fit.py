@@ -19,9 +19,6 @@ from fairpc.learners._design import INFORMATIVE, WIDE
 from fairpc.learners._linear import logistic_probabilities
 
 NAMES: Final = {"logistic": "logistic regression", "boosting": "gradient boosting"}
-MANY_CLASSES: Final = 10
-"""Classes above which logistic regression learns alone, without second derivatives: boosting grows
-a tree for each class in every step."""
 _CHOICE_ROWS: Final = 20_000
 _FIT_ROWS: Final = 50_000
 _RARE: Final = 500
@@ -95,10 +92,10 @@ class Own(Learner):
 
 
 class LogisticLearner(Own):
-    """Logistic regression with C = 1; of more than two classes by scikit-learn."""
+    """Logistic regression with C = 1."""
 
     def _learned(self, rows: Features, counts: Sequence[Floats]) -> list[Floats]:
-        if any(each.shape[1] != 2 or not each.any(axis=0).all() for each in counts):
+        if not all(each.any(axis=0).all() for each in counts):
             return super()._learned(rows, counts)
         some = [_thinned(each) for each in counts]
         negative, positive = (np.stack([each[:, c] for each in some]) for c in (0, 1))
@@ -159,18 +156,17 @@ def _thinned(counts: Floats) -> Floats:
     return some
 
 
-def learners(classifier: Any, weighted: bool, n_classes: int = 2) -> tuple[Learner, ...]:
+def learners(classifier: Any, weighted: bool) -> tuple[Learner, ...]:
     """The classifier that was asked for; both of ours, to choose from, for None."""
     if classifier is None:
-        names = ("logistic",) if n_classes > MANY_CLASSES else tuple(NAMES)
-        return tuple(_named(name, n_classes) for name in names)
+        return tuple(map(_named, NAMES))
     if isinstance(classifier, str):
         if classifier not in NAMES:
             raise MetricError(
                 f"classifier is {classifier!r}: give 'logistic', 'boosting', "
                 "None to choose between them, or a scikit-learn classifier"
             )
-        return (_named(classifier, n_classes),)
+        return (_named(classifier),)
     if not (hasattr(classifier, "fit") and hasattr(classifier, "predict_proba")):
         raise MetricError(
             f"classifier is a {type(classifier).__name__} without fit and predict_proba: "
@@ -187,13 +183,13 @@ def learners(classifier: Any, weighted: bool, n_classes: int = 2) -> tuple[Learn
     return (Learner(type(classifier).__name__, classifier, takes),)
 
 
-def _named(name: str, n_classes: int) -> Learner:
+def _named(name: str) -> Learner:
     if name == "boosting":
         return BoostingLearner(NAMES[name], None)
     from sklearn.linear_model import LogisticRegression
 
-    solver = "lbfgs" if n_classes > MANY_CLASSES else "newton-cholesky"
-    return LogisticLearner(NAMES[name], LogisticRegression(C=1.0, solver=solver, max_iter=200))
+    own = LogisticRegression(C=1.0, solver="newton-cholesky", max_iter=200)
+    return LogisticLearner(NAMES[name], own)
 
 
 Chosen = tuple[Learner, list[Floats], Floats]

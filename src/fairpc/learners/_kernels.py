@@ -14,7 +14,6 @@ import numpy as np
 
 from fairpc.core._compiling import (
     add_four,
-    inner_kernel,
     kernel,
     strict_inner_kernel,
     strict_kernel,
@@ -272,36 +271,21 @@ def add_trees(x, start, divided, stays, values, odds):
                 odds[first + i] += of_leaf[left[i] * DE_BRUIJN >> np.uint64(58)]
 
 
-@inner_kernel
-def _shares(odds, r, q):
-    """P(f) of a row of its odds, by class, into ``q``."""
-    total = 0.0
-    for f in range(len(q)):
-        total += odds[f, r]
-    for f in range(len(q)):
-        q[f] = odds[f, r] / total
-
-
 @kernel
 def count_gradients(rows, odds, hits, total, gradient, hessian):
     """Derivatives of the log-likelihood of counts by the log odds of some rows.
 
     Args:
         rows: those that are looked at.
-        odds: trees × rows: of class 1 against class 0, or of each of more classes.
-        hits, total: counts of these classes, trees × rows, and of all.
-        gradient, hessian: what is found, trees × rows.
+        odds: of class 1 against class 0, of each row.
+        hits, total: counts of class 1, and of both.
+        gradient, hessian: what is found, of each row.
     """
-    q = np.empty(len(odds))
     for i in range(len(rows)):
         r = rows[i]
-        if len(odds) == 1:
-            q[0] = odds[0, r] / (1.0 + odds[0, r])
-        else:
-            _shares(odds, r, q)
-        for f in range(len(odds)):
-            gradient[f, r] = hits[f, r] - total[r] * q[f]
-            hessian[f, r] = total[r] * q[f] * (1.0 - q[f])
+        q = odds[r] / (1.0 + odds[r])
+        gradient[r] = hits[r] - total[r] * q
+        hessian[r] = total[r] * q * (1.0 - q)
 
 
 @kernel
@@ -309,63 +293,33 @@ def corrected_gradients(odds, d, w, kind, mechanism, gradient, hessian):
     """First derivative and expected curvature of log Σ_f q_f P(d | f) by each row's log odds.
 
     Args:
-        odds: of Df, trees × rows: of class 1 against class 0, or of each of more classes.
+        odds: of Df, class 1 against class 0, of each row.
         d, w: label and weight of each row.
         kind: which mechanism altered the label of each row.
-        mechanism: P(D = d | Df = f), kinds × classes × classes.
-        gradient, hessian: what is found, trees × rows.
+        mechanism: P(D = d | Df = f), kinds × 2 × 2.
+        gradient, hessian: what is found, of each row.
     """
-    n_trees, n_rows = odds.shape
-    n_classes = mechanism.shape[1]
-    if n_trees == 1:
-        for r in range(n_rows):
-            of = mechanism[kind[r]]
-            p = odds[0, r] / (1.0 + odds[0, r])
-            apart = of[1, 1] - of[0, 1]
-            one = max(of[0, 1] + p * apart, 1e-12)
-            none = max(1.0 - one, 1e-12)
-            # One fraction: dividing takes longer than all else here.
-            step = p * (1.0 - p) * apart
-            scaled = w[r] * step / (one * none)
-            gradient[0, r] = scaled * (none if d[r] == 1 else -one)
-            hessian[0, r] = scaled * step
-        return
-    q = np.empty(n_classes)
-    p_label = np.empty(n_classes)
-    for r in range(n_rows):
+    for r in range(len(odds)):
         of = mechanism[kind[r]]
-        _shares(odds, r, q)
-        for k in range(n_classes):
-            p_label[k] = 0.0
-            for f in range(n_classes):
-                p_label[k] += q[f] * of[f, k]
-            p_label[k] = max(p_label[k], 1e-12)
-        for f in range(n_classes):
-            curved = 0.0
-            for k in range(n_classes):
-                apart = of[f, k] - p_label[k]
-                curved += apart * apart / p_label[k]
-            hessian[f, r] = w[r] * q[f] * q[f] * curved
-            gradient[f, r] = w[r] * q[f] * (of[f, d[r]] / p_label[d[r]] - 1.0)
+        p = odds[r] / (1.0 + odds[r])
+        apart = of[1, 1] - of[0, 1]
+        one = max(of[0, 1] + p * apart, 1e-12)
+        none = max(1.0 - one, 1e-12)
+        # One fraction: dividing takes longer than all else here.
+        step = p * (1.0 - p) * apart
+        scaled = w[r] * step / (one * none)
+        gradient[r] = scaled * (none if d[r] == 1 else -one)
+        hessian[r] = scaled * step
 
 
 @kernel
 def corrected_loss(odds, d, w, kind, mechanism):
     """−Σ w log Σ_f q_f P(d | f); arguments as of ``corrected_gradients``."""
-    n_trees, n_rows = odds.shape
-    n_classes = mechanism.shape[1]
-    q = np.empty(n_classes)
     loss = 0.0
-    for r in range(n_rows):
-        if n_trees == 1:
-            q[1] = odds[0, r] / (1.0 + odds[0, r])
-            q[0] = 1.0 - q[1]
-        else:
-            _shares(odds, r, q)
-        p_label = 0.0
-        for f in range(n_classes):
-            p_label += q[f] * mechanism[kind[r], f, d[r]]
-        loss -= w[r] * np.log(max(p_label, 1e-12))
+    for r in range(len(odds)):
+        q = odds[r] / (1.0 + odds[r])
+        of = mechanism[kind[r]]
+        loss -= w[r] * np.log(max((1.0 - q) * of[0, d[r]] + q * of[1, d[r]], 1e-12))
     return loss
 
 

@@ -39,8 +39,6 @@ WIDEST: Final = 20.0
 MOST_STEP: Final = 1.0
 """Most that a number of a sum moves at once: where labels are beyond what a mechanism allows,
 scores have no best fit."""
-BLOCK: Final = 1 << 17
-"""Numbers for pairs of classes that are in memory at once."""
 SETTLED: Final = 0.01
 """Once no number of a sum moves by more, they have settled."""
 
@@ -53,12 +51,10 @@ def softmax(odds: Floats) -> Floats:
 
 
 def class_shares(odds: Floats) -> Floats:
-    """P(f) of each row: of log odds of class 1 against 0, or of each of more classes."""
+    """P(f) of each row, rows × classes, of the log odds of class 1 against 0."""
     from scipy.special import expit
 
-    if odds.shape[1] == 1:
-        return np.concatenate([expit(-odds), expit(odds)], axis=1)
-    return softmax(odds)
+    return np.stack([expit(-odds), expit(odds)], axis=1)
 
 
 def logistic_probabilities(rows: Floats, negative: Floats, positive: Floats) -> Floats:
@@ -165,7 +161,7 @@ class AlteredLabels:
     Attributes:
         d, weights: label and weight of each row.
         kind: which mechanism altered it.
-        mechanism: P(D = d | Df = f), kinds × classes × classes.
+        mechanism: P(D = d | Df = f), kinds × 2 × 2.
     """
 
     d: Ints
@@ -185,29 +181,23 @@ class AlteredLabels:
         """What kernels take."""
         return self.d, self.weights, self.kind, self.mechanism
 
-    @property
-    def n_odds(self) -> int:
-        """Log odds of a row: of class 1 against 0, or of each of more than two classes."""
-        n_classes = int(self.mechanism.shape[1])
-        return 1 if n_classes == 2 else n_classes
-
     def take(self, rows: Ints) -> AlteredLabels:
         return AlteredLabels(self.d[rows], self.weights[rows], self.kind[rows], self.mechanism)
 
-    def start(self) -> Floats:
+    def start(self) -> float:
         """Log odds of P(Df) that fits the labels, by a few steps of EM."""
         from scipy.special import logit
 
-        counts, n_classes = np.zeros(self.mechanism.shape[::2]), self.mechanism.shape[1]
+        counts = np.zeros(self.mechanism.shape[::2])
         np.add.at(counts, (self.kind, self.d), self.weights)
-        rate = np.full(n_classes, 1.0 / n_classes)
+        rate = np.full(2, 0.5)
         for _ in range(50):
             joint = rate[None, :, None] * self.mechanism
             joint /= np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
             rate = np.einsum("kfd,kd->f", joint, counts) / max(counts.sum(), 1e-300)
         rate = np.clip(rate, 1e-6, 1.0)
         rate /= rate.sum()
-        return np.asarray(logit(rate[1:]) if n_classes == 2 else np.log(rate), np.float64)
+        return float(logit(rate[1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,12 +205,12 @@ class LinearOdds:
     """Log odds of Df that are linear in columns of numbers.
 
     Attributes:
-        coefficients: columns × log odds.
+        coefficients: of the columns.
         base: log odds where all columns are 0.
     """
 
     coefficients: Floats
-    base: Floats
+    base: float
 
     @classmethod
     def learned(cls, table: Any, labels: AlteredLabels) -> LinearOdds:
@@ -232,25 +222,22 @@ class LinearOdds:
 
         from fairpc.learners._kernels import corrected_gradients, corrected_loss
 
-        n, total = labels.n_odds, float(labels.weights.sum())
-        gradient, hessian = np.empty((2, n, table.shape[0]))
+        total = float(labels.weights.sum())
+        gradient, hessian = np.empty((2, table.shape[0]))
 
         def objective(theta: Floats) -> tuple[float, Floats]:
-            own = theta.reshape(n, -1)
-            logs = np.stack([table @ slopes for slopes in own[:, 1:]]) + own[:, :1]
-            odds = np.exp(np.clip(logs, -WIDEST, WIDEST))
+            base, slopes = theta[0], theta[1:]
+            odds = np.exp(np.clip(table @ slopes + base, -WIDEST, WIDEST))
             corrected_gradients(odds, *labels.given, gradient, hessian)
-            slopes = PENALTY * own[:, 1:] - np.stack([each @ table for each in gradient])
-            down = np.column_stack([-gradient.sum(axis=1), slopes])
+            down = np.append(-gradient.sum(), PENALTY * slopes - gradient @ table)
             loss = float(corrected_loss(odds, *labels.given))
-            loss += PENALTY * float(np.square(own[:, 1:]).sum()) / 2
-            return loss / total, down.ravel() / total
+            loss += PENALTY * float(np.square(slopes).sum()) / 2
+            return loss / total, down / total
 
-        first = np.column_stack([labels.start(), np.zeros((n, table.shape[1]))])
+        first = np.append(labels.start(), np.zeros(table.shape[1]))
         limits = {"maxiter": LINEAR_STEPS, "gtol": LINEAR_TOLERANCE}
-        found = minimize(objective, first.ravel(), jac=True, method="L-BFGS-B", options=limits)
-        own = found.x.reshape(n, -1)
-        return cls(own[:, 1:].T.copy(), own[:, 0].copy())
+        found = minimize(objective, first, jac=True, method="L-BFGS-B", options=limits)
+        return cls(found.x[1:], float(found.x[0]))
 
     def decided(self, table: Any) -> Floats:
         """P(Df = f | x) of rows of the table."""
@@ -278,8 +265,8 @@ def additive_scores(
     Args:
         codes: value of each column in each row, rows × columns.
         sizes: how many values each column has.
-        labels: P(D = d) of each row, rows × classes.
-        offset: log odds of Df that each row starts from, rows × classes.
+        labels: P(D = d) of each row, rows × 2.
+        offset: log odds of Df that each row starts from, rows × 2.
         mechanism: P(D = d | Df = f).
         weights: weight of each row.
         prior_rows: how much numbers are drawn to zero: each value has this many more rows, which
@@ -287,15 +274,10 @@ def additive_scores(
         n_rounds: how often each column has its turn, at most.
 
     Returns:
-        The numbers g_j of each column, values × classes.
+        The numbers g_j of each column, values × 2.
     """
-    n_classes = offset.shape[1]
-    two = n_classes == 2
-    # All classes move at once, and each moves the others: Friedman et al. 2000, LogitBoost. Two
-    # move against each other, so that numbers of one of them are enough.
-    alone, both = (n_classes - 1) / n_classes, 2.0 if two else 1.0
-    odds = np.ascontiguousarray((offset[:, 1:] - offset[:, :1]).T if two else offset.T.copy())
-    found = [np.zeros((len(odds), size)) for size in sizes]
+    odds = np.ascontiguousarray(offset[:, 1] - offset[:, 0])
+    found = [np.zeros(size) for size in sizes]
     columns = [np.ascontiguousarray(column, np.int64) for column in codes.T]
     of_class = np.ascontiguousarray(labels.T)
     for _ in range(n_rounds):
@@ -304,50 +286,35 @@ def additive_scores(
         hessian *= weights
         moved = 0.0
         for column, numbers in zip(columns, found, strict=True):
-            up, down = (_sums(column, part, numbers.shape[1]) for part in (gradient, hessian))
-            step = alone * (up - prior_rows * numbers) / (down + prior_rows)
+            up, down = (np.bincount(column, part, len(numbers)) for part in (gradient, hessian))
+            # The two classes move against each other, so that each moves by half.
+            step = 0.5 * (up - prior_rows * numbers) / (down + prior_rows)
             step = np.clip(step, -MOST_STEP, MOST_STEP)
             numbers += step
-            each = step.take(column, axis=1)
-            odds += both * each
+            each = step.take(column)
+            odds += 2.0 * each
             # What the other columns then see, to first order.
             each *= hessian
-            each /= alone
+            each /= 0.5
             gradient -= each
             moved = max(moved, float(np.abs(step).max(initial=0.0)))
         if moved < SETTLED:
             break
-    return tuple(np.concatenate([-each, each] if two else [each]).T for each in found)
-
-
-def _sums(column: Ints, parts: Floats, n_values: int) -> Floats:
-    """Sums over the rows of each value, classes × values."""
-    return np.stack([np.bincount(column, part, n_values) for part in parts])
+    return tuple(np.stack([-each, each], axis=1) for each in found)
 
 
 def _derivatives(odds: Floats, labels: Floats, mechanism: Floats) -> tuple[Floats, Floats]:
-    """Gradient and expected Hessian of the log-likelihood of each row's label, by its odds.
+    """Gradient and expected Hessian of the log-likelihood of each row's label, by its log odds.
 
-    All are classes × rows, and of two classes the odds of the second. A block of rows at a time,
-    because numbers for each pair of classes would fill the memory.
+    Labels are classes × rows.
     """
-    if len(odds) == 1:
-        q = class_shares(odds.T)[:, 1]
-        p = [
-            np.maximum(mechanism[0, d] + q * (mechanism[1, d] - mechanism[0, d]), 1e-12)
-            for d in (0, 1)
-        ]
-        apart = mechanism[1] - mechanism[0]
-        slope = q * (1 - q)
-        gradient = slope * (labels[0] / p[0] * apart[0] + labels[1] / p[1] * apart[1])
-        return gradient[None], (slope**2 * (apart[0] ** 2 / p[0] + apart[1] ** 2 / p[1]))[None]
-    q = softmax(odds.T)
-    p_label = np.maximum(q @ mechanism, 1e-12)
-    share = labels.T / p_label
-    gradient, hessian = np.empty_like(q), np.empty_like(q)
-    n = max(BLOCK // mechanism.size, 1)
-    for some in (slice(k, k + n) for k in range(0, len(q), n)):
-        apart = q[some, :, None] * (mechanism - p_label[some, None])  # of P(d), by the odds of f
-        gradient[some] = (share[some, None] * apart).sum(axis=2)
-        hessian[some] = (apart**2 / p_label[some, None]).sum(axis=2)
-    return np.ascontiguousarray(gradient.T), np.ascontiguousarray(hessian.T)
+    from scipy.special import expit
+
+    q = expit(odds)
+    p = [
+        np.maximum(mechanism[0, d] + q * (mechanism[1, d] - mechanism[0, d]), 1e-12) for d in (0, 1)
+    ]
+    apart = mechanism[1] - mechanism[0]
+    slope = q * (1 - q)
+    gradient = slope * (labels[0] / p[0] * apart[0] + labels[1] / p[1] * apart[1])
+    return gradient, slope**2 * (apart[0] ** 2 / p[0] + apart[1] ** 2 / p[1])

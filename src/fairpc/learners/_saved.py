@@ -375,7 +375,7 @@ def corrected_linear(matrix: Floats, sizes: Ints, labels: AlteredLabels) -> Save
     with one_thread():
         design = Design.of(matrix, sizes, labels.weights)
         found = LinearOdds.learned(design.columns, labels)
-    return SavedLinear.of(design, sizes, float(found.base[0]), found.coefficients[:, 0])
+    return SavedLinear.of(design, sizes, found.base, found.coefficients)
 
 
 def corrected_boosting(
@@ -392,9 +392,9 @@ def corrected_boosting(
     rng = np.random.default_rng(seed)
     boosted = BoostedOdds.learned(codes, labels, sizes + n_bins, sizes > 0, rng, n_rounds)
     content: dict[str, Any] = {part.name: [] for part in fields(TreeNodes)}
-    for tree in zip(*boosted.trees[0], strict=True):
+    for tree in zip(*boosted.trees, strict=True):
         _append(content, Divisions(*tree), boosted.start, edges)
-    content["baseline"] = float(boosted.base[0])
+    content["baseline"] = boosted.base
     return SavedTrees.from_dict(content, sizes, boosted=True)
 
 

@@ -248,30 +248,6 @@ def mechanism_ranges(bounds: LabelBounds, positive: int, level: float = LEVEL) -
     return np.asarray(both[..., order, :, :][..., order, :], np.float64)
 
 
-def anchor_contradiction(counts: Floats, coding: TableCoding, strata: Strata) -> list[str]:
-    """A sentence where rows with a known fair decision differ between groups; [s, f] of them."""
-    from scipy.stats import chi2_contingency
-
-    table = counts[counts.sum(axis=1) > 0][:, counts.sum(axis=0) > 0]
-    if strata or strata.delta or min(table.shape) < 2:
-        return []
-    p = float(chi2_contingency(table).pvalue)
-    if p >= 1 - LEVEL:
-        return []
-    shares = [
-        f"{row[coding.labels.positive] / row.sum():.0%} of {row.sum():,.0f} in {name}"
-        for name, row in zip(coding.group_names, counts, strict=True)
-        if row.sum()
-    ]
-    found = f"p = {p:.2g}" if p >= 1e-4 else "p < 0.0001"
-    return [
-        f"Rows whose fair decision is known differ between groups ({', '.join(shares)} are "
-        f"{coding.labels.positive_class}; {found}): if they were drawn at random, the fair rates "
-        "are not equal, so allow a difference, delta=… (--rates-may-differ). How they were drawn "
-        "is not known, so they cannot say by how much; rows that `review` draws can."
-    ]
-
-
 def _stated(bounds: LabelBounds) -> bool:
     """Whether anything was stated as known beforehand, or is known of rows."""
     parts = bounds.strata if isinstance(bounds, WithinBounds) else (bounds,)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,7 +19,7 @@ from fairpc.circuit import Circuit
 from fairpc.core import LearningError, SameAsLabelWarning, Say, check_choice, warn_caller
 from fairpc.data import BINS, TableCoding, same_as_label
 from fairpc.learners import WIDE
-from fairpc.models._bias_account import anchor_contradiction, contradictions
+from fairpc.models._bias_account import contradictions
 from fairpc.models._circuit_queries import FittedQueries
 from fairpc.models._distribution import FairDistribution, top_rates
 from fairpc.models._fair_layers import Layout, feature_circuits
@@ -33,7 +32,7 @@ from fairpc.models._reviewed_fit import knowledge_after
 from fairpc.models._rows import Rows, hold_out, joined, some_rows
 from fairpc.models._score_map_fit import limits_between, within_limits
 from fairpc.models._selection import LabelGain, coarser, compare_labels, fit_auto
-from fairpc.models._settings import without_few
+from fairpc.models._settings import refuse_many, without_few
 from fairpc.models._soft_cells import without_prior
 from fairpc.models._tables import GivenTable, RowReader, Training, coded_rows, warn_of_leaks
 from fairpc.models._top_em import Limits
@@ -72,6 +71,8 @@ class CircuitFit:
         maybe = own._may_be_forest()
         wide = maybe and len(self.table.roles.features) > WIDE
         training = self._read("reading the table", fine=own.structure == FOREST or maybe)
+        if own._tells_two:
+            refuse_many(training.coding.labels, f"structure={own.structure!r}")
         return replace(training, forest=wide, wide=wide)
 
     def _read(self, saying: str, *, fine: bool, again: bool = False) -> Training:
@@ -146,11 +147,10 @@ class CircuitFit:
     def _ruled(self, training: Training, fitted: Fitted, checked: Checked) -> Limits | None:
         """The point that circuits of ``auto`` are held to where EM left the recorded rates.
 
-        A prior that was asked for, a review, or known fair labels say more than the rule.
+        A prior that was asked for, or a review, says more than the rule.
         """
         own, model = self.settings, fitted.distribution
         asked = own.mechanism_prior is not None or own._held is not None
-        asked = asked or any(training.rows.map(attrgetter("n_anchors")))
         if asked or checked.contradictions or training.forest or not own._may_be_forest():
             return None
         f = training.coding.labels.positive
@@ -196,10 +196,8 @@ class CircuitFit:
         coding = training.coding
         if not fitted.distribution.latent:
             return Checked()
-        counts = sum(training.rows.map(attrgetter("anchor_counts")))
-        anchored = anchor_contradiction(counts, coding, fitted.distribution.strata)
-        if not self.settings.guard:
-            return Checked(contradictions=tuple(anchored))
+        if not self.settings.guard or len(coding.labels.classes) > 2:
+            return Checked()
         if fitted.label_bounds is None:
             self.say("fit check on held-out rows")
             options = self.settings._em_options(limits, np.random.default_rng(0))
@@ -214,10 +212,10 @@ class CircuitFit:
             known = knowledge_after(None, self.settings._held, coding)
             checked = _cut(checked, limits_of_coding(known, coding), coding)
         if checked.label_bounds is None:
-            return replace(checked, contradictions=tuple(anchored))
+            return checked
         bounds = checked.label_bounds.without_few(int(self.settings.min_cell))
         clashes = contradictions(bounds, coding, fitted.distribution.strata)
-        return replace(checked, label_bounds=bounds, contradictions=(*anchored, *clashes))
+        return replace(checked, label_bounds=bounds, contradictions=tuple(clashes))
 
     def _fit(self, training: Training, limits: Limits | None) -> Fitted:
         """Fit to all rows; where they are not in memory, with the structure of a sample of them.

@@ -73,7 +73,7 @@ def _over_strata(ranges: Floats) -> Floats:
 class GivenRows:
     """Rows that a fitted model is asked about."""
 
-    codes: Rows  #: their groups, labels, features, known fair decisions and weights
+    codes: Rows  #: their groups, labels, features and weights
     #: the same rows as they came, with the columns of the fit; None where equal rows are merged
     table: Any = None
 
@@ -96,7 +96,6 @@ class FittedDecisions(Reviewable, ABC):
     warnings_: tuple[str, ...]
     n_features_in_: int
     knowledge_: Knowledge
-    n_anchors_: int
     data_fingerprint_: str
     table_options_: Mapping[str, str]
     names_: Names
@@ -106,6 +105,8 @@ class FittedDecisions(Reviewable, ABC):
 
     _needs_table: ClassVar[bool] = False
     """Whether rows must be asked about as they came, with all columns of the fit, not as codes."""
+    _marginalises: ClassVar[bool] = True
+    """Whether rows have scores if their group is not known; else these are NaN."""
 
     @property
     def classes_(self) -> Array:
@@ -221,7 +222,8 @@ class FittedDecisions(Reviewable, ABC):
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
         """P(Df = k | what is known of each row), rows × classes.
 
-        Models without a latent fair decision give P(D = k | …). An absent group is marginalised.
+        Models without a latent fair decision give P(D = k | …). An absent group is marginalised;
+        ``LatentDecision`` cannot, and gives NaN.
         Of a Dask frame it is lazy: a Dask frame with a column ``p_df_<class>`` each.
         """
         return self._decided(X, sensitive_features)[0]
@@ -238,6 +240,11 @@ class FittedDecisions(Reviewable, ABC):
         Of a Dask frame it is a lazy Dask series.
         """
         scores, groups = self._decided(X, sensitive_features)
+        if np.isnan(scores).any():
+            raise LearningError(
+                "a row whose group is not known has no decision: give the groups, or use FairPC, "
+                "which marginalises the group"
+            )
         if scores.shape[1] > 2:
             return np.asarray(self.classes_[scores.argmax(axis=1)])
         positive = self._coding().labels.positive
@@ -272,15 +279,15 @@ class FittedDecisions(Reviewable, ABC):
         """
         if len(self.classes_) > 2:
             raise LearningError(
-                "the label has more than two classes: bounds of a score need two; see "
-                "fairpc.evidence.test_assumptions for bounds of the rates"
+                "the label has more than two classes, and bounds of a score need two: merge classes"
             )
         if level is not None:
             check_level(level)
         possible, positive = self._possible(), self._coding().labels.positive
         groups, features = self._evidence(X, sensitive_features)
         bounds = self._fair().bounds(groups, features, positive, possible, level)
-        if np.isnan(bounds).any():
+        scored: Any = self._marginalises or (groups is not None and groups >= 0)
+        if (np.isnan(bounds[:, 0]) & scored).any():
             warn_caller(_REJECTED, ContradictionWarning)
         if not decisions:
             return bounds
@@ -362,6 +369,8 @@ class FittedDecisions(Reviewable, ABC):
         if X is None:
             raise LearningError("no rows were given: a selection rate needs some")
         scores, groups = self._scores(X, sensitive_features=sensitive_features)
+        known = ~np.isnan(scores)
+        scores, groups = scores[known], None if groups is None else groups[known]
         if not equalise:
             if selection_rate is None:
                 raise LearningError("nothing was chosen: give value, selection_rate or equalise")
@@ -461,12 +470,11 @@ class FittedDecisions(Reviewable, ABC):
             X, y, sensitive_features = parts
             return self.distil(estimator, X, y, sensitive_features=sensitive_features, level=level)
         scores = self._fair().decision(groups, features)[:, positive]
-        nobody = np.full_like(groups, -1)
-        try:
+        hidden = None
+        if self._marginalises:
+            nobody = np.full_like(groups, -1)
             without = self._fair().decision(nobody, features)[:, positive]
             hidden = self.threshold_.decide(without, nobody)
-        except LearningError:  # a LatentDecision that was fitted without a classifier of the group
-            hidden = None
         soft = None
         if y is not None:
             soft = self.posterior(X, y, sensitive_features=sensitive_features)[:, positive]

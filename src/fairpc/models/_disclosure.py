@@ -129,9 +129,10 @@ def _of_classifiers(model: Any) -> Iterator[HeldColumn]:
     """Levels that classifiers of a fold hold beside those of the table."""
     known = {column.name: set(_values(column)) for column in model._coding().features.columns}
     seen: dict[str, HeldColumn] = {}
-    for fold in getattr(model, "estimators_", ()):
-        for classifier in (c for c in fold if isinstance(c, TableClassifier)):
-            for column in _held(classifier.encoding_.columns, "feature of a classifier"):
-                if set(column.values) - known.get(column.column, set()):
-                    seen.setdefault(column.column, column)
+    for classifier in getattr(model, "estimators_", ()):
+        if not isinstance(classifier, TableClassifier):
+            continue
+        for column in _held(classifier.encoding_.columns, "feature of a classifier"):
+            if set(column.values) - known.get(column.column, set()):
+                seen.setdefault(column.column, column)
     yield from seen.values()

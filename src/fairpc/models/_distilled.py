@@ -33,7 +33,6 @@ from fairpc.evidence import Parity, parity
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._file import MAX_BYTES, checksum, json_text
 from fairpc.models._fold_classifiers import (
-    GroupView,
     fitted_classifier,
     frame_of,
     group_columns,
@@ -217,7 +216,8 @@ def without_groups(X: Any, coding: TableCoding) -> Any:
     names, inside = group_columns(coding)
     frame = frame_of(X)
     if frame is None:
-        return GroupView(names, (), inside, "").features(X)
+        places = [int(name[1:]) for name in names] if inside else []
+        return np.delete(np.asarray(X), places, axis=1)
     kept = [n for n in frame.columns if n in coding.features.names_in and n not in names]
     return frame[kept].to_native()
 

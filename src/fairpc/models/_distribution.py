@@ -257,7 +257,7 @@ class FairDistribution:
     def _altered_by_mechanism(self, rows: Rows) -> tuple[Floats, float]:
         """The same, of each mechanism."""
         layout, circuit = self.layout, self.circuit
-        codes = layout.codes(rows.s, rows.d, rows.x, rows.f)
+        codes = layout.codes(rows.s, rows.d, rows.x)
         if layout.latent:
             table = Table.of(codes, rows.weights, arities=circuit.arities)
             likelihood, flows = prepare(circuit.graph, table, path="general")(circuit.parameters)

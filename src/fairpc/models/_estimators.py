@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import numpy as np
@@ -85,6 +84,12 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         """Whether ``auto`` may take a forest: nothing is asked for that only circuits have."""
         return self._is_auto()
 
+    @property
+    def _tells_two(self) -> bool:
+        """Whether labels must have two classes, as scores and the forest circuits from them do."""
+        named = isinstance(self.structure, str) and self.structure == "forest"
+        return named or self._is_auto()
+
     def _given_coding(self) -> TableCoding | None:
         """The coding of a model whose structure is kept; None to learn one."""
         kept = self.structure
@@ -115,18 +120,15 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         given["random_state"] = self._rng() if rng is None else rng
         return Options(**given, limits=limits)
 
-    def _limits(
-        self, coding: TableCoding, knowledge: Knowledge | None, fair_labels: Any = None
-    ) -> Limits | None:
+    def _limits(self, coding: TableCoding, knowledge: Knowledge | None) -> Limits | None:
         """What is known about the groups and classes of this coding: by a review, or stated."""
         if self._held is not None:
             return self._held.exact(coding.labels.positive)
-        if not knowledge and fair_labels is None:
+        if not knowledge:
             return None
         if self._model not in LATENT:
-            given = "fair_labels were" if fair_labels is not None else "knowledge was"
             raise LearningError(
-                f"{given} given to {type(self).__name__}, which has no latent fair "
+                f"knowledge was given to {type(self).__name__}, which has no latent fair "
                 "decision: use FairPC or LatNB"
             )
         refuse_rate(knowledge, self.given)
@@ -141,7 +143,6 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             min_cell=int(self.min_cell),
             numeric=table.roles.numeric,
             categorical=resolve(names, listed(self.categorical), "categorical"),
-            monotone=resolve(names, listed(self.monotone), "monotone"),
         )
         if not fine:
             return options
@@ -150,8 +151,8 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         return replace(
             options,
             n_bins=FINE_BINS if self.n_bins is None else self.n_bins,
-            # No label is held out from bins that were chosen with it; few or monotone ones need it.
-            binning="label" if self.n_bins is not None or self.monotone else "quantile",
+            # No label is held out from bins that were chosen with it; few bins need it.
+            binning="label" if self.n_bins is not None else "quantile",
             rare=self.rare / FINER,
             useful=self.rare,  # whether a column is of use is not a matter of how finely it is cut
             max_levels=FINE_LEVELS,
@@ -165,7 +166,6 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         *,
         sensitive_features: Any = None,
         sample_weight: npt.ArrayLike | None = None,
-        fair_labels: Any = None,
         reviewed: Reviewed | None = None,
         validation_data: Triple | None = None,
         max_memory: int | str | None = None,
@@ -177,12 +177,9 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
                 however long: the path of a Parquet, CSV or Arrow file, a folder, a glob, a
                 polars lazy frame, or a Dask frame, whose workers then read it.
             y: recorded labels; missing ones are allowed. The name of a column where X is
-                read in batches, as are then ``sample_weight`` and ``fair_labels``.
+                read in batches, as is then ``sample_weight``.
             sensitive_features: groups given apart from X, as in fairlearn; one column or more.
             sample_weight: weight per row; whole ones count rows: divide survey ones by their mean.
-            fair_labels: the fair decision of each row where it is known by other means, missing
-                where not; EM is held to them. How these rows were chosen is not known, so they
-                say nothing of other rows: draw rows with ``review`` for that.
             reviewed: answers for rows of X that were drawn with known chances. They decide the
                 mechanism and the fair rates, which are tied unless the review contradicts it.
             validation_data: (X, y, sensitive) of rows that say where Strudel stops, and never enter
@@ -196,7 +193,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
 
         check_settings(self.get_params(deep=False))
         check_validation_data(validation_data)
-        refuse_beside_review(reviewed, X, self.given, fair_labels, sample_weight)
+        refuse_beside_review(reviewed, X, self.given, sample_weight)
         threshold = fixed(self.threshold)
         with ExitStack() as stack, self._showing_progress():
             if reviewed is not None:
@@ -210,7 +207,6 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
                 sensitive=self.sensitive,
                 sensitive_features=sensitive_features,
                 sample_weight=sample_weight,
-                fair_labels=fair_labels,
                 missing_values=self.missing_values,
                 numeric=listed(self.numeric),
                 decimal=self.decimal,
@@ -220,7 +216,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             job = CircuitFit(self, table, reader, self._say, validation_data)
             training = job.training()
             job.warn_of_leaks(training)
-            limits = self._limits(training.coding, self.knowledge, fair_labels)
+            limits = self._limits(training.coding, self.knowledge)
             training, fitted, checked = job.run(training, limits)
             self._store(table, training, fitted, checked)
             self.threshold_ = threshold
@@ -293,7 +289,6 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         self.data_fingerprint_ = training.fingerprint
         self.table_options_ = {}
         self.knowledge_ = knowledge_after(self.knowledge, self._held, training.coding)
-        self.n_anchors_ = sum(rows.map(attrgetter("n_anchors")))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -302,6 +297,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         tags.input_tags.string = True
         # A decision that does not depend on S need not be near a label that does.
         tags.classifier_tags.poor_score = self._model != "TwoNB"
+        tags.classifier_tags.multi_class = not self._tells_two
         return tags
 
 
@@ -361,8 +357,6 @@ class FairPC(CircuitClassifier):
             that neither the model nor its file tells of them; 1 tells all.
         numeric, categorical: columns that are binned, or whose values are levels, whatever they
             look like.
-        monotone: numeric columns in whose bins the rate of the positive label only rises, or
-            only falls.
         missing_values: values that mean "missing", besides NaN and null.
         decimal: the decimal mark of numbers that are text, "." or ",".
         guard: after the fit of a model with a latent fair decision, check that it is still about

@@ -162,14 +162,11 @@ class Layout:
         s: npt.ArrayLike | None,
         d: npt.ArrayLike | None,
         x: Codes,
-        f: npt.ArrayLike | None = None,
     ) -> Codes:
-        """Rows of the circuit; what is None is missing, as Df nearly always is."""
+        """Rows of the circuit, without Df; what is None is missing."""
         result = np.full((len(x), len(self.variables)), -1, np.int16, order="F")
         if s is not None:
             result[:, S] = s
-        if f is not None and self.latent:
-            result[:, DF] = f
         if d is not None:
             result[:, self.d] = d
         result[:, self.x.start : self.x.stop] = x

@@ -14,9 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -32,6 +30,7 @@ from fairpc.core import (
     serialise,
     write_atomically,
 )
+from fairpc.data import Level
 from fairpc.models._choices import Choices
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._fair_layers import feature_circuits
@@ -61,7 +60,6 @@ KEPT: Final = {
     "without_prior": "mechanism_without_prior_",
     "prior_rows": "prior_rows_",
     "n_features_in": "n_features_in_",
-    "anchors": "n_anchors_",
     "table": "table_options_",
     "warnings": "warnings_",
     "names": "names_",
@@ -119,7 +117,6 @@ class Saved:
     n_features_in: int  #: columns of the table
     feature_names_in: tuple[str, ...] | None  #: None if it was an array
     provenance: FileProvenance
-    anchors: int  #: training rows whose fair decision was known
     table: dict[str, str]  #: what the command line was given, for later tables too
     warnings: tuple[str, ...]  #: what the fit check found
     #: what people call the label, sensitive columns and their values
@@ -138,8 +135,8 @@ class Saved:
             raise LearningError("a mechanism without prior rows has no probabilities")
         if not (np.isfinite(self.prior_rows) and self.prior_rows >= 0):
             raise LearningError("its number of prior rows is not one from 0 on")
-        if self.anchors < 0 or self.n_features_in < 1:
-            raise LearningError("the number of columns, or of known decisions, cannot be so low")
+        if self.n_features_in < 1:
+            raise LearningError("the number of columns cannot be so low")
         names = self.feature_names_in
         if names is not None and not len(names) == len(set(names)) == self.n_features_in:
             raise LearningError("there are not as many names as columns")
@@ -170,10 +167,10 @@ class SavedCircuits(Saved):
 
 @dataclass(frozen=True)
 class SavedView:
-    """How classifiers see the group of a row; levels that are dates are objects."""
+    """How classifiers see the group of a row."""
 
     names: tuple[str, ...]
-    levels: tuple[tuple[Any, ...], ...]
+    levels: tuple[tuple[Level, ...], ...]
     inside: bool
     library: str
 
@@ -192,8 +189,7 @@ class SavedScores(Saved):
 
     score_map: dict[str, Any]  #: rates, mechanism and calibrations
     group_view: SavedView
-    classifiers: list[list[Any]]  #: of D, per fold one, or one for each group
-    group_classifiers: list[Any]  #: of the group, for rows without one
+    classifiers: list[Any]  #: of D, one per fold
     second_round: SavedRound | None
 
 
@@ -234,41 +230,20 @@ def _saved(model: Any) -> Saved:
 
 
 def _scores(model: LatentDecision) -> dict[str, Any]:
-    _refuse_others("estimator", [c for fold in model.estimators_ for c in fold])
-    _refuse_others("sensitive_estimator", model.group_estimators_)
-    second, view = model.second_round_, model.group_view_
-    levels = tuple(tuple(map(_level, level)) for level in view.levels)
-    return {
-        "score_map": model.score_map_.to_dict(),
-        "group_view": SavedView(view.names, levels, view.inside, view.library),
-        "classifiers": model.estimators_,
-        "group_classifiers": model.group_estimators_,
-        "second_round": second and SavedRound(tuple(second.shares), second.estimators),
-    }
-
-
-def _refuse_others(name: str, classifiers: Sequence[Any]) -> None:
-    """A LearningError where a classifier is none of ours: a file holds data and no code."""
-    for other in classifiers:
+    for other in model.estimators_:
         if not isinstance(other, TableClassifier):
             raise LearningError(
-                f"the {name} is a {type(other).__name__}, which a file of data alone cannot "
+                f"the estimator is a {type(other).__name__}, which a file of data alone cannot "
                 "hold: keep the model with skops.io.dump(model, path), or only what is ours, "
                 "the mechanism, P(Df) and the calibration, as model.score_map_.to_dict()"
             )
-
-
-def _level(value: Any) -> Any:
-    """A value that stands for a group, as JSON; a time is marked as one."""
-    if isinstance(value, date):
-        kind = "datetime" if isinstance(value, datetime) else "date"
-        return {kind: value.isoformat()}
-    if not isinstance(value, str | bool | int | float):
-        raise LearningError(
-            f"a sensitive column holds values of type {type(value).__name__}, which a file cannot "
-            "hold: give them as text or numbers"
-        )
-    return value
+    second, view = model.second_round_, model.group_view_
+    return {
+        "score_map": model.score_map_.to_dict(),
+        "group_view": SavedView(view.names, view.levels, view.inside, view.library),
+        "classifiers": model.estimators_,
+        "second_round": second and SavedRound(tuple(second.shares), second.estimators),
+    }
 
 
 def read_content(path: AnyPath, max_bytes: int) -> dict[str, Any]:

@@ -195,7 +195,7 @@ def fit(
     # Df is named by the classes that it agrees with, unless prior knowledge names it.
     named = aligned(fitted.distribution)
     rates = named.top_rates.decision_rate, named.top_rates.mechanism
-    if rows.f is None and (limits is None or limits.spread(named.layout).allow(*rates)):
+    if limits is None or limits.spread(named.layout).allow(*rates):
         return replace(fitted, distribution=named)
     return fitted
 
@@ -220,7 +220,7 @@ def fit_parameters(
     circuit, layout = start.circuit, start.layout
     if prior is None:
         prior = parameter_prior(circuit, layout, start.top, options)
-    bounds = _bounds(circuit, layout, rows, options)
+    bounds = _bounds(circuit, layout, options)
     plan = rows.plan(circuit, layout)
     if not layout.latent and all(rows.map(attrgetter("complete"))):
         # Nothing is hidden: one update is the closed form (Equation 1).
@@ -261,19 +261,13 @@ def _interruptible(steps: Iterator[EMStep]) -> Iterator[EMStep]:
         yield step
 
 
-def _bounds(
-    circuit: Circuit, layout: Layout, rows: TrainingRows, options: Options
-) -> Bounds | None:
+def _bounds(circuit: Circuit, layout: Layout, options: Options) -> Bounds | None:
     """What prior knowledge and rates that may differ allow, if they can be used here."""
-    anchored = any(rows.map(attrgetter("n_anchors")))
-    if (anchored or options.limits is not None) and not layout.latent:
+    if options.limits is not None and not layout.latent:
         raise LearningError(
             "prior knowledge was given to a model without a latent fair decision: "
             "use FairPC or LatNB"
         )
-    if options.limits is not None:
-        for _ in rows.map(options.limits.refuse_contradicted):
-            pass
     return parameter_bounds(options.limits, circuit.graph, layout)
 
 

@@ -1,4 +1,4 @@
-"""Classifiers of D, of Df and of S for a table: its rows as they take them, and fits on folds.
+"""Classifiers of D and of Df for a table: its rows as they take them, and fits on folds.
 
 A classifier that a user gives gets the rows as they came, with their groups as columns. Those of a
 fold have not seen its rows.
@@ -7,7 +7,7 @@ fold have not seen its rows.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
@@ -31,6 +31,7 @@ from fairpc.core import (
 from fairpc.data import (
     Encoding,
     Frame,
+    Level,
     TableCoding,
     identifiers,
     read_classes,
@@ -58,18 +59,16 @@ class GroupView:
     """How classifiers see the group of a row."""
 
     names: tuple[str, ...]  #: columns of the group
-    levels: tuple[tuple[Any, ...], ...]  #: of each group, its value in each of these columns
+    levels: tuple[tuple[Level, ...], ...]  #: of each group, its values in them; none if inside
     inside: bool  #: whether they are columns of X; else they are added to it
     library: str  #: of the frames at fit; "" for arrays
     #: how columns of numbers are written that are text, which our classifiers are given as numbers
     written: Encoding | None = None
 
     @classmethod
-    def of(cls, coding: TableCoding, X: Any, s: Codes, *, own: bool) -> GroupView:
-        """The value that stands for a group is that of its first row, where S is in X.
-
-        Given apart it is a number if X holds no text, because most classifiers take none; that
-        of fairpc, its ``own``, does.
+    def of(cls, coding: TableCoding, X: Any, *, own: bool) -> GroupView:
+        """A group that is given apart is a number if X holds no text, because most classifiers
+        take none; that of fairpc, its ``own``, does.
         """
         frame, groups = read_frame(X), coding.groups
         given, written = frame_of(X), coding.features if own else None
@@ -87,49 +86,21 @@ class GroupView:
             text = own or any(type_ in (nw.String, nw.Object) for type_ in types)
             levels = _levels(coding) if text else groups.cells
             return cls(names, levels, False, library, written)
-        first = [int(np.flatnonzero(s == g)[0]) for g in range(len(groups.names))]
-        bare = read_frame(_without_blanks(X, names))
-        columns = [bare.column(name) for name in names]
-        levels = tuple(
-            tuple(v.item() if isinstance(v, np.generic) else v for v in (c[row] for c in columns))
-            for row in first
-        )
-        return cls(names, levels, True, library, written)
+        return cls(names, (), True, library, written)
 
     def table(self, X: Any, s: Codes) -> Any:
         """Rows with their groups, as classifiers take them."""
-        return self._native(X) if self.inside else self.taken_as(X, s)
-
-    def taken_as(self, X: Any, s: Codes) -> Any:
-        """Rows as if they were of these groups."""
         native = self._native(X)
-        values = {name: [level[j] for level in self.levels] for j, name in enumerate(self.names)}
-        frame = frame_of(native)
-        if frame is not None:
-            columns = [series_of(frame, name, np.array(each)[s]) for name, each in values.items()]
-            return frame.with_columns(*columns).to_native()
-        array = np.asarray(native)
-        if not self.inside:
-            # A number, so that an array of numbers stays one.
-            return np.column_stack([array, s.astype(array.dtype if array.dtype != object else int)])
-        array = array.copy()
-        places = [int(name[1:]) for name in self.names]
-        for j, place in enumerate(places):
-            array[:, place] = np.array([level[j] for level in self.levels])[s]
-        return array
-
-    def features(self, X: Any) -> Any:
-        """Rows without their groups."""
-        native = self._native(X)
-        if not self.inside:
+        if self.inside:
             return native
         frame = frame_of(native)
         if frame is not None:
-            # By place: a name of pandas may be a number, and one of polars a pattern.
-            kept = [j for j, name in enumerate(frame.columns) if name not in self.names]
-            return frame[:, kept].to_native()
+            values = zip(self.names, zip(*self.levels, strict=True), strict=True)
+            columns = (series_of(frame, name, np.array(each)[s]) for name, each in values)
+            return frame.with_columns(*columns).to_native()
         array = np.asarray(native)
-        return np.delete(array, [int(name[1:]) for name in self.names], axis=1)
+        # A number, so that an array of numbers stays one.
+        return np.column_stack([array, s.astype(array.dtype if array.dtype != object else int)])
 
     def _native(self, X: Any) -> Any:
         """A batch of a file as a frame of the library that the classifiers know."""
@@ -219,18 +190,6 @@ def _levels(coding: TableCoding) -> tuple[tuple[Any, ...], ...]:
     )
 
 
-def scores_by(classifiers: tuple[Any, ...], table: Any, s: Codes) -> Floats:
-    """P(D = positive | x, s) by one classifier, or by that of each row's group."""
-    if len(classifiers) == 1:
-        return positive_scores(classifiers[0], table)
-    found = np.empty(len(s))
-    for g, classifier in enumerate(classifiers):
-        here = np.flatnonzero(s == g)
-        if len(here):
-            found[here] = positive_scores(classifier, part_of(table, here))
-    return found
-
-
 def positive_scores(classifier: Any, table: Any) -> Floats:
     """P(1) of a classifier of 0 and 1."""
     if isinstance(table, EncodedRows):
@@ -250,14 +209,15 @@ def positive_scores(classifier: Any, table: Any) -> Floats:
     return scores[:, 1]
 
 
-def check_classifier(name: str, classifier: Any) -> None:
+def check_classifier(classifier: Any) -> None:
+    """A LearningError where an estimator is no classifier with probabilities."""
     if isinstance(classifier, type) or not hasattr(classifier, "get_params"):
         raise LearningError(
-            f"{name} is {classifier!r}: give a classifier of scikit-learn's kind, as an object"
+            f"estimator is {classifier!r}: give a classifier of scikit-learn's kind, as an object"
         )
     if not hasattr(classifier, "predict_proba"):
         raise LearningError(
-            f"{name} is a {type(classifier).__name__} without predict_proba: give a classifier "
+            f"estimator is a {type(classifier).__name__} without predict_proba: give a classifier "
             "that has it, or wrap it in scikit-learn's CalibratedClassifierCV"
         )
 
@@ -337,7 +297,7 @@ class FoldClassifiers:
 
     def folds(self, rows: Rows, persons: Positions | None) -> Positions:
         """A fold per row: whichever is left out, each classifier has rows of both classes."""
-        n_folds, per_group, coding = int(self.own.cv), self.own.per_group, self.coding
+        n_folds = int(self.own.cv)
         folds = deal(rows.s.astype(np.intp) * 2 + rows.d, persons, n_folds, self.rng)
         found = len(np.unique(folds))
         if found < n_folds:
@@ -345,16 +305,12 @@ class FoldClassifiers:
             raise LearningError(
                 f"cv is {n_folds} and there are {found} {what}: give at most as many"
             )
-        taught = rows.s if per_group else np.zeros_like(rows.s)
-        for g, c in np.ndindex(rows.n_groups if per_group else 1, 2):
-            own = folds[(taught == g) & (rows.d == c)]
+        for c, name in enumerate(self.coding.labels.classes):
+            own = folds[rows.d == c]
             if len(np.unique(own)) < 2:
-                group = f"group {coding.group_names[g]!r}" if per_group else "the table"
-                advice = "per_group=False" if per_group else "rows of two classes"
-                label = f"{counted(len(own), 'row')} with label {coding.labels.classes[c]!r}"
                 raise LearningError(
-                    f"{group} has {label}: a classifier must see both labels whichever fold is "
-                    f"left out, so give them in two folds; take {advice}, or give more rows"
+                    f"the table has {counted(len(own), 'row')} with label {name!r}: a classifier "
+                    "must see both labels whichever fold is left out; give more rows of it"
                 )
         return folds
 
@@ -373,27 +329,24 @@ class FoldClassifiers:
         encoded = EncodedTable(read_frame(table), weights, *known)
         return EncodedRows(encoded, np.arange(len(weights)))
 
-    def of_labels(
-        self, table: Any, rows: Rows, folds: Positions, weighted: bool
-    ) -> list[tuple[Any, ...]]:
-        """Per fold a classifier of the other folds, or one for each group."""
+    def of_labels(self, table: Any, rows: Rows, folds: Positions, weighted: bool) -> list[Any]:
+        """Per fold a classifier of the other folds."""
         labels = (rows.d == self.coding.labels.positive).astype(np.int64)
         parts = [folds != k for k in range(int(self.own.cv))]
-        if self.own.per_group:
-            parts = [part & (rows.s == g) for part in parts for g in range(rows.n_groups)]
         seeds = self.rng.integers(1 << 31, size=len(parts))
         weights = rows.weights if weighted else None
-        return self._by_fold(
+        fits = (
             self._fit(self.own.estimator, int(seed), table, at, labels, weights)
             for seed, at in zip(seeds, map(np.flatnonzero, parts), strict=True)
         )
+        return list(fits)
 
     def of_decisions(
         self,
         table: EncodedRows,
         scored: ScoredRows,
         score_map: ScoreMap,
-        of_labels: list[tuple[Any, ...]],
+        of_labels: list[Any],
     ) -> list[tuple[Any, ...]]:
         """Per fold our classifiers of Df, learned from labels that the mechanism has altered.
 
@@ -405,25 +358,15 @@ class FoldClassifiers:
         every = AlteredLabels.of(scored.labels, rows.weights, altered_by, mechanisms)
         parts = [np.flatnonzero(scored.folds != k) for k in range(len(of_labels))]
         seeds = self.rng.integers(1 << 31, size=len(parts))
-        n_rounds = [len(classifier.learned_.nodes.sizes) for (classifier,) in of_labels]
+        n_rounds = [len(classifier.learned_.nodes.sizes) for classifier in of_labels]
 
         def classifier(kind: Literal["hgb", "logistic"], k: int) -> Any:
             encoding, matrix, edges = part_of(table, parts[k]).learned_from(kind)
             given = encoding, matrix, every.take(parts[k]), edges, int(seeds[k]), n_rounds[k]
             return TableClassifier.behind(kind, *given)
 
-        return self._by_fold(classifier(kind, k) for k in range(len(parts)) for kind in SECOND)
-
-    def of_groups(self, table: Any, rows: Rows) -> tuple[Any, ...]:
-        """Classifiers of S from X: of each group against the others, one where there are two."""
-        given, every = self.own.sensitive_estimator, np.arange(rows.n_rows)
-        without = self.table(given, self.view.features(table), rows.weights)
-        seeds = self.rng.integers(1 << 31, size=rows.n_groups)
-        wanted = range(rows.n_groups) if rows.n_groups > 2 else range(1, 2)
-        return tuple(
-            self._fit(given, int(seeds[g]), without, every, (rows.s == g).astype(np.int64), None)
-            for g in wanted
-        )
+        fitted, n = [classifier(kind, k) for k in range(len(parts)) for kind in SECOND], len(SECOND)
+        return [tuple(fitted[k : k + n]) for k in range(0, len(fitted), n)]
 
     def _fit(
         self, given: Any, seed: int, table: Any, at: Ints, labels: Ints, weights: Floats | None
@@ -446,11 +389,6 @@ class FoldClassifiers:
             more["min_cell"] = int(self.own.min_cell)
         return fitted_classifier(clone(model), some, labels[at], weights, **more)
 
-    def _by_fold(self, fits: Iterable[Any]) -> list[tuple[Any, ...]]:
-        fitted = list(fits)
-        each = len(fitted) // int(self.own.cv)
-        return [tuple(fitted[k : k + each]) for k in range(0, len(fitted), each)]
-
 
 @dataclass(frozen=True, eq=False)
 class SecondRound:
@@ -466,7 +404,7 @@ class SecondRound:
         table: EncodedRows,
         scored: ScoredRows,
         score_map: ScoreMap,
-        of_labels: list[tuple[Any, ...]],
+        of_labels: list[Any],
     ) -> tuple[SecondRound, ScoredRows]:
         """Classifiers of Df, with the shares under which held-out labels are likeliest; scores."""
         estimators = cross.of_decisions(table, scored, score_map, of_labels)
@@ -519,12 +457,10 @@ def _held_out(
     return said
 
 
-def held_out_scores(
-    table: Any, s: Codes, folds: Positions, estimators: list[tuple[Any, ...]]
-) -> Floats:
+def held_out_scores(table: Any, folds: Positions, estimators: list[Any]) -> Floats:
     """P(D = positive | x, s) of each row, by the classifier that had not seen it."""
-    scores = np.empty(len(s))
-    for k, classifiers in enumerate(estimators):
+    scores = np.empty(len(folds))
+    for k, classifier in enumerate(estimators):
         here = np.flatnonzero(folds == k)
-        scores[here] = scores_by(classifiers, part_of(table, here), s[here])
+        scores[here] = positive_scores(classifier, part_of(table, here))
     return scores

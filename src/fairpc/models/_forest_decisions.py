@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.circuit import Circuit, CircuitBuilder, refuse_impossible
-from fairpc.core import Array, Bools, Codes, Floats
+from fairpc.core import Array, Codes, Floats
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fair_layers import Layout, build
 from fairpc.models._forest import Forest
@@ -143,15 +143,9 @@ class ForestDistribution(FairDistribution):
         return np.sum([counts for counts, _ in parts], axis=0), sum(logs for _, logs in parts)
 
     def _altered_chunk(self, rows: Rows) -> tuple[Floats, float]:
-        def fits(codes: Codes) -> Bools:
-            """Which classes a code leaves possible, rows × classes."""
-            possible: Bools = (codes < 0)[:, None] | (codes[:, None] == np.arange(rows.n_classes))
-            return possible
-
         joint = self._log_joint(rows.s, rows.x)
-        if rows.f is not None:
-            joint = np.where(fits(rows.f)[:, None], joint, -np.inf)
-        label = np.where(fits(rows.d)[:, None, None], self._mechanism, 0.0)
+        possible = (rows.d < 0)[:, None] | (rows.d[:, None] == np.arange(rows.n_classes))
+        label = np.where(possible[:, None, None], self._mechanism, 0.0)
         with np.errstate(divide="ignore"):
             whole = joint[..., None] + np.log(label)
         counts = np.tensordot(rows.weights, _normalised(whole), axes=1)

@@ -100,10 +100,10 @@ class ForestStart:
     by_learner: LearnerScores  #: of learners that know nothing of the mechanism
     scores: Scores  #: of all of them together
     #: P(Df) and mechanism between the groups' recorded rates (:func:`rates_between`); None where
-    #: there is no such rule, and ``mechanism_prior`` decides: if it was asked to, with more than
-    #: two classes, and where strata share a mechanism
+    #: there is no such rule, and ``mechanism_prior`` decides: if it was asked to, and where strata
+    #: share a mechanism
     rates: TopRates | None
-    bounds: LabelBounds | None  #: what the labels leave possible; None with more than two classes
+    bounds: LabelBounds | None  #: what the labels leave possible; None beside a prior
     rng: np.random.Generator  #: of what is drawn from here on
 
     @classmethod
@@ -124,7 +124,7 @@ class ForestStart:
         by_learner = learning.by_learner()
         scores = learning.mixed(by_learner)
         rates = bounds = None
-        if between and rows.n_classes == 2:
+        if between:
             named = names or tuple(map(str, range(rows.n_groups)))
             rates, bounds = rates_between(rows, scores, limits, positive, named)
         return cls(rows, learning, growing, by_learner, scores, rates, bounds, rng)
@@ -169,7 +169,7 @@ def flipped_share(
     mechanism is common to all trees, and what other draws do to it is not in here. ``rows`` have
     subgroups for groups.
     """
-    if rows.n_classes != 2 or not (rows.s >= 0).any():
+    if not (rows.s >= 0).any():
         return float("nan")
     known = np.flatnonzero((rows.s >= 0) & (rows.weights > 0))
     share = rows.weights[known] / rows.weights[known].sum()

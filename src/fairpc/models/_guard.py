@@ -84,7 +84,7 @@ class Checked:
     """What held-out labels say of a fit."""
 
     sentences: tuple[str, ...] = ()  #: one for each check that failed
-    #: what held-out labels leave possible; None where there are too few rows or too many classes
+    #: what held-out labels leave possible; None where there are too few rows
     label_bounds: LabelBounds | None = None
     contradictions: tuple[str, ...] = ()  #: a sentence where they leave nothing
 
@@ -96,7 +96,7 @@ def check_fit(
     options: Options,
     fine: Training | None = None,
 ) -> Checked:
-    """Check a fit; nothing is said where there are too few rows to say anything.
+    """Check a fit of two classes; nothing is said where there are too few rows to say anything.
 
     ``options`` are those by which the model is fitted again, to be judged on rows it has not seen.
     ``fine`` are the rows under finer bins, where the table was read so: bins that were chosen with
@@ -140,7 +140,7 @@ class Findings:
     bounds: DriftBounds  #: what the rows leave of P(Df) and of the mechanism
     rates: GroupRates  #: P(D | S) of the rows
     forest: bool = False  #: whether the model is a forest, which does not drift
-    #: what held-out labels leave possible; None for more than two classes
+    #: what held-out labels leave possible; None where a group has no rows in a stratum
     label_bounds: LabelBounds | None = None
     strata: Strata = UNDIVIDED  #: within which Df is independent of S
 
@@ -288,10 +288,8 @@ class _HeldOut(NamedTuple):
     scores: Floats  #: P(class) of each of these
 
     def label_bounds(self, coding: TableCoding) -> LabelBounds | None:
-        """What the labels leave possible; None for more than two classes."""
+        """What the labels leave possible; None where a group has no rows."""
         rows, known = joined(self.kept, self.held), self.known
-        if known.n_classes > 2:
-            return None
         # What is missing in a row says nothing of its stratum.
         where = rows.strata.codes(rows.x)[known.index]
         at = np.flatnonzero(where >= 0)
@@ -354,7 +352,6 @@ def _labelled(
         groups,
         None if np.ptp(weights) == 0 else weights,
         folds,
-        rows.n_classes,
         rows.n_groups,
     )
 

@@ -2,8 +2,7 @@
 
 With a free P(x | f, s) the rows alone leave many mechanisms that fit alike. What
 is known beforehand narrows them: a rate of fair decisions, labels that were only ever
-lowered in a group, limits of the mechanism. (Rows whose fair decision is known
-are evidence, not bounds: they are given to ``fit`` as ``fair_labels``.)
+lowered in a group, limits of the mechanism.
 """
 
 from __future__ import annotations

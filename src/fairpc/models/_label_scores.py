@@ -21,7 +21,6 @@ import numpy as np
 
 from fairpc.core import Bools, Codes, Floats, Int32s, Ints, LearningError, map_in_order, one_thread
 from fairpc.learners import (
-    MANY_CLASSES,
     AlteredLabels,
     BoostedOdds,
     LinearOdds,
@@ -142,7 +141,7 @@ class ScoreLearning:
         if rates is not None:
             each = (rates.of_subgroup(g, rows.strata)[1] for g in range(rows.n_subgroups))
             mechanism = np.stack(list(each))
-        kinds = [_linear] if rows.n_classes > MANY_CLASSES else [_linear, _boosted]
+        kinds = [_linear, _boosted]
         # What takes longest is begun first.
         tasks = [(m, k) for m in reversed(range(len(kinds))) for k in range(N_FOLDS)]
 

@@ -49,7 +49,7 @@ from fairpc.data import (
     take_rows,
     warn_of_dropped,
 )
-from fairpc.evidence import LEVEL, LabelBounds
+from fairpc.evidence import LEVEL, LabelBounds, SharedBounds
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._decisions import FittedDecisions, GivenRows
 from fairpc.models._fold_classifiers import (
@@ -70,7 +70,6 @@ from fairpc.models._rows import Rows, rows_fingerprint
 from fairpc.models._score_map import ScoreMap
 from fairpc.models._score_map_fit import (
     ScoredRows,
-    by_prior,
     calibrated,
     findings,
     fit_score_map,
@@ -82,6 +81,7 @@ from fairpc.models._settings import (
     ScoreSettings,
     check_settings,
     generator,
+    refuse_many,
     refuse_rate,
     rounded_counts,
     small_strata,
@@ -125,7 +125,8 @@ class LatentDecision(  # type: ignore[misc]
     and Df is independent of S: the assumptions of :class:`FairPC`. Then P(D = 1 | x, s) is a line
     in P(Df = 1 | x, s) for each group. The classifier is fitted on all rows but one fold, for each
     fold; scores of the rows left out calibrate it within each group and give P(Df), the mechanism
-    and the identified set. Predictions are means over the classifiers of the folds.
+    and the identified set. Predictions are means over the classifiers of the folds. A row whose
+    group is not known has the score NaN: :class:`FairPC` marginalises the group.
 
     The default classifier is followed by others: once the mechanism is known, gradient boosting
     and a logistic regression learn Df behind the labels, in the same folds, and have a share in the
@@ -147,14 +148,7 @@ class LatentDecision(  # type: ignore[misc]
             "within": each stratum has its own P(D | Df, S).
         delta: by how much P(Df | s) of two groups may differ; 0 makes Df independent of S.
         cv: folds.
-        calibration: "isotonic", "sigmoid", or None where the classifier is calibrated.
-        select: the point of the identified set: "between" the groups' recorded rates, with the
-            fewest altered labels, unless fair labels are given, which then decide; "prior", by 30
-            rows per group and decision of which nine in ten have the right label; or its "middle".
         knowledge: what is known beforehand about P(Df) and P(D | Df, S).
-        sensitive_estimator: classifier of S from X, for rows whose group is not known; None takes
-            gradient boosting on tables as they are; False: none, such rows are then refused.
-        per_group: one classifier per group in place of one that sees S.
         threshold: score above which ``predict`` gives the positive class.
         missing_values: values that mean "missing" in groups and labels, and for the default
             classifier in features.
@@ -172,6 +166,7 @@ class LatentDecision(  # type: ignore[misc]
     _strata: Strata = UNDIVIDED
     _say: Say = staticmethod(lambda text: None)  #: shows what a fit is doing
     _needs_table = True  # what a classifier uses is its own affair
+    _marginalises = False
 
     def fit(
         self,
@@ -181,7 +176,6 @@ class LatentDecision(  # type: ignore[misc]
         sensitive_features: Any = None,
         sample_weight: npt.ArrayLike | None = None,
         clusters: npt.ArrayLike | None = None,
-        fair_labels: Any = None,
         reviewed: Reviewed | None = None,
     ) -> Self:
         """Fit to a table, its labels and its groups.
@@ -194,14 +188,11 @@ class LatentDecision(  # type: ignore[misc]
             sensitive_features: groups given apart from X, as in fairlearn.
             sample_weight: weight per row; whole ones count rows: divide survey ones by their mean.
             clusters: who each row is about, where persons repeat; a person stays in one fold.
-            fair_labels: the fair decision of each row where it is known by other means, missing
-                where not; they narrow what is possible. How these rows were chosen is not known,
-                so they say nothing of other rows: draw rows with ``review`` for that.
             reviewed: answers for rows of X that were drawn with known chances. They decide the
                 mechanism and the fair rates, which are tied unless the review contradicts it.
         """
         self._check_settings()
-        refuse_beside_review(reviewed, X, self.given, fair_labels, sample_weight)
+        refuse_beside_review(reviewed, X, self.given, sample_weight)
         threshold, rng = fixed(self.threshold), generator(self.random_state)
         if is_source(X) or is_dask(X):
             raise TableError(
@@ -209,17 +200,17 @@ class LatentDecision(  # type: ignore[misc]
                 "use FairPC"
             )
         check_fit_input(self, X, y)
-        given_table = self._given_table(X, y, sensitive_features, sample_weight, fair_labels)
+        given_table = self._given_table(X, y, sensitive_features, sample_weight)
         coding = self._fit_coding(given_table)
         strata = strata_of(self.given, self.mechanism, coding, self.delta)
         refuse_rate(self.knowledge, self.given)
-        given = X, y, sensitive_features, sample_weight, fair_labels
+        given = X, y, sensitive_features, sample_weight
         hidden = given_table.hidden_labels(coding)
         all_rows = without_few(
             rows_in_order(coding, *given, warn=False, hidden=hidden), strata, int(self.min_cell)
         )
         ours = isinstance(self.estimator, TableClassifier | None)
-        view = GroupView.of(coding, X, all_rows.s, own=ours)
+        view = GroupView.of(coding, X, own=ours)
         table, rows, who = _used(X, all_rows, clusters)
         _refuse_unlabelled(coding, rows)
         _warn_left_out(all_rows, rows.n_rows)
@@ -230,14 +221,12 @@ class LatentDecision(  # type: ignore[misc]
         self._say("fitting classifiers of the recorded label")
         whole = cross.table(self.estimator, view.table(table, rows.s), rows.weights)
         estimators = cross.of_labels(whole, rows, folds, sample_weight is not None)
-        _warn_of_identifiers(coding.features, estimators[0][0])
-        scores = held_out_scores(whole, rows.s, folds, estimators)
+        _warn_of_identifiers(coding.features, estimators[0])
+        scores = held_out_scores(whole, folds, estimators)
         scored = ScoredRows(rows, scores, folds, positive, who)
         score_map = fit_score_map(
             scored,
             coding.group_names,
-            calibration=self.calibration,
-            select=self.select,
             limits=limits_of_coding(self.knowledge, coding),
         )
         ends = score_map.ends.without_few(int(self.min_cell))
@@ -245,20 +234,16 @@ class LatentDecision(  # type: ignore[misc]
         if reviewed is not None:
             answers = reviewed.taken(_positions(all_rows))
             held = _review_of(answers, coding, scored, score_map, table)
-            score_map, scored = held_to(score_map, scored, held, coding, self.calibration)
+            score_map, scored = held_to(score_map, scored, held, coding)
             strata = scored.rows.strata
         second = None
-        if self.estimator is None and not (self.per_group or score_map.straight):
+        if self.estimator is None and not score_map.straight:
             # Classifiers that know how labels were altered tell more of Df.
             self._say("fitting classifiers of the fair decision")
             known = whole, scored, score_map, estimators
             second, scored = SecondRound.learned(cross, *known)
-            score_map = calibrated(score_map, scored, self.calibration)
-        groups: tuple[Any, ...] = ()
-        if self.sensitive_estimator is not False:
-            self._say("fitting a classifier of the group")
-            groups = cross.of_groups(table, rows)
-        fair = ScoredModel(score_map, estimators, second, groups, view, (), strata, positive)
+            score_map = calibrated(score_map, scored)
+        fair = ScoredModel(score_map, estimators, second, view, (), strata, positive)
         self._store(coding, fair, scored, held)
         validate_data(self, X, skip_check_array=True)  # notes its columns
         self.threshold_ = threshold
@@ -268,7 +253,7 @@ class LatentDecision(  # type: ignore[misc]
         return self
 
     def _given_table(
-        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, fair_labels: Any
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
     ) -> GivenTable:
         return GivenTable.of(
             X,
@@ -276,7 +261,6 @@ class LatentDecision(  # type: ignore[misc]
             sensitive=self.sensitive,
             sensitive_features=sensitive_features,
             sample_weight=sample_weight,
-            fair_labels=fair_labels,
             missing_values=self.missing_values,
             numeric=listed(self.numeric),
             decimal=self.decimal,
@@ -285,12 +269,8 @@ class LatentDecision(  # type: ignore[misc]
     def _check_settings(self) -> None:
         """A LearningError names the first setting that is wrong."""
         check_settings(self.get_params(deep=False), ScoreSettings)
-        given = {"estimator": self.estimator}
-        if self.sensitive_estimator is not False:
-            given["sensitive_estimator"] = self.sensitive_estimator
-        for name, classifier in given.items():
-            if classifier is not None:
-                check_classifier(name, classifier)
+        if self.estimator is not None:
+            check_classifier(self.estimator)
 
     def _fit_coding(self, table: GivenTable) -> TableCoding:
         """How groups and labels become codes; features too, for what is said of the table."""
@@ -302,13 +282,7 @@ class LatentDecision(  # type: ignore[misc]
             options=EncodingOptions(numeric=table.roles.numeric, min_cell=int(self.min_cell)),
             given_whole=True,
         )
-        classes = coding.labels.classes
-        if len(classes) > 2:
-            raise LearningError(
-                f"label {coding.labels.name!r} has {len(classes)} classes, and one line per group "
-                "turns the scores of two into Df (Only binary classification is supported): merge "
-                "classes, or use FairPC"
-            )
+        refuse_many(coding.labels, "LatentDecision")
         return coding
 
     def _store(
@@ -326,10 +300,8 @@ class LatentDecision(  # type: ignore[misc]
         self.group_view_ = fair.view
         self.estimators_ = fair.classifiers
         self.second_round_ = fair.second_round
-        self.group_estimators_ = fair.group_classifiers
         self.score_map_ = fair.score_map
         self.knowledge_ = knowledge_after(self.knowledge, held, coding)
-        self.n_anchors_ = scored.rows.n_anchors
         reviewed = () if held is None else held.warnings
         self.warnings_ = (*reviewed, *findings(fair.score_map, scored, coding))
         self.folds_ = scored.folds
@@ -337,7 +309,7 @@ class LatentDecision(  # type: ignore[misc]
         counts = fair.altered_by_scores(scored)
         self.label_counts_ = rounded_counts(counts, int(self.min_cell))
         self.mechanism_without_prior_, self.prior_rows_ = None, RECIPE_MECHANISM
-        if held is None and by_prior(scored, fair.score_map.ends, self.select):
+        if held is None and isinstance(fair.score_map.ends, SharedBounds):
             limits = limits_of_coding(self.knowledge, coding)
             self.mechanism_without_prior_ = scores_without_prior(scored, limits)
 
@@ -349,7 +321,6 @@ class LatentDecision(  # type: ignore[misc]
         sensitive_features: Any = None,
         sample_weight: npt.ArrayLike | None = None,
         clusters: npt.ArrayLike | None = None,
-        fair_labels: Any = None,
     ) -> ScoredRows:
         """The rows of the fit with the scores that P(Df) and the mechanism were learned from.
 
@@ -357,7 +328,7 @@ class LatentDecision(  # type: ignore[misc]
         in files, so a model that was loaded has no answer.
         """
         coding = self._coding()
-        given = X, y, sensitive_features, sample_weight, fair_labels
+        given = X, y, sensitive_features, sample_weight
         hidden = self._given_table(*given).hidden_labels(coding)
         all_rows = rows_in_order(coding, *given, hidden=hidden)
         own_rows = without_few(all_rows, self._strata, int(self.min_cell))
@@ -373,7 +344,7 @@ class LatentDecision(  # type: ignore[misc]
                 "classifier has not seen them; give X, y and groups as they were given to fit"
             )
         whole = self.group_view_.table(table, rows.s)
-        scores = held_out_scores(whole, rows.s, self.folds_, self.estimators_)
+        scores = held_out_scores(whole, self.folds_, self.estimators_)
         scored = ScoredRows(rows, scores, self.folds_, coding.labels.positive, who)
         if self.second_round_ is None:
             return scored
@@ -399,7 +370,6 @@ class LatentDecision(  # type: ignore[misc]
             self._map(),
             self.estimators_,
             self.second_round_,
-            self.group_estimators_,
             self.group_view_,
             getattr(self, "feature_names_in_", ()),
             self._strata,
@@ -413,7 +383,7 @@ class LatentDecision(  # type: ignore[misc]
         self._check_columns(frame)
         groups = coding.group_codes(X, frame, sensitive_features)
         strata = None
-        if self._strata or all(isinstance(c, TableClassifier) for c in self.estimators_[0]):
+        if self._strata or all(isinstance(c, TableClassifier) for c in self.estimators_):
             codes = coding.features.transform(frame, allow_absent=True)  # names levels that are new
             strata = self._strata_of(codes)
         else:
@@ -484,7 +454,7 @@ def quick_decision(
     about = {name: own[name] for name in ("missing_values", "random_state") if name in own}
     given = {} if sensitive_features is None else {"sensitive_features": sensitive_features}
     classifier = TableClassifier("logistic", **about)
-    how: dict[str, Any] = {"select": "middle", "sensitive_estimator": False, "random_state": 0}
+    how: dict[str, Any] = {"random_state": 0}
     model = LatentDecision(classifier, **how | own)
     with Warned().watching():
         return model.fit(X, y, **given)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import fields, replace
-from datetime import date, datetime
 from typing import Any, Final
 
 import numpy as np
@@ -233,40 +231,25 @@ def _scored(saved: SavedScores, coding: TableCoding) -> LatentDecision:
     if tuple(g.group for g in score_map.ends.groups) != coding.group_names:
         raise LearningError("its map of scores is not of its groups")
     view = _view(saved.group_view, coding)
-    folds = [tuple(map(TableClassifier.from_dict, fold)) for fold in saved.classifiers]
-    groups = tuple(map(TableClassifier.from_dict, saved.group_classifiers))
+    folds = [TableClassifier.from_dict(classifier) for classifier in saved.classifiers]
     second, of_df = None, []
     if saved.second_round is not None:
-        if {len(fold) for fold in folds} != {1}:
-            raise LearningError("a second round has one classifier of D in each fold")
         second = _second_round(saved.second_round, len(folds))
         of_df = second.estimators
-    _check_classifiers(folds, of_df, groups, coding, view)
+    _check_classifiers(folds, of_df, coding, view)
     model = LatentDecision(**given.arguments)
     model.score_map_, model.group_view_, model._strata = score_map, view, strata
-    model.estimators_, model.second_round_, model.group_estimators_ = folds, second, groups
+    model.estimators_, model.second_round_ = folds, second
     return model
 
 
 def _view(saved: SavedView, coding: TableCoding) -> GroupView:
     names, inside = saved.names, saved.inside
-    levels = tuple(tuple(_levels(level)) for level in saved.levels)
-    sizes = [len(level) for level in levels]
-    if (names, inside) != group_columns(coding) or sizes != [len(names)] * len(coding.groups.names):
+    sizes = [] if inside else [len(names)] * len(coding.groups.names)
+    if (names, inside) != group_columns(coding) or [*map(len, saved.levels)] != sizes:
         raise LearningError("its view of the groups is not of its columns")
     # A file holds no classifiers but ours.
-    return GroupView(names, levels, inside, saved.library, coding.features)
-
-
-def _levels(values: Any) -> Iterator[Any]:
-    for value in values:
-        if isinstance(value, dict):
-            ((name, text),) = value.items()
-            yield {"date": date, "datetime": datetime}[name].fromisoformat(text)
-        elif isinstance(value, str | int | float):
-            yield value
-        else:
-            raise LearningError("its view of the groups has a value that is not a level")
+    return GroupView(names, saved.levels, inside, saved.library, coding.features)
 
 
 def _second_round(saved: SavedRound, n_folds: int) -> SecondRound:
@@ -282,18 +265,15 @@ def _second_round(saved: SavedRound, n_folds: int) -> SecondRound:
 
 
 def _check_classifiers(
-    folds: list[tuple[TableClassifier, ...]],
+    folds: list[TableClassifier],
     second: list[tuple[TableClassifier, ...]],
-    groups: tuple[TableClassifier, ...],
     coding: TableCoding,
     view: GroupView,
 ) -> None:
     """An error where classifiers are not those of these groups and columns."""
-    n = len(coding.groups.names)
-    sizes = {len(fold) for fold in folds}
-    sound = len(folds) >= 2 and sizes in ({1}, {n}) and len(groups) in (0, 1 if n == 2 else n)
+    sound = len(folds) >= 2
     known = {*coding.features.names_in, *view.names}
-    for classifier in (*(c for fold in (*folds, *second) for c in fold), *groups):
+    for classifier in (*folds, *(c for fold in second for c in fold)):
         encoding = classifier.encoding_
         sound &= classifier.classes_.tolist() == [0, 1]
         sound &= encoding.from_array or set(encoding.names) <= known
@@ -308,6 +288,7 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     taken apart. What is not of the builder's form has more nodes than its parts, and is refused.
     """
     coding = {name: content.pop(name) for name in CODING_FIELDS}
+    content.pop("anchors", None)
     content = {"coding": coding, "warnings": [], "table": {}, "without_prior": None, **content}
     given, latent = content["settings"], content["model"] == LATENT_DECISION
     given["decimal"] = given.get("decimal") or "."
@@ -322,6 +303,10 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     if latent:
         scores = content["score_map"]
         content["score_map"] = scores | {"ends": _same_rates(scores["ends"])}
+        content["classifiers"] = [classifier for (classifier,) in content["classifiers"]]
+        content.pop("group_classifiers")
+        if content["group_view"]["inside"]:
+            content["group_view"] |= {"levels": []}
         return {"second_round": None, **content}
     content = {"choices": None, "forest": None, "ends": None, "features": None, **content}
     content["ends"] = _same_rates(content["ends"])

@@ -57,8 +57,6 @@ def _parity(record: Parity, ax: Axes | None = None) -> Axes:
 @draw.register(AssumptionTest)
 @draw.register(IdentifiedSet)
 def _fair_rates(record: AssumptionTest | IdentifiedSet, ax: Axes | None = None) -> Axes:
-    if not isinstance(record.lower, float) or not isinstance(record.upper, float):
-        raise PlotError("the label has more than two classes: there is one set for each")
     bars: list[tuple[str, Any, Any]] = [(str(g.group), g.lower, g.upper) for g in record.groups]
     bars.append(("all groups", record.lower, record.upper))
     ax = _titled(ax, "Rates of fair decisions that are possible", 1.2 + 0.45 * len(bars))

@@ -118,7 +118,8 @@ class ReviewRows:
         labels = coding.labels
         if len(labels.classes) != 2:
             raise LearningError(
-                f"the label has {len(labels.classes)} classes: a review needs two, merge some"
+                f"the label has {len(labels.classes)} classes, and a review needs two: merge "
+                "classes into two; FairPC with structure='strudel' keeps more"
             )
         rows = rows_in_order(coding, X, y, sensitive_features)
         at = np.flatnonzero((rows.d >= 0) & (rows.s >= 0))

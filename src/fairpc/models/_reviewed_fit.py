@@ -92,9 +92,7 @@ def knowledge_after(
     return own.and_also(held.knowledge(coding.labels.classes, coding.labels.positive))
 
 
-def refuse_beside_review(
-    reviewed: Any, X: Any, given: Any, fair_labels: Any, sample_weight: Any
-) -> None:
+def refuse_beside_review(reviewed: Any, X: Any, given: Any, sample_weight: Any) -> None:
     """A LearningError where reviewed rows are given beside what they do not go with."""
     if reviewed is None:
         return
@@ -103,11 +101,10 @@ def refuse_beside_review(
             f"reviewed is a {type(reviewed).__name__}: give a fairpc.models.Reviewed, as "
             "Reviewed.of(n_rows, batches) makes it"
         )
-    beside = {"fair_labels": fair_labels, "sample_weight": sample_weight}
-    named = ["given"] if given else [name for name, v in beside.items() if v is not None]
-    if named:
+    if given or sample_weight is not None:
+        beside = "given" if given else "sample_weight"
         raise LearningError(
-            f"reviewed and {named[0]} were given: reviews are of rows, each once, and give rates "
+            f"reviewed and {beside} were given: reviews are of rows, each once, and give rates "
             "of whole groups; leave one out"
         )
     if is_source(X) or is_dask(X):

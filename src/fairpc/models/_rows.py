@@ -45,7 +45,7 @@ NOBODY: Final = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Weighted rows (s, d, x), and the fair decision of those for which it is known."""
+    """Weighted rows (s, d, x)."""
 
     s: Codes  #: group of each row
     d: Codes  #: recorded label of each row
@@ -55,8 +55,6 @@ class Rows:
     n_classes: int  #: number of values of D
     arities: Ints  #: number of values of each feature
     names: tuple[str, ...]  #: name of each feature
-    #: fair decision of each row, -1 where it is hidden; None where it is hidden in all
-    f: Codes | None = None
     #: how many rows of the table each row is; None where whole weights say it
     copies: Floats | None = None
     #: which features make the strata within which Df is independent of S
@@ -69,28 +67,25 @@ class Rows:
         arities: Sequence[int],
         names: tuple[str, ...],
         *,
-        fair: bool = False,
         strata: Strata = UNDIVIDED,
         few: Ints = NOBODY,
         unlabelled: Ints = NOBODY,
     ) -> Rows:
-        """Rows of codes S, D, X and, with ``fair``, Df, as a ``RowEncoder`` makes them."""
+        """Rows of codes S, D and X, as a ``RowEncoder`` makes them."""
         n_groups, n_classes, *sizes = arities
-        last = len(sizes) + 2 - fair
         made = cls(
             rows.codes[:, 0],
             rows.codes[:, 1],
-            rows.codes[:, 2:last],
+            rows.codes[:, 2:],
             rows.weights,
             n_groups,
             n_classes,
-            np.array(sizes[: last - 2], np.int64),
+            np.array(sizes, np.int64),
             names,
             copies=rows.copies,
             strata=strata,
         )
-        made = made.hiding(few, unlabelled)
-        return made.with_fair_decisions(rows.codes[:, last]) if fair else made
+        return made.hiding(few, unlabelled)
 
     @classmethod
     def of(
@@ -104,7 +99,6 @@ class Rows:
         n_classes: int | None = None,
         arities: npt.ArrayLike | None = None,
         names: Sequence[str] | None = None,
-        f: npt.ArrayLike | None = None,
         strata: Strata = UNDIVIDED,
     ) -> Rows:
         """Checked rows; numbers of values default to one more than the largest code."""
@@ -116,33 +110,11 @@ class Rows:
         codes = np.column_stack([s, d, features])
         codes = check_codes(codes, [n_groups, n_classes, *sizes], ("S", "D", *labels))
         columns = codes[:, 0], codes[:, 1], codes[:, 2:], check_weights(weights, len(codes))
-        result = cls(*columns, n_groups, n_classes, sizes, labels, strata=strata)
-        return result.with_fair_decisions(f)
+        return cls(*columns, n_groups, n_classes, sizes, labels, strata=strata)
 
     @property
     def n_rows(self) -> int:
         return len(self.s)
-
-    @property
-    def n_anchors(self) -> int:
-        """Rows of the table whose fair decision is known."""
-        return 0 if self.f is None else int(self.each[self.f >= 0].sum())
-
-    @property
-    def anchor_counts(self) -> Floats:
-        """Rows of the table whose fair decision is known, by group and decision, [s, f]."""
-        counts = np.zeros((self.n_groups, self.n_classes))
-        if self.f is not None:
-            known = np.flatnonzero((self.f >= 0) & (self.s >= 0))
-            np.add.at(counts, (self.s[known], self.f[known]), self.each[known])
-        return counts
-
-    def with_fair_decisions(self, f: npt.ArrayLike | None) -> Rows:
-        """The same rows with these fair decisions known; None hides them all."""
-        if f is None:
-            return replace(self, f=None)
-        codes = check_codes(np.reshape(f, (-1, 1)), [self.n_classes], ("Df",))[:, 0]
-        return replace(self, f=codes if (codes >= 0).any() else None)
 
     def with_strata(self, strata: Strata) -> Rows:
         """The same rows with these strata."""
@@ -194,7 +166,7 @@ class Rows:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is missing but, perhaps, fair decisions."""
+        """Whether nothing is missing."""
         return not any((codes < 0).any() for codes in (self.s, self.d, self.x))
 
     @property
@@ -221,7 +193,7 @@ class Rows:
 
     def table(self, layout: Layout, arities: Ints, names: tuple[str, ...]) -> Table:
         """Rows of the circuit: its hidden variables are missing."""
-        codes = layout.codes(self.s, self.d, self.x, self.f)
+        codes = layout.codes(self.s, self.d, self.x)
         return Table.of(codes, self.weights, arities=arities, names=names)
 
     def map(self, work: Callable[[Rows], T]) -> Iterator[T]:
@@ -234,9 +206,8 @@ class Rows:
 
     def digest(self) -> Words:
         """Numbers that name the rows and add up; see ``row_digest``."""
-        arities = (self.n_groups, self.n_classes, *self.arities.tolist(), self.n_classes)
-        known = np.full(self.n_rows, -1, np.int16) if self.f is None else self.f
-        words = Packing(arities).pack([self.s, self.d, *self.x.T, known])
+        arities = (self.n_groups, self.n_classes, *self.arities.tolist())
+        words = Packing(arities).pack([self.s, self.d, *self.x.T])
         unit = self.unit
         # Row by row, for a batch does not know whether all weights of its table are whole.
         whole = unit == np.floor(unit)
@@ -245,17 +216,13 @@ class Rows:
 
     def take(self, rows: Ints) -> Rows:
         """Some of the rows."""
-        every = {name: getattr(self, name) for name in ("s", "d", "weights", "f", "copies")}
+        every = {name: getattr(self, name) for name in ("s", "d", "weights", "copies")}
         taken: Any = {name: None if v is None else v[rows] for name, v in every.items()}
         return replace(self, x=np.asfortranarray(self.x[rows]), **taken)
 
     def cell(self, d: int, s: int) -> Table:
-        """Features of the rows with label ``d`` in group ``s``; a known fair decision goes first.
-
-        The label stands for the fair decision where that is hidden.
-        """
-        decided = self.d if self.f is None else np.where(self.f >= 0, self.f, self.d)
-        here = np.flatnonzero((decided == d) & (self.s == s))
+        """Features of the rows with label ``d`` in group ``s``."""
+        here = np.flatnonzero((self.d == d) & (self.s == s))
         return Table(np.asfortranarray(self.x[here]), self.weights[here], self.arities, self.names)
 
 
@@ -271,14 +238,12 @@ def effective_size(weights: Floats, each: Floats) -> float:
 
 def joined(one: Rows, two: Rows) -> Rows:
     """The rows of both."""
-    decisions = [np.full(r.n_rows, -1, np.int16) if r.f is None else r.f for r in (one, two)]
     s, d, x, weights = (
         np.concatenate([getattr(one, name), getattr(two, name)])
         for name in ("s", "d", "x", "weights")
     )
     copies = None if one.copies is None else np.concatenate([one.copies, two.each])
-    rows = replace(one, s=s, d=d, x=np.asfortranarray(x), weights=weights, f=None, copies=copies)
-    return rows.with_fair_decisions(np.concatenate(decisions))
+    return replace(one, s=s, d=d, x=np.asfortranarray(x), weights=weights, copies=copies)
 
 
 def hold_out(rows: Rows, fraction: float, rng: np.random.Generator) -> tuple[Rows, Rows]:
@@ -353,11 +318,10 @@ class PlannedParts(RowParts, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PartedRows:
-    """Weighted rows (s, d, x), and known fair decisions, in parts."""
+    """Weighted rows (s, d, x) in parts."""
 
-    parts: RowParts  #: their codes: S, D, the features, and Df if ``fair``
+    parts: RowParts  #: their codes: S, D and the features
     names: tuple[str, ...]  #: name of each feature
-    fair: bool = False  #: whether some fair decisions are known
     kept_bytes: int = 0  #: what of parts on disk may stay in memory while EM runs
     strata: Strata = UNDIVIDED
     few: Ints = field(default_factory=NOBODY.copy)  #: subgroups whose rows are of unknown stratum
@@ -410,7 +374,6 @@ class PartedRows:
             Rows.coded,
             arities=arities,
             names=self.names,
-            fair=self.fair,
             strata=self.strata,
             few=self.few,
             unlabelled=self.unlabelled,

@@ -5,9 +5,8 @@ D is independent of X given (Df, S), so with q(x, s) = P(Df = 1 | x, s)
     r(x, s) = P(D = 1 | x, s) = b0 + (b1 − b0) q(x, s),    b_f = P(D = 1 | Df = f, s).
 
 A classifier that sees X and S gives r, if it is calibrated within each group. Cross-fitted scores
-calibrate it. They also give P(Df) and the mechanism: as for a forest, by the model of the bins of
-the score (:mod:`fairpc.models._score_mechanism`), kept within what held-out rows leave possible; or
-the middle of that set. Then q = (r − b0) / (b1 − b0).
+calibrate it. They also give P(Df) and the mechanism, a point of what held-out rows leave possible.
+Then q = (r − b0) / (b1 − b0).
 
 Scores beyond b0 and b1 are compressed towards 0 and 1, so that their order is kept, and the odds of
 each group are shifted so that the mean of q in its training rows is P(Df = 1).

@@ -7,11 +7,11 @@ Calibrations, then a point of what held-out rows leave possible, then shifts of 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, Literal, get_args
+from typing import Final
 
 import numpy as np
 
-from fairpc.core import Floats, LearningError, Positions, check_choice
+from fairpc.core import Floats, LearningError, Positions
 from fairpc.data import TableCoding
 from fairpc.evidence import (
     LEVEL,
@@ -22,8 +22,8 @@ from fairpc.evidence import (
     WithinBounds,
     label_bounds,
 )
-from fairpc.learners import KNOT_ROWS, LEAST, CalibrationMethod, calibrate
-from fairpc.models._bias_account import anchor_contradiction, contradictions
+from fairpc.learners import KNOT_ROWS, LEAST, calibrate
+from fairpc.models._bias_account import contradictions
 from fairpc.models._fit import Options
 from fairpc.models._label_scores import Scores
 from fairpc.models._priors import RECIPE_MECHANISM, STRATUM_ROWS
@@ -38,7 +38,6 @@ from fairpc.models._score_mechanism import (
 )
 from fairpc.models._top_em import Limits, TopRates
 
-Select = Literal["between", "prior", "middle"]
 WIDTH: Final = 0.01
 """By which P(D = 1 | Df = 1) exceeds P(D = 1 | Df = 0), at least: a line must have a slope."""
 FEWEST: Final = 0.001
@@ -54,8 +53,7 @@ ERRORS: Final = 2.0
 class ScoredRows:
     """Rows whose group and label are known, with cross-fitted scores."""
 
-    #: groups, labels, weights and known fair decisions; of the features only those that make strata
-    #: are looked at
+    #: groups, labels and weights; of the features only those that make strata are looked at
     rows: Rows
     scores: Floats  #: P(D = positive | x, s) by a classifier that had not seen the row's fold
     folds: Positions  #: of the cross-fit
@@ -90,36 +88,20 @@ class ScoredRows:
 
 
 def fit_score_map(
-    scored: ScoredRows,
-    names: tuple[str, ...],
-    *,
-    calibration: CalibrationMethod | None = "isotonic",
-    select: Select = "between",
-    limits: Limits | None = None,
+    scored: ScoredRows, names: tuple[str, ...], *, limits: Limits | None = None
 ) -> ScoreMap:
-    """Learn what turns scores into Df; see the head of this module.
-
-    A ``calibration`` of None is for scores that are calibrated. ``select`` is the point of the set:
-    "between" the recorded rates of the groups, with the fewest altered labels; "prior", by the
-    prior of the mechanism; or its "middle".
-    """
-    if calibration is not None:
-        check_choice("calibration", calibration, get_args(CalibrationMethod))
-    check_choice("select", select, get_args(Select))
-    if scored.rows.strata.delta and select != "between":
-        raise LearningError(
-            f"delta is over 0 with select={select!r}: rates that may differ have the point between "
-            "the recorded rates; take select='between', or leave delta out"
-        )
+    """Learn what turns scores into Df; see the head of this module."""
     if all(is_constant(scored, g) for g in range(len(names))):
         raise LearningError(
             f"the classifier gives all rows of a group one score, such as {scored.scores[0]:.4f}: "
             "nothing tells decisions apart; give features that do, or another classifier"
         )
-    bounds = _with_known(bounds_of_labels(scored, names), scored, limits)
+    bounds = bounds_of_labels(scored, names)
+    if limits is not None:
+        bounds = within_limits(bounds, limits, scored.positive)
     weights = scored.rows.weights
     rates = np.bincount(scored.groups, weights, len(names)) / weights.sum()
-    each, mechanism, straight = _point(scored, bounds, limits, select)
+    each, mechanism, straight = _point(scored, bounds, limits)
     mechanism, strata = _apart(mechanism), scored.rows.strata
     own = by_group = None
     if strata:
@@ -133,17 +115,15 @@ def fit_score_map(
     _refuse_alike(np.atleast_1d(pi if by_group is None else by_group))
     shifts = np.zeros(len(names))
     found = ScoreMap((), rates, pi, mechanism, shifts, bounds, straight, own, by_group)
-    return calibrated(found, scored, calibration)
+    return calibrated(found, scored)
 
 
-def calibrated(
-    score_map: ScoreMap, scored: ScoredRows, calibration: CalibrationMethod | None
-) -> ScoreMap:
+def calibrated(score_map: ScoreMap, scored: ScoredRows) -> ScoreMap:
     """The map with calibrations and shifts of the last scores; all else is as it was."""
     labels, weights, scores = scored.labels, scored.rows.weights, scored.last
     groups, strata, own = scored.groups, scored.strata, score_map.strata
     each = [groups == g for g in range(len(score_map.group_rate))]
-    calibrations = tuple(calibrate(scores[h], labels[h], weights[h], calibration) for h in each)
+    calibrations = tuple(calibrate(scores[h], labels[h], weights[h]) for h in each)
     score_map = replace(score_map, calibrations=calibrations)
     # Where the stratum of a row is not known, its group has its mean over all strata.
     rates = score_map.by_stratum.rates[:, 0] if own is None else own.group_decision_rate
@@ -163,7 +143,6 @@ def held_to(
     scored: ScoredRows,
     held: ReviewedRates,
     coding: TableCoding,
-    calibration: CalibrationMethod | None,
 ) -> tuple[ScoreMap, ScoredRows]:
     """The map at the rates and the mechanism of a review, and rows whose rates may differ so far.
 
@@ -183,7 +162,7 @@ def held_to(
         straight=False,
     )
     scored = replace(scored, rows=scored.rows.with_strata(strata))
-    return calibrated(score_map, scored, calibration), scored
+    return calibrated(score_map, scored), scored
 
 
 def bounds_of_labels(scored: ScoredRows, names: tuple[str, ...]) -> LabelBounds:
@@ -228,7 +207,7 @@ def is_constant(scored: ScoredRows, group: int) -> bool:
 
 
 def _point(
-    scored: ScoredRows, bounds: LabelBounds, limits: Limits | None, select: Select
+    scored: ScoredRows, bounds: LabelBounds, limits: Limits | None
 ) -> tuple[Floats, Floats, bool]:
     """P(Df = 1 | a), the mechanism [s, a, f], and whether D = Df was kept.
 
@@ -236,9 +215,7 @@ def _point(
     strata there is one stratum.
     """
     n, n_strata = len(bounds.groups), scored.rows.strata.n
-    if select == "middle":
-        return (*_middle(bounds, n, n_strata), False)
-    if not (isinstance(bounds, SharedBounds) or by_prior(scored, bounds, select)):
+    if not isinstance(bounds, SharedBounds):
         pi, mechanism, straight = between_recorded(bounds, n_strata)
         return (pi if scored.rows.strata.delta else pi[0]), mechanism, straight
     options = Options(mechanism_prior=RECIPE_MECHANISM, limits=limits)
@@ -249,16 +226,9 @@ def _point(
     mechanism = rates.mechanism[:, f, f[1]].reshape(n, -1, 2)
     if fitted.straight:
         return pi, mechanism, True
-    return (*_kept_inside(pi, mechanism, bounds), False)
-
-
-def by_prior(scored: ScoredRows, bounds: LabelBounds, select: Select) -> bool:
-    """Whether prior rows decide the point, and neither the rule nor the middle of the set."""
-    # Fair labels that are known say more than a rule, unless rates may differ, which needs one.
-    ruled = scored.rows.f is None or scored.rows.strata.delta
-    return select != "middle" and (
-        select == "prior" or not ruled or isinstance(bounds, SharedBounds)
-    )
+    # The nearest that held-out rows leave, with sampling error.
+    shared = _apart(bounds.nearest(mechanism[:, 0], LEVEL))
+    return bounds.stratum_rates(shared, STRATUM_ROWS), shared[:, None], False
 
 
 def rates_between(
@@ -266,8 +236,7 @@ def rates_between(
 ) -> tuple[TopRates | None, LabelBounds | None]:
     """Rates by the rule of :func:`between_recorded`, from scores of two classes, and their bounds.
 
-    No rates where fair labels are known, which say more; neither where the rule says no point:
-    strata share a mechanism, or a group has no row.
+    Neither where the rule says no point: strata share a mechanism, or a group has no row.
     """
     row, fold = np.nonzero(scores.held)
     copies = np.rint(scores.held[row, fold] / rows.unit[row]).astype(np.intp)
@@ -281,11 +250,11 @@ def rates_between(
     if limits is not None and limits.leave_one:
         rates = TopRates(share, limits.rate_lower, limits.mechanism_lower)
         return rates, bounds_of_labels(scored, names)
-    bounds = _with_known(bounds_of_labels(scored, names), scored, limits)
+    bounds = bounds_of_labels(scored, names)
+    if limits is not None:
+        bounds = within_limits(bounds, limits, positive)
     if isinstance(bounds, SharedBounds):
         return None, None
-    if rows.f is not None and not rows.strata.delta:
-        return None, bounds
     pi, mechanism, _ = between_recorded(bounds, rows.strata.n)
     each = pi.ravel() if rows.strata.delta else pi[0]
     if rows.strata:
@@ -370,88 +339,10 @@ def _of_strata(scored: ScoredRows, pi: Floats, mechanism: Floats) -> StrataMap:
     return StrataMap(share, pi, np.broadcast_to(mechanism, (*shape, 2)).copy(), np.zeros(shape))
 
 
-def _middle(bounds: LabelBounds, n_groups: int, n_strata: int) -> tuple[Floats, Floats]:
-    """P(Df = 1 | a) and the mechanism [s, a, f] in the middle of what is possible."""
-    if isinstance(bounds, SharedBounds):
-        boxes = bounds.boxes(None)
-        if boxes is None:
-            raise LearningError(
-                "no mechanism that is the same in all strata fits the labels of every group, so "
-                "there is no middle: take select='prior', other columns in given, or "
-                "mechanism='within'"
-            )
-        shared = np.mean(np.array(boxes), axis=2)
-        return bounds.stratum_rates(_apart(shared), STRATUM_ROWS), shared[:, None]
-    pi, mechanism = _unknown(n_groups, n_strata)
-    for a, groups, own in bounds.parts():
-        lower, upper = own.point_set()
-        pi[a] = (lower + upper) / 2
-        b1 = np.array([np.mean(r.b1(pi[a])) for r in own.ranges()])
-        mechanism[groups, a] = _with_rates(pi[a], b1, own)
-    return pi, mechanism
-
-
-def _kept_inside(pi: Floats, mechanism: Floats, bounds: LabelBounds) -> tuple[Floats, Floats]:
-    """The nearest P(Df = 1 | a) and mechanism that held-out rows leave, with sampling error.
-
-    Where strata share a mechanism, P(Df = 1 | a) are those that fit the rates of their labels best.
-    """
-    if isinstance(bounds, SharedBounds):
-        shared = _apart(bounds.nearest(mechanism[:, 0], LEVEL))
-        return bounds.stratum_rates(shared, STRATUM_ROWS), shared[:, None]
-    pi, mechanism = pi.copy(), mechanism.copy()
-    level = bounds.level_each(LEVEL)
-    for a, groups, own in bounds.parts():
-        lower, upper = own.rate_set(level)
-        # Otherwise nothing is possible: the assumptions do not fit.
-        if lower <= upper and not own.rejected(level):
-            pi[a] = min(max(pi[a], lower), upper)
-            mechanism[groups, a] = _nearest(pi[a], mechanism[groups, a], own, level)
-    return pi, mechanism
-
-
-def _nearest(pi: float, mechanism: Floats, bounds: StratumBounds, level: float) -> Floats:
-    """The nearest mechanism of one stratum, [s, f], that held-out rows leave at a P(Df = 1).
-
-    Bins are wider than the sets of held-out rows, so that their rates are less extreme. How far
-    b0 and b1 are apart is kept where it can be: it is the same from either class.
-    """
-    tail = bounds.tail(level)
-    rates = np.array([g.rate for g in bounds.groups])
-    b1 = rates + (1 - pi) * (mechanism[:, 1] - mechanism[:, 0])
-    for g, (own, known) in enumerate(zip(bounds.groups, bounds.known, strict=True)):
-        least, most = known.range(own, own.rate, own.scores(tail)).b1(pi)
-        b1[g] = min(max(b1[g], least), most)
-    return _with_rates(pi, b1, bounds)
-
-
-def _with_rates(pi: float, b1: Floats, bounds: StratumBounds) -> Floats:
-    """The mechanism [s, f] whose b0 gives each group its rate of labels."""
-    rates = np.array([g.rate for g in bounds.groups])
-    top = np.minimum(np.maximum(b1, rates), 1.0)
-    b0 = np.clip((rates - pi * top) / max(1 - pi, LEAST), 0.0, 1.0)
-    return np.column_stack([b0, top])
-
-
 def _apart(mechanism: Floats) -> Floats:
     """The same, with b1 above b0 also where all labels of a group are alike."""
     top = np.maximum(mechanism[..., 1], WIDTH)
     return np.stack([np.minimum(mechanism[..., 0], top - WIDTH), top], axis=-1)
-
-
-def _with_known(bounds: LabelBounds, scored: ScoredRows, limits: Limits | None) -> LabelBounds:
-    """What held-out rows leave, cut by knowledge and by rows whose fair decision is known."""
-    if limits is not None:
-        bounds = within_limits(bounds, limits, scored.positive)
-    if scored.rows.f is None:
-        return bounds
-    decided = np.where(scored.rows.f < 0, -1, scored.rows.f == scored.positive)
-    known = np.flatnonzero(decided >= 0)
-    totals, hits = np.zeros((2, len(bounds.groups), scored.rows.strata.n, 2))
-    at = scored.groups[known], scored.strata[known], decided[known].astype(np.intp)
-    np.add.at(totals, at, 1.0)
-    np.add.at(hits, at, scored.labels[known])
-    return bounds.anchored(hits, totals, LEVEL)
 
 
 def within_limits(bounds: LabelBounds, limits: Limits, positive: int) -> LabelBounds:
@@ -466,8 +357,7 @@ def within_limits(bounds: LabelBounds, limits: Limits, positive: int) -> LabelBo
 
 def findings(score_map: ScoreMap, scored: ScoredRows, coding: TableCoding) -> list[str]:
     """What must be said of a fit before anything else."""
-    sentences = anchor_contradiction(scored.rows.anchor_counts, coding, scored.rows.strata)
-    sentences += contradictions(score_map.ends, coding, scored.rows.strata)
+    sentences = contradictions(score_map.ends, coding, scored.rows.strata)
     sentences += _silent_groups(score_map, scored, coding)
     if _gain(score_map, scored) < ERRORS:
         sentences.append(

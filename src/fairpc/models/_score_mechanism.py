@@ -87,7 +87,7 @@ def score_bins(rows: Rows, scores: Scores) -> Rows:
     strata = rows.strata
     columns = list(strata.columns)
     n_bins = max(int(bins.max(initial=0)) + 1, 2)
-    binned = Rows(
+    return Rows(
         rows.s[row],
         rows.d[row],
         np.asfortranarray(np.column_stack([bins, rows.x[row][:, columns]])),
@@ -99,23 +99,13 @@ def score_bins(rows: Rows, scores: Scores) -> Rows:
         copies=copies,
         strata=replace(strata, columns=tuple(range(1, len(columns) + 1))),
     )
-    return binned if rows.f is None else binned.with_fair_decisions(rows.f[row])
 
 
 def _binned(said: Floats, weights: Floats, effective: float) -> Ints:
-    """Bins of equal weight along the score; of more than two classes, cells of their scores."""
+    """Bins of equal weight along the score."""
     n_bins = int(np.clip(effective / BIN_ROWS, FEWEST_BINS, MAX_BINS))
-    if said.shape[1] == 2:
-        order, step = steps_along(said[:, 1], weights, n_bins)
-        return step[np.argsort(order)]
-    from sklearn.tree import DecisionTreeRegressor
-
-    least = min(1.0 / n_bins, 0.5)
-    tree = DecisionTreeRegressor(
-        max_leaf_nodes=n_bins, min_weight_fraction_leaf=least / 2, random_state=0
-    )
-    leaf = tree.fit(said, said, weights).apply(said)
-    return np.unique(leaf, return_inverse=True)[1]
+    order, step = steps_along(said[:, 1], weights, n_bins)
+    return step[np.argsort(order)]
 
 
 def fit_mechanism(
@@ -143,13 +133,11 @@ def fit_mechanism(
     last = [float(fitted.history["log_likelihood"][-1]) for fitted in (altered, straight)]
     # Rows of unequal weight say less than their sum.
     effective = effective_size(bins.weights, bins.each)
-    gain = last[0] - last[1]
     # Labels that are not altered have the same rates in all groups of a stratum, and that is all
     # they must have.
     n_rates = bins.strata.n * (bins.n_groups - 1) * (bins.n_classes - 1)
-    if bins.f is None:
-        # The prior keeps the altered model from its best fit; the rates themselves have none.
-        gain = max(gain, _rates_apart(bins))
+    # The prior keeps the altered model from its best fit; the rates themselves have none.
+    gain = max(last[0] - last[1], _rates_apart(bins))
     rejected = 2 * effective * gain > chi2.ppf(STRAIGHT_LEVEL, n_rates)
     return altered if rejected else replace(straight, straight=True)
 

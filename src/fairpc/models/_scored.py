@@ -1,7 +1,7 @@
 """Df from classifiers of D as a model: those of each fold, and the map that turns their scores.
 
-Predictions are means over the classifiers of the folds. Where the group of a row is not known, they
-are means over groups too, under P(s | x) of classifiers of the group.
+Predictions are means over the classifiers of the folds. They are NaN where the group of a row is
+not known: there is no distribution of X to infer it from.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpc.core import Codes, Floats, Ints, LearningError, Positions, counted
+from fairpc.core import Codes, Floats, Ints, Positions, TableWarning, warn_caller
 from fairpc.data import Frame, take_rows
 from fairpc.evidence import LabelBounds
 from fairpc.models._fold_classifiers import (
@@ -22,9 +22,7 @@ from fairpc.models._fold_classifiers import (
     SecondRound,
     in_order,
     positive_scores,
-    scores_by,
 )
-from fairpc.models._model import over_groups
 from fairpc.models._rows import Rows
 from fairpc.models._score_map import ScoreMap, Subgroups, mean_of
 from fairpc.models._score_map_fit import ScoredRows
@@ -61,9 +59,8 @@ class ScoredModel:
     """What :class:`fairpc.models._distribution.FairDistribution` answers, by scores of rows."""
 
     score_map: ScoreMap  #: what turns scores into Df
-    classifiers: list[tuple[Any, ...]]  #: of D, those of each fold: one, or one per group
+    classifiers: list[Any]  #: of D, that of each fold
     second_round: SecondRound | None  #: classifiers of Df, where they have a share in the scores
-    group_classifiers: tuple[Any, ...]  #: of S, for rows whose group is not known; may be none
     view: GroupView  #: how classifiers see the group of a row
     columns: Sequence[str]  #: names of the columns of the fit, in their order; none for arrays
     strata: Strata  #: within which Df is independent of S
@@ -139,13 +136,10 @@ class ScoredModel:
 
         def said(rows: Ints, g: Codes) -> Floats:
             at = x.at(rows, g)
-            q = found.decision(self._scores(s, x, rows, g), at)
+            q = found.decision(self._scores(x, rows, g), at)
             return found.posterior(q, labels[rows], at)
 
-        def chances(rows: Ints) -> Floats:
-            return self._chances_given(x, rows, labels[rows])
-
-        return self.by_class(over_groups(s, x.n_rows, said, chances))
+        return self.by_class(_of_known(s, x.n_rows, said))
 
     def bounds(
         self,
@@ -160,31 +154,18 @@ class ScoredModel:
         return self._mean(s, x, lambda scores, at: found.bounds(scores, at, level))
 
     def altered(self, rows: Rows, x: TableRows) -> Floats:
-        labels = self._labels(rows.d)
-        shares = np.eye(rows.n_groups)[rows.s]
-        unknown = np.flatnonzero(rows.s < 0)
-        if len(unknown):
-            shares[unknown] = self._chances_given(x, unknown, labels[unknown])
-        counts = np.zeros((rows.n_groups, 2, 2))
-        for g in range(rows.n_groups):
-            some = np.flatnonzero(shares[:, g])
-            s = np.full(len(some), g, np.int16)
-            at = x.at(some, s)
-            q = self.score_map.decision(self._scores(rows.s, x, some, s), at)
-            q = self._anchored(q, rows.take(some))
-            weights = rows.weights[some] * shares[some, g]
-            counts += self.score_map.altered(q, labels[some], at, weights)
+        some = np.flatnonzero(rows.s >= 0)
+        s = rows.s[some]
+        at = x.at(some, s)
+        q = self.score_map.decision(self._scores(x, some, s), at)
+        counts = self.score_map.altered(q, self._labels(rows.d[some]), at, rows.weights[some])
         return self._in_order(counts)
 
     def altered_by_scores(self, scored: ScoredRows) -> Floats:
         """``altered``, of the training rows by scores of classifiers that had not seen them."""
-        q = self._anchored(self.score_map.decision(scored.last[None], scored.at), scored.rows)
+        q = self.score_map.decision(scored.last[None], scored.at)
         counts = self.score_map.altered(q, scored.labels, scored.at, scored.rows.weights)
         return self._in_order(counts)
-
-    def _anchored(self, q: Floats, rows: Rows) -> Floats:
-        """P(Df = positive) of rows, or what is known of it."""
-        return q if rows.f is None else np.where(rows.f < 0, q, rows.f == self.positive)
 
     def by_class(self, positive: Floats) -> Floats:
         """P(positive) as a column per class."""
@@ -199,49 +180,39 @@ class ScoredModel:
         return np.where(d < 0, -1, d == self.positive).astype(np.intp)
 
     def _mean(self, s: Codes | None, x: TableRows, of: OfScores) -> Floats:
-        """What a function of scores says of each row in its group; see ``over_groups``."""
+        """What a function of scores says of each row in its group."""
 
         def said(rows: Ints, g: Codes) -> Floats:
-            return of(self._scores(s, x, rows, g), x.at(rows, g))
+            return of(self._scores(x, rows, g), x.at(rows, g))
 
-        return over_groups(s, x.n_rows, said, lambda rows: self._chances(x, rows))
+        return _of_known(s, x.n_rows, said)
 
-    def _scores(self, s: Codes | None, x: TableRows, rows: Ints, g: Codes) -> Floats:
-        """P(D = positive | x, g) of rows as if of groups g, by each fold's classifiers."""
+    def _scores(self, x: TableRows, rows: Ints, g: Codes) -> Floats:
+        """P(D = positive | x, g) of rows of groups g, by each fold's classifiers."""
         if not len(rows):
             return np.empty((len(self.classifiers), 0))
-        own = s is not None and (s[rows] == g).all()
-        table = (self.view.table if own else self.view.taken_as)(x.take(rows), g)
+        table = self.view.table(x.take(rows), g)
         if self.view.inside:
             table = in_order(table, self.columns)
-        each = [scores_by(classifiers, table, g) for classifiers in self.classifiers]
+        each = [positive_scores(classifier, table) for classifier in self.classifiers]
         second = self.second_round
         if second is not None:
             b = self.score_map.mechanism_of(x.at(rows, g))
             each = [second.scores(first, k, table, b) for k, first in enumerate(each)]
         return np.stack(each)
 
-    def _chances(self, x: TableRows, rows: Ints) -> Floats:
-        """P(s | x) of rows whose group is not known."""
-        if not self.group_classifiers:
-            raise LearningError(
-                f"the group of {counted(len(rows), 'row')} is not known: give the groups, or fit "
-                "with a sensitive_estimator"
-            )
-        table = self.view.features(x.take(rows))
-        each = [positive_scores(classifier, table) for classifier in self.group_classifiers]
-        if len(each) == 1:
-            return np.column_stack([1 - each[0], each[0]])
-        chances = np.column_stack(each) + 1e-12
-        return np.asarray(chances / chances.sum(axis=1, keepdims=True), np.float64)
 
-    def _chances_given(self, x: TableRows, rows: Ints, labels: Positions) -> Floats:
-        """P(s | x, d) ∝ P(s | x) P(d | x, s): the label, -1 if not known, tells of the group."""
-        shares = self._chances(x, rows)
-        for g in range(shares.shape[1]):
-            s = np.full(len(rows), g, np.int16)
-            scores = self._scores(None, x, rows, s)
-            r = mean_of(self.score_map.observed(scores, s.astype(np.intp)))
-            shares[:, g] *= np.where(labels < 0, 1.0, np.where(labels == 1, r, 1 - r))
-        total = np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
-        return np.asarray(shares / total, np.float64)
+def _of_known(s: Codes | None, n_rows: int, said: Callable[[Ints, Codes], Floats]) -> Floats:
+    """What is said of each row whose group is known; NaN, with a warning, of the others."""
+    groups = np.full(n_rows, -1, np.int16) if s is None else s
+    known = np.flatnonzero(groups >= 0)
+    if len(known) < n_rows:
+        warn_caller(
+            "rows whose group is not known have no score (NaN): give their groups, or use FairPC, "
+            "which marginalises the group",
+            TableWarning,
+        )
+    found = said(known, groups[known])
+    result = np.full((n_rows, *found.shape[1:]), np.nan)
+    result[known] = found
+    return result

@@ -17,11 +17,11 @@ from fairpc.data import (
     DECIMALS,
     MIN_CELL,
     GivenNames,
+    Labels,
     TableCoding,
     few_labelled,
     resolve,
 )
-from fairpc.learners import CalibrationMethod
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._priors import SMOOTHING
 from fairpc.models._rows import Rows, TrainingRows
@@ -141,7 +141,6 @@ class Settings:
     min_cell: int = field(default=MIN_CELL, metadata=PEOPLE)
     numeric: Sequence[str | int] = field(default=(), metadata=COLUMNS)
     categorical: Sequence[str | int] = field(default=(), metadata=COLUMNS)
-    monotone: Sequence[str | int] = field(default=(), metadata=COLUMNS)
     missing_values: tuple[Any, ...] = field(default=(), metadata=VALUES)
     decimal: Literal[".", ","] = field(default=".", metadata=DECIMAL)
     guard: bool = field(default=True, metadata=TRUTH)
@@ -161,11 +160,7 @@ class ScoreSettings:
     mechanism: Scope = "shared"
     delta: float = field(default=0.0, metadata=DIFFERENCE)
     cv: int = field(default=5, metadata=FOLDS)
-    calibration: CalibrationMethod | None = "isotonic"
-    select: Literal["between", "prior", "middle"] = "between"
     knowledge: Knowledge | None = field(default=None, metadata=KNOWLEDGE)
-    sensitive_estimator: Any = None
-    per_group: bool = field(default=False, metadata=TRUTH)
     threshold: float = field(default=0.5, metadata=NUMBER)
     missing_values: Sequence[Any] = field(default=(), metadata=VALUES)
     numeric: Sequence[str | int] = field(default=(), metadata=COLUMNS)
@@ -230,6 +225,17 @@ def strata_of(given: Any, scope: Scope, coding: TableCoding, delta: float = 0.0)
             raise LearningError(f"column {name!r} is in given and was dropped: {reason}")
         columns.append(features.names.index(name))
     return Strata.of(tuple(dict.fromkeys(columns)), features.arities, scope, float(delta))
+
+
+def refuse_many(labels: Labels, who: str) -> None:
+    """A LearningError where labels have more classes than ``who`` can tell apart."""
+    if len(labels.classes) > 2:
+        # The words in brackets are those that scikit-learn's tools look for.
+        raise LearningError(
+            f"label {labels.name!r} has {len(labels.classes)} classes, and {who} tells two apart "
+            "(Only binary classification is supported): merge classes into two, or take FairPC "
+            "with structure='strudel', which keeps them all"
+        )
 
 
 def refuse_rate(knowledge: Knowledge | None, given: Any) -> None:

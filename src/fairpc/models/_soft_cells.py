@@ -41,8 +41,6 @@ class DistinctRows:
 def _merged(rows: Rows) -> Rows:
     arities = np.concatenate([[rows.n_groups, rows.n_classes], rows.arities])
     columns = [rows.s[:, None], rows.d[:, None], rows.x]
-    if rows.f is not None:
-        arities, columns = np.append(arities, rows.n_classes), [*columns, rows.f[:, None]]
     codes: Codes = np.asfortranarray(np.concatenate(columns, axis=1))
     ids, first = distinct_rows(codes, arities)
     weights = np.asarray(np.bincount(ids, rows.weights), np.float64)

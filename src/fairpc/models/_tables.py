@@ -75,7 +75,6 @@ class GivenTable:
         sensitive: Columns = None,
         sensitive_features: Any = None,
         sample_weight: Any = None,
-        fair_labels: Any = None,
         missing_values: Iterable[Any] = (),
         numeric: Iterable[str | int] = (),
         decimal: str = ".",
@@ -92,11 +91,11 @@ class GivenTable:
         if is_source(X) or is_dask(X):
             check_not_apart(sensitive_features=sensitive_features)
             source = _opened(X, stack)
-            check_columns(source, label=y, weight=sample_weight, fair_labels=fair_labels)
-            label, weight, fair = y, sample_weight, fair_labels
+            check_columns(source, label=y, weight=sample_weight)
+            label, weight = y, sample_weight
         else:
             frame, more = read_frame(X), dict[str, Any]()
-            weight = fair = None
+            weight = None
             if sample_weight is not None:
                 weight = apart_name("sample_weight", "weight")
                 more[weight] = check_weights(sample_weight, frame.n_rows)
@@ -107,17 +106,15 @@ class GivenTable:
             elif (given := sensitive_features) is not None:
                 groups = _joined(more, X, frame, given, "sensitive feature", "sensitive")
                 groups_by_place = read_columns(given, "sensitive").from_array
-            if fair_labels is not None:
-                fair = _joined(more, X, frame, fair_labels, "fair label", "fair_labels")[0]
             source = FrameSource.of(frame.with_columns(more))
-        names = tuple(n for n in source.names if n not in (label, weight, fair, *groups))
+        names = tuple(n for n in source.names if n not in (label, weight, *groups))
         if coded:
             named = tuple(n for n in named if n in names or not isinstance(n, str))
         chosen = groups or (() if coded and not named else _chosen(names, named))
         features = tuple(name for name in names if name not in chosen)
         how = tuple(missing_values), resolve(names, tuple(numeric), "numeric"), names, decimal
         places = by_place, groups_by_place
-        return cls(source, Roles(label, chosen, features, weight, fair, *how, *places))
+        return cls(source, Roles(label, chosen, features, weight, *how, *places))
 
     def hidden_labels(self, coding: TableCoding) -> Bools:
         """Rows, in memory, whose labels are those of too few people for the fit of the coding."""
@@ -238,10 +235,9 @@ class FittedColumns:
     columns: tuple[str, ...]  #: to be read
     #: columns of groups that were given apart at fit, and are found by their names
     groups: tuple[str, ...]
-    label: str | None = None  #: among the columns, if it is there, as are the next three
+    label: str | None = None  #: among the columns, if it is there, as are the next two
     weight: str | None = None
     clusters: str | None = None
-    fair_labels: str | None = None
 
     @classmethod
     def of(
@@ -254,7 +250,7 @@ class FittedColumns:
     ) -> FittedColumns:
         """The columns that are used; with ``unused``, all that the fit had.
 
-        ``roles`` name the columns of label, weight, clusters and fair labels.
+        ``roles`` name the columns of label, weight and clusters.
         """
         given = {role: name for role, name in roles.items() if name is not None}
         check_columns(source, **given)
@@ -286,7 +282,6 @@ class FittedColumns:
             "y": self.label,
             "sample_weight": self.weight,
             "clusters": self.clusters,
-            "fair_labels": self.fair_labels,
         }
         others = [*filter(None, named.values()), *self.groups]
         own = isinstance(batch, Frame)
@@ -340,7 +335,6 @@ def rows_in_order(
     y: Any = None,
     sensitive_features: Any = None,
     sample_weight: npt.ArrayLike | None = None,
-    fair_labels: Any = None,
     *,
     warn: bool = True,
     hidden: Bools | None = None,
@@ -353,7 +347,7 @@ def rows_in_order(
         check_rows(X, frame, y, "label")
     groups = coding.group_codes(X, frame, sensitive_features, warn=warn)
     labels = unknown if y is None else coding.labels.transform(y)
-    rows = Rows(
+    return Rows(
         unknown if groups is None else groups,
         labels if hidden is None else np.where(hidden, MISSING, labels).astype(np.int16),
         coding.features.transform(frame, warn=warn),
@@ -363,10 +357,6 @@ def rows_in_order(
         np.array(coding.features.arities, np.int64),
         coding.features.names,
     )
-    if fair_labels is None:
-        return rows
-    check_rows(X, frame, fair_labels, "fair label")
-    return rows.with_fair_decisions(coding.fair_codes(fair_labels))
 
 
 def whole_weights(source: Source, roles: Roles) -> bool:
@@ -421,16 +411,14 @@ class RowReader:
         rows = _some(source.distinct(encoder, most=most, folder=folder, watch=watch))
         if isinstance(rows, Distinct):
             return Training.of(coding, _in_memory(encoder, rows))
-        fair, columns = roles.fair is not None, coding.features.names
-        return Training.of(coding, PartedRows(rows, columns, fair, self.max_bytes // 2))
+        return Training.of(coding, PartedRows(rows, coding.features.names, self.max_bytes // 2))
 
 
 def _in_memory(encoder: RowEncoder, rows: Distinct | RowParts) -> Rows:
     if not isinstance(rows, Distinct):
         raise TableError("the rows beside the training rows do not fit into memory: give fewer")
     packing, names = encoder.packing, encoder.coding.features.names
-    fair = encoder.roles.fair is not None
-    return Rows.coded(packing.rows(rows), packing.arities, names, fair=fair)
+    return Rows.coded(packing.rows(rows), packing.arities, names)
 
 
 def _some(rows: Distinct | RowParts | None) -> Distinct | RowParts:

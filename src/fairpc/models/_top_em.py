@@ -27,7 +27,7 @@ from fairpc.circuit import (
     log_prior,
     near_shares,
 )
-from fairpc.core import Floats, Ints, LearningError, counted
+from fairpc.core import Floats, Ints, LearningError
 from fairpc.models._fair_layers import Layout, Top
 from fairpc.models._rows import Rows
 from fairpc.models._strata import UNDIVIDED, Strata
@@ -98,23 +98,6 @@ class Limits:
         low, high = self.mechanism_lower - SLACK, self.mechanism_upper + SLACK
         return bool(rates.all() and ((mechanism >= low) & (mechanism <= high)).all())
 
-    def refuse_contradicted(self, rows: Rows) -> None:
-        """A LearningError where a known fair decision is one that the limits exclude."""
-        if rows.f is None:
-            return
-        known = np.flatnonzero((rows.f >= 0) & (rows.weights > 0))
-        own = rows.s if len(self.mechanism_upper) == rows.n_groups else rows.subgroups
-        s, f, d = own[known], rows.f[known], rows.d[known]
-        labelled = (s >= 0) & (d >= 0)
-        bad = np.atleast_2d(self.rate_upper).max(axis=0)[f] <= 0
-        bad[labelled] |= self.mechanism_upper[s[labelled], f[labelled], d[labelled]] <= 0
-        if bad.any():
-            n = counted(int(rows.each[known[bad]].sum()), "row has", "rows have")
-            raise LearningError(
-                f"{n} a fair label that the stated knowledge excludes: correct it, or drop that "
-                "part of the knowledge"
-            )
-
 
 def near_rates(top: Top, layout: Layout) -> Near | None:
     """That P(Df | s) of all groups are near each other, within each stratum; None if tied."""
@@ -143,7 +126,6 @@ class Places:
     weights: Floats  #: weight of each row
     n_groups: int  #: number of values of S and of D
     n_classes: int
-    f: Ints | None = None  #: fair decision of each place, -1 = hidden; None where all are
     strata: Strata = UNDIVIDED
 
     @classmethod
@@ -156,8 +138,7 @@ class Places:
             fits = strata.allows(rows.s[row], rows.x[row], s)
             row, s = row[fits], s[fits]
         d = rows.d[row].astype(np.int64)
-        f = None if rows.f is None else rows.f[row].astype(np.int64)
-        return cls(row, s, d, rows.weights, rows.n_groups, rows.n_classes, f, strata)
+        return cls(row, s, d, rows.weights, rows.n_groups, rows.n_classes, strata)
 
     @property
     def n_subgroups(self) -> int:
@@ -180,8 +161,7 @@ class Places:
     def normalised(self, joint: Floats) -> tuple[Floats, Floats]:
         """log P of each row and its posterior of (s, f), from log P(s, f, row), places × classes.
 
-        Where the fair decision is known, the others are left out. A row of probability zero
-        has no posterior: zeros.
+        A row of probability zero has no posterior: zeros.
         """
         top, values = self._scaled(joint)
         total = self._by_row(values.sum(axis=1))
@@ -192,9 +172,6 @@ class Places:
 
     def _scaled(self, joint: Floats) -> tuple[Floats, Floats]:
         """Largest of the logs of each row, and all of them beside it, no more as logs."""
-        if self.f is not None:
-            excluded = (self.f[:, None] >= 0) & (self.f[:, None] != np.arange(self.n_classes))
-            joint = np.where(excluded, -np.inf, joint)
         # Column by column: NumPy is slow along an axis of two or three values.
         joint = np.asfortranarray(joint)
         top = joint.max(axis=1)

@@ -84,7 +84,7 @@ def _later(version: int) -> Iterator[tuple[str, Any, dict[str, Any]]]:
             {},
         )
     elif version == 10:
-        yield "twice", fairpc.LatentDecision(select="middle", **latent), {}
+        yield "twice", fairpc.LatentDecision(**latent | {"select": "middle"}), {}
     elif version == 9:
         yield "written", fairpc.FairPC(structure="chow-liu", **QUICK, **FEW), {}
     else:
