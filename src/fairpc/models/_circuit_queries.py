@@ -67,9 +67,9 @@ class FittedQueries(FittedDecisions):
     ) -> Any:
         """The most probable completion of each row, jointly with its group, label and decision.
 
-        What is known stays. A number that is not known is the middle of its most probable bin.
-        A mixture or a forest is completed with its most probable component, so the decision here
-        need not be that of ``predict``.
+        What is known stays. A number that is not known is the middle of its most probable bin. A
+        forest circuit is completed within its most probable box, so the decision here need not be
+        that of ``predict``.
         """
         coding = self._coding()
         groups, features = self._evidence(X, sensitive_features, allow_absent=True)

@@ -62,7 +62,8 @@ class Layout:
     names: tuple[str, ...]
     arities: tuple[int, ...]
     model: Model
-    n_components: int = 1  #: mixed in each P(x | f, s); with several, a last column tells which
+    #: boxes and clusters of a forest circuit; a last column tells from which a row is
+    n_components: int = 1
     strata: Strata = UNDIVIDED  #: within which the decision is independent of S
 
     def __post_init__(self) -> None:
@@ -84,9 +85,9 @@ class Layout:
             )
 
     @classmethod
-    def of(cls, model: Model, rows: Rows, n_components: int = 1) -> Layout:
+    def of(cls, model: Model, rows: Rows) -> Layout:
         sizes = rows.n_groups, rows.n_classes, rows.names, tuple(rows.arities.tolist())
-        return cls(*sizes, model, n_components, rows.strata)
+        return cls(*sizes, model, strata=rows.strata)
 
     @property
     def latent(self) -> bool:

@@ -7,7 +7,7 @@ go where most rows are, and one validation likelihood that says when to stop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -73,20 +73,16 @@ class CellCircuits:
         columns: Sequence[int],
         *,
         free: bool = False,
-        key: Hashable = None,
     ) -> int:
         """Add the circuit of a cell to a larger one; give back its root.
 
         ``columns[i]`` is the builder's column of variable i. With ``free`` the sums
         have parameters of their own that start uniform, otherwise the learned ones;
-        either way they can be learned apart afterwards. ``key`` tells grafts of the
-        same cell into one builder from another.
+        either way they can be learned apart afterwards.
         """
         learned = self.cells[cell]
         weights = None if free else learned.weights
-        return graft_skeleton(
-            builder, learned.skeleton, weights, learned.vtree, columns, (key, cell)
-        )
+        return graft_skeleton(builder, learned.skeleton, weights, learned.vtree, columns, cell)
 
 
 class CellSearch:

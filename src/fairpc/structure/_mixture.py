@@ -1,4 +1,4 @@
-"""Mixtures: clusters of rows, and weights of components whose likelihoods are known."""
+"""Clusters of rows, and weights of components whose likelihoods are known."""
 
 from __future__ import annotations
 
