@@ -14,7 +14,6 @@ from fairpc.baselines import LR, Rand
 from fairpc.comparison import compare
 from fairpc.errors import MissingExtraError, PlotError
 from fairpc.evidence import (
-    ParityMonitor,
     equal_rates,
     identified_set,
     parity,
@@ -149,23 +148,6 @@ def test_a_curve_over_thresholds_has_a_line_per_group() -> None:
     for g, line in enumerate(ax.lines):
         np.testing.assert_array_equal(line.get_xdata(), [0.2, 0.5, 0.8])
         np.testing.assert_array_equal(line.get_ydata(), [one.groups[g].mean for one in found])
-
-
-def test_a_monitor_is_drawn_over_the_rows_it_saw() -> None:
-    monitor = ParityMonitor(["a", "b"], tolerance=0.02)
-    with pytest.raises(PlotError, match="seen no rows: call update first"):
-        draw(monitor)
-    rng = np.random.default_rng(0)
-    for _ in range(5):
-        groups = rng.integers(0, 2, 200)
-        monitor.update(rng.random(200) < 0.3 + 0.4 * groups, np.array(["a", "b"])[groups])
-    ax = draw(monitor)
-    np.testing.assert_array_equal(ax.lines[0].get_xdata(), [200, 400, 600, 800, 1000])
-    assert np.asarray(ax.lines[0].get_ydata())[-1] == monitor.gaps()[0].difference
-    again = draw(ParityMonitor.from_dict(monitor.to_dict()))
-    np.testing.assert_array_equal(again.lines[0].get_ydata(), ax.lines[0].get_ydata())
-    assert monitor.alarm
-    assert any("alarm at" in str(line.get_label()) for line in ax.lines)
 
 
 def test_other_records_are_drawn_as_they_are() -> None:

@@ -48,7 +48,7 @@ class Arrays(Suite):
 
 def _called(name: str, given: list[Any], named: dict[str, Any]) -> Verdict:
     """The answer, which is readable, and the same for equal arrays of another kind."""
-    call = _monitored if name == "ParityMonitor" else getattr(evidence, name)
+    call = getattr(evidence, name)
     with np.errstate(all="ignore"):
         found = call(*given, **named)
         said = _read(found)
@@ -65,12 +65,6 @@ def _listed(value: Any) -> Any:
     if value.dtype.kind not in "biuf" or value.dtype.itemsize > 8 or value.ndim != 1:
         return value
     return value.tolist()
-
-
-def _monitored(scores: Any, groups: Any, **options: Any) -> Any:
-    monitor = evidence.ParityMonitor(["a", "b"], **options)
-    monitor.update(scores, groups)
-    return monitor
 
 
 def _read(found: Any) -> str:
@@ -313,10 +307,6 @@ _CALLS: Final[dict[str, tuple[tuple[str, ...], dict[str, str]]]] = {
             "n_points": "whole",
             "counts": "counts",
         },
-    ),
-    "ParityMonitor": (
-        ("scores", "groups"),
-        {"level": "level", "tolerance": "number", "method": "watch", "tuned_for": "whole"},
     ),
     "test_assumptions": (
         ("table", "labels", "groups"),

@@ -85,7 +85,6 @@ if TYPE_CHECKING:
         label_bounds,
         read_bounds,
     )
-    from fairpc.evidence._monitor import MonitorGap as MonitorGap, ParityMonitor as ParityMonitor
     from fairpc.evidence._review_design import (
         ExpectedWidth as ExpectedWidth,
         ReviewDesign as ReviewDesign,
@@ -121,15 +120,8 @@ if TYPE_CHECKING:
     )
     from fairpc.evidence._thresholds import (
         EqualRates as EqualRates,
-        GroupOperatingPoint as GroupOperatingPoint,
         GroupThreshold as GroupThreshold,
-        Notion,
-        ThresholdCurve as ThresholdCurve,
-        ThresholdPoint as ThresholdPoint,
-        equal_opportunity as equal_opportunity,
         equal_rates as equal_rates,
-        equalised_odds as equalised_odds,
-        threshold_curve,
         thresholds_of,
     )
     from fairpc.evidence._top_sets import Watch

@@ -18,7 +18,6 @@ from fairpc.evidence import (
     IdentifiedSet,
     Parity,
     ParityCurve,
-    ParityMonitor,
     StrataTest,
 )
 
@@ -33,7 +32,6 @@ EDGE: Final = "#1d2733"
 DRAWN: Final = 2000
 ROWS: Final = 20
 """Pairs of groups that are drawn."""
-LINES_DRAWN: Final = 4
 GUESSING: Final = "Rand"
 """The baseline that guesses."""
 
@@ -239,9 +237,9 @@ def draw(record: object, ax: Axes | None = None) -> Axes:
     """A record of ``fairpc.evidence`` as a picture.
 
     Parity: the difference of each pair with its interval. ParityCurve: the share of each group
-    that is selected, over thresholds. ParityMonitor: differences over the rows seen. EqualRates:
-    rates with one threshold and with one per group. AssumptionTest and IdentifiedSet: the rates
-    of Df that each group leaves possible. StrataTest: :func:`joint_set`.
+    that is selected, over thresholds. EqualRates: rates with one threshold and with one per group.
+    AssumptionTest and IdentifiedSet: the rates of Df that each group leaves possible. StrataTest:
+    :func:`joint_set`.
 
     Args:
         record: what is drawn.
@@ -274,30 +272,6 @@ def _parity_curve(record: ParityCurve, ax: Axes | None = None) -> Axes:
         rates = [one.groups[g].mean for one in record]
         ax.plot(record.thresholds, rates, label=str(group.group), **_look(g))
     ax.set(xlabel="threshold", ylabel="share of the group that is selected", ylim=(-0.03, 1.03))
-    ax.legend(frameon=False)
-    return ax
-
-
-@draw.register(ParityMonitor)
-def _monitor(record: ParityMonitor, ax: Axes | None = None) -> Axes:
-    """The pairs that are farthest apart, with intervals that hold at all times together."""
-    if not record.looks:
-        raise PlotError("the monitor has seen no rows: call update first")
-    ax = _titled(ax, f"Gaps while rows come in, {record.level:.0%}", 7, 4.2)
-    gaps, looks = record.gaps(), record.looks
-    apart = sorted(range(len(gaps)), key=lambda k: -np.nan_to_num(abs(gaps[k].difference)))
-    n = [look.n for look in looks]
-    for i, k in enumerate(sorted(apart[:LINES_DRAWN])):
-        look = _look(i) | {"markersize": 4}
-        name = f"{gaps[k].last} − {gaps[k].first}"
-        ax.plot(n, [one.differences[k] for one in looks], label=name, **look)
-        low, high = zip(*(one.intervals[k] for one in looks), strict=True)
-        ax.fill_between(n, low, high, color=look["color"], alpha=0.2, hatch=HATCHES[i])
-    ax.axhspan(-record.tolerance, record.tolerance, color="#8a8a8a", alpha=0.15)
-    ax.axhline(0, color=EDGE, linewidth=0.8, linestyle="--")
-    if record.alarmed_at is not None:
-        ax.axvline(record.alarmed_at, color=EDGE, label=f"alarm at {record.alarmed_at:,} rows")
-    ax.set(xlabel="rows seen", ylabel="difference of mean scores")
     ax.legend(frameon=False)
     return ax
 
