@@ -225,10 +225,9 @@ def test_groups_get_the_same_answer_within_a_stratum(
     assert tab.run("return document.documentElement.scrollWidth") <= width
     assert record.what_if is not None
     assert record.strata is not None
-    assert record.strata.own is not None
     (column,) = (v.column for v in record.what_if.variables if v.name == "hours")
     row = [-1] * len(record.what_if.variables)
-    for a, stratum in enumerate(record.strata.own.strata):
+    for a, stratum in enumerate(record.strata.strata):
         row[column] = a
         groups = tab.run("return whatIf.query(arguments[0])", row)["groups"]["decision"]
         for answer in groups:

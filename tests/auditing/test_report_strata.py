@@ -55,20 +55,12 @@ def test_strata_with_their_own_mechanisms_are_listed_by_group() -> None:
     )
 
 
-def test_columns_that_remove_a_rejection_come_with_a_warning() -> None:
-    own = section(facts.strata(), "strata")
-    assert "Which columns would remove the rejection?" in own
-    assert own.index("Not a way to choose strata.") < own.index("Each column taken as strata")
-
-
 def test_a_contradiction_within_strata_stands_out() -> None:
     known = facts.strata()
     assert known.strata is not None
-    own = known.strata.own
-    assert own is not None
-    assert own.test is not None
-    test = replace(own.test, rejected=True, outcome="no mechanism fits")
-    changed = replace(known, strata=replace(known.strata, own=replace(own, test=test)))
+    assert known.strata.test is not None
+    test = replace(known.strata.test, rejected=True, outcome="no mechanism fits")
+    changed = replace(known, strata=replace(known.strata, test=test))
     shown = read(changed)
     assert "Rejected: the data contradict the assumptions, within strata too." in shown
     assert "no mechanism fits" in shown

@@ -15,12 +15,11 @@ import pytest
 from auditing.facts import rejected_without_strata
 from auditing.tables import QUICK, fitted as plain_model, plain_json, table as plain_table
 from fairpc import FairPC, LatNB
-from fairpc.auditing import Audit, _assumptions as assumptions, audit
+from fairpc.auditing import Audit, audit
 from fairpc.auditing._assumptions import ARGUED
-from fairpc.auditing._strata import GapParts, OwnStrata, StrataFacts
+from fairpc.auditing._strata import GapParts, OwnStrata
 from fairpc.errors import ContradictionWarning
 from fairpc.evidence import parity, test_assumptions
-from fairpc.refits import Progress
 
 
 @cache
@@ -37,8 +36,7 @@ def found(mechanism: Any = "shared") -> Audit:
 
 def own(record: Audit) -> OwnStrata:
     assert record.strata is not None
-    assert record.strata.own is not None
-    return record.strata.own
+    return record.strata
 
 
 @cache
@@ -154,48 +152,16 @@ def test_nothing_is_said_of_the_whole_table_that_holds_within_strata_only(mechan
     assert plain_json(record) == record.to_dict()
 
 
-@pytest.mark.parametrize("record", [without, found])
-def test_columns_that_remove_a_rejection_are_listed_with_a_warning(record: Any) -> None:
-    facts: StrataFacts | None = record().strata
-    assert facts is not None
-    tried = facts.candidates
-    assert tried is not None
-    assert [c.column for c in tried.columns] == ["hours", "x", "noise"]
-    assert "hours" in tried.silent
-    assert "noise" not in tried.silent
-    assert ARGUED in tried.warning
-    assert "'hours'" in tried.sentence
-
-
 def test_a_rejection_without_strata_stays_a_rejection() -> None:
     assert without().verdict.rejected
-    assert without().strata is not None
-    assert without().strata.own is None  # type: ignore[union-attr]
+    assert without().strata is None
 
 
 def test_without_strata_and_without_rejection_there_is_nothing_to_say() -> None:
     X, y, s = plain_table()
     record = audit(plain_model(), X, y, sensitive_features=s, **QUICK)
     assert record.strata is None
-    assert record.left_out["strata"] == (
-        "the model has no strata, and the test of the assumptions rejects nothing without them"
-    )
-
-
-def test_many_columns_are_not_all_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assumptions, "MOST_COLUMNS", 2)
-    X, y = rejected_without_strata(2000)
-    told: list[str] = []
-
-    def progress(step: Progress) -> None:
-        told.append(step.what)
-
-    record = audit(contradicted(LatNB("sex", max_iter=20), X, y), X, y, progress=progress, **QUICK)
-    assert record.strata is not None
-    assert record.strata.candidates is not None
-    assert len(record.strata.candidates.columns) == 2
-    assert record.strata.candidates.n_untried == 1
-    assert "columns as strata: hours" in told
+    assert record.left_out["strata"] == "the model has no strata"
 
 
 def test_files_are_audited_as_frames_are(tmp_path: Path) -> None:

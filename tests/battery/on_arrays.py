@@ -104,13 +104,11 @@ _FIXED: Final[dict[str, Any]] = {
     "one": 1,
     "word": "shared",
     "test": "cross-fit",
-    "watch": "betting",
     "classifier": "logistic",
     "thresholds": [0.3, 0.5],
     "seeds": [0, 1],
     "ends": {"a": (0.0, 1.0), "b": (0.1, 0.9)},
     "range": (0.2, 0.8),
-    "columns": [0, 2],
 }
 """Sound options that are not arrays."""
 
@@ -321,18 +319,6 @@ _CALLS: Final[dict[str, tuple[tuple[str, ...], dict[str, str]]]] = {
             "classifier": "classifier",
             "method": "test",
             "mechanism": "word",
-        },
-    ),
-    "compare_strata": (
-        ("table", "labels", "groups"),
-        {
-            "columns": "columns",
-            "bins": "whole",
-            "positive": "one",
-            "level": "level",
-            "n_seeds": "one",
-            "clusters": "persons",
-            "sample_weight": "weights",
         },
     ),
 }

@@ -119,7 +119,7 @@ def test_a_classifier_is_fitted_and_audited_within_strata(
         assert one["stratum"] == model.strata_[a]
         assert list(one["decision_rate"].values()) == pytest.approx(model.stratum_rate_[a])
     seen = answer(capsys, "audit", "n.fairpc", "t.csv", "-o", "r.html", "--no-trade-off")
-    assert seen["strata"]["own"]["columns"] == ["hours"]
+    assert seen["strata"]["columns"] == ["hours"]
 
 
 @pytest.mark.parametrize("bending", [pytest.param("shared", marks=pytest.mark.slow), "within"])
@@ -128,7 +128,7 @@ def test_audits_of_such_models(
 ) -> None:
     call = ("audit", f"{bending}.fairpc", "t.csv", "-o", "report.html", "--no-trade-off")
     found = answer(capsys, *call)
-    own = found["strata"]["own"]
+    own = found["strata"]
     assert own["columns"] == ["hours"]
     assert own["mechanism"] == bending
     assert own["test"]["rejected"] == found["verdict"]["rejected"]

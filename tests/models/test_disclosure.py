@@ -319,7 +319,7 @@ def test_nothing_tells_of_few_people_with_a_label() -> None:
     found = audit(model, frame, y, sensitive_features=s, n_seeds=1, baselines=False)
     assert found.parity is not None
     assert found.strata is not None
-    change, own_strata = found.parity.change, found.strata.own
+    change, own_strata = found.parity.change, found.strata
     assert change is not None
     assert own_strata is not None
     assert np.isnan([*change.label_rates, change.change]).any()
@@ -358,8 +358,7 @@ def test_few_people_of_a_group_in_a_stratum_are_not_told_by_the_others(mechanism
         frame, y, s = strata_of(2, 1)
         facts = audit(model, frame, y, sensitive_features=s, n_seeds=1)
     assert facts.strata is not None
-    assert facts.strata.own is not None
-    own = facts.strata.own.strata
+    own = facts.strata.strata
     assert [str(part.n[2]) for part in own] == ["68", "not shown", "fewer than 5"]
     assert [part.label_rates[2] is None for part in own] == [False, True, True]
     identified = facts.decidable.identified
@@ -384,27 +383,6 @@ def test_a_stratum_that_cannot_be_tested_is_not_told_by_codes() -> None:
                 r"with 20 rows in common with the largest group): merge strata or groups.*",
                 facts.left_out["strata.test"],
             )
-
-
-def test_the_fewest_rows_in_a_stratum_that_was_tried_are_not_told() -> None:
-    """Which columns would remove a rejection is said with the rows of their smallest cell."""
-    rng = np.random.default_rng(5)
-    s = rng.choice(["A", "B"], 2000)
-    where = np.where(rng.random(2000) < np.where(s == "A", 0.9, 0.1), "n", "s")
-    where[:4], s[:4] = "w", ["A", "A", "B", "B"]
-    fair = rng.random(2000) < np.where(where == "n", 0.9, 0.1)
-    x = (rng.normal(size=2000) * 0.5 + 2 * fair).round(1)
-    y = np.where(fair ^ (rng.random(2000) < 0.03), "yes", "no")
-    frame = pl.DataFrame({"x": x, "where": where})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = FairPC(structure="chow-liu", positive="yes", max_iter=5)
-        model.fit(frame, y, sensitive_features=s)
-        facts = audit(model, frame, y, sensitive_features=s, n_seeds=1)
-    assert facts.strata is not None
-    assert facts.strata.candidates is not None
-    tried = {column.column: column.smallest for column in facts.strata.candidates.columns}
-    assert str(tried["where"]) == "fewer than 5"
 
 
 def test_few_people_with_a_label_are_not_told_by_numbers_of_others() -> None:

@@ -267,7 +267,7 @@ _NOT_ASSUMED: Final = (
 @blocks.section("decidable", "Do the data contradict the assumptions?")
 def show_decidable(audit: blocks.Audit, decidable: Decidable) -> Iterator[blocks.Block]:
     """How much of the account rests on data, and how much on assumptions."""
-    own = None if audit.strata is None else audit.strata.own
+    own = audit.strata
     if own is not None:
         yield show_own_test(own)
     elif decidable.test is None:

@@ -16,10 +16,8 @@ import numpy as np
 from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._assumptions import (
     ARGUED,
-    Candidates,
     WithinTest,
     contradiction_sentence,
-    show_candidates,
     within_test,
 )
 from fairpc.auditing._drawing import Mark, Row, estimates
@@ -169,15 +167,6 @@ def _points(value: float, interval: Interval, way: int) -> str:
     return "{} ({} to {}) points".format(*(text.share(v)[:-1] for v in (value, low, high)))
 
 
-@dataclass(frozen=True)
-class StrataFacts:
-    """Parity within strata."""
-
-    own: OwnStrata | None  #: those of the model, if it has any
-    #: which columns would remove the rejection of parity without strata; None where not rejected
-    candidates: Candidates | None
-
-
 def gap_parts(job: Job) -> tuple[tuple[GapParts, ...], tuple[GapParts, ...]] | None:
     """Gaps of labels and of scores, cut into mix and within; None without strata."""
     if not job.strata:
@@ -208,20 +197,10 @@ def _of_labels_and(
     return parts(labels, (where >= 0) & (rows.d >= 0)), parts(values, where >= 0)
 
 
-def strata_facts(job: Job) -> StrataFacts:
-    """What the steps before found; an AuditError where there is nothing to say."""
-    found = StrataFacts(_own(job) if job.strata else None, job.results["strata.candidates"])
-    if found.own is None and found.candidates is None:
-        why = "the test of the assumptions rejects nothing without them"
-        if job.test is None:
-            why = "the assumptions were not tested without them"
-        elif job.test.rejected:
-            why = job.left_out.get("strata.candidates", why)
-        raise AuditError(f"the model has no strata, and {why}")
-    return found
-
-
-def _own(job: Job) -> OwnStrata:
+def strata_facts(job: Job) -> OwnStrata:
+    """What the steps before found; an AuditError where the model has no strata."""
+    if not job.strata:
+        raise AuditError("the model has no strata")
     rows, strata, plain, test = job.rows, job.strata, job.test, job.results["strata.test"]
     labels, scores = job.results["strata.gaps"] or ((), ())
     shared = isinstance(test, StrataTest)
@@ -300,16 +279,8 @@ def _subgroups(job: Job) -> Iterator[StratumMechanism]:
 
 
 @blocks.section("strata", "Within strata")
-def show_strata(audit: blocks.Audit, facts: StrataFacts) -> Iterator[blocks.Block]:
-    """What holds within strata of the model, and which columns a rejection hangs on."""
-    if facts.own is not None:
-        yield from _show_own(audit, facts.own)
-    if facts.candidates is not None:
-        yield blocks.Heading("Which columns would remove the rejection?")
-        yield from show_candidates(facts.candidates)
-
-
-def _show_own(audit: blocks.Audit, own: OwnStrata) -> Iterator[blocks.Block]:
+def show_strata(audit: blocks.Audit, own: OwnStrata) -> Iterator[blocks.Block]:
+    """What holds within strata of the model."""
     columns = " × ".join(text.short(name, 40) for name in own.columns)
     alteration = "In all strata of a group labels are altered alike."
     if own.mechanism == "within":

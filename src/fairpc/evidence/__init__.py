@@ -6,12 +6,6 @@ from fairpc.core import on_first_use
 
 if TYPE_CHECKING:
     from fairpc.evidence._assumptions import test_assumptions as test_assumptions
-    from fairpc.evidence._candidate_strata import (
-        CandidateStrata as CandidateStrata,
-        StrataComparison as StrataComparison,
-        compare_strata as compare_strata,
-        compared,
-    )
     from fairpc.evidence._chosen_sets import MIN_ROWS, TopSets
     from fairpc.evidence._decision_rows import COPIES
     from fairpc.evidence._drift import (
