@@ -18,10 +18,9 @@ from fairpc.evidence import (
     identified_set,
     parity,
     parity_curve,
-    test_assumptions,
 )
 from fairpc.models import FairPC, LatNB
-from fairpc.plots import draw, joint_set, trade_off
+from fairpc.plots import draw, trade_off
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -83,24 +82,6 @@ def test_a_model_is_compared_and_marked() -> None:
 def test_without_rows_they_are_drawn_and_it_says_so() -> None:
     ax = fitted("LatNB").plot.tradeoff(cv=2)
     assert any("drawn from the model itself" in " ".join(t.get_text().split()) for t in ax.texts)
-
-
-def test_joint_sets_are_drawn_by_their_outlines() -> None:
-    rng = np.random.default_rng(0)
-    s, a = rng.integers(0, 2, 2000), rng.integers(0, 3, 2000)
-    f = (rng.random(2000) < np.array([0.2, 0.5, 0.8])[a]).astype(int)
-    d = (rng.random(2000) < np.array([[0.2, 0.8], [0.0, 1.0]])[s, f]).astype(int)
-    x = rng.normal(size=(2000, 1)) + 2 * f[:, None]
-    test = test_assumptions(x, d, s, given=a, classifier="logistic", n_seeds=1)
-    ax = joint_set(test)
-    plain, within = ax.patches
-    assert plain.get_hatch() != within.get_hatch()
-    for patch, corners in zip((within, plain), test.outlines().values(), strict=True):
-        drawn = np.asarray(patch.get_path().vertices)[: len(corners)]
-        np.testing.assert_allclose(drawn, np.array(corners))
-    labels = ax.get_legend_handles_labels()[1]
-    assert labels[1] == f"within 3 strata: area {test.area:.4f}"
-    assert "S = " in ax.get_xlabel()
 
 
 def test_given_axes_are_used() -> None:

@@ -7,6 +7,5 @@ from fairpc.models import (
     MARKERS as MARKERS,
     ModelPlots as ModelPlots,
     draw as draw,
-    joint_set as joint_set,
     trade_off as trade_off,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 
 from auditing import facts
 from auditing.browser import Browser, browser, require_browser
-from fairpc.auditing import Audit, render
+from fairpc.auditing import render
 from fairpc.auditing._what_if import packed_circuit
 from fairpc.circuit import CircuitBuilder, to_dict
 from fairpc.models._distribution import leave_one_out
@@ -208,30 +208,6 @@ def test_a_page_without_a_circuit_opens_without_a_word(
     assert tab.run("return document.getElementById('what-if-tool')") is None
     tab.run(OPEN_ALL)
     assert tab.run("return document.documentElement.scrollWidth") <= width
-
-
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("audited", [facts.strata, facts.strata_apart])
-def test_groups_get_the_same_answer_within_a_stratum(
-    tab: Browser, tmp_path: Path, audited: Callable[[], Audit], width: int
-) -> None:
-    record = audited()
-    path = tmp_path / "strata.html"
-    path.write_text(render(record), "utf-8")
-    tab.look(width=width)
-    tab.open(path)
-    assert tab.messages() == []
-    tab.run(OPEN_ALL)
-    assert tab.run("return document.documentElement.scrollWidth") <= width
-    assert record.what_if is not None
-    assert record.strata is not None
-    (column,) = (v.column for v in record.what_if.variables if v.name == "hours")
-    row = [-1] * len(record.what_if.variables)
-    for a, stratum in enumerate(record.strata.strata):
-        row[column] = a
-        groups = tab.run("return whatIf.query(arguments[0])", row)["groups"]["decision"]
-        for answer in groups:
-            assert answer[1] == pytest.approx(stratum.decision_rate, abs=CLOSE)
 
 
 def test_what_is_written_is_what_was_computed(tab: Browser, german_page: Path) -> None:

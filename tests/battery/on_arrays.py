@@ -102,7 +102,6 @@ _FIXED: Final[dict[str, Any]] = {
     "number": 0.5,
     "whole": 3,
     "one": 1,
-    "word": "shared",
     "test": "cross-fit",
     "classifier": "logistic",
     "thresholds": [0.3, 0.5],
@@ -299,7 +298,6 @@ _CALLS: Final[dict[str, tuple[tuple[str, ...], dict[str, str]]]] = {
         ("scores", "groups"),
         {
             "given": "strata",
-            "mechanism": "word",
             "ends": "ends",
             "pi": "range",
             "n_points": "whole",
@@ -318,7 +316,6 @@ _CALLS: Final[dict[str, tuple[tuple[str, ...], dict[str, str]]]] = {
             "sample_weight": "weights",
             "classifier": "classifier",
             "method": "test",
-            "mechanism": "word",
         },
     ),
 }

@@ -48,8 +48,6 @@ MODELS: dict[str, CircuitClassifier] = {
     "mixture": FairPC(n_components=2, sensitive="sex", **QUICK),
     "forest": FairPC(structure="forest", sensitive="sex", **QUICK),
     "forest in strata": FairPC(structure="forest", sensitive="sex", given=["housing"], **QUICK),
-    "strata": FairPC(structure="chow-liu", sensitive="sex", given=["housing"], **QUICK),
-    "own mechanisms": LatNB(sensitive="sex", given=["housing"], mechanism="within", **QUICK),
     "without Df": NLatPC(structure="chow-liu", sensitive="sex", **QUICK),
     "free": TwoNB(sensitive="sex", **QUICK),
     "crossed": LatNB(sensitive=["sex", "job"], **QUICK),

@@ -120,7 +120,7 @@ def random_rows(seed: int, n_groups: int, within: bool) -> Rows:
     missing = rng.random((n, 3)) < 0.1
     missing[:, 2] = False
     rows = Rows.of(s, d, np.where(missing, -1, x), arities=[2, 2, 2])
-    strata = Strata((2,), (2,), True, 0.07) if within else Strata(delta=0.07)
+    strata = Strata((2,), (2,), 0.07) if within else Strata(delta=0.07)
     return rows.with_strata(strata)
 
 
@@ -182,8 +182,8 @@ def test_within_strata_each_has_its_own_rates(tmp_path: Path) -> None:
     X, y, groups = table(2500)
     X = X.with_columns(pl.Series("d", np.where(np.arange(len(X)) % 2, "few", "many")))
     for model in (
-        LatNB(given="d", mechanism="within", delta=0.1, guard=False),
-        LatentDecision(given="d", mechanism="within", delta=0.4, random_state=0),
+        LatNB(given="d", delta=0.1, guard=False),
+        LatentDecision(given="d", delta=0.4, random_state=0),
     ):
         model.fit(X, y, sensitive_features=groups)
         assert 0.05 < model.parity_gap()["model"] <= model.delta + 1e-12
@@ -217,8 +217,6 @@ def test_what_is_refused() -> None:
         model.fit(X, labels, sensitive_features=groups)
 
     for model in (LatNB, FairPC, LatentDecision):
-        with pytest.raises(LearningError, match="strata that share a mechanism"):
-            fit_to(model(given="d", delta=0.1))
         with pytest.raises(LearningError, match=r"delta is 2: give a difference of rates"):
             fit_to(model(delta=2))
     with pytest.raises(LearningError, match="the label has 3 classes"):

@@ -213,10 +213,7 @@ def _of_kind(job: Job) -> Caveats:
         assumed = (*said("latent" if layout.latent else "tied"), *_stated(job))
         return Caveats(assumed, said("by_circuit"), limits)
     columns = " × ".join(job.rows.features.names[j] for j in job.strata.columns)
-    words = {"through": "Df and S", "each": ""}
-    if job.strata.within:
-        words = {"through": "Df, S and the stratum", "each": " and stratum"}
-    within = (sentence.format(columns=columns, **words) for sentence in said("within"))
+    within = (sentence.format(columns=columns) for sentence in said("within"))
     return Caveats((*within, ARGUED, *_stated(job)), said("by_stratum"), limits)
 
 

@@ -15,7 +15,6 @@ from fairpc.evidence import (
     GroupBounds,
     Interval,
     LeastDifference,
-    StrataTest,
     StratumBounds,
     TestsByStratum,
 )
@@ -112,8 +111,8 @@ class WithinTest:
     p_words: str  #: the same for a sentence
     level: float  #: of the set
     n_rows: int  #: rows that were used
-    contradicted: tuple[str, ...]  #: strata that contradict it by themselves; none where shared
-    untested: tuple[str, ...]  #: strata that are too small to be tested, or to inform a line
+    contradicted: tuple[str, ...]  #: strata that contradict it
+    untested: tuple[str, ...]  #: strata that are too small to be tested
     outcome: str  #: what nothing fits, in words; empty where nothing is rejected
 
 
@@ -133,22 +132,16 @@ class LearnedRate:
     p_value: float | None = None
 
 
-def within_test(job: Job, test: StrataTest | TestsByStratum) -> WithinTest:
+def within_test(job: Job, test: TestsByStratum) -> WithinTest:
     """The record of the test by name."""
     names = cast(CircuitClassifier, job.model).strata_
-    contradicted: tuple[str, ...] = ()
-    if isinstance(test, StrataTest):
-        untested = tuple(names[s.stratum] for s in test.strata if not s.informs)
-        n_rows = sum(sum(s.n) for s in test.strata)
-        outcome = "no mechanism that is the same in all strata fits the labels of every group"
-    else:
-        contradicted = tuple(names[s.stratum] for s in test.strata if s.test.rejected)
-        untested = tuple(names[s.stratum] for s in test.left_out)
-        n_rows = sum(s.n for s in test.strata)
-        outcome = (
-            f"in {'; '.join(contradicted)} no rate of fair decisions fits every group, even with "
-            "a mechanism of its own"
-        )
+    contradicted = tuple(names[s.stratum] for s in test.strata if s.test.rejected)
+    untested = tuple(names[s.stratum] for s in test.left_out)
+    n_rows = sum(s.n for s in test.strata)
+    outcome = (
+        f"in {'; '.join(contradicted)} no rate of fair decisions fits every group, even with "
+        "a mechanism of its own"
+    )
     facts = test.rejected, test.p_value, text.p_words(test.p_value), test.level, n_rows
     return WithinTest(*facts, contradicted, untested, outcome if test.rejected else "")
 

@@ -121,7 +121,7 @@ def _informative(job: Job, n_cells: int) -> list[int]:
 def _marginalised(model: CircuitClassifier, chosen: Sequence[int]) -> Circuit:
     """The distribution of group, decision, label and some features as a tree, exactly."""
     fair, layout = model.distribution_, model.distribution_.layout
-    if layout.strata.within:
+    if layout.strata:
         raise AuditError("the circuit is large, and labels depend on strata: there is no form")
     names, arities = [layout.names[j] for j in chosen], [layout.arities[j] for j in chosen]
     x = np.full((math.prod(arities), len(layout.x)), -1, np.int16)

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
         parity_curve as parity_curve,
     )
     from fairpc.evidence._group_range import (
-        NO_DELTA,
         FairRatePoint as FairRatePoint,
         GroupRange as GroupRange,
         LeastDifference as LeastDifference,
@@ -54,11 +53,8 @@ if TYPE_CHECKING:
     )
     from fairpc.evidence._held_out_bounds import ANYTHING, LEVEL, Known, StratumBounds, around
     from fairpc.evidence._identified import (
-        GroupWithin as GroupWithin,
         IdentifiedByStratum as IdentifiedByStratum,
         IdentifiedSet as IdentifiedSet,
-        IdentifiedWithin as IdentifiedWithin,
-        StratumWithin as StratumWithin,
         class_bounds as class_bounds,
         identified_set as identified_set,
     )
@@ -74,7 +70,6 @@ if TYPE_CHECKING:
     )
     from fairpc.evidence._label_bounds import (
         LabelBounds,
-        SharedBounds,
         WithinBounds,
         label_bounds,
         read_bounds,
@@ -106,9 +101,6 @@ if TYPE_CHECKING:
         AssumptionTest as AssumptionTest,
         ClassBound as ClassBound,
         GroupBounds as GroupBounds,
-        GroupMechanism as GroupMechanism,
-        StrataTest as StrataTest,
-        StratumRates as StratumRates,
         StratumTest as StratumTest,
         TestsByStratum as TestsByStratum,
     )

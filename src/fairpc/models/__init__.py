@@ -49,7 +49,6 @@ if TYPE_CHECKING:
         MARKERS,
         ModelPlots,
         draw,
-        joint_set,
         trade_off,
     )
     from fairpc.models._query_language import PART, UNKNOWN, Answer, Query, Vocabulary, parse

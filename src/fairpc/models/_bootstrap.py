@@ -42,7 +42,6 @@ from fairpc.core import (
 from fairpc.evidence import (
     AssumptionTest,
     IdentifiedSet,
-    StrataTest,
     TestsByStratum,
     identified_set,
     some_of,
@@ -63,7 +62,7 @@ from fairpc.models._rows import effective_size
 
 RATE_WIDENING: Final = 1.25
 """Errors of P(Df) with a structure learned from the same rows over those with a given one."""
-Tested = AssumptionTest | StrataTest | TestsByStratum
+Tested = AssumptionTest | TestsByStratum
 """A test of the assumptions, of a model with strata within these."""
 ADDED: Final = 2.0
 """Rows of either kind that Agresti and Coull add to a share, so that 0 of n is not certain."""
@@ -373,8 +372,7 @@ def _tested(
     two = len(subject.classes) == 2
     within: dict[str, Any] = {}
     if rows.strata:
-        kind = "within" if rows.strata.within else "shared"
-        within = {"given": rows.strata.codes(rows.x[known]), "mechanism": kind}
+        within = {"given": rows.strata.codes(rows.x[known])}
     try:
         found: Tested = test_assumptions(
             _indicators(rows.x[known], rows.arities),

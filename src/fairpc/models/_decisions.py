@@ -452,8 +452,8 @@ class FittedDecisions(Reviewable, ABC):
         """Least and largest P(D = positive | Df = f, S = s), [s, f, 2], f by its class.
 
         Each holds at 95 % confidence, over everything that held-out labels leave possible; NaN
-        where they contradict the assumptions. With strata that have mechanisms of their own it is
-        that of ``stratum_mechanism_range_`` over all of them.
+        where they contradict the assumptions. With strata it is that of
+        ``stratum_mechanism_range_`` over all of them.
         """
         found = self._mechanism_ranges()
         return found if found.ndim == 3 else _over_strata(found)
@@ -462,9 +462,7 @@ class FittedDecisions(Reviewable, ABC):
     def stratum_mechanism_range_(self) -> Floats:
         """Least and largest P(D = positive | Df = f, S = s, A = a), [s, a, f, 2]."""
         found = self._mechanism_ranges()
-        if found.ndim == 4:
-            return found
-        return np.repeat(found[:, None], self._fair().strata.n, axis=1)
+        return found if found.ndim == 4 else found[:, None]
 
     def _mechanism_ranges(self) -> Floats:
         positive = self._coding().labels.positive

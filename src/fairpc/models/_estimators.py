@@ -100,7 +100,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
     def _strata(self, coding: TableCoding) -> Strata:
         """The strata within which Df is independent of S, or nearly so."""
         delta = self.delta if self._held is None else max(self.delta, self._held.delta)
-        return strata_of(self.given, self.mechanism, coding, delta)
+        return strata_of(self.given, coding, delta)
 
     def _rng(self) -> np.random.Generator:
         return generator(self.random_state)
@@ -390,8 +390,7 @@ class FairPC(CircuitClassifier):
         names: what people call values of the label and of groups, by column: ``{"sex": {"F":
             "women"}}``; audits use them. Values that differ by case alone need one.
         given: legitimate factors, columns of X: Df is independent of S within each crossing of
-            their values, a stratum, in place of the whole table.
-        mechanism: "shared", P(D | Df, S) is the same in all strata; "within", each has its own.
+            their values, a stratum, in place of the whole table. Each has a mechanism of its own.
         delta: by how much P(Df | s) of two groups may differ, with two classes; 0 makes Df
             independent of S.
         structure: "auto", automatic selection on held-out rows; "strudel", the paper's;

@@ -100,8 +100,8 @@ class ForestStart:
     by_learner: LearnerScores  #: of learners that know nothing of the mechanism
     scores: Scores  #: of all of them together
     #: P(Df) and mechanism between the groups' recorded rates (:func:`rates_between`); None where
-    #: there is no such rule, and ``mechanism_prior`` decides: if it was asked to, with more than
-    #: two classes, and where strata share a mechanism
+    #: there is no such rule, and ``mechanism_prior`` decides: if it was asked to, or with more than
+    #: two classes
     rates: TopRates | None
     bounds: LabelBounds | None  #: what the labels leave possible; None with more than two classes
     rng: np.random.Generator  #: of what is drawn from here on

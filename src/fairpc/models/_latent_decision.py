@@ -142,9 +142,8 @@ class LatentDecision(  # type: ignore[misc]
         names: what people call values of the label and of groups, by column: ``{"sex": {"F":
             "women"}}``; audits use them. Values that differ by case alone need one.
         given: legitimate factors, columns of X, numbers in bins: Df is then independent of S
-            within each crossing of their values, and may differ between them. They stay features.
-        mechanism: with ``given``, "shared": labels are altered alike in all strata of a group; or
-            "within": each stratum has its own P(D | Df, S).
+            within each crossing of their values, and may differ between them, as P(D | Df, S) may.
+            They stay features.
         delta: by how much P(Df | s) of two groups may differ; 0 makes Df independent of S.
         cv: folds.
         calibration: "isotonic", "sigmoid", or None where the classifier is calibrated.
@@ -212,7 +211,7 @@ class LatentDecision(  # type: ignore[misc]
         check_fit_input(self, X, y)
         given_table = self._given_table(X, y, sensitive_features, sample_weight, fair_labels)
         coding = self._fit_coding(given_table)
-        strata = strata_of(self.given, self.mechanism, coding, self.delta)
+        strata = strata_of(self.given, coding, self.delta)
         refuse_rate(self.knowledge, self.given)
         given = X, y, sensitive_features, sample_weight, fair_labels
         hidden = given_table.hidden_labels(coding)
@@ -338,7 +337,7 @@ class LatentDecision(  # type: ignore[misc]
         counts = fair.altered_by_scores(scored)
         self.label_counts_ = rounded_counts(counts, int(self.min_cell))
         self.mechanism_without_prior_ = None
-        if held is None and by_prior(scored, fair.score_map.ends, self.select):
+        if held is None and by_prior(scored, self.select):
             limits = limits_of_coding(self.knowledge, coding)
             self.mechanism_without_prior_ = scores_without_prior(scored, limits)
 

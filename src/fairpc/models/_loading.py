@@ -21,7 +21,7 @@ from fairpc.core import (
     record,
 )
 from fairpc.data import CODING_FIELDS, TableCoding, resolve
-from fairpc.evidence import ANYTHING, LabelBounds, SharedBounds, read_bounds
+from fairpc.evidence import ANYTHING, LabelBounds, read_bounds
 from fairpc.learners import CLASSIFIER_KINDS
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._distribution import FairDistribution, top_rates
@@ -148,7 +148,7 @@ def _check_parts(model: FittedModel, settings: dict[str, Any], coding: TableCodi
     if limits is not None:
         p = coding.labels.positive
         possible.append((float(limits.rate_lower[p]), float(limits.rate_upper[p])))
-    parts = () if bounds is None or isinstance(bounds, SharedBounds) else bounds.parts()
+    parts = () if bounds is None else bounds.parts()
     if any(own.pi not in possible for _, _, own in parts):
         raise LearningError("its held-out ends have a P(Df) that its settings do not state")
 
@@ -171,7 +171,7 @@ def _settings(settings: dict[str, Any]) -> dict[str, Any]:
 def _label_bounds(saved: Any, coding: TableCoding, strata: Strata) -> LabelBounds | None:
     if saved is None:
         return None
-    bounds = read_bounds(saved, strata.n if strata else None, within=strata.within)
+    bounds = read_bounds(saved, strata.n if strata else None)
     if (
         tuple(g.group for g in bounds.groups) != coding.group_names
         or len(coding.labels.classes) > 2
@@ -263,8 +263,7 @@ def _scored(saved: SavedScores, coding: TableCoding) -> LatentDecision:
     if len(coding.labels.classes) != 2:
         raise LearningError("its label has more than two classes")
     given = _settings(saved.settings)
-    scope = given.get("mechanism", "shared")
-    strata = strata_of(given.get("given", ()), scope, coding, given["delta"])
+    strata = strata_of(given.get("given", ()), coding, given["delta"])
     score_map = ScoreMap.from_dict(saved.score_map, strata)
     _check_as_read(score_map.to_dict(), saved.score_map, "scores")
     if tuple(g.group for g in score_map.ends.groups) != coding.group_names:
@@ -361,6 +360,8 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     given, latent = content["settings"], content["model"] == LATENT_DECISION
     usual = settings_of(LatentDecision() if latent else MODELS[content["model"]]())
     content["settings"] = settings = usual | {"min_cell": 1} | given
+    if settings.pop("mechanism", "shared") == "shared" and settings["given"]:
+        raise LearningError("its strata share a mechanism, and each has its own now")
     if latent:
         scores = content["score_map"]
         content["score_map"] = scores | {"ends": _same_rates(scores["ends"])}
@@ -391,11 +392,8 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _same_rates(bounds: Any) -> Any:
-    """Bounds of a file that was written before rates could differ: they do not.
-
-    Of strata that have mechanisms of their own, each has them.
-    """
-    if not isinstance(bounds, dict) or "cells" in bounds:
+    """Bounds of a file that was written before rates could differ: they do not, in any stratum."""
+    if not isinstance(bounds, dict):
         return bounds
     if isinstance(bounds.get("strata"), list):
         return bounds | {"strata": [_same_rates(own) for own in bounds["strata"]]}

@@ -18,7 +18,6 @@ from fairpc.evidence import (
     IdentifiedSet,
     Parity,
     ParityCurve,
-    StrataTest,
 )
 
 if TYPE_CHECKING:
@@ -206,40 +205,13 @@ def _without_guessing(ax: Axes, methods: Sequence[Mapping[str, Any]]) -> None:
     ax.annotate(note, (0.01, 0.02), xycoords="axes fraction", fontsize=8)
 
 
-def joint_set(test: StrataTest, ax: Axes | None = None) -> Axes:
-    """The mechanisms of the reference group that strata leave possible, beside the plain ones.
-
-    Args:
-        test: of ``test_assumptions(…, given=…)``.
-        ax: where to draw.
-    """
-    ax = _titled(ax, f"Possible mechanisms, {test.level:.0%} confidence", 6.4, 4.8)
-    reference = test.groups[0].group
-    areas = {"plain": test.plain_area, "within": test.area}
-    names = {"plain": "without strata", "within": f"within {len(test.strata)} strata"}
-    for i, kind in enumerate(("plain", "within")):
-        corners = np.array(test.outlines()[kind]).reshape(-1, 2)
-        label = f"{names[kind]}: area {areas[kind]:.4f}"
-        if not len(corners):
-            label = f"{names[kind]}: nothing is possible"
-        look: Style = {"facecolor": COLOURS[i], "edgecolor": EDGE, "hatch": HATCHES[i]}
-        ax.fill(*corners.T, label=label, alpha=0.75, linewidth=1, **look)
-    ax.set_xlabel(f"P(D = {test.positive} | Df = other, S = {reference})")
-    ax.set_ylabel(f"P(D = {test.positive} | Df = {test.positive}, S = {reference})")
-    ax.grid(color="#e3e7eb", linewidth=0.6)
-    ax.margins(0.08)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, frameon=False)
-    return ax
-
-
 @singledispatch
 def draw(record: object, ax: Axes | None = None) -> Axes:
     """A record of ``fairpc.evidence`` as a picture.
 
     Parity: the difference of each pair with its interval. ParityCurve: the share of each group
     that is selected, over thresholds. EqualRates: rates with one threshold and with one per group.
-    AssumptionTest and IdentifiedSet: the rates of Df that each group leaves possible. StrataTest:
-    :func:`joint_set`.
+    AssumptionTest and IdentifiedSet: the rates of Df that each group leaves possible.
 
     Args:
         record: what is drawn.
@@ -307,9 +279,6 @@ def _possible(record: AssumptionTest | IdentifiedSet, ax: Axes | None = None) ->
     ax.set_yticks([-i for i in range(len(bars))], [name for name, _, _ in bars])
     ax.set(xlim=(0, 1), xlabel="P(Df = positive)")
     return ax
-
-
-draw.register(StrataTest, joint_set)
 
 
 def _line(ax: Axes, values: Floats, i: int, label: str) -> None:

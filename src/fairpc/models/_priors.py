@@ -49,7 +49,7 @@ def agreeing_mechanism(layout: Layout, agreement: float = AGREEMENT) -> Floats:
     k = layout.n_classes
     table = np.full((k, k), (1.0 - agreement) / (k - 1))
     np.fill_diagonal(table, agreement)
-    return np.tile(table, (layout.n_mechanisms, 1, 1))
+    return np.tile(table, (layout.n_subgroups, 1, 1))
 
 
 def parameter_prior(circuit: Circuit, layout: Layout, top: Top, options: Options) -> Floats:
@@ -66,7 +66,7 @@ def parameter_prior(circuit: Circuit, layout: Layout, top: Top, options: Options
 def top_prior(layout: Layout, options: Options, start: TopRates) -> TopRates:
     """The same of the upper layers alone, which start as given."""
     n, k, alpha = layout.n_subgroups, layout.n_classes, options.smoothing
-    mechanism = np.full((layout.n_mechanisms, k, k), alpha / k)
+    mechanism = np.full((n, k, k), alpha / k)
     if options.mechanism_prior > 0:
         mechanism = options.mechanism_prior * agreeing_mechanism(layout)
     decision = np.full(k, alpha / k)

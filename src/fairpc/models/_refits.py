@@ -288,7 +288,7 @@ class Estimates:
         share = sets[:, top.group].reshape(shape)
         decided = sets[:, top.decision].reshape(*shape, -1) * share[..., None]
         mechanism = sets[:, top.mechanism]
-        if strata.within:
+        if strata:
             k = decided.shape[-1]
             weight = decided / decided.sum(axis=2, keepdims=True)
             mechanism = np.einsum("bsaf,bsafd->bsfd", weight, mechanism.reshape(*shape, k, k))

@@ -17,7 +17,6 @@ from fairpc.evidence import (
     LEVEL,
     Known,
     LabelBounds,
-    SharedBounds,
     StratumBounds,
     WithinBounds,
     label_bounds,
@@ -26,7 +25,7 @@ from fairpc.learners import KNOT_ROWS, LEAST, CalibrationMethod, calibrate
 from fairpc.models._bias_account import anchor_contradiction, contradictions
 from fairpc.models._fit import Options
 from fairpc.models._label_scores import Scores
-from fairpc.models._priors import RECIPE_MECHANISM, STRATUM_ROWS
+from fairpc.models._priors import RECIPE_MECHANISM
 from fairpc.models._reviewed_fit import ReviewedRates
 from fairpc.models._rows import Rows
 from fairpc.models._score_map import ScoreMap, StrataMap, Subgroups, shifted
@@ -193,7 +192,7 @@ def bounds_of_labels(scored: ScoredRows, names: tuple[str, ...]) -> LabelBounds:
     given = scored.labels, scored.scores, scored.groups, scored.folds, names, alike, scored.persons
     own = scored.rows.strata
     strata = scored.strata if own else None
-    found = label_bounds(*given, strata=strata, n_strata=own.n, within=own.within)
+    found = label_bounds(*given, strata=strata, n_strata=own.n)
     return found.with_delta(own.delta) if own.delta else found
 
 
@@ -232,13 +231,12 @@ def _point(
 ) -> tuple[Floats, Floats, bool]:
     """P(Df = 1 | a), the mechanism [s, a, f], and whether D = Df was kept.
 
-    Where rates may differ, P(Df = 1 | s, a). A mechanism that strata share is there once. Without
-    strata there is one stratum.
+    Where rates may differ, P(Df = 1 | s, a). Without strata there is one stratum.
     """
     n, n_strata = len(bounds.groups), scored.rows.strata.n
     if select == "middle":
         return (*_middle(bounds, n, n_strata), False)
-    if not (isinstance(bounds, SharedBounds) or by_prior(scored, bounds, select)):
+    if not by_prior(scored, select):
         pi, mechanism, straight = between_recorded(bounds, n_strata)
         return (pi if scored.rows.strata.delta else pi[0]), mechanism, straight
     options = Options(mechanism_prior=RECIPE_MECHANISM, limits=limits)
@@ -252,13 +250,11 @@ def _point(
     return (*_kept_inside(pi, mechanism, bounds), False)
 
 
-def by_prior(scored: ScoredRows, bounds: LabelBounds, select: Select) -> bool:
+def by_prior(scored: ScoredRows, select: Select) -> bool:
     """Whether prior rows decide the point, and neither the rule nor the middle of the set."""
     # Fair labels that are known say more than a rule, unless rates may differ, which needs one.
     ruled = scored.rows.f is None or scored.rows.strata.delta
-    return select != "middle" and (
-        select == "prior" or not ruled or isinstance(bounds, SharedBounds)
-    )
+    return select != "middle" and (select == "prior" or not ruled)
 
 
 def rates_between(
@@ -266,8 +262,7 @@ def rates_between(
 ) -> tuple[TopRates | None, LabelBounds | None]:
     """Rates by the rule of :func:`between_recorded`, from scores of two classes, and their bounds.
 
-    No rates where fair labels are known, which say more; neither where the rule says no point:
-    strata share a mechanism, or a group has no row.
+    No rates where fair labels are known, which say more, nor where a group has no row.
     """
     row, fold = np.nonzero(scores.held)
     copies = np.rint(scores.held[row, fold] / rows.unit[row]).astype(np.intp)
@@ -282,8 +277,6 @@ def rates_between(
         rates = TopRates(share, limits.rate_lower, limits.mechanism_lower)
         return rates, bounds_of_labels(scored, names)
     bounds = _with_known(bounds_of_labels(scored, names), scored, limits)
-    if isinstance(bounds, SharedBounds):
-        return None, None
     if rows.f is not None and not rows.strata.delta:
         return None, bounds
     pi, mechanism, _ = between_recorded(bounds, rows.strata.n)
@@ -320,8 +313,7 @@ def between_recorded(
     """The point that lies between the groups' recorded rates, with the fewest altered labels.
 
     P(Df = 1 | s, a), [s, a], which differs between groups only where labels contradict one rate
-    and rates may differ; the mechanism [s, a, f]; and whether hardly any label is altered by it. A
-    mechanism that strata share has no such rule: the prior decides there.
+    and rates may differ; the mechanism [s, a, f]; and whether hardly any label is altered by it.
     """
     unknown, mechanism = _unknown(len(bounds.groups), n_strata)
     pi = np.tile(unknown, (len(bounds.groups), 1))
@@ -372,16 +364,6 @@ def _of_strata(scored: ScoredRows, pi: Floats, mechanism: Floats) -> StrataMap:
 
 def _middle(bounds: LabelBounds, n_groups: int, n_strata: int) -> tuple[Floats, Floats]:
     """P(Df = 1 | a) and the mechanism [s, a, f] in the middle of what is possible."""
-    if isinstance(bounds, SharedBounds):
-        boxes = bounds.boxes(None)
-        if boxes is None:
-            raise LearningError(
-                "no mechanism that is the same in all strata fits the labels of every group, so "
-                "there is no middle: take select='prior', other columns in given, or "
-                "mechanism='within'"
-            )
-        shared = np.mean(np.array(boxes), axis=2)
-        return bounds.stratum_rates(_apart(shared), STRATUM_ROWS), shared[:, None]
     pi, mechanism = _unknown(n_groups, n_strata)
     for a, groups, own in bounds.parts():
         lower, upper = own.point_set()
@@ -392,13 +374,7 @@ def _middle(bounds: LabelBounds, n_groups: int, n_strata: int) -> tuple[Floats, 
 
 
 def _kept_inside(pi: Floats, mechanism: Floats, bounds: LabelBounds) -> tuple[Floats, Floats]:
-    """The nearest P(Df = 1 | a) and mechanism that held-out rows leave, with sampling error.
-
-    Where strata share a mechanism, P(Df = 1 | a) are those that fit the rates of their labels best.
-    """
-    if isinstance(bounds, SharedBounds):
-        shared = _apart(bounds.nearest(mechanism[:, 0], LEVEL))
-        return bounds.stratum_rates(shared, STRATUM_ROWS), shared[:, None]
+    """The nearest P(Df = 1 | a) and mechanism that held-out rows leave, with sampling error."""
     pi, mechanism = pi.copy(), mechanism.copy()
     level = bounds.level_each(LEVEL)
     for a, groups, own in bounds.parts():

@@ -26,7 +26,7 @@ from fairpc.learners import CalibrationMethod
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._priors import SMOOTHING
 from fairpc.models._rows import Rows, TrainingRows
-from fairpc.models._strata import Scope, Strata
+from fairpc.models._strata import Strata
 from fairpc.models._tables import listed
 from fairpc.structure import ModelMethod
 
@@ -125,7 +125,6 @@ class Settings:
     positive: Any = None
     names: GivenNames | None = field(default=None, metadata=NAMES)
     given: Sequence[str | int] | str | int = field(default=(), metadata=COLUMNS)
-    mechanism: Scope = "shared"
     delta: float = field(default=0.0, metadata=DIFFERENCE)
     structure: StructureChoice | CircuitClassifier | Circuit = "auto"
     n_components: int | None = field(default=None, metadata=WHOLE_OR_NONE)
@@ -167,7 +166,6 @@ class ScoreSettings:
     positive: Any = None
     names: GivenNames | None = field(default=None, metadata=NAMES)
     given: Sequence[str | int] | str | int = field(default=(), metadata=COLUMNS)
-    mechanism: Scope = "shared"
     delta: float = field(default=0.0, metadata=DIFFERENCE)
     cv: int = field(default=5, metadata=FOLDS)
     calibration: CalibrationMethod | None = "isotonic"
@@ -232,7 +230,7 @@ def serialised(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) else None
 
 
-def strata_of(given: Any, scope: Scope, coding: TableCoding, delta: float = 0.0) -> Strata:
+def strata_of(given: Any, coding: TableCoding, delta: float = 0.0) -> Strata:
     """The strata that the columns of ``given`` make under a coding, and how rates may differ."""
     features = coding.features
     columns = []
@@ -247,7 +245,7 @@ def strata_of(given: Any, scope: Scope, coding: TableCoding, delta: float = 0.0)
             reason = next(d.reason for d in features.dropped if d.name == name)
             raise LearningError(f"column {name!r} is in given and was dropped: {reason}")
         columns.append(features.names.index(name))
-    return Strata.of(tuple(dict.fromkeys(columns)), features.arities, scope, float(delta))
+    return Strata.of(tuple(dict.fromkeys(columns)), features.arities, float(delta))
 
 
 def refuse_rate(knowledge: Knowledge | None, given: Any) -> None:

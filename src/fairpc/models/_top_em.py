@@ -84,8 +84,8 @@ class Limits:
         return Bounds.of(graph, lower, upper, near_rates(top, layout))
 
     def spread(self, layout: Layout) -> Limits:
-        """The same limits for every stratum, and for every mechanism of a layout."""
-        each = layout.n_mechanisms // len(self.mechanism_lower)
+        """The same limits for every stratum of a layout, and for its mechanism."""
+        each = layout.n_subgroups // len(self.mechanism_lower)
         n = layout.strata.n if layout.tied else layout.n_subgroups
         rates = (
             np.tile(rate, (n // len(rate), 1))
@@ -178,11 +178,6 @@ class Places:
         return self.s % self.strata.n
 
     @property
-    def mechanism(self) -> Ints:
-        """Which mechanism each place has."""
-        return self.s if self.strata.within else self.s // self.strata.n
-
-    @property
     def total_weight(self) -> float:
         return float(self.weights.sum())
 
@@ -272,13 +267,6 @@ class Places:
         sums: Floats = counts.reshape(self.n_groups, self.strata.n, -1).sum(axis=0)
         return sums if self.strata else sums[0]
 
-    def by_mechanism(self, counts: Floats) -> Floats:
-        """Sums over the subgroups that have the same mechanism."""
-        if self.strata.within or not self.strata:
-            return counts
-        sums: Floats = counts.reshape(self.n_groups, self.strata.n, *counts.shape[1:]).sum(axis=1)
-        return sums
-
 
 def _stretch(moved: Floats, saved: Floats) -> Floats:
     """How far to go along the next step, by secants: steps alone only ever fall short."""
@@ -291,8 +279,8 @@ def _stretch(moved: Floats, saved: Floats) -> Floats:
 class TopRates:
     """P(S), P(Df) and P(D = d | Df = f, S = s), [s, f, d]; or pseudo-counts of the same shapes.
 
-    With strata: P(S, A) of the subgroups, P(Df | A), [a, f], and the mechanisms of the groups or of
-    the subgroups. A decision that is not tied has rates of each group or subgroup, [s, f].
+    With strata: P(S, A) of the subgroups, P(Df | A), [a, f], and the mechanisms of the subgroups. A
+    decision that is not tied has rates of each group or subgroup, [s, f].
     """
 
     group_rate: Floats
@@ -318,7 +306,7 @@ class TopRates:
         shapes = {
             "group_rate": (layout.n_subgroups,),
             "decision_rate": (n_decisions, k) if strata or not layout.tied else (k,),
-            "mechanism": (layout.n_mechanisms, k, k),
+            "mechanism": (layout.n_subgroups, k, k),
         }
         for name, shape in shapes.items():
             rate = getattr(self, name)
@@ -339,17 +327,16 @@ class TopRates:
         # A label that is missing is marginalised: one more value of probability 1.
         label = np.concatenate([mechanism, np.zeros((*mechanism.shape[:2], 1))], axis=2)
         d = np.where(places.d < 0, places.n_classes, places.d)
-        owner, of_group = places.mechanism, group[places.s]
+        of_group = group[places.s]
         of_decision = rates_of(decision, places.s, places.strata)
         result: Floats = np.empty(densities.shape, order="F")
         for f in range(places.n_classes):
-            result[:, f] = label[owner, f, d] + densities[:, f] + of_group + of_decision[..., f]
+            result[:, f] = label[places.s, f, d] + densities[:, f] + of_group + of_decision[..., f]
         return result
 
     def of_subgroup(self, g: int, strata: Strata) -> tuple[Floats, Floats]:
         """P(Df) and P(D | Df) of one subgroup."""
-        rate = rates_of(self.decision_rate, g, strata)
-        return rate, self.mechanism[g if strata.within else g // strata.n]
+        return rates_of(self.decision_rate, g, strata), self.mechanism[g]
 
     def by_subgroup(self, layout: Layout) -> Floats:
         """P(decision) of every subgroup, [s, f]."""
@@ -362,7 +349,7 @@ class TopRates:
         """The M-step from the posterior of (s, f) of each place; within limits."""
         counts = places.counts(posterior)  # [s, f, d], the last d being "missing"
         by_cell = counts.sum(axis=2)
-        labels = places.by_mechanism(counts)[:, :, :-1] + prior.mechanism
+        labels = counts[:, :, :-1] + prior.mechanism
         totals = labels.sum(axis=2, keepdims=True)
         mechanism = np.where(totals > 0, labels / np.where(totals > 0, totals, 1.0), self.mechanism)
         group = by_cell.sum(axis=1) + prior.group_rate
