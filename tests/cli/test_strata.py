@@ -83,7 +83,7 @@ def test_queries_and_scores_of_such_models(
         (("--given", "hours", "--drop", "hours"), "is given as --given and as --drop"),
         (
             ("--given", "hours", "--model", "NLatPC"),
-            "--given is for models with a latent fair decision, and NLatPC has none",
+            "--given is for forest circuits and scores: take --model FairPC or latent",
         ),
     ],
 )

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fairpc import FairPC, Knowledge, LatNB, NLatPC, load
+from fairpc import FairPC, Knowledge, LatNB, load
 from fairpc.errors import FairpcError, TableWarning
 
 BENT = np.array([[0.02, 0.6], [0.1, 0.95]])
@@ -125,10 +125,19 @@ def test_what_cannot_be_strata_is_refused(settings: dict[str, Any], text: str) -
         forest(**settings).fit(X, y)
 
 
-def test_models_without_a_latent_decision_take_none() -> None:
-    X, y, _ = table(200)
-    with pytest.raises(FairpcError, match="use FairPC or LatNB"):
-        NLatPC("sex", given="hours", structure="chow-liu").fit(X, y)
+def test_automatic_selection_takes_a_forest_circuit() -> None:
+    X, y, _ = table(500)
+    auto, named = (
+        FairPC("sex", given="hours", structure=s, random_state=0) for s in ("auto", "forest")
+    )
+    np.testing.assert_array_equal(auto.fit(X, y).predict_proba(X), named.fit(X, y).predict_proba(X))
+    assert auto.distribution_.is_forest
+
+
+def test_a_structure_with_strata_is_not_kept() -> None:
+    X, y, _ = table(500)
+    with pytest.raises(FairpcError, match="whose structure is kept has strata"):
+        FairPC("sex", structure=forest(given="hours").fit(X, y)).fit(X, y)
 
 
 def test_files_are_fitted_in_batches_as_frames_are(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ PANELS: Final = {
     ),
     "Model": (
         *("model", "classifier", "structure", "n_components", "n_bins", "bins", "numbers"),
-        *("monotone", "mechanism", "delta", "equal_mass", "mechanism_prior", "held_to"),
+        *("monotone", "delta", "equal_mass", "mechanism_prior", "held_to"),
     ),
     "Decisions": ("threshold", "equal_rates", "decide", "decide_as", "fail_over", "gap"),
     "Resources": ("random_state", "seed", "checkpoint", "max_memory", "engine", "scheduler"),

@@ -90,7 +90,19 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
     def _may_be_forest(self) -> bool:
         """Whether ``auto`` may take a forest: nothing is asked for that only circuits have."""
         circuits = self.n_components is not None or self.equal_mass or self.hold_mechanism
-        return self._is_auto() and not circuits
+        return self._is_auto() and not circuits and not self._is_forest()
+
+    def _is_forest(self) -> bool:
+        """Whether a forest circuit is asked for: of circuits it alone has strata and delta."""
+        named = isinstance(self.structure, str) and self.structure == "forest"
+        if named or not (listed(self.given) or self.delta):
+            return named
+        if not self._is_auto():
+            raise LearningError(
+                "given and delta (--rates-may-differ): circuits that EM fits have neither; use "
+                "FairPC with structure='forest', or LatentDecision (--model latent)"
+            )
+        return True
 
     def _given_coding(self) -> TableCoding | None:
         """The coding of a model whose structure is kept; None to learn one."""
@@ -111,7 +123,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         """How EM is run; settings that have the name of an option are handed on."""
         from fairpc.models._fit import Options, Structure
 
-        holds = self._is_auto() or self.structure == "forest"
+        holds = self._is_auto() or self._is_forest()
         prior = RECIPE_MECHANISM if holds else MECHANISM
         shared = {f.name for f in fields(Options)} & {f.name for f in fields(Settings)}
         given: dict[str, Any] = {name: getattr(self, name) for name in shared}
@@ -391,8 +403,9 @@ class FairPC(CircuitClassifier):
             "women"}}``; audits use them. Values that differ by case alone need one.
         given: legitimate factors, columns of X: Df is independent of S within each crossing of
             their values, a stratum, in place of the whole table. Each has a mechanism of its own.
+            "auto" then takes a forest circuit, which alone of circuits has strata.
         delta: by how much P(Df | s) of two groups may differ, with two classes; 0 makes Df
-            independent of S.
+            independent of S. "auto" then takes a forest circuit, too.
         structure: "auto", automatic selection on held-out rows; "strudel", the paper's;
             "chow-liu", one tree; "forest", boxes that predict the label; or a fitted model or
             circuit whose structure is kept and whose parameters EM starts from.

@@ -66,18 +66,12 @@ class Layout:
     strata: Strata = UNDIVIDED  #: within which the decision is independent of S
 
     def __post_init__(self) -> None:
-        if self.strata and not self.latent:
+        if (self.strata or self.strata.delta) and not self.latent:
             raise LearningError(
-                f"given was set for {self.model}, which has no latent fair decision: use FairPC or "
-                "LatNB"
+                f"given or delta was set for {self.model}, which has no latent fair decision: use "
+                "FairPC"
             )
-        if not self.strata.delta:
-            return
-        if not self.latent:
-            raise LearningError(
-                "delta was set for a model without a latent fair decision: use FairPC or LatNB"
-            )
-        if self.n_classes != 2:
+        if self.strata.delta and self.n_classes != 2:
             raise LearningError(
                 f"delta is over 0 and the label has {self.n_classes} classes: rates that may "
                 "differ are those of two; merge classes, or leave delta out"

@@ -279,11 +279,6 @@ def fit_parameters(
         start = start.with_parameters(maximize(circuit.graph, flows, prior))
     balanced = plan
     if options.equal_mass and layout.latent:
-        if layout.strata.delta:
-            raise LearningError(
-                "equal_mass and delta cannot be combined: equal_mass gives Df the same mass in all "
-                "groups, and delta lets it differ; set one of them"
-            )
         if not isinstance(plan, RowPlan):
             raise LearningError(
                 "equal_mass needs all rows in memory: give more with max_memory, or leave it out"
@@ -399,9 +394,8 @@ def _bounds(
 
 
 def label_cells(rows: Rows) -> list[Table]:
-    """The rows of each cell (d, s), with d as the slow index; with strata s is the subgroup."""
-    own = rows.by_subgroup()
-    return [own.cell(d, s) for d in range(own.n_classes) for s in range(own.n_groups)]
+    """The rows of each cell (d, s), with d as the slow index."""
+    return [rows.cell(d, s) for d in range(rows.n_classes) for s in range(rows.n_groups)]
 
 
 def learn_structure(

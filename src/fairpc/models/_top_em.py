@@ -2,9 +2,8 @@
 
 Learned by themselves, with P(x | f, s) held fixed, the M-step is that of the paper (Section
 "Learning Fair Probabilistic Circuits") restricted to them. With expected counts N: P(s) = N_s / N,
-P(f) = N_f / N over all groups together, which is Df ⟂ S (given A over the groups of each stratum),
-and P(d | f, s) = N_sfd / N_sf. Where rates may differ, P(f | s) are the best for the N_sf of each
-group that are so near to each other (``near_shares``).
+P(f) = N_f / N over all groups together, which is Df ⟂ S, and P(d | f, s) = N_sfd / N_sf. Rates that
+a review has found to differ are held.
 """
 
 from __future__ import annotations
@@ -26,14 +25,13 @@ from fairpc.circuit import (
     RowPlan,
     filled,
     log_prior,
-    near_shares,
     prepare,
 )
 from fairpc.core import Codes, Floats, Int32s, Ints, LearningError, counted
 from fairpc.data import Table
 from fairpc.models._fair_layers import Layout, S, Top
 from fairpc.models._rows import Rows
-from fairpc.models._strata import UNDIVIDED, Strata
+from fairpc.models._strata import Strata
 
 EQUAL: Final = 1e-10
 EQUALISING: Final = 50
@@ -144,38 +142,25 @@ def parameter_bounds(limits: Limits | None, graph: Graph, layout: Layout) -> Bou
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Every row once for each subgroup that it may be from: its own, or all that fit it."""
+    """Every row once for each group that it may be from: its own, or all where it is not known."""
 
     row: Ints  #: row of each place
-    s: Ints  #: subgroup of each place; the group where there are no strata
+    s: Ints  #: group of each place
     d: Ints  #: recorded label of each place, -1 = missing
     weights: Floats  #: weight of each row
     n_groups: int  #: number of values of S and of D
     n_classes: int
     f: Ints | None = None  #: fair decision of each place, -1 = hidden; None where all are
-    strata: Strata = UNDIVIDED
 
     @classmethod
     def of(cls, rows: Rows) -> Places:
-        own, strata, n = rows.subgroups, rows.strata, rows.n_subgroups
+        own, n = rows.s, rows.n_groups
         known, unknown = np.flatnonzero(own >= 0), np.flatnonzero(own < 0)
         row = np.concatenate([known, np.tile(unknown, n)])
         s = np.concatenate([own[known], np.repeat(np.arange(n), len(unknown))]).astype(np.int64)
-        if strata:
-            fits = strata.allows(rows.s[row], rows.x[row], s)
-            row, s = row[fits], s[fits]
         d = rows.d[row].astype(np.int64)
         f = None if rows.f is None else rows.f[row].astype(np.int64)
-        return cls(row, s, d, rows.weights, rows.n_groups, rows.n_classes, f, strata)
-
-    @property
-    def n_subgroups(self) -> int:
-        return self.n_groups * self.strata.n
-
-    @property
-    def stratum(self) -> Ints:
-        """Stratum of each place."""
-        return self.s % self.strata.n
+        return cls(row, s, d, rows.weights, rows.n_groups, rows.n_classes, f)
 
     @property
     def total_weight(self) -> float:
@@ -229,7 +214,7 @@ class Places:
 
         Each group's P(f) is multiplied by odds of its own, [s, f], and normalised, which leaves
         P(s); these odds, which start as given, come second. ``joint`` is log P(s, f, row),
-        ``rate`` P(f) or [a, f].
+        ``rate`` P(f).
         """
         rates, values = np.tile(rate, (self.n_groups, 1)), self._scaled(joint)[1]
         weights = self._at_places(self.weights)
@@ -258,14 +243,9 @@ class Places:
         d = np.where(self.d < 0, k, self.d)
         cell = self.s * (k + 1) + d
         weighted = posterior * self._at_places(self.weights)[:, None]
-        n = self.n_subgroups
+        n = self.n_groups
         sums = [np.bincount(cell, weighted[:, f], n * (k + 1)) for f in range(k)]
         return np.stack([total.reshape(n, k + 1) for total in sums], axis=1)
-
-    def by_stratum(self, counts: Floats) -> Floats:
-        """Sums over the groups of each stratum, [a, …]; without strata of all."""
-        sums: Floats = counts.reshape(self.n_groups, self.strata.n, -1).sum(axis=0)
-        return sums if self.strata else sums[0]
 
 
 def _stretch(moved: Floats, saved: Floats) -> Floats:
@@ -328,7 +308,7 @@ class TopRates:
         label = np.concatenate([mechanism, np.zeros((*mechanism.shape[:2], 1))], axis=2)
         d = np.where(places.d < 0, places.n_classes, places.d)
         of_group = group[places.s]
-        of_decision = rates_of(decision, places.s, places.strata)
+        of_decision = decision if decision.ndim == 1 else decision[places.s]
         result: Floats = np.empty(densities.shape, order="F")
         for f in range(places.n_classes):
             result[:, f] = label[places.s, f, d] + densities[:, f] + of_group + of_decision[..., f]
@@ -353,37 +333,14 @@ class TopRates:
         totals = labels.sum(axis=2, keepdims=True)
         mechanism = np.where(totals > 0, labels / np.where(totals > 0, totals, 1.0), self.mechanism)
         group = by_cell.sum(axis=1) + prior.group_rate
-        free = places.strata.delta > 0
-        decision = (by_cell if free else places.by_stratum(by_cell)) + prior.decision_rate
+        # Rates that a review has found to differ are those of each group.
+        masses = by_cell.sum(axis=0) if self.decision_rate.ndim == 1 else by_cell
+        decision = masses + prior.decision_rate
         rate = decision / decision.sum(axis=-1, keepdims=True)
         if limits is not None:
             known = np.where(totals > 0, labels, self.mechanism)
             rate, mechanism = limits.shares(decision, known)
-        if free:
-            rate = self._near(decision, places.strata, limits)
         return TopRates(group / group.sum(), rate, mechanism)
-
-    def _near(self, counts: Floats, strata: Strata, limits: Limits | None) -> Floats:
-        """P(Df | s) of two classes in proportion to counts, as nearly as groups may differ."""
-
-        def by_stratum(rates: Floats) -> Floats:
-            """Of Df = 1, [a, s]."""
-            return np.broadcast_to(rates, counts.shape)[:, 1].reshape(-1, strata.n).T
-
-        least, most = np.zeros(2), np.ones(2)
-        if limits is not None:
-            low, high = limits.rate_lower, limits.rate_upper
-            least = np.maximum(low, 1 - high[..., ::-1])
-            most = np.minimum(high, 1 - low[..., ::-1])
-        share = near_shares(
-            by_stratum(counts),
-            by_stratum(counts + counts[:, ::-1]),
-            strata.delta,
-            lower=by_stratum(least),
-            upper=by_stratum(most),
-            silent=by_stratum(self.decision_rate),
-        ).T.ravel()
-        return np.column_stack([1 - share, share])
 
     def of_free(self, limits: Limits) -> TopRates:
         """Pseudo-counts for what is not bound to be zero: a prior says nothing of the rest."""
@@ -428,7 +385,7 @@ def top_em(
     rows is the same in all groups (see :class:`BalancedPlan`); the objective may then fall.
     """
     rates, iteration = start, 0
-    odds = np.ones((places.n_subgroups, places.n_classes))
+    odds = np.ones((places.n_groups, places.n_classes))
     if limits is not None:
         shares = limits.shares(start.decision_rate, start.mechanism)
         rates, prior = TopRates(start.group_rate, *shares), prior.of_free(limits)
@@ -451,8 +408,7 @@ class BalancedPlan:
     EM balances the pooled posterior of Df only. With a rich P(x | f, s) the mean of
     P(Df | x, s, d) over the rows of a group may drift from P(Df), which is the same for all
     groups. Here each E-step shifts the log-odds of Df in each group so that its mass in the
-    group's rows is P(Df) times their number, with strata within each of them. The MAP objective may
-    then fall.
+    group's rows is P(Df) times their number. The MAP objective may then fall.
 
     The log-odds are shifted by giving each group weights of its own in the sum over
     Df, in a copy of the graph where these are not shared. They are found from P(f, row | s) of
@@ -466,7 +422,7 @@ class BalancedPlan:
     source: Ints  #: for each parameter of the copy, the one that it is a copy of
     decision: Ints  #: parameters of P(f) in the copy, [s, f]
     shared: Ints  #: parameters of P(f) in the model, [s, f]
-    places: Places  #: every row once for each subgroup that it may be from
+    places: Places  #: every row once for each group that it may be from
     placed: RowPlan  #: plan of the rows of the places; ``at`` gives the distinct row of each
     at: Int32s
     #: by which P(f) was last multiplied, [s, f]; 1 before the first call
@@ -500,7 +456,7 @@ class BalancedPlan:
         log_likelihood = self.plan.log_likelihood(parameters, weights)
         places = replace(self.places, weights=self.plan.distinct_weights(weights))
         rate = parameters[self.shared]
-        joint, rates = self._log_joint(parameters), rate[: places.strata.n]
+        joint, rates = self._log_joint(parameters), rate[:1]
         _, self.odds = places.equalised(joint, rates, self.odds)
         shifted = rate * self.odds
         theta = parameters[self.source]
@@ -530,14 +486,13 @@ class BalancedPlan:
 
 
 def _places(table: Table, layout: Layout) -> tuple[Places, Codes]:
-    """Every row of a table of the circuit in each subgroup that it may be from; and its codes."""
+    """Every row of a table of the circuit in each group that it may be from; and its codes."""
     codes, x = table.codes, slice(layout.x.start, layout.x.stop)
     columns = codes[:, S], codes[:, layout.d], codes[:, x], table.weights
     sizes = layout.n_groups, layout.n_classes, np.array(layout.arities), layout.names
-    places = Places.of(Rows(*columns, *sizes, strata=layout.strata))
+    places = Places.of(Rows(*columns, *sizes))
     placed = np.asfortranarray(codes[places.row])
-    placed[:, S] = places.s // layout.strata.n
-    placed[:, x] = layout.strata.placed(placed[:, x], places.stratum)
+    placed[:, S] = places.s
     return places, placed
 
 
