@@ -72,7 +72,7 @@ class Process:
     pi: Any  # [s, a] or [s]
     mechanism: Any  # [s, f] or [s, a, f]
     parity: bool  # whether fair rates are equal, within strata where these are given
-    strata: str | None = None  # "shared" or "within", where they are given
+    strata: bool = False  # whether they are given
 
     def draw(self, n: int, rng: np.random.Generator) -> Rows:
         k = len(self.shares)
@@ -98,17 +98,15 @@ PROCESSES: Final = (
     Process("rare", 12000, (0.5, 0.5), (0.06, 0.06), ((0.005, 0.9), (0.01, 0.6)), True),
     Process("9:1 groups", 6000, (0.9, 0.1), (0.45, 0.45), TWO, True),
     Process("three groups", 6000, (0.4, 0.3, 0.3), (0.4,) * 3, (*TWO, (0.02, 0.8)), True),
+    Process("strata, one mechanism", 8000, (0.5, 0.5), ((0.3, 0.6),) * 2, TWO, True, strata=True),
     Process(
-        "strata, shared", 8000, (0.5, 0.5), ((0.25, 0.45, 0.65),) * 2, TWO, True, strata="shared"
-    ),
-    Process(
-        "strata, within",
+        "strata, two mechanisms",
         8000,
         (0.5, 0.5),
         ((0.3, 0.6),) * 2,
         (((0.05, 0.9), (0.02, 0.8)), ((0.15, 0.7), (0.05, 0.95))),
         True,
-        strata="within",
+        strata=True,
     ),
 )
 
@@ -170,8 +168,8 @@ def simulate(process: Process, n_draws: int) -> Counts:
             if kind == "parity" and not process.parity:
                 continue
             options: dict[str, Any] = {"label_scores": found[:, 1], "delta": delta}
-            if process.strata is not None:
-                options |= {"given": rows.a, "mechanism": process.strata}
+            if process.strata:
+                options |= {"given": rows.a}
             given = decided(rows).astype(int), rows.label.astype(int), rows.s
             try:
                 rates = error_rates(*given, **options)
@@ -262,7 +260,7 @@ def training(folder: Path) -> None:
             for rows, scores in zip(parts, held, strict=True):
                 given = model.predict(x[rows]).astype(int), y[rows], s[rows]
                 about: Any = dict.fromkeys(("positive", "clusters", "sample_weight", "given"))
-                checked = DecisionRows.of(*given, **about, mechanism="shared")
+                checked = DecisionRows.of(*given, **about)
                 odds, least = checked.odds_ratio(scores)
                 try:
                     doubt = error_rates(*given, label_scores=scores).doubt

@@ -1,10 +1,10 @@
 """Prints the numbers of docs/evidence.md and docs/benchmarks.md, part by part.
 
-    python benchmarks/evidence.py [tables | conditioned | power | level | monitor | speed]
+    python benchmarks/evidence.py [tables | conditioned | power | level | speed]
 
 The published binarised tables are read from FAIRPC_PAPER_DATA, or from
 ../shared/data/paper beside the repository, and the persons of COMPAS from the raw
-scores in FAIRPC_DATA. Power, level, monitor and speed need no data.
+scores in FAIRPC_DATA. Power, level and speed need no data.
 """
 
 from __future__ import annotations
@@ -16,15 +16,13 @@ import numpy.typing as npt
 
 from adult_like import needed, paper_table
 from clock import run_parts
-from fairpc.evidence import AssumptionTest, ParityMonitor, identified_set, parity, test_assumptions
-from fairpc.evidence._monitor import MonitorMethod
+from fairpc.evidence import AssumptionTest, identified_set, parity, test_assumptions
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Mechanism = tuple[tuple[float, float], tuple[float, float]]
 N_TABLES = 200
 N_POWER = 100
-N_STEPS = 10_000
 ALTERED: Mechanism = ((0.0, 0.7), (0.3, 1.0))
 """P(D=1 | Df=0), P(D=1 | Df=1): labels are lowered in group 0 and raised in group 1."""
 EXACT: Mechanism = ((0.0, 1.0), (0.0, 1.0))
@@ -142,57 +140,6 @@ def level() -> None:
             print(f"{name} | {n} | {covered} | {sum(f.rejected for f in found)}", flush=True)
 
 
-def stream(seed: int) -> tuple[Floats, Ints]:
-    """0/1 scores in two groups, both with a rate of .3."""
-    rng = np.random.default_rng(seed)
-    s = rng.integers(0, 2, N_STEPS)
-    return (rng.random(N_STEPS) < 0.3).astype(np.float64), s
-
-
-def monitor() -> None:
-    print("method | half-width after 1,000 and 10,000 rows, two groups, rates .3")
-    methods: tuple[MonitorMethod, ...] = ("mixture", "betting")
-    x, s = stream(0)
-    for method in methods:
-        watch = ParityMonitor([0, 1], method=method)
-        halves = []
-        for part in (slice(0, 1_000), slice(1_000, None)):
-            ((low, high),) = (gap.interval for gap in watch.update(x[part], s[part]))
-            halves.append((high - low) / 2)
-        print(f"{method} | {halves[0]:.3f} | {halves[1]:.3f}")
-    fixed = [parity(x[:n], s[:n]).difference_interval for n in (1_000, N_STEPS)]
-    print("one look only | " + " | ".join(f"{(b - a) / 2:.3f}" for a, b in fixed))
-    print(f"covered at every look, of {N_TABLES} streams of {N_STEPS} rows, rates .3")
-    drawn = [stream(seed) for seed in range(N_TABLES)]
-    print(f"Welch, each row from the 100th | {sum(welch_covers(*t) for t in drawn)}", flush=True)
-    for method, step in zip(methods, (1, 10), strict=True):
-        found = sum(monitor_covers(*t, method, step) for t in drawn)
-        print(f"{method}, every {step} rows | {found}", flush=True)
-
-
-def monitor_covers(x: Floats, s: Ints, method: MonitorMethod, step: int) -> bool:
-    """Whether every interval that the monitor gave held the true gap, which is 0."""
-    watch = ParityMonitor([0, 1], method=method)
-    for i in range(0, len(x), step):
-        ((low, high),) = (g.interval for g in watch.update(x[i : i + step], s[i : i + step]))
-        if not low <= 0 <= high:
-            return False
-    return True
-
-
-def welch_covers(x: Floats, s: Ints) -> bool:
-    """The same of the usual interval, looked at after every row from the 100th on."""
-    means, variances = [], []
-    for g in (0, 1):
-        n = np.maximum(np.cumsum(s == g), 1)
-        mean = np.cumsum(x * (s == g)) / n
-        means.append(mean)
-        variances.append(mean * (1 - mean) / np.maximum(n - 1, 1))
-    half = 1.96 * np.sqrt(variances[0] + variances[1])
-    inside = np.abs(means[1] - means[0]) <= half
-    return bool(inside[100:].all())
-
-
 def speed() -> None:
     print("test of the assumptions, logistic regression, 11 seeds: seconds, and those of all cores")
     n, rng = 1_000_000, np.random.default_rng(0)
@@ -221,7 +168,6 @@ PARTS = {
     "conditioned": conditioned,
     "power": power,
     "level": level,
-    "monitor": monitor,
     "speed": speed,
 }
 

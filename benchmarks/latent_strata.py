@@ -29,8 +29,7 @@ LEVEL_OF: Final = np.array([-2.0, 0.0, 2.0])
 SLOPES: Final = np.array([1.5, 1.0, 0.7, 0.7])
 """Log-odds of Df: by hours, and by four features of five values each."""
 MODELS: Final[dict[str, dict[str, Any]]] = {
-    "shared": {"given": "hours"},
-    "within": {"given": "hours", "mechanism": "within"},
+    "strata": {"given": "hours"},
     "without strata": {},
 }
 FIELDS: Final = ("set", "bounds", "width", "estimated", "mechanism", "rates", "score", "rejected")

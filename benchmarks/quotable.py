@@ -99,7 +99,7 @@ def bounds(process: Process, seed: int) -> StratumBounds | WithinBounds:
         n, hits = (np.bincount(cell[rest], w, cell.max() + 1) for w in (None, d[rest]))
         scores[~rest] = ((hits + d.mean()) / (n + 1))[cell[~rest]]
     names = tuple(range(len(process.share)))
-    strata: dict[str, Any] = {"strata": a, "n_strata": process.strata, "within": True}
+    strata: dict[str, Any] = {"strata": a, "n_strata": process.strata}
     found = label_bounds(d, scores, s, folds, names, **(strata if process.strata > 1 else {}))
     assert isinstance(found, StratumBounds | WithinBounds)
     return found

@@ -104,7 +104,7 @@ def test_what_contradicts_equal_rates_comes_before_a_sign() -> None:
 def test_strata_with_mechanisms_of_their_own() -> None:
     table = X.assign(site=np.where(np.arange(len(Y)) % 3 == 0, "x", "y"))
     model = fairpc.LatentDecision(
-        LogisticRegression(), sensitive=None, given="site", mechanism="within", random_state=0
+        LogisticRegression(), sensitive=None, given="site", random_state=0
     )
     numbers = table.assign(site=(table["site"] == "x").astype(int))
     model.fit(numbers[HALF], Y[HALF], sensitive_features=S[HALF])

@@ -15,7 +15,6 @@ from auditing.tables import QUICK, plain_json, table
 from fairpc import FairPC, LatentDecision
 from fairpc.auditing import Audit, audit
 from fairpc.errors import AuditError, TableWarning
-from fairpc.evidence import ParityMonitor
 from fairpc.models import TableClassifier
 
 
@@ -195,17 +194,3 @@ def test_a_model_that_is_not_fitted_or_not_ours_is_refused() -> None:
         audit(LatentDecision(), X, y)
     with pytest.raises(AuditError, match="decisions are audited beside recorded labels and groups"):
         audit(TableClassifier(), X, y)
-
-
-@pytest.mark.parametrize("method", ["mixture", "betting"])
-def test_a_monitor_takes_its_scores_and_decisions(method: Any) -> None:
-    X, _, s = table(600, seed=3)
-    model = fitted()
-    scores = model.predict_proba(X, sensitive_features=s)[:, 1]
-    decisions = model.predict(X, sensitive_features=s) == model.positive_class_
-    for values in (scores, decisions.astype(float)):
-        monitor = ParityMonitor(list(model.groups_), method=method)
-        for i in range(0, 600, 200):
-            (gap,) = monitor.update(values[i : i + 200], s[i : i + 200])
-        means = [values[s == g].mean() for g in ("g0", "g1")]
-        assert gap.interval[0] <= means[1] - means[0] <= gap.interval[1]

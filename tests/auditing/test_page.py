@@ -29,7 +29,6 @@ AUDITS: dict[str, Callable[[], Audit]] = {
     "without labels": facts.without_labels,
     "scored": facts.scored,
     "strata": facts.strata,
-    "strata apart": facts.strata_apart,
 }
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import pytest
-
 from auditing import facts
 from auditing.test_page import Reader
 from fairpc.auditing import Audit, render
@@ -25,10 +23,8 @@ def section(audit: Audit, name: str) -> str:
     return found[0]
 
 
-@pytest.mark.parametrize("audit", [facts.strata, facts.strata_apart])
-def test_nothing_is_equal_in_every_group_but_within_strata(audit: object) -> None:
-    assert callable(audit)
-    shown = read(audit())
+def test_nothing_is_equal_in_every_group_but_within_strata() -> None:
+    shown = read(facts.strata())
     assert "has the same rate in every group by construction" not in shown
     assert "groups have the same mean score, by construction" not in shown
     assert "the same mean score within each stratum, by construction" in shown
@@ -48,27 +44,19 @@ def test_both_tests_and_both_sets_are_shown() -> None:
 
 
 def test_strata_with_their_own_mechanisms_are_listed_by_group() -> None:
-    own = section(facts.strata_apart(), "strata")
+    own = section(facts.strata(), "strata")
     assert "Mechanism of each group in each stratum" in own
     assert "What is possible in each stratum is in the part on strata" in section(
-        facts.strata_apart(), "decidable"
+        facts.strata(), "decidable"
     )
-
-
-def test_columns_that_remove_a_rejection_come_with_a_warning() -> None:
-    own = section(facts.strata(), "strata")
-    assert "Which columns would remove the rejection?" in own
-    assert own.index("Not a way to choose strata.") < own.index("Each column taken as strata")
 
 
 def test_a_contradiction_within_strata_stands_out() -> None:
     known = facts.strata()
     assert known.strata is not None
-    own = known.strata.own
-    assert own is not None
-    assert own.test is not None
-    test = replace(own.test, rejected=True, outcome="no mechanism fits")
-    changed = replace(known, strata=replace(known.strata, own=replace(own, test=test)))
+    assert known.strata.test is not None
+    test = replace(known.strata.test, rejected=True, outcome="no mechanism fits")
+    changed = replace(known, strata=replace(known.strata, test=test))
     shown = read(changed)
     assert "Rejected: the data contradict the assumptions, within strata too." in shown
     assert "no mechanism fits" in shown

@@ -14,31 +14,29 @@ import pytest
 
 from auditing.facts import rejected_without_strata
 from auditing.tables import QUICK, fitted as plain_model, plain_json, table as plain_table
-from fairpc import LatNB
-from fairpc.auditing import Audit, _assumptions as assumptions, audit
+from fairpc import FairPC, LatNB
+from fairpc.auditing import Audit, audit
 from fairpc.auditing._assumptions import ARGUED
-from fairpc.auditing._strata import GapParts, OwnStrata, StrataFacts
+from fairpc.auditing._strata import GapParts, OwnStrata
 from fairpc.errors import ContradictionWarning
 from fairpc.evidence import parity, test_assumptions
-from fairpc.models import Progress
 
 
 @cache
-def fitted(mechanism: Any = "shared") -> LatNB:
+def fitted() -> FairPC:
     X, y = rejected_without_strata()
-    return LatNB("sex", given="hours", mechanism=mechanism, max_iter=100).fit(X, y)
+    return FairPC("sex", given="hours", structure="forest", random_state=0).fit(X, y)
 
 
 @cache
-def found(mechanism: Any = "shared") -> Audit:
+def found() -> Audit:
     X, y = rejected_without_strata()
-    return audit(fitted(mechanism), X, y, **QUICK)
+    return audit(fitted(), X, y, **QUICK)
 
 
 def own(record: Audit) -> OwnStrata:
     assert record.strata is not None
-    assert record.strata.own is not None
-    return record.strata.own
+    return record.strata
 
 
 @cache
@@ -54,9 +52,8 @@ def contradicted(model: LatNB, X: Any, y: Any) -> LatNB:
         return model.fit(X, y)
 
 
-@pytest.mark.parametrize("mechanism", ["shared", "within"])
-def test_the_verdict_goes_by_the_test_within_strata(mechanism: Any) -> None:
-    record = found(mechanism)
+def test_the_verdict_goes_by_the_test_within_strata() -> None:
+    record = found()
     facts = own(record)
     assert facts.plain_rejected
     assert record.decidable.test is not None
@@ -72,19 +69,16 @@ def test_the_verdict_goes_by_the_test_within_strata(mechanism: Any) -> None:
     assert ARGUED in said
 
 
-@pytest.mark.parametrize("mechanism", ["shared", "within"])
-def test_it_is_the_test_of_the_evidence(mechanism: Any) -> None:
+def test_it_is_the_test_of_the_evidence() -> None:
     X, y = rejected_without_strata()
     features = X.drop("sex").select("hours", "x", "noise").to_numpy()
     kept: dict[str, Any] = {"classifier": "logistic", "n_seeds": 1, "positive": "yes"}
     hours, sex = X["hours"].to_numpy(), X["sex"].to_numpy()
-    alone = test_assumptions(features, y, sex, given=hours, mechanism=mechanism, **kept)
-    facts = own(found(mechanism)).test
+    alone = test_assumptions(features, y, sex, given=hours, **kept)
+    facts = own(found()).test
     assert facts is not None
     assert facts.rejected == alone.rejected
     assert facts.p_value == pytest.approx(alone.p_value, rel=0.2)
-    if mechanism == "within":
-        assert facts.p_value == alone.p_value
 
 
 def test_gaps_are_cut_into_mix_and_within() -> None:
@@ -124,7 +118,7 @@ def test_rates_of_strata_and_groups_are_those_of_model_and_rows() -> None:
 
 
 def test_each_stratum_may_have_its_own_mechanism() -> None:
-    facts, model = own(found("within")), fitted("within")
+    facts, model = own(found()), fitted()
     assert len(facts.subgroups) == 6
     for one in facts.subgroups:
         s, a = "fm".index(one.group), int(one.stratum[-1])
@@ -133,9 +127,8 @@ def test_each_stratum_may_have_its_own_mechanism() -> None:
         assert one.b1_possible is not None
 
 
-@pytest.mark.parametrize("mechanism", ["shared", "within"])
-def test_nothing_is_said_of_the_whole_table_that_holds_within_strata_only(mechanism: Any) -> None:
-    record = found(mechanism)
+def test_nothing_is_said_of_the_whole_table_that_holds_within_strata_only() -> None:
+    record = found()
     assert record.parity is not None
     assert record.parity.model_gap is not None
     assert record.parity.model_gap < 1e-9
@@ -151,48 +144,16 @@ def test_nothing_is_said_of_the_whole_table_that_holds_within_strata_only(mechan
     assert plain_json(record) == record.to_dict()
 
 
-@pytest.mark.parametrize("record", [without, found])
-def test_columns_that_remove_a_rejection_are_listed_with_a_warning(record: Any) -> None:
-    facts: StrataFacts | None = record().strata
-    assert facts is not None
-    tried = facts.candidates
-    assert tried is not None
-    assert [c.column for c in tried.columns] == ["hours", "x", "noise"]
-    assert "hours" in tried.silent
-    assert "noise" not in tried.silent
-    assert ARGUED in tried.warning
-    assert "'hours'" in tried.sentence
-
-
 def test_a_rejection_without_strata_stays_a_rejection() -> None:
     assert without().verdict.rejected
-    assert without().strata is not None
-    assert without().strata.own is None  # type: ignore[union-attr]
+    assert without().strata is None
 
 
 def test_without_strata_and_without_rejection_there_is_nothing_to_say() -> None:
     X, y, s = plain_table()
     record = audit(plain_model(), X, y, sensitive_features=s, **QUICK)
     assert record.strata is None
-    assert record.left_out["strata"] == (
-        "the model has no strata, and the test of the assumptions rejects nothing without them"
-    )
-
-
-def test_many_columns_are_not_all_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assumptions, "MOST_COLUMNS", 2)
-    X, y = rejected_without_strata(2000)
-    told: list[str] = []
-
-    def progress(step: Progress) -> None:
-        told.append(step.what)
-
-    record = audit(contradicted(LatNB("sex", max_iter=20), X, y), X, y, progress=progress, **QUICK)
-    assert record.strata is not None
-    assert record.strata.candidates is not None
-    assert len(record.strata.candidates.columns) == 2
-    assert record.strata.candidates.n_untried == 1
-    assert "columns as strata: hours" in told
+    assert record.left_out["strata"] == "the model has no strata"
 
 
 def test_files_are_audited_as_frames_are(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ class Arrays(Suite):
 
 def _called(name: str, given: list[Any], named: dict[str, Any]) -> Verdict:
     """The answer, which is readable, and the same for equal arrays of another kind."""
-    call = _monitored if name == "ParityMonitor" else getattr(evidence, name)
+    call = getattr(evidence, name)
     with np.errstate(all="ignore"):
         found = call(*given, **named)
         said = _read(found)
@@ -65,12 +65,6 @@ def _listed(value: Any) -> Any:
     if value.dtype.kind not in "biuf" or value.dtype.itemsize > 8 or value.ndim != 1:
         return value
     return value.tolist()
-
-
-def _monitored(scores: Any, groups: Any, **options: Any) -> Any:
-    monitor = evidence.ParityMonitor(["a", "b"], **options)
-    monitor.update(scores, groups)
-    return monitor
 
 
 def _read(found: Any) -> str:
@@ -108,15 +102,12 @@ _FIXED: Final[dict[str, Any]] = {
     "number": 0.5,
     "whole": 3,
     "one": 1,
-    "word": "shared",
     "test": "cross-fit",
-    "watch": "betting",
     "classifier": "logistic",
     "thresholds": [0.3, 0.5],
     "seeds": [0, 1],
     "ends": {"a": (0.0, 1.0), "b": (0.1, 0.9)},
     "range": (0.2, 0.8),
-    "columns": [0, 2],
 }
 """Sound options that are not arrays."""
 
@@ -307,16 +298,11 @@ _CALLS: Final[dict[str, tuple[tuple[str, ...], dict[str, str]]]] = {
         ("scores", "groups"),
         {
             "given": "strata",
-            "mechanism": "word",
             "ends": "ends",
             "pi": "range",
             "n_points": "whole",
             "counts": "counts",
         },
-    ),
-    "ParityMonitor": (
-        ("scores", "groups"),
-        {"level": "level", "tolerance": "number", "method": "watch", "tuned_for": "whole"},
     ),
     "test_assumptions": (
         ("table", "labels", "groups"),
@@ -330,19 +316,6 @@ _CALLS: Final[dict[str, tuple[tuple[str, ...], dict[str, str]]]] = {
             "sample_weight": "weights",
             "classifier": "classifier",
             "method": "test",
-            "mechanism": "word",
-        },
-    ),
-    "compare_strata": (
-        ("table", "labels", "groups"),
-        {
-            "columns": "columns",
-            "bins": "whole",
-            "positive": "one",
-            "level": "level",
-            "n_seeds": "one",
-            "clusters": "persons",
-            "sample_weight": "weights",
         },
     ),
 }

@@ -86,11 +86,10 @@ def models() -> dict[str, tuple[Any, Any, Any]]:
         "forest": (FairPC("sex", structure="forest", **quick), few, y),
         "chow-liu, three": (FairPC("sex", structure="chow-liu", **quick), few, three),
         "forest strata": (
-            FairPC("sex", structure="forest", mechanism="within", **hours, **quick),
+            FairPC("sex", structure="forest", **hours, **quick),
             X.select("sex", "hours", "pay", "visits", "since"),
             y,
         ),
-        "strata": (FairPC("sex", structure="chow-liu", **hours, **quick), X, y),
         "LatNB": (LatNB(["sex", "hours"], **quick), X, three),
         "NLatPC": (NLatPC("sex", structure="chow-liu", **quick), X, y),
         "TwoNB": (TwoNB(0, **quick), numbers, y.to_numpy()),
@@ -98,11 +97,6 @@ def models() -> dict[str, tuple[Any, Any, Any]]:
         "latent, twice": (LatentDecision(**latent), X, y),
         "latent line": (LatentDecision(TableClassifier("logistic"), **latent), X, y),
         "latent strata": (LatentDecision(**hours, **latent), X, y),
-        "latent within": (
-            LatentDecision(TableClassifier("logistic"), mechanism="within", **hours, **latent),
-            X,
-            y,
-        ),
     }
 
 

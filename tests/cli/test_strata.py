@@ -14,42 +14,36 @@ from cli.calls import answer, called, names
 from fairpc.cli import main
 from models.test_strata import table
 
-ROLES = ("--label", "label", "--positive", "yes", "--sensitive", "sex", "--structure", "chow-liu")
+ROLES = ("--label", "label", "--positive", "yes", "--sensitive", "sex", "--structure", "forest")
 
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a table, and a model of each kind of mechanism."""
+    """A folder with a table, and a model with strata."""
     folder = tmp_path_factory.mktemp("strata")
     X, y, _ = table(900)
     X.with_columns(label=pl.Series(["no", "yes"])[y]).write_csv(folder / "t.csv")
-    for bending in ("shared", "within"):
-        call = ["fit", str(folder / "t.csv"), *ROLES, "--given", "hours", "--mechanism", bending]
-        with pytest.raises(SystemExit) as ended:
-            main([*call, "-o", str(folder / f"{bending}.fairpc"), "-q"])
-        assert ended.value.code == 0
+    call = ["fit", str(folder / "t.csv"), *ROLES, "--given", "hours"]
+    with pytest.raises(SystemExit) as ended:
+        main([*call, "-o", str(folder / "m.fairpc"), "-q"])
+    assert ended.value.code == 0
     return folder
 
 
-@pytest.mark.parametrize("bending", ["shared", "within"])
 def test_fit_says_what_is_equal_within_strata_and_what_is_not(
-    folder: Path, bending: str, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    call = ("fit", "t.csv", *ROLES, "--given", "hours", "--mechanism", bending, "-o", "n.fairpc")
+    call = ("fit", "t.csv", *ROLES, "--given", "hours", "-o", "n.fairpc")
     shown = called(capsys, *call).out
     assert "in the whole table; equal between groups within strata of 'hours' only" in shown
     assert "in every group" not in shown
 
 
-@pytest.mark.parametrize("bending", ["shared", "within"])
-def test_fit_as_json_equals_the_model(
-    folder: Path, bending: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    call = ("fit", "t.csv", *ROLES, "--given", "hours", "--mechanism", bending, "-o", "n.fairpc")
+def test_fit_as_json_equals_the_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call = ("fit", "t.csv", *ROLES, "--given", "hours", "-o", "n.fairpc")
     found = answer(capsys, *call)["learned"]["strata"]
     model: Any = fairpc.load("n.fairpc")
     assert found["columns"] == ["hours"]
-    assert found["mechanism"] == bending
     rates = [s["decision_rate"]["yes"] for s in found["strata"]]
     np.testing.assert_allclose(rates, model.stratum_rate_[:, 1])
     # The rate of a group is that of the strata, weighted by its own mix of them.
@@ -58,7 +52,7 @@ def test_fit_as_json_equals_the_model(
         assert sum(mix) == pytest.approx(1)
         assert np.dot(mix, rates) == pytest.approx(rate["yes"])
     own = [cell["probability"] for cell in found["stratum_mechanism"]]
-    expected = model.stratum_mechanism_.transpose(1, 0, 2, 3) if bending == "within" else []
+    expected = model.stratum_mechanism_.transpose(1, 0, 2, 3)
     np.testing.assert_allclose(own, np.ravel(expected))
 
 
@@ -68,11 +62,10 @@ def test_models_without_strata_say_so_in_json(
     assert answer(capsys, "fit", "t.csv", *ROLES, "-o", "n.fairpc")["learned"]["strata"] is None
 
 
-@pytest.mark.parametrize("bending", ["shared", "within"])
 def test_queries_and_scores_of_such_models(
-    folder: Path, bending: str, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model, asked = f"{bending}.fairpc", "Df=yes | hours=h1, sex={}"
+    model, asked = "m.fairpc", "Df=yes | hours=h1, sex={}"
     rates = [answer(capsys, "query", model, asked.format(s))["probability"] for s in "fm"]
     assert rates[0] == pytest.approx(rates[1], abs=1e-9)
     assert called(capsys, "predict", model, "t.csv", "-o", "out.csv").code == 0
@@ -88,11 +81,9 @@ def test_queries_and_scores_of_such_models(
         (("--given", "sex"), "column 'sex' is given as --given and as --sensitive"),
         (("--given", "label"), "column 'label' is given as --given and as --label"),
         (("--given", "hours", "--drop", "hours"), "is given as --given and as --drop"),
-        (("--given", "hours", "--mechanism", "some"), "'some' is not one of 'shared', 'within'"),
-        (("--mechanism", "within"), "give their columns with --given"),
         (
             ("--given", "hours", "--model", "NLatPC"),
-            "--given is for models with a latent fair decision, and NLatPC has none",
+            "--given is for forest circuits and scores: take --model FairPC or latent",
         ),
     ],
 )
@@ -119,18 +110,14 @@ def test_a_classifier_is_fitted_and_audited_within_strata(
         assert one["stratum"] == model.strata_[a]
         assert list(one["decision_rate"].values()) == pytest.approx(model.stratum_rate_[a])
     seen = answer(capsys, "audit", "n.fairpc", "t.csv", "-o", "r.html")
-    assert seen["strata"]["own"]["columns"] == ["hours"]
+    assert seen["strata"]["columns"] == ["hours"]
 
 
-@pytest.mark.parametrize("bending", [pytest.param("shared", marks=pytest.mark.slow), "within"])
-def test_audits_of_such_models(
-    folder: Path, bending: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    call = ("audit", f"{bending}.fairpc", "t.csv", "-o", "report.html")
+def test_audits_of_such_models(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call = ("audit", "m.fairpc", "t.csv", "-o", "report.html", "--no-trade-off")
     found = answer(capsys, *call)
-    own = found["strata"]["own"]
+    own = found["strata"]
     assert own["columns"] == ["hours"]
-    assert own["mechanism"] == bending
     assert own["test"]["rejected"] == found["verdict"]["rejected"]
     assert "within strata of 'hours'" in " ".join(found["verdict"]["sentences"])
     assert "Within strata" in Path("report.html").read_text("utf-8")

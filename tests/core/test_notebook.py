@@ -11,7 +11,7 @@ import pytest
 
 from fairpc.auditing import Verdict
 from fairpc.core._records import MOST, notebook_html
-from fairpc.evidence import ParityMonitor, equal_rates, identified_set, parity, parity_curve
+from fairpc.evidence import equal_rates, identified_set, parity, parity_curve
 from fairpc.models import BiasAccount
 
 ALLOWED = {"div", "p", "strong", "bdi", "details", "summary", "ul", "li"}
@@ -22,17 +22,10 @@ SCORES = RNG.random(300)
 GROUPS = np.array(["a", HOSTILE])[RNG.integers(0, 2, 300)]
 
 
-def watched() -> ParityMonitor:
-    monitor = ParityMonitor(["a", HOSTILE])
-    monitor.update(SCORES, GROUPS)
-    return monitor
-
-
 RECORDS: dict[str, Any] = {
     "parity": parity(SCORES, GROUPS),
     "pair": parity(SCORES, GROUPS).largest,
     "curve": parity_curve(SCORES, GROUPS, [0.2, 0.5]),
-    "monitor": watched(),
     "equal rates": equal_rates(SCORES, GROUPS),
     "identified": identified_set(SCORES, GROUPS),
     "verdict": Verdict("a", (HOSTILE,), (), (), None, withdrawn=False),

@@ -281,7 +281,7 @@ def test_a_class_that_a_group_lacks() -> None:
 def test_the_same_bits_after_a_file() -> None:
     labels, scores, groups, folds, _ = drawn(np.random.default_rng(5), 1200)
     found = of_labels(labels, scores, groups, folds, ("a", "b"))
-    again = read_bounds(json.loads(json.dumps(found.to_dict())), None, within=False)
+    again = read_bounds(json.loads(json.dumps(found.to_dict())), None)
     assert again == found
     one, two = (e.score_bounds(scores, scores, groups, 0.9) for e in (found, again))
     assert np.array_equal(one, two)
@@ -313,7 +313,7 @@ def test_hostile_bounds_are_refused(path: tuple[Any, ...], value: Any) -> None:
         place = place[step]
     place[path[-1]] = value
     with pytest.raises(FileFormatError):
-        read_bounds(data, None, within=False)
+        read_bounds(data, None)
 
 
 def test_a_range_counts_an_end_beyond_the_mean_as_the_mean() -> None:

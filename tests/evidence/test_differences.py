@@ -116,10 +116,8 @@ def test_strata() -> None:
     x, y, s = revealing(np.random.default_rng(4), 2_000, pi=(0.3, 0.6))
     strata = np.arange(2_000) % 2
     asked: dict[str, Any] = {"classifier": "logistic", "n_seeds": 1, "given": strata}
-    with pytest.raises(MetricError, match="strata that share a mechanism"):
-        test_assumptions(x, y, s, delta=0.1, **asked)
-    assert test_assumptions(x, y, s, mechanism="within", **asked).rejected
-    wide = test_assumptions(x, y, s, mechanism="within", delta=0.4, **asked)
+    assert test_assumptions(x, y, s, **asked).rejected
+    wide = test_assumptions(x, y, s, delta=0.4, **asked)
     assert not wide.rejected
     assert all(own.test.delta == 0.4 for own in wide.strata)
 

@@ -379,18 +379,16 @@ def test_bad_rows() -> None:
 
 
 def drawn_in_strata(
-    n: int, seed: int, *, within: bool
+    n: int, seed: int
 ) -> tuple[Floats, npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], Any]:
-    """Fair rates differ by stratum and groups have other mixes of them; mechanisms may, too."""
+    """Fair rates differ by stratum and groups have other mixes of them; mechanisms differ, too."""
     rng = np.random.default_rng(seed)
     s = rng.integers(0, 2, n)
     a = (rng.random(n) < np.array([0.3, 0.7])[s]).astype(int)
     pi = np.array([0.3, 0.6])
     f = rng.random(n) < pi[a]
     x = rng.normal(np.where(f, 1.5, -1.5), 1.0)
-    mechanism = np.array([[[0.05, 0.9], [0.05, 0.9]], [[0.15, 0.7], [0.15, 0.7]]])
-    if within:
-        mechanism[:, 1] = [[0.02, 0.75], [0.05, 0.95]]
+    mechanism = np.array([[[0.05, 0.9], [0.02, 0.75]], [[0.15, 0.7], [0.05, 0.95]]])
     own = mechanism[s, a]
     d = rng.random(n) < own[np.arange(n), f.astype(int)]
     q = 1 / (1 + np.exp(-(3 * x + np.log(pi / (1 - pi))[a])))
@@ -399,14 +397,10 @@ def drawn_in_strata(
     return r, h.astype(int), d.astype(int), np.array(["m", "w"])[s], f, np.array(["a", "b"])[a]
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "delta"), [("shared", 0.0), ("within", 1.0), ("within", 0.0)]
-)
-def test_ranges_within_strata_hold_the_truth(mechanism: Any, delta: float) -> None:
-    r, h, d, s, f, a = drawn_in_strata(12_000, 1, within=mechanism == "within")
-    found = error_rates(
-        h, d, s, label_scores=r, given=a, mechanism=mechanism, delta=delta, scores=r
-    )
+@pytest.mark.parametrize("delta", [1.0, 0.0])
+def test_ranges_within_strata_hold_the_truth(delta: float) -> None:
+    r, h, d, s, f, a = drawn_in_strata(12_000, 1)
+    found = error_rates(h, d, s, label_scores=r, given=a, delta=delta, scores=r)
     assert not found.rejected
     for rate in RATES:
         value = {}
@@ -419,12 +413,11 @@ def test_ranges_within_strata_hold_the_truth(mechanism: Any, delta: float) -> No
     assert all(
         f[(s == b.group) & (r >= b.low) & (r < b.high)].mean() in b.fair for b in found.calibration
     )
-    names = [own.stratum for own in found.strata]
-    assert names == (["a", "b"] if mechanism == "within" else [])
+    assert [own.stratum for own in found.strata] == ["a", "b"]
     for own in found.strata:
         here = (a == own.stratum) & (s == "w")
         assert truth("tpr", h[here], f[here]) in own.rates.groups["w"].tpr
-    free = error_rates(h, d, s, label_scores=r, given=a, mechanism=mechanism)
+    free = error_rates(h, d, s, label_scores=r, given=a)
     if delta == 0:
         assert found.groups["w"].tpr.width < free.groups["w"].tpr.width
 
@@ -481,16 +474,10 @@ def pooled(rate: Rate, groups: Any, weights: Any, mechanisms: Any) -> float:
 
 
 def test_strata_that_cannot_be() -> None:
-    r, h, d, s, _, a = drawn_in_strata(400, 2, within=False)
+    r, h, d, s, _, a = drawn_in_strata(400, 2)
     few = np.where(np.arange(400) < 3, "c", a)
-    for change, message in (
-        ({"given": few, "mechanism": "within"}, "has . rows in stratum 'c'"),
-        ({"given": a, "delta": 0.1}, "delta"),
-        ({"mechanism": "within"}, "given is None"),
-    ):
-        options: Any = {"label_scores": r} | change
-        with pytest.raises(MetricError, match=message):
-            error_rates(h, d, s, **options)
+    with pytest.raises(MetricError, match="has . rows in stratum 'c'"):
+        error_rates(h, d, s, label_scores=r, given=few)
 
 
 def test_reviews_that_would_decide() -> None:

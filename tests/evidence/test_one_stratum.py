@@ -62,8 +62,7 @@ def test_identified_sets(seed: int, counted: bool) -> None:
     own = rows(seed)
     counts = np.random.default_rng(seed).integers(1, 4, len(own["s"])) if counted else None
     plain = identified_set(own["scores"], own["s"], counts=counts)
-    strata: dict[str, Any] = {"given": own["one"], "mechanism": "within"}
-    within = identified_set(own["scores"], own["s"], counts=counts, **strata)
+    within = identified_set(own["scores"], own["s"], counts=counts, given=own["one"])
     (only,) = within.sets
     assert only.to_dict() == plain.to_dict()
     assert not within.left_out
@@ -77,7 +76,7 @@ def test_the_test_of_the_assumptions(seed: int, level: float) -> None:
     own = rows(seed)
     asked = {"classifier": "logistic", "n_seeds": 1, "level": level} | own["weighing"]
     tested: Any = partial(test_assumptions, own["x"], own["y"], own["s"], **asked)
-    plain, within = tested(), tested(given=own["one"], mechanism="within")
+    plain, within = tested(), tested(given=own["one"])
     (only,) = within.strata
     assert only.test == plain
     assert (within.rejected, within.p_value) == (plain.rejected, plain.p_value)
@@ -92,7 +91,7 @@ def test_bounds_of_held_out_labels(seed: int, level: float) -> None:
     weighing = own["weighing"]["sample_weight"], own["weighing"]["clusters"]
     given = own["y"], own["scores"], own["s"], folds, names, *weighing
     plain = label_bounds(*given)
-    within = label_bounds(*given, strata=np.zeros(len(folds), np.intp), within=True)
+    within = label_bounds(*given, strata=np.zeros(len(folds), np.intp))
     assert isinstance(plain, StratumBounds)
     assert isinstance(within, WithinBounds)
     assert within.strata == (plain,)

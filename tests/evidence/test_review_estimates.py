@@ -406,7 +406,7 @@ def test_what_follows_from_the_tests_is_said() -> None:
     allowed = re.search(r"delta=(\S+) \(--rates-may-differ\)", altered.conclusions()[0])
     assert allowed is not None
     assert 0 <= float(allowed[1]) - max(abs(limits.low), abs(limits.high)) < 0.01
-    assert "given=[0] and mechanism='within'" in altered.conclusions()[1]
+    assert "given=[0]" in altered.conclusions()[1]
     assert len(altered.contradictions()) == 2
     many = reviewed(dict(rows, y=y), n=500, X=np.column_stack([kind] * 3))
     assert "a model of this kind does not fit" in many.conclusions()[1]

@@ -8,12 +8,10 @@ from datetime import date
 from typing import Any
 
 import numpy as np
-import pytest
 
 from evidence.arrays import revealing
 from fairpc.core import serialise
 from fairpc.evidence import (
-    ParityMonitor,
     equal_rates,
     identified_set,
     parity,
@@ -108,19 +106,6 @@ def test_equal_rates() -> None:
     assert data["groups"][0]["threshold"] is None
     assert data["price"] == 0.5
     assert strict(equal_rates(SCORES, GROUPS))["price"] is None
-
-
-@pytest.mark.parametrize("method", ["mixture", "betting"])
-def test_monitor(method: Any) -> None:
-    monitor = ParityMonitor(["m", "w"], method=method)
-    assert strict(monitor)["gaps"][0]["difference"] is None
-    monitor.update(SCORES, GROUPS)
-    data = strict(monitor)
-    known = "format version groups level tolerance method tuned_for alarmed_at streams looks"
-    assert set(data) == {*known.split(), "n", "alarm", "gaps", "summary"}
-    assert data["gaps"] == [strict(gap) for gap in monitor.gaps()]
-    known = "first last n_first n_last difference interval alarm"
-    assert set(data["gaps"][0]) == set(known.split())
 
 
 def test_names_and_numbers() -> None:

@@ -137,17 +137,17 @@ def expected(model: CircuitClassifier, table: pl.DataFrame) -> Floats:
 def stratified(draw: st.DrawFn) -> FairDistribution:
     """Forests and naive circuits with one or two columns of strata."""
     rnd = draw(st.randoms(use_true_random=False))
-    n_groups, n_classes, within = rnd.choice((2, 3)), rnd.choice((2, 3)), rnd.random() < 0.5
+    n_groups, n_classes = rnd.choice((2, 3)), rnd.choice((2, 3))
     sizes = tuple(rnd.choice((2, 3)) for _ in range(rnd.choice((1, 2))))
     rest = tuple(rnd.choice((2, 3)) for _ in range(2))
     arities = (rest[0], *sizes, rest[1])
-    strata = Strata(tuple(range(1, 1 + len(sizes))), sizes, within)
+    strata = Strata(tuple(range(1, 1 + len(sizes))), sizes)
     names = tuple(f"X{j}" for j in range(len(arities)))
     layout = Layout(n_groups, n_classes, names, arities, "FairPC", strata=strata)
     n = layout.n_subgroups
     group_rate = shares(rnd, (n,), 0.0)
     decision_rate = shares(rnd, (strata.n, n_classes), 0.0)
-    mechanism = shares(rnd, (layout.n_mechanisms, n_classes, n_classes), 0.0)
+    mechanism = shares(rnd, (n, n_classes, n_classes), 0.0)
     if rnd.random() < 0.5:
         forest = random_forest(rnd, Sizes(rest, n_groups=n, n_classes=n_classes)).forest
         return ForestDistribution(layout, forest, TopRates(group_rate, decision_rate, mechanism))

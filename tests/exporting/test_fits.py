@@ -47,8 +47,6 @@ MODELS: dict[str, CircuitClassifier] = {
     "strudel": FairPC(structure="strudel", sensitive="sex", max_splits=30, **QUICK),
     "forest": FairPC(structure="forest", sensitive="sex", **QUICK),
     "forest in strata": FairPC(structure="forest", sensitive="sex", given=["housing"], **QUICK),
-    "strata": FairPC(structure="chow-liu", sensitive="sex", given=["housing"], **QUICK),
-    "own mechanisms": LatNB(sensitive="sex", given=["housing"], mechanism="within", **QUICK),
     "without Df": NLatPC(structure="chow-liu", sensitive="sex", **QUICK),
     "free": TwoNB(sensitive="sex", **QUICK),
     "crossed": LatNB(sensitive=["sex", "job"], **QUICK),

@@ -231,7 +231,7 @@ def test_ranges_go_by_the_class_whichever_is_positive(kind: str) -> None:
 def test_strata_with_mechanisms_of_their_own_have_ranges_of_their_own(kind: str) -> None:
     X, d = people(2500)
     X = X.with_columns(half=pl.Series(np.arange(len(d)) % 2).cast(pl.String))
-    model = model_of(kind, given="half", mechanism="within").fit(X, d)
+    model = model_of(kind, given="half").fit(X, d)
     each = model.stratum_mechanism_range_
     assert each.shape == (2, 2, 2, 2)
     assert (each[..., 0] <= ALTERED[:, None]).all()
@@ -252,7 +252,7 @@ def test_a_stratum_that_contradicts_leaves_no_range() -> None:
     d = np.where(half == 1, certain, d)
     X = X.with_columns(half=pl.Series(half).cast(pl.String))
     X = X.with_columns(x5=pl.Series(np.where(half == 1, 1 + certain, 0)).cast(pl.String))
-    model = model_of("latent", given="half", mechanism="within")
+    model = model_of("latent", given="half")
     with pytest.warns(ContradictionWarning, match=r"in 1 stratum \(half=1\)"):
         model.fit(X, d)
     each = model.stratum_mechanism_range_
@@ -342,17 +342,7 @@ def test_circuits_say_where_em_ends_without_the_prior_rows() -> None:
     assert np.abs(mechanism - model.bias_mechanism_).max() > 0.01
 
 
-def test_a_prior_is_named_wherever_it_decides() -> None:
-    """Also where nobody asked for it: strata that share a mechanism."""
+def test_no_prior_is_named_where_none_decides() -> None:
     X, d = people(900)
-    strata = X.with_columns(pl.col("x4").cast(pl.String).alias("a")).drop("x4")
-    fitted = (
-        model_of("forest", given="a").fit(strata, d),
-        model_of("latent", given="a").fit(strata, d),
-    )
-    for model in fitted:
-        account = model.explain_bias()
-        assert account.prior_rows == 30
-        assert account.without_prior.shape == model.bias_mechanism_.shape
     for kind in MODELS:
         assert model_of(kind).fit(X, d).explain_bias().prior_rows == 0

@@ -186,11 +186,10 @@ def test_labels_that_nobody_bent_are_learned_once() -> None:
     assert model.second_round_ is None
 
 
-@pytest.mark.parametrize("mechanism", ["shared", "within"])
-def test_strata_have_their_own_mechanisms(mechanism: Any) -> None:
+def test_strata_have_their_own_mechanisms() -> None:
     """Rows whose stratum is not known are asked, too, and q has the mean of each subgroup."""
     table, s, _, d = bent(0, 4000)
-    model = LatentDecision(random_state=0, given="noise", mechanism=mechanism)
+    model = LatentDecision(random_state=0, given="noise")
     model.fit(table, d, sensitive_features=s)
     assert model.second_round_ is not None
     scored = model.cross_fitted(table, d, sensitive_features=s)

@@ -17,7 +17,7 @@ import pytest
 from fairpc import FairPC, LatentDecision, LatNB, audit, load
 from fairpc.core import Fewer, without_few
 from fairpc.errors import DroppedWarning, GroupWarning, TableWarning
-from fairpc.evidence import SharedBounds
+from fairpc.evidence import WithinBounds
 from fairpc.exporting import export
 from fairpc.models import disclosure
 
@@ -303,21 +303,20 @@ def test_nothing_tells_of_few_people_with_a_label() -> None:
     y[:8], y[1460:], y[1497:] = "no", "no", "yes"
     y[0] = "yes"
     frame = pl.DataFrame({"x": rng.normal(size=1500).round(1), "where": where})
-    options: dict[str, Any] = {"given": ["where"], "structure": "chow-liu", "positive": "yes"}
+    options: dict[str, Any] = {"given": ["where"], "structure": "forest", "positive": "yes"}
     with pytest.warns(TableWarning, match="under 30 rows"):
-        model = FairPC(random_state=0, max_iter=5, **options).fit(frame, y, sensitive_features=s)
+        model = FairPC(random_state=0, **options).fit(frame, y, sensitive_features=s)
     bounds = model.label_ends_
-    assert isinstance(bounds, SharedBounds)
-    cells = [c for g in bounds.cells for c in g if c and c.size < 20]
-    assert cells
-    assert all(c.mean != 1 / 8 for c in cells)
-    for group in bounds.groups:
+    assert isinstance(bounds, WithinBounds)
+    inside = [group for part in bounds.strata if part is not None for group in part.groups]
+    assert len(inside) > len(bounds.groups)
+    for group in (*bounds.groups, *inside):
         for own in (group.positive, group.negative):
             assert own.n - own.n_top == 0 or own.n - own.n_top >= 5
     found = audit(model, frame, y, sensitive_features=s, n_seeds=1)
     assert found.parity is not None
     assert found.strata is not None
-    change, own_strata = found.parity.change, found.strata.own
+    change, own_strata = found.parity.change, found.strata
     assert change is not None
     assert own_strata is not None
     assert np.isnan([*change.label_rates, change.change]).any()
@@ -339,29 +338,24 @@ def strata_of(few: int, seed: int) -> tuple[pl.DataFrame, list[str], list[str]]:
     return pl.DataFrame({"x": x, "where": where}), y.tolist(), s.tolist()
 
 
-@pytest.mark.parametrize("mechanism", ["shared", "within"])
-def test_few_people_of_a_group_in_a_stratum_are_not_told_by_the_others(mechanism: Any) -> None:
+def test_few_people_of_a_group_in_a_stratum_are_not_told_by_the_others() -> None:
     """100 people of C less 68 and 30 are two; neither a number nor a reason says it."""
     frame, y, s = strata_of(20, 0)
-    model = FairPC(
-        given=["where"], mechanism=mechanism, structure="chow-liu", positive="yes", max_iter=5
-    )
+    model = FairPC(given=["where"], structure="forest", positive="yes", random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(frame, y, sensitive_features=s)
         frame, y, s = strata_of(2, 1)
         facts = audit(model, frame, y, sensitive_features=s, n_seeds=1)
     assert facts.strata is not None
-    assert facts.strata.own is not None
-    own = facts.strata.own.strata
+    own = facts.strata.strata
     assert [str(part.n[2]) for part in own] == ["68", "not shown", "fewer than 5"]
     assert [part.label_rates[2] is None for part in own] == [False, True, True]
     identified = facts.decidable.identified
     assert identified is not None
     assert not any("n" in row for row in identified.groups if "stratum" in row)
     assert not [why for why in facts.left_out.values() if re.search(r"group \d|has \d+ rows?", why)]
-    if mechanism == "within":
-        assert "need 10 rows and both labels" in facts.left_out["error_rates"]
+    assert "need 10 rows and both labels" in facts.left_out["error_rates"]
 
 
 def test_a_stratum_that_cannot_be_tested_is_not_told_by_codes() -> None:
@@ -369,36 +363,12 @@ def test_a_stratum_that_cannot_be_tested_is_not_told_by_codes() -> None:
     frame, y, s = (part[::12] for part in strata_of(20, 0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for mechanism in ("shared", "within"):
-            model = FairPC(given=["where"], mechanism=mechanism, structure="chow-liu", max_iter=5)
-            model.fit(frame, y, sensitive_features=s)
-            facts = audit(model, frame, y, sensitive_features=s, n_seeds=1)
-            assert re.fullmatch(
-                r"(no stratum has 30 rows and every label of each group|a group has no stratum "
-                r"with 20 rows in common with the largest group): merge strata or groups.*",
-                facts.left_out["strata.test"],
-            )
-
-
-def test_the_fewest_rows_in_a_stratum_that_was_tried_are_not_told() -> None:
-    """Which columns would remove a rejection is said with the rows of their smallest cell."""
-    rng = np.random.default_rng(5)
-    s = rng.choice(["A", "B"], 2000)
-    where = np.where(rng.random(2000) < np.where(s == "A", 0.9, 0.1), "n", "s")
-    where[:4], s[:4] = "w", ["A", "A", "B", "B"]
-    fair = rng.random(2000) < np.where(where == "n", 0.9, 0.1)
-    x = (rng.normal(size=2000) * 0.5 + 2 * fair).round(1)
-    y = np.where(fair ^ (rng.random(2000) < 0.03), "yes", "no")
-    frame = pl.DataFrame({"x": x, "where": where})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = FairPC(structure="chow-liu", positive="yes", max_iter=5)
+        model = FairPC(given=["where"], structure="forest", random_state=0)
         model.fit(frame, y, sensitive_features=s)
         facts = audit(model, frame, y, sensitive_features=s, n_seeds=1)
-    assert facts.strata is not None
-    assert facts.strata.candidates is not None
-    tried = {column.column: column.smallest for column in facts.strata.candidates.columns}
-    assert str(tried["where"]) == "fewer than 5"
+    assert facts.left_out["strata.test"] == (
+        "no stratum has 30 rows and every label of each group: merge strata or groups"
+    )
 
 
 def test_few_people_with_a_label_are_not_told_by_numbers_of_others() -> None:

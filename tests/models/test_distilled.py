@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 
 from fairpc import FairPC, LatentDecision
-from fairpc.errors import DroppedWarning, FileFormatError, LearningError
-from fairpc.evidence import ThresholdPoint
+from fairpc.errors import DroppedWarning, FileFormatError
 from fairpc.models import Distilled, TableClassifier
 from fairpc.models._file import checksum
 
@@ -119,25 +118,3 @@ def test_a_scorer_says_what_its_file_says(where: Any, forged: Any, tmp_path: Pat
     path.write_text(json.dumps(content | {"checksum": checksum(content)}))
     with pytest.raises(FileFormatError, match="contradicts itself"):
         Distilled.load(path)
-
-
-@pytest.mark.parametrize("notion", ["equal opportunity", "equalised odds"])
-def test_a_curve_of_the_model_and_a_point_of_it(notion: Any) -> None:
-    curve = LATENT.threshold_curve(X, Y, notion=notion)
-    soft = LATENT.posterior(X, Y)[:, 1]
-    chosen: ThresholdPoint = curve.points[0]
-    old = LATENT.threshold_
-    try:
-        decided = LATENT.choose_threshold(point=chosen).predict(X) == "yes"
-    finally:
-        LATENT.threshold_ = old
-    assert np.where(decided, soft, 1 - soft).mean() == pytest.approx(chosen.accuracy)
-    for group in chosen.groups:
-        here = (X["sex"] == group.group).to_numpy()
-        assert np.average(decided[here], weights=soft[here]) == pytest.approx(group.tpr)
-    assert curve.points[0].gap <= curve.points[-1].gap
-    other = FairPC(structure="chow-liu", guard=False).fit(
-        X[["age"]], Y, sensitive_features=X["age"] > 45
-    )
-    with pytest.raises(LearningError, match="thresholds of f, m"):
-        other.choose_threshold(point=chosen)

@@ -18,23 +18,20 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from fairpc import Knowledge, LatentDecision, LatNB, load
+from fairpc import FairPC, Knowledge, LatentDecision, load
 from fairpc.errors import (
     ContradictionWarning,
     FairpcError,
     FileFormatError,
     TableWarning,
 )
-from fairpc.evidence import SharedBounds, WithinBounds
+from fairpc.evidence import WithinBounds
 from fairpc.models import Rows, Strata, TableClassifier
 from fairpc.models._file import checksum
 from fairpc.models._score_map import Subgroups
 from fairpc.models._score_map_fit import ScoredRows, fit_score_map
-from fairpc.models._strata import Scope
 from models.test_strata import BENT, PI, table
 from strategies import examples
-
-MECHANISMS: tuple[Scope, ...] = ("shared", "within")
 
 
 def quick(**given: Any) -> LatentDecision:
@@ -44,7 +41,7 @@ def quick(**given: Any) -> LatentDecision:
 
 
 def scored(
-    n: int, seed: int, mechanism: Scope, *, n_groups: int = 2, weighted: bool = False
+    n: int, seed: int, *, n_groups: int = 2, weighted: bool = False
 ) -> tuple[ScoredRows, Any]:
     """Rows with exact P(D = 1 | x, s, a) as their scores, and P(Df = 1 | x, s, a)."""
     rng = np.random.default_rng(seed)
@@ -57,22 +54,21 @@ def scored(
     d = (rng.random(n) < r).astype(np.int16)
     x = np.asfortranarray(a[:, None], np.int16)
     rows = Rows.of(s, d, x, weights=weights, n_groups=n_groups, arities=[3], names=["a"])
-    rows = rows.with_strata(Strata.of((0,), (3,), mechanism))
+    rows = rows.with_strata(Strata.of((0,), (3,)))
     return ScoredRows(rows, r, rng.integers(0, 5, n), 1), q
 
 
 @settings(max_examples=examples(60), deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
-    st.sampled_from(MECHANISMS),
     st.sampled_from([2, 3]),
     st.booleans(),
 )
 def test_every_group_of_a_stratum_has_the_same_mean(
-    seed: int, mechanism: Scope, n_groups: int, weighted: bool
+    seed: int, n_groups: int, weighted: bool
 ) -> None:
     """The mean of q over the training rows of each subgroup is P(Df | a)."""
-    rows, _ = scored(600, seed, mechanism, n_groups=n_groups, weighted=weighted)
+    rows, _ = scored(600, seed, n_groups=n_groups, weighted=weighted)
     names = ("g0", "g1", "g2")[:n_groups]
     found = fit_score_map(rows, names)
     own, w = found.strata, rows.rows.weights
@@ -96,28 +92,22 @@ def test_every_group_of_a_stratum_has_the_same_mean(
     assert ((bounds[:, 0] <= q) & (q <= bounds[:, 1])).all()
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("positive", [1, 0])
 def test_exact_scores_give_the_mechanism_and_bounds_that_hold_the_truth(
-    mechanism: Scope, positive: int
+    positive: int,
 ) -> None:
-    rows, q = scored(8000, 1, mechanism)
+    rows, q = scored(8000, 1)
     turned = replace(rows.rows, d=rows.rows.d if positive else 1 - rows.rows.d)
     rows = replace(rows, rows=turned, positive=positive)
     found = fit_score_map(rows, ("f", "m"))
     own = found.strata
     assert own is not None
-    if isinstance(found.ends, WithinBounds):
-        # A stratum by itself leaves more open, and the prior decides.
-        for a, ends in enumerate(found.ends.strata):
-            assert ends is not None
-            low, high = ends.rate_set(found.ends.level_each(0.95))
-            assert low <= own.decision_rate[a] <= high
-            assert low < PI[a] < high
-    else:
-        assert own.decision_rate == pytest.approx(PI, abs=0.05)
-        assert found.mechanism == pytest.approx(BENT, abs=0.08)
-        assert (own.mechanism == own.mechanism[:, :1]).all()
+    assert isinstance(found.ends, WithinBounds)
+    for a, ends in enumerate(found.ends.strata):
+        assert ends is not None
+        low, high = ends.rate_set(found.ends.level_each(0.95))
+        assert low <= own.decision_rate[a] <= high
+        assert low < PI[a] < high
     asked = np.stack([rows.scores] * 5), rows.at
     bounds = found.bounds(*asked, 0.95)
     assert ((bounds[:, 0] <= q) & (q <= bounds[:, 1])).mean() > 0.999
@@ -125,25 +115,22 @@ def test_exact_scores_give_the_mechanism_and_bounds_that_hold_the_truth(
     assert low < q.mean() < high
 
 
-def test_the_point_is_inside_what_is_possible() -> None:
-    for seed in range(3):
-        rows, _ = scored(1500, seed, "shared")
-        found = fit_score_map(rows, ("f", "m"))
-        assert isinstance(found.ends, SharedBounds)
-        boxes = found.ends.boxes(0.95)
-        assert boxes is not None
-        for own, box in zip(found.mechanism.tolist(), boxes, strict=True):
-            for value, (low, high) in zip(own, box, strict=True):
-                assert low - 1e-9 <= value <= high + 1e-9
+def assert_truth_is_possible(m: Any) -> None:
+    """A stratum by itself leaves a range: that of the mechanism of ``table`` holds the truth."""
+    ranges = m.stratum_mechanism_range_
+    assert (ranges[..., 0] <= BENT[:, None]).all()
+    assert (ranges[..., 1] >= BENT[:, None]).all()
+    for rate, ends in zip(PI, m.label_ends_.strata, strict=True):
+        low, high = ends.rate_set(m.label_ends_.level_each(0.95))
+        assert low <= rate <= high
 
 
-def test_rates_and_mechanism_are_found_in_a_table() -> None:
+def test_truth_lies_in_the_ranges_of_a_table() -> None:
     X, y, f = table(12_000, seed=1)
     m = quick().fit(X, y)
     assert m.warnings_ == ()
     assert m.strata_ == ("hours=h0", "hours=h1", "hours=h2")
-    np.testing.assert_allclose(m.stratum_rate_[:, 1], PI, atol=0.06)
-    np.testing.assert_allclose(m.bias_mechanism_[:, :, 1], BENT, atol=0.08)
+    assert_truth_is_possible(m)
     assert m.fair_rate_[1] == pytest.approx(f.mean(), abs=0.05)
     low, high = m.fair_rate_set_
     assert low < f.mean() < high
@@ -159,25 +146,22 @@ def test_rates_and_mechanism_are_found_in_a_table() -> None:
     with_zero = m.posterior(X, np.zeros(len(y), int))[:, 1]
     assert with_zero[s == "f"].mean() > with_zero[s == "m"].mean()
     assert m.label_counts_.sum() == pytest.approx(12_000)
-    assert len(m.explain_bias().sentences) == 6  # four ranges, the point, what only a review shows
+    assert len(m.explain_bias().sentences) == 5  # ranges, the point, what only a review shows
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_a_model_within_strata_is_saved(mechanism: Scope, tmp_path: Path) -> None:
+def test_a_model_within_strata_is_saved(tmp_path: Path) -> None:
     X, y, _ = table(900)
     X = X.with_columns(hours=pl.when(pl.int_range(900) < 20).then(None).otherwise(pl.col("hours")))
     with pytest.warns(TableWarning, match="20 rows of 900 have no label, no group or no stratum"):
-        m = quick(mechanism=mechanism).fit(X, y)
+        m = quick().fit(X, y)
     assert m.stratum_rate_.shape == (3, 2)
     assert m.stratum_rate_.sum(axis=1) == pytest.approx(1)
     assert m.stratum_mechanism_.shape == (2, 3, 2, 2)
     assert m.stratum_mechanism_.sum(axis=3) == pytest.approx(1)
-    if mechanism == "shared":
-        np.testing.assert_allclose(m.stratum_mechanism_[:, 0], m.bias_mechanism_, atol=1e-12)
     m.save(tmp_path / "m.fairpc")
     again: Any = load(tmp_path / "m.fairpc")
     assert again.strata_ == m.strata_
-    assert (again.given, again.mechanism) == (("hours",), mechanism)
+    assert again.given == ("hours",)
     assert again.fair_rate_set_ == m.fair_rate_set_
     for name in ("predict_proba", "predict_observed_proba", "predict_bounds"):
         np.testing.assert_array_equal(getattr(again, name)(X), getattr(m, name)(X))
@@ -207,17 +191,15 @@ def test_no_columns_are_the_model_without_strata(tmp_path: Path) -> None:
     assert "strata" not in json.loads(contents[0])["score_map"]
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_a_subgroup_without_rows_is_answered(mechanism: Scope) -> None:
+def test_a_subgroup_without_rows_is_answered() -> None:
     X, y, _ = table(900)
     seen = ((X["sex"] == "f") | (X["hours"] != "h2")).to_numpy()
     with pytest.warns(TableWarning, match="1 stratum has under 30 rows.*hours=h2"):
-        m = quick(mechanism=mechanism).fit(X.filter(seen), y[seen])
+        m = quick().fit(X.filter(seen), y[seen])
     q, bounds = m.predict_proba(X)[:, 1], m.predict_bounds(X)
     assert np.isfinite(q).all()
     assert ((bounds[:, 0] <= q) & (q <= bounds[:, 1])).all()
-    if mechanism == "within":
-        assert (bounds[~seen] == [0.0, 1.0]).all()
+    assert (bounds[~seen] == [0.0, 1.0]).all()
 
 
 def test_arrays_and_foreign_classifiers_have_strata_too() -> None:
@@ -236,19 +218,13 @@ def test_arrays_and_foreign_classifiers_have_strata_too() -> None:
         assert len(binned.fit(array, y).strata_) > 6
 
 
-def test_labels_bent_otherwise_in_some_stratum_are_said() -> None:
+def test_labels_may_be_altered_otherwise_in_some_stratum() -> None:
     X, y, f = table(9000, seed=3)
     odd = ((X["hours"] == "h1") & (X["sex"] == "m")).to_numpy()
     # All of their labels follow Df in one stratum, and nearly none in the others.
     rng = np.random.default_rng(0)
     y = np.where(odd, rng.random(9000) < 0.02 + 0.1 * f, y).astype(int)
-    with pytest.warns(ContradictionWarning, match="no mechanism that is the same in all of them"):
-        m = quick().fit(X, y)
-    assert np.isfinite(m.predict_proba(X)).all()
-    for level in (None, 0.95):
-        with pytest.warns(ContradictionWarning, match="bounds are NaN"):
-            assert np.isnan(m.predict_bounds(X, level=level)).all()
-    assert quick(mechanism="within").fit(X, y).warnings_ == ()
+    assert quick().fit(X, y).warnings_ == ()
 
 
 @pytest.mark.parametrize(
@@ -257,7 +233,6 @@ def test_labels_bent_otherwise_in_some_stratum_are_said() -> None:
         ({"given": "wages"}, "column 'wages' in given is not in the table"),
         ({"given": "sex"}, "is sensitive and in given"),
         ({"given": "id"}, "is in given and was dropped"),
-        ({"mechanism": "some"}, "choose 'shared' or 'within'"),
         ({"knowledge": Knowledge(fair_rate=0.4)}, "fair_rate and given"),
         ({"given": 3.5}, "given is 3.5: give the name or number of a column"),
     ],
@@ -269,20 +244,18 @@ def test_what_cannot_be_strata_is_refused(settings: dict[str, Any], text: str) -
         quick(**settings).fit(X, y)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_knowledge_is_kept_to(mechanism: Scope) -> None:
+def test_knowledge_is_kept_to() -> None:
     X, y, _ = table(3000, seed=2)
     known = Knowledge(mechanism_bounds={("f", 1, 1): (0.55, 0.62)})
-    m = quick(mechanism=mechanism, knowledge=known).fit(X, y)
+    m = quick(knowledge=known).fit(X, y)
     assert (m.stratum_mechanism_[0, :, 1, 1] >= 0.55 - 0.02).all()
     assert (m.stratum_mechanism_[0, :, 1, 1] <= 0.62 + 0.02).all()
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_circuits_bound_their_scores_within_strata(mechanism: Scope, tmp_path: Path) -> None:
+def test_forest_circuits_bound_their_scores_within_strata(tmp_path: Path) -> None:
     X, y, f = table(1500, seed=4)
-    m = LatNB("sex", given="hours", mechanism=mechanism).fit(X, y)
-    assert isinstance(m.label_ends_, SharedBounds if mechanism == "shared" else WithinBounds)
+    m = FairPC("sex", given="hours", structure="forest", random_state=0).fit(X, y)
+    assert isinstance(m.label_ends_, WithinBounds)
     q, bounds, wide = (
         m.predict_proba(X)[:, 1],
         m.predict_bounds(X),
@@ -301,19 +274,12 @@ def test_circuits_bound_their_scores_within_strata(mechanism: Scope, tmp_path: P
     assert np.isfinite(m.predict_bounds(hidden)).all()
 
 
-def test_circuits_without_the_guard_say_what_bounds_need() -> None:
-    X, y, _ = table(400)
-    m = LatNB("sex", given="hours", guard=False).fit(X, y)
-    with pytest.raises(FairpcError, match="fit with guard=True"):
-        m.predict_bounds(X)
-
-
 @functools.cache
-def _saved(mechanism: Scope) -> str:
+def _saved() -> str:
     X, y, _ = table(900)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "m"
-        quick(mechanism=mechanism).fit(X, y).save(path)
+        quick().fit(X, y).save(path)
         return path.read_text()
 
 
@@ -328,9 +294,7 @@ def _at(*keys: Any, value: Any) -> Callable[[dict[str, Any]], None]:
 
 
 def _without_last_stratum(content: dict[str, Any]) -> None:
-    ends = content["score_map"]["ends"]
-    for part in [ends["strata"]] if "strata" in ends else ends["cells"]:
-        part.pop()
+    content["score_map"]["ends"]["strata"].pop()
 
 
 HOSTILE = {
@@ -344,15 +308,13 @@ HOSTILE = {
     ),
     "other strata": _at("settings", "given", value=["z"]),
     "no column": _at("settings", "given", value=["wages"]),
-    "another mechanism": _at("settings", "mechanism", value="some"),
     "an older version": _at("version", value=6),
 }
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("name", HOSTILE)
-def test_altered_files_are_refused(name: str, mechanism: Scope, tmp_path: Path) -> None:
-    content = copy.deepcopy(json.loads(_saved(mechanism)))
+def test_altered_files_are_refused(name: str, tmp_path: Path) -> None:
+    content = copy.deepcopy(json.loads(_saved()))
     HOSTILE[name](content)
     content["checksum"] = checksum(content)
     (tmp_path / "m").write_text(json.dumps(content))

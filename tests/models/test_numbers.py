@@ -45,7 +45,7 @@ def people(n: int = 600, seed: int = 0) -> tuple[pl.DataFrame, pl.Series]:
 SETTINGS: dict[str, dict[str, Any]] = {
     "circuit": {"structure": "chow-liu", "n_bins": 4},
     "forest": {"structure": "forest", "n_bins": 6, "rare": 0.2},
-    "strata": {"structure": "chow-liu", "n_bins": 4, "given": "age"},
+    "strata": {"structure": "forest", "n_bins": 4, "given": "age"},
 }
 
 

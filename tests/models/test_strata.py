@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fairpc import FairPC, Knowledge, LatNB, NLatPC, load
-from fairpc.errors import ContradictionWarning, DriftWarning, FairpcError, TableWarning
+from fairpc import FairPC, Knowledge, LatNB, load
+from fairpc.errors import FairpcError, TableWarning
 
 BENT = np.array([[0.02, 0.6], [0.1, 0.95]])
 PI = np.array([0.2, 0.5, 0.8])
@@ -30,26 +30,17 @@ def table(n: int = 1500, seed: int = 0) -> tuple[pl.DataFrame, Any, Any]:
     return pl.DataFrame(columns), d, f
 
 
-STRUCTURES = [
-    {"structure": "chow-liu"},
-    {"structure": "forest"},
-    {"structure": "auto", "max_iter": 30},
-]
+def forest(**settings: Any) -> FairPC:
+    return FairPC("sex", structure="forest", random_state=0, **settings)
 
 
-@pytest.mark.parametrize("mechanism", ["shared", "within"])
-@pytest.mark.parametrize("settings", STRUCTURES, ids=lambda s: s["structure"])
-def test_a_model_within_strata_answers_and_is_saved(
-    settings: dict[str, Any], mechanism: Any, tmp_path: Path
-) -> None:
+def test_a_model_within_strata_answers_and_is_saved(tmp_path: Path) -> None:
     X, y, _ = table(800)
-    m = FairPC("sex", given="hours", mechanism=mechanism, random_state=0, **settings).fit(X, y)
+    m = forest(given="hours").fit(X, y)
     assert m.strata_ == ("hours=h0", "hours=h1", "hours=h2")
     assert m.stratum_rate_.shape == (3, 2)
     assert m.stratum_mechanism_.shape == (2, 3, 2, 2)
     assert m.bias_mechanism_.shape == (2, 2, 2)
-    if mechanism == "shared":
-        np.testing.assert_array_equal(m.stratum_mechanism_[:, 0], m.bias_mechanism_)
     for hours in ("h0", "h1", "h2"):
         rates = [m.probability({"Df": 1}, {"S": s, "hours": hours}) for s in "fm"]
         assert rates[0] == pytest.approx(rates[1], abs=1e-9)
@@ -71,11 +62,12 @@ def test_a_model_within_strata_answers_and_is_saved(
     )
 
 
-def test_rates_and_mechanism_are_found() -> None:
+def test_the_mechanism_lies_in_its_ranges_and_rates_differ_by_the_mix() -> None:
     X, y, f = table(12_000, seed=1)
-    m = FairPC("sex", given=["hours"], structure="forest").fit(X, y)
-    np.testing.assert_allclose(m.stratum_rate_[:, 1], PI, atol=0.06)
-    np.testing.assert_allclose(m.bias_mechanism_[:, :, 1], BENT, atol=0.08)
+    m = forest(given=["hours"]).fit(X, y)
+    ranges = m.stratum_mechanism_range_
+    assert (ranges[..., 0] <= BENT[:, None]).all()
+    assert (ranges[..., 1] >= BENT[:, None]).all()
     # The groups differ by their mix of strata alone, and so do their rates.
     by_group = m.distribution_.decision_rate[:, 1]
     truth = [f[(X["sex"] == s).to_numpy()].mean() for s in "fm"]
@@ -93,18 +85,16 @@ def test_no_columns_are_the_model_without_strata() -> None:
 
 def test_numbers_are_binned_and_columns_crossed() -> None:
     X, y, _ = table(1500)
-    m = LatNB("sex", given=["x", "z"], n_bins=3).fit(X, y)
+    m = forest(given=["x", "z"], n_bins=3).fit(X, y)
     assert len(m.strata_) == 6
     assert all("x=" in name and "z=" in name for name in m.strata_)
-    forest = FairPC("sex", given="x", n_bins=4, structure="forest").fit(X, y)
-    assert len(forest.strata_) == 4
 
 
 def test_arrays_name_columns_by_number() -> None:
     rng = np.random.default_rng(0)
     X = rng.integers(0, 3, (600, 4))
     y = rng.integers(0, 2, 600)
-    m = LatNB(0, given=2).fit(X, y)
+    m = FairPC(0, given=2, structure="forest").fit(X, y)
     assert len(m.strata_) == 3
 
 
@@ -112,19 +102,10 @@ def test_small_strata_are_named() -> None:
     X, y, _ = table(400)
     rare = ["rare" if i < 12 else "usual" for i in range(400)]
     with pytest.warns(TableWarning, match="1 stratum has under 30 rows.*job=rare"):
-        LatNB("sex", given="job").fit(X.with_columns(job=pl.Series(rare)), y)
+        forest(given="job").fit(X.with_columns(job=pl.Series(rare)), y)
     with warnings.catch_warnings():
         warnings.simplefilter("error", TableWarning)
-        LatNB("sex", given="z").fit(X, y)
-
-
-def test_a_kept_structure_keeps_its_strata() -> None:
-    X, y, _ = table(500)
-    one = FairPC("sex", given="hours", structure="chow-liu").fit(X, y)
-    again = FairPC("sex", given="hours", structure=one, max_iter=3).fit(X, y)
-    assert again.strata_ == one.strata_
-    with pytest.raises(FairpcError, match="other strata"):
-        FairPC("sex", structure=one).fit(X, y)
+        forest(given="z").fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +114,6 @@ def test_a_kept_structure_keeps_its_strata() -> None:
         ({"given": "wages"}, "column 'wages' in given is not in the table"),
         ({"given": "sex"}, "is sensitive and in given"),
         ({"given": "id"}, "is in given and was dropped"),
-        ({"given": "hours", "mechanism": "some"}, "choose 'shared' or 'within'"),
         ({"given": "hours", "knowledge": Knowledge(fair_rate=0.4)}, "fair_rate and given"),
         ({"given": 3.5}, "given is 3.5: give the name or number of a column"),
     ],
@@ -142,29 +122,33 @@ def test_what_cannot_be_strata_is_refused(settings: dict[str, Any], text: str) -
     X, y, _ = table(200)
     X = X.with_columns(id=pl.Series([f"row {i}" for i in range(200)]))
     with pytest.raises(FairpcError, match=text):
-        LatNB("sex", **settings).fit(X, y)
+        forest(**settings).fit(X, y)
 
 
-def test_models_without_a_latent_decision_take_none() -> None:
-    X, y, _ = table(200)
-    with pytest.raises(FairpcError, match="use FairPC or LatNB"):
-        NLatPC("sex", given="hours", structure="chow-liu").fit(X, y)
+def test_automatic_selection_takes_a_forest_circuit() -> None:
+    X, y, _ = table(500)
+    auto, named = (
+        FairPC("sex", given="hours", structure=s, random_state=0) for s in ("auto", "forest")
+    )
+    np.testing.assert_array_equal(auto.fit(X, y).predict_proba(X), named.fit(X, y).predict_proba(X))
+    assert auto.distribution_.is_forest
+
+
+def test_a_structure_with_strata_is_not_kept() -> None:
+    X, y, _ = table(500)
+    with pytest.raises(FairpcError, match="whose structure is kept has strata"):
+        FairPC("sex", structure=forest(given="hours").fit(X, y)).fit(X, y)
 
 
 def test_files_are_fitted_in_batches_as_frames_are(tmp_path: Path) -> None:
     X, y, _ = table(600)
     X.with_columns(label=pl.Series(y)).write_csv(tmp_path / "t.csv")
-    given: dict[str, Any] = {"given": "hours", "max_iter": 20}
-    one = LatNB("sex", **given).fit(X, y)
-    two = LatNB("sex", **given).fit(tmp_path / "t.csv", "label")
+    one = forest(given="hours").fit(X, y)
+    two = forest(given="hours").fit(tmp_path / "t.csv", "label")
     np.testing.assert_allclose(one.stratum_rate_, two.stratum_rate_, atol=1e-9)
-    # Structure and start are of a sample of the parts, and EM is not at its end: near, not equal.
-    parts = LatNB("sex", **given).fit(tmp_path / "t.csv", "label", max_memory="1MB")
-    np.testing.assert_allclose(one.stratum_rate_, parts.stratum_rate_, atol=0.02)
 
 
-def test_a_mechanism_that_strata_cannot_share_is_said_to_be_wrong() -> None:
-    """Labels of one group are bent in one stratum alone, so a shared mechanism tells neither."""
+def test_labels_may_be_altered_in_one_stratum_alone() -> None:
     rng = np.random.default_rng(0)
     n = 6000
     s, a = rng.integers(0, 2, n), rng.integers(0, 2, n)
@@ -172,12 +156,6 @@ def test_a_mechanism_that_strata_cannot_share_is_said_to_be_wrong() -> None:
     d = f & ~((s == 0) & (a == 0) & (rng.random(n) < 0.7))
     columns = {"sex": np.array(["f", "m"])[s], "hours": np.array(["few", "many"])[a]}
     X = pl.DataFrame(columns | {"x": rng.normal(size=n) + 4 * f, "y": rng.normal(size=n) + 4 * f})
-    with (
-        pytest.warns(ContradictionWarning, match="the same in all of them"),
-        pytest.warns(DriftWarning, match="within these strata, or not altered alike"),
-    ):
-        m = FairPC("sex", given="hours", structure="forest").fit(X, d)
-    assert m.warnings_
-    own = FairPC("sex", given="hours", mechanism="within", structure="forest").fit(X, d)
+    own = forest(given="hours").fit(X, d)
     assert not own.warnings_
     assert own.stratum_mechanism_[0, :, 1, 1] == pytest.approx([0.3, 1.0], abs=0.1)

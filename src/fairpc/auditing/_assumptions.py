@@ -1,4 +1,4 @@
-"""What the test of the assumptions found on the audited rows: plain, and by candidate strata."""
+"""What the test of the assumptions found on the audited rows."""
 
 from __future__ import annotations
 
@@ -6,22 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-import numpy as np
-
 from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import AuditedRows, taken
-from fairpc.auditing._tested import Tested
 from fairpc.evidence import (
     AlteredByFeatures,
     AssumptionTest,
-    CandidateStrata,
     Interval,
     LeastDifference,
-    StrataTest,
     StratumBounds,
     TestsByStratum,
-    compared,
 )
 from fairpc.models import CircuitClassifier
 
@@ -36,20 +30,11 @@ _FAILS: Final = (
     "independent of the group; the label depends on the features through the fair decision only; "
     "in every group a label is most likely under the fair decision of the same name."
 )
-MOST_COLUMNS: Final = 6
-"""Columns that are tried as strata: those whose mix explains most of the gap in labels."""
 
 ARGUED: Final = (
     "A stratum must be argued for: that the attribute is a legitimate factor, and is not itself "
     "the result of unequal treatment. That the test no longer rejects within it is not an argument."
 )
-TRIED: Final = (
-    "This is not a list of proposals. Of many columns some remove a rejection by chance, some "
-    "because they leave few rows in each stratum, and some because they are themselves results of "
-    "unequal treatment, or stand for the group. " + ARGUED
-)
-_LONG: Final = 32  # rows of a table that is not folded
-_REMOVES: Final = {True: "no", False: "yes", None: "not tested"}
 _SEEN: Final = 5e-4  # a smaller difference of two shares does not show in their digits
 
 
@@ -124,8 +109,8 @@ class WithinTest:
     p_words: str  #: the same for a sentence
     level: float  #: of the set
     n_rows: int  #: rows that were used
-    contradicted: tuple[str, ...]  #: strata that contradict it by themselves; none where shared
-    untested: tuple[str, ...]  #: strata that are too small to be tested, or to inform a line
+    contradicted: tuple[str, ...]  #: strata that contradict it
+    untested: tuple[str, ...]  #: strata that are too small to be tested
     outcome: str  #: what nothing fits, in words; empty where nothing is rejected
 
 
@@ -144,74 +129,16 @@ class LearnedRate:
     p_value: float | None = None
 
 
-@dataclass(frozen=True)
-class Candidates:
-    """Columns, taken as strata one by one."""
-
-    columns: tuple[CandidateStrata, ...]
-    silent: tuple[str, ...]  #: those that remove the rejection
-    n_untried: int  #: columns that were not tried, because there are many
-    level: float
-    n_rows: int  #: rows of the test
-    sentence: str
-    warning: str = TRIED
-
-
-def candidates(job: Job) -> Candidates | None:
-    """Columns as strata, on the splits of the plain test; None where that rejects nothing."""
-    tested = job.tested
-    if tested is None or not tested.unstratified.rejected:
-        return None
-    table, names = tested.given[0], tested.rows.features.names
-    tried = {names[j]: table[:, j] for j in sorted(_by_mix(tested)[:MOST_COLUMNS])}
-    comparison = compared(
-        tested.fit,
-        tried,
-        job.settings.level,
-        watch=lambda name: job.report_step("strata.candidates", f": {name}"),
-    )
-    n_tested = sum(c.rejected is not None for c in comparison.columns)
-    listed = f"these remove the rejection: {', '.join(map(repr, comparison.silent))}"
-    return taken(
-        Candidates,
-        comparison,
-        n_untried=len(names) - len(tried),
-        n_rows=len(table),
-        sentence=f"Of {text.counted(n_tested, 'column')} that could be tested as strata, one by "
-        "one and with one mechanism for all strata of a group, "
-        f"{listed if comparison.silent else 'none removes the rejection'}.",
-    )
-
-
-def _by_mix(tested: Tested) -> list[int]:
-    """Features by how far labels of the groups would differ by its values alone, the most first."""
-    _, labels, groups = tested.given
-    positive, found = labels == tested.rows.positive, []
-    for codes in tested.rows.x[tested.kept].T:
-        values = codes.astype(np.intp) + 1
-        rates = np.bincount(values, positive) / np.maximum(np.bincount(values), 1)
-        expected = np.bincount(groups, rates[values])[np.unique(groups)]
-        sizes = np.bincount(groups)[np.unique(groups)]
-        found.append(float(np.ptp(expected / sizes)))
-    return [int(j) for j in np.argsort(found, kind="stable")[::-1]]
-
-
-def within_test(job: Job, test: StrataTest | TestsByStratum) -> WithinTest:
+def within_test(job: Job, test: TestsByStratum) -> WithinTest:
     """The record of the test by name."""
     names = cast(CircuitClassifier, job.model).strata_
-    contradicted: tuple[str, ...] = ()
-    if isinstance(test, StrataTest):
-        untested = tuple(names[s.stratum] for s in test.strata if not s.informs)
-        n_rows = sum(sum(s.n) for s in test.strata)
-        outcome = "no mechanism that is the same in all strata fits the labels of every group"
-    else:
-        contradicted = tuple(names[s.stratum] for s in test.strata if s.test.rejected)
-        untested = tuple(names[s.stratum] for s in test.left_out)
-        n_rows = sum(s.n for s in test.strata)
-        outcome = (
-            f"in {'; '.join(contradicted)} no rate of fair decisions fits every group, even with "
-            "a mechanism of its own"
-        )
+    contradicted = tuple(names[s.stratum] for s in test.strata if s.test.rejected)
+    untested = tuple(names[s.stratum] for s in test.left_out)
+    n_rows = sum(s.n for s in test.strata)
+    outcome = (
+        f"in {'; '.join(contradicted)} no rate of fair decisions fits every group, even with "
+        "a mechanism of its own"
+    )
     facts = test.rejected, test.p_value, text.p_words(test.p_value), test.level, n_rows
     return WithinTest(*facts, contradicted, untested, outcome if test.rejected else "")
 
@@ -394,30 +321,3 @@ def recorded_rates(audit: blocks.Audit, label: str) -> dict[str, float]:
     """Share of a class among the recorded labels of each group that has a known one."""
     found = () if audit.labels is None else audit.labels.disparities
     return {g.group: g.mean for one in found if one.label == label for g in one.parity.groups}
-
-
-def show_candidates(candidates: Candidates) -> Iterator[blocks.Block]:
-    """Which columns would remove the rejection, and why that is not a way to choose them."""
-    yield blocks.Paragraph(
-        "Parity in the whole table is contradicted. Would it still be if fair decisions could "
-        f"depend on one of the columns? {candidates.sentence}"
-    )
-    yield blocks.Notice("Not a way to choose strata.", (candidates.warning,))
-    rows = []
-    for one in candidates.columns:
-        cells = [one.column, one.n_strata, one.smallest, _REMOVES[one.rejected]]
-        why = text.sentence(one.why) if one.why else ""
-        rows.append([*cells, text.p_value(one.p_value), one.mix, why])
-    head = ["Column", "Strata", "Fewest rows of a group", "Removes the rejection", "p"]
-    head += ["Share of the gap that is mix", "Why it was not tested"]
-    note = (
-        f"Computed on {text.counted(candidates.n_rows, 'row')}, each test at the "
-        f"{text.share(1 - candidates.level, 0)} level. Numbers are cut into about four bins. The "
-        "last share may be negative or above 100%, where the mix and the gaps within strata go "
-        "opposite ways."
-    )
-    if candidates.n_untried:
-        note += f" {text.counted(candidates.n_untried, 'further column')} not tried."
-    caption, folded = "Each column taken as strata", len(rows) > _LONG
-    table = blocks.TableBlock(caption, head, rows, words={3}, note=note, folded=folded)
-    yield table.without_empty_remarks()

@@ -18,7 +18,6 @@ import numpy.typing as npt
 from fairpc.auditing import (
     _agreement as agreement,
     _appendix as appendix,
-    _assumptions as assumptions,
     _decidable as decidable,
     _error_rates as errors,
     _gaps as gaps,
@@ -84,7 +83,7 @@ class Audit:
         labels: how far apart the groups are in the recorded labels.
         mechanism: the range of P(D | Df, S) and of altered labels, then the point.
         decidable: what the data can and cannot decide.
-        strata: parity within strata of the model, and which columns a rejection hangs on.
+        strata: parity within strata of the model.
         parity: gaps of scores and decisions between groups, under the model and on these rows.
         group_hidden: decisions of the model where the group may not be used.
         error_rates: rates of decisions by group against the fair decision, as ranges.
@@ -103,7 +102,7 @@ class Audit:
     labels: gaps.LabelDisparity | None
     mechanism: mechanism.MechanismFacts | None
     decidable: decidable.Decidable
-    strata: within.StrataFacts | None
+    strata: within.OwnStrata | None
     parity: parities.ParityFacts | None
     group_hidden: parities.HiddenGroup | None = field(default=None, kw_only=True)
     error_rates: errors.ErrorFacts | None = field(default=None, kw_only=True)
@@ -309,7 +308,6 @@ STEPS: Final = (
     AuditStep("mechanism", "mechanism", mechanism.mechanism_facts),
     AuditStep("decidable.identified", "what the labels leave possible", decidable.identified_facts),
     AuditStep("strata.gaps", "gaps within strata", within.gap_parts),
-    AuditStep("strata.candidates", "columns as strata", assumptions.candidates),
     AuditStep("strata", "strata", within.strata_facts),
     AuditStep("parity", "gaps in scores and decisions", parities.parity_facts, of_model=False),
     AuditStep("group_hidden", "decisions without the group", parities.hidden_group),

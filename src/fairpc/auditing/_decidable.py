@@ -22,18 +22,13 @@ from fairpc.auditing._strata import show_own_test
 from fairpc.core import AuditError, Bools, Floats, Record
 from fairpc.evidence import (
     LEVEL,
-    AssumptionTest,
     IdentifiedByStratum,
     IdentifiedSet,
-    IdentifiedWithin,
-    StrataTest,
     StratumBounds,
     TestsByStratum,
     identified_set,
 )
 from fairpc.models import CircuitClassifier
-
-AnySet = IdentifiedSet | IdentifiedWithin | IdentifiedByStratum
 
 
 @dataclass(frozen=True)
@@ -49,15 +44,13 @@ class IdentifiedFacts(Record):
     """Mechanisms and scores that fit the same P(D = 1 | x, s)."""
 
     positive: str  #: the class
-    #: of the set, with strata that share a mechanism; None where sampling error is not in it
-    level: float | None
     #: least possible P(Df = positive); ``lower > upper`` is empty; NaN with strata, of which each
     #: has its own
     lower: float
     upper: float  #: largest possible P(Df = positive)
     empty: bool  #: whether nothing is possible; with strata, in some of them
     #: per group its bounds of P(Df), and ranges of b0 = P(D=1 | Df=0), b1 = P(D=1 | Df=1); with
-    #: strata that have their own mechanisms per stratum and group
+    #: strata per stratum and group
     groups: tuple[Mapping[str, Any], ...]
     strata: tuple[StratumRange, ...]  #: of a model with strata
     mean_width: float | None  #: mean over rows of upper − lower bound; None where the set is empty
@@ -71,8 +64,6 @@ class IdentifiedFacts(Record):
     def sentence(self) -> str:
         """In words."""
         known = "with P(D | X, S) taken as estimated"
-        if self.level is not None:
-            known = f"with {text.share(self.level, 0)} confidence"
         if self.mean_width is None or self.open is None:
             if self.strata:
                 return (
@@ -128,16 +119,6 @@ class Decidable:
     #: the identified set; None for models without Df
     identified: IdentifiedFacts | None
 
-    @property
-    def possible(self) -> str:
-        """What is meant by possible."""
-        if self.identified is not None and self.identified.level is not None:
-            return (
-                "Possible: what the labels of all groups together leave, with "
-                f"{text.share(self.identified.level, 0)} confidence."
-            )
-        return "Possible: every value that fits the same P(D | X, S), without sampling error."
-
 
 def identified_facts(job: Job) -> IdentifiedFacts:
     """The identified set: by the bounds of the fit, if it has some without strata.
@@ -177,7 +158,7 @@ def _by_fit(job: Job, bounds: StratumBounds) -> IdentifiedFacts:
     kept, features = rows.comparable(rows.s >= 0), model._features_of(rows.given())
     found = model._fair().bounds(rows.s, features, rows.positive, bounds, None)[kept]
     room = _room(job, found[:, 0], found[:, 1], kept)
-    return IdentifiedFacts(rows.positive_class, None, low, high, rejected, tuple(table), (), *room)
+    return IdentifiedFacts(rows.positive_class, low, high, rejected, tuple(table), (), *room)
 
 
 def _by_scores(job: Job) -> IdentifiedFacts:
@@ -191,24 +172,17 @@ def _by_scores(job: Job) -> IdentifiedFacts:
     scores, groups = rows.observed[kept, rows.positive], rows.s[kept]
     given: dict[str, Any] = {"counts": rows.each_count[kept], "delta": strata.delta}
     if strata:
-        given |= {"given": where[kept], "mechanism": "within" if strata.within else "shared"}
-    level, present = None, set(groups.tolist())
+        given["given"] = where[kept]
     if isinstance(test, TestsByStratum):
         given["ends"] = {s.stratum: s.test.ends() for s in test.strata}
-    elif isinstance(test, StrataTest) and {g.group for g in test.groups} == present:
-        # Lines are estimated: the confidence set has their error, and that of the ends.
-        given["test"], level = test, test.level
-    elif isinstance(test, AssumptionTest):
+    elif test is not None and test.positive is not None:
         tested = test.ends()  # not of groups that are too small to be tested
-        given["ends"] = tested if present <= set(tested) else None
-    identified: AnySet = identified_set(scores, groups, **given)
+        given["ends"] = tested if set(groups.tolist()) <= set(tested) else None
+    identified: IdentifiedSet | IdentifiedByStratum = identified_set(scores, groups, **given)
     ends, ranges = (math.nan, math.nan), list[StratumRange]()  # of strata each has its own
     table: Sequence[Mapping[str, Any]] = ()
     if isinstance(identified, IdentifiedSet):
         ends, table = (identified.lower, identified.upper), identified.table()
-    elif isinstance(identified, IdentifiedWithin):
-        names, table = cast(CircuitClassifier, job.model).strata_, identified.table()
-        ranges = [StratumRange(names[s.stratum], s.pi) for s in identified.strata]
     else:
         names = cast(CircuitClassifier, job.model).strata_
         for a, own in zip(identified.strata, identified.sets, strict=True):
@@ -218,7 +192,6 @@ def _by_scores(job: Job) -> IdentifiedFacts:
             table = [*table, *({"stratum": names[a], **row} for row in rows_of)]
     return IdentifiedFacts(
         rows.positive_class,
-        level,
         *ends,
         identified.empty,
         tuple({**row, "group": rows.groups[row["group"]]} for row in table),
@@ -267,7 +240,7 @@ _NOT_ASSUMED: Final = (
 @blocks.section("decidable", "Do the data contradict the assumptions?")
 def show_decidable(audit: blocks.Audit, decidable: Decidable) -> Iterator[blocks.Block]:
     """How much of the account rests on data, and how much on assumptions."""
-    own = None if audit.strata is None else audit.strata.own
+    own = audit.strata
     if own is not None:
         yield show_own_test(own)
     elif decidable.test is None:
@@ -277,8 +250,7 @@ def show_decidable(audit: blocks.Audit, decidable: Decidable) -> Iterator[blocks
     if not audit.data.fitted:
         yield blocks.Paragraph(_NOT_ASSUMED, "note")
     elif decidable.identified is not None:
-        tested = decidable.identified.level is not None
-        yield blocks.Heading("What stays open" + ("" if tested else " at any number of rows"))
+        yield blocks.Heading("What stays open at any number of rows")
         yield from _show_identified(audit, decidable.identified)
 
 

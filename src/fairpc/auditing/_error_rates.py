@@ -138,7 +138,7 @@ def error_facts(job: Job) -> ErrorFacts:
     persons, weights = some_of(rows.persons, kept), some_of(rows.weights, kept)
     hits, ids = labels == rows.positive, np.unique(groups, return_inverse=True)[1]
     given: dict[str, Any] = {"X": tested.fit}
-    if job.strata.within:  # held-out sets of the whole table say nothing of a stratum
+    if job.strata:  # held-out sets of the whole table say nothing of a stratum
         names, where = np.array(job.model.strata_), job.strata.codes(rows.x)[kept]
         cells = np.zeros((len(names), int(ids.max()) + 1, 2))
         np.add.at(cells, (where, ids, hits.astype(np.intp)), 1)
@@ -146,9 +146,9 @@ def error_facts(job: Job) -> ErrorFacts:
         if (present.sum(axis=2) < MIN_ROWS).any() or not present.all():
             raise AuditError(
                 f"error rates within strata need {MIN_ROWS} rows and both labels of every group in "
-                "each: merge strata or groups, or use mechanism='shared'"
+                "each: merge strata or groups"
             )
-        given = {"given": names[where], "mechanism": "within"}
+        given = {"given": names[where]}
     found = error_rates(
         rows.decided[kept],
         labels,

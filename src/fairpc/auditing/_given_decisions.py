@@ -106,7 +106,7 @@ def given_decisions(
             f"column {column!r} of given cannot make strata: it is constant, has a value of its "
             "own in most rows, or is sensitive; name another"
         )
-    strata = Strata.of([used.index(c) for c in columns], coding.features.arities, "shared")
+    strata = Strata.of([used.index(c) for c in columns], coding.features.arities)
     return GivenDecisions(name, coding, decided, scores, strata, reading)
 
 

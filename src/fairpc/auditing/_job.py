@@ -57,7 +57,7 @@ from fairpc.data import (
     is_source,
     open_source,
 )
-from fairpc.evidence import AssumptionTest, StrataTest, TestsByStratum
+from fairpc.evidence import AssumptionTest, TestsByStratum
 from fairpc.models import (
     ROW_BYTES,
     FittedColumns,
@@ -400,7 +400,7 @@ class Job:
         return None if self.tested is None else self.tested.unstratified
 
     @property
-    def own_test(self) -> AssumptionTest | StrataTest | TestsByStratum | None:
+    def own_test(self) -> AssumptionTest | TestsByStratum | None:
         """The test of what the model assumes: the plain one, or that within its strata."""
         return self.results.get("strata.test") if self.strata else self.test
 

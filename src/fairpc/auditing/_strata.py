@@ -16,23 +16,22 @@ import numpy as np
 from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._assumptions import (
     ARGUED,
-    Candidates,
     WithinTest,
     contradiction_sentence,
-    show_candidates,
     within_test,
 )
 from fairpc.auditing._drawing import Mark, Row, estimates
 from fairpc.auditing._job import Job
 from fairpc.auditing._rows import taken
 from fairpc.core import AuditError, Bools, FairpcError, Fewer, Floats, Record, few_labels
-from fairpc.evidence import SMALL, Interval, StrataTest, parity
+from fairpc.evidence import SMALL, Interval, parity
 from fairpc.models import CircuitClassifier, Strata
 
 _NONE: Final = (
     f" {text.NOTHING}: nothing fits exactly, or it is not known; the test says whether chance "
     "explains that."
 )
+_POSSIBLE: Final = "Possible: every value that fits the same P(D | X, S), without sampling error."
 _CUT: Final = (
     "A gap between two groups is the sum of two parts, in percentage points: what comes from the "
     "different mix of strata, and the mean gap between people of the same stratum. The lines are "
@@ -85,16 +84,13 @@ class GroupFacts:
 
     group: str
     decision_rate: float  #: P(Df = positive | group) as learned: the mix of strata
-    b0: float  #: P(D = positive | Df otherwise) as learned; a mean where strata have their own
-    b1: float  #: P(D = positive | Df = positive) as learned
-    #: what the test within strata leaves of b0; None where nothing, or untested
-    b0_set: Interval | None
-    b1_set: Interval | None
+    b0: float  #: P(D = positive | Df otherwise) as learned, the mean over strata
+    b1: float  #: P(D = positive | Df = positive) as learned, likewise
 
 
 @dataclass(frozen=True)
 class StratumMechanism:
-    """One group in one stratum that has a mechanism of its own."""
+    """The mechanism of one group in one stratum."""
 
     stratum: str
     group: str
@@ -110,7 +106,6 @@ class OwnStrata(Record):
     """The strata of the model."""
 
     columns: tuple[str, ...]  #: whose values make them, crossed
-    mechanism: str  #: "shared" by all strata of a group, or one "within" each
     positive: str  #: the class that rates are of
     plain_rejected: bool | None  #: whether parity without strata is; None where not tested
     plain_p_words: str  #: its p-value for a sentence
@@ -119,7 +114,7 @@ class OwnStrata(Record):
     names: tuple[str, ...]  #: of the groups
     strata: tuple[StratumFacts, ...]
     groups: tuple[GroupFacts, ...]
-    subgroups: tuple[StratumMechanism, ...]  #: where strata have mechanisms of their own
+    subgroups: tuple[StratumMechanism, ...]
     labels: tuple[GapParts, ...]  #: gaps of the labels, per pair of groups; none where not known
     scores: tuple[GapParts, ...]  #: gaps of the model's scores
     n_rows: int  #: rows that the parts of gaps are of
@@ -131,11 +126,10 @@ class OwnStrata(Record):
     @property
     def headline(self) -> str:
         """Whether these rows contradict what the model assumes, in a sentence of the verdict."""
-        own = self.mechanism == "within"
-        alteration = "in each of them in its own way" if own else "alike in all of them"
         assumed = (
             " that is independent of the group within strata of "
-            f"{' × '.join(map(repr, self.columns))}, and labels that are altered {alteration}"
+            f"{' × '.join(map(repr, self.columns))}, and labels that are altered in each of them "
+            "in its own way"
         )
         outcome = "" if self.test is None else self.test.outcome
         return contradiction_sentence(self.test, self.untested, outcome, assumed)
@@ -169,15 +163,6 @@ def _points(value: float, interval: Interval, way: int) -> str:
     return "{} ({} to {}) points".format(*(text.share(v)[:-1] for v in (value, low, high)))
 
 
-@dataclass(frozen=True)
-class StrataFacts:
-    """Parity within strata."""
-
-    own: OwnStrata | None  #: those of the model, if it has any
-    #: which columns would remove the rejection of parity without strata; None where not rejected
-    candidates: Candidates | None
-
-
 def gap_parts(job: Job) -> tuple[tuple[GapParts, ...], tuple[GapParts, ...]] | None:
     """Gaps of labels and of scores, cut into mix and within; None without strata."""
     if not job.strata:
@@ -208,26 +193,14 @@ def _of_labels_and(
     return parts(labels, (where >= 0) & (rows.d >= 0)), parts(values, where >= 0)
 
 
-def strata_facts(job: Job) -> StrataFacts:
-    """What the steps before found; an AuditError where there is nothing to say."""
-    found = StrataFacts(_own(job) if job.strata else None, job.results["strata.candidates"])
-    if found.own is None and found.candidates is None:
-        why = "the test of the assumptions rejects nothing without them"
-        if job.test is None:
-            why = "the assumptions were not tested without them"
-        elif job.test.rejected:
-            why = job.left_out.get("strata.candidates", why)
-        raise AuditError(f"the model has no strata, and {why}")
-    return found
-
-
-def _own(job: Job) -> OwnStrata:
+def strata_facts(job: Job) -> OwnStrata:
+    """What the steps before found; an AuditError where the model has no strata."""
+    if not job.strata:
+        raise AuditError("the model has no strata")
     rows, strata, plain, test = job.rows, job.strata, job.test, job.results["strata.test"]
     labels, scores = job.results["strata.gaps"] or ((), ())
-    shared = isinstance(test, StrataTest)
     return OwnStrata(
         columns=tuple(rows.features.names[j] for j in strata.columns),
-        mechanism="within" if strata.within else "shared",
         positive=rows.positive_class,
         plain_rejected=None if plain is None else plain.rejected,
         plain_p_words="" if plain is None else text.p_words(plain.p_value),
@@ -235,8 +208,8 @@ def _own(job: Job) -> OwnStrata:
         untested=job.left_out.get("strata.test", ""),
         names=rows.groups,
         strata=tuple(_strata(job)),
-        groups=tuple(_groups(job, test if shared else None)),
-        subgroups=tuple(_subgroups(job)) if strata.within else (),
+        groups=tuple(_groups(job)),
+        subgroups=tuple(_subgroups(job)),
         labels=labels,
         scores=scores,
         n_rows=job.drawn.n_rows,
@@ -265,14 +238,12 @@ def _strata(job: Job) -> Iterator[StratumFacts]:
         yield StratumFacts(name, shown, rates, rate, possible.get(name), min(shown) < SMALL)
 
 
-def _groups(job: Job, test: StrataTest | None) -> Iterator[GroupFacts]:
+def _groups(job: Job) -> Iterator[GroupFacts]:
     model, rows = job.model, job.rows
-    sets = {} if test is None else {rows.groups[g.group]: (g.b0, g.b1) for g in test.groups}
     for s, name in enumerate(rows.groups):
         rates = model.group_decision_rate_[s]
         learned = _rates_of_labels(model.bias_mechanism_[s], rates, rows.positive)
-        left = sets.get(name, (None, None))
-        yield GroupFacts(name, float(rates[rows.positive]), *learned, *left)
+        yield GroupFacts(name, float(rates[rows.positive]), *learned)
 
 
 def _rates_of_labels(mechanism: Floats, rates: Floats, positive: int) -> Interval:
@@ -300,25 +271,15 @@ def _subgroups(job: Job) -> Iterator[StratumMechanism]:
 
 
 @blocks.section("strata", "Within strata")
-def show_strata(audit: blocks.Audit, facts: StrataFacts) -> Iterator[blocks.Block]:
-    """What holds within strata of the model, and which columns a rejection hangs on."""
-    if facts.own is not None:
-        yield from _show_own(audit, facts.own)
-    if facts.candidates is not None:
-        yield blocks.Heading("Which columns would remove the rejection?")
-        yield from show_candidates(facts.candidates)
-
-
-def _show_own(audit: blocks.Audit, own: OwnStrata) -> Iterator[blocks.Block]:
+def show_strata(_: blocks.Audit, own: OwnStrata) -> Iterator[blocks.Block]:
+    """What holds within strata of the model."""
     columns = " × ".join(text.short(name, 40) for name in own.columns)
-    alteration = "In all strata of a group labels are altered alike."
-    if own.mechanism == "within":
-        alteration = "In each stratum labels may be altered in their own way."
     yield blocks.Paragraph(
         f"This model lets the fair decision depend on {columns}. People with the same value are a "
         "stratum. Within a stratum the fair decision has the same rate in every group, by "
         "construction. In the whole table the rates of the groups may differ, because the groups "
-        f"are spread differently over the strata. {alteration}",
+        "are spread differently over the strata. In each stratum labels may be altered in their "
+        "own way.",
         "lead",
     )
     yield blocks.Notice("These strata must be argued for.", (own.argued,))
@@ -333,7 +294,7 @@ def _show_own(audit: blocks.Audit, own: OwnStrata) -> Iterator[blocks.Block]:
     tested = [own.headline]
     if own.test is not None and own.test.untested:
         few = text.listed(own.test.untested)
-        tested.append(f"Too few rows of some group to inform the test: {few}.")
+        tested.append(f"Too few rows of some group to be tested: {few}.")
     if own.n_unknown:
         unknown = text.counted(own.n_unknown, "row")
         tested.append(f"Left out: {unknown} whose stratum is not known.")
@@ -341,10 +302,9 @@ def _show_own(audit: blocks.Audit, own: OwnStrata) -> Iterator[blocks.Block]:
     if own.labels:
         note = f"Computed on {text.counted(own.n_rows, 'row')}; scores are the model's own."
         yield show_parts({"labels": own.labels, "scores": own.scores}, _CUT, note)
-    yield _rates_table(audit, own)
+    yield _rates_table(own)
     yield _groups_table(own)
-    if own.subgroups:
-        yield _subgroups_table(audit, own)
+    yield _subgroups_table(own)
 
 
 def show_own_test(own: OwnStrata) -> blocks.Block:
@@ -380,7 +340,7 @@ def show_parts(
     return blocks.Figure(title, explained, picture, table)
 
 
-def _rates_table(audit: blocks.Audit, own: OwnStrata) -> blocks.TableBlock:
+def _rates_table(own: OwnStrata) -> blocks.TableBlock:
     label = text.quoted(own.positive)
     head = ["Stratum", f"Fair decision {label}, learned", "Possible"]
     for name in own.names:
@@ -389,10 +349,7 @@ def _rates_table(audit: blocks.Audit, own: OwnStrata) -> blocks.TableBlock:
     for one in own.strata:
         by_group = chain(*zip(one.n, one.label_rates, strict=True))
         rows.append([one.stratum, one.decision_rate, text.span(one.possible), *by_group])
-    note = (
-        "Learned: P(Df | stratum), the same in every group under the model. "
-        f"{audit.decidable.possible}"
-    )
+    note = f"Learned: P(Df | stratum), the same in every group under the model. {_POSSIBLE}"
     if any(one.possible is None for one in own.strata):
         note += _NONE
     if any(one.small for one in own.strata):
@@ -403,28 +360,19 @@ def _rates_table(audit: blocks.Audit, own: OwnStrata) -> blocks.TableBlock:
 
 def _groups_table(own: OwnStrata) -> blocks.TableBlock:
     label = text.quoted(own.positive)
-    shared = own.mechanism == "shared"
     head = ["Group", f"Fair decision {label}, whole table"]
-    for given in ("although fair decision is not", "as fair decision is"):
-        head += [f"Labelled {label} {given}", *(["Possible"] if shared else [])]
-    rows = []
-    for g in own.groups:
-        bounds = [text.span(g.b0_set)], [text.span(g.b1_set)]
-        first, last = bounds if shared else ([], [])
-        rows.append([g.group, g.decision_rate, g.b0, *first, g.b1, *last])
-    note = "The rates of the groups in the whole table differ by their mix of strata alone."
-    if not shared:
-        note += " Each stratum has a mechanism of its own; this is their mean."
-    elif own.test is not None:
-        level = text.share(own.test.level, 0)
-        note += f" Possible: the joint set of all groups, with {level} confidence."
-        if own.test.rejected:
-            note += " It is empty: nothing fits the labels of every group."
-    caption = "Rates and mechanism of each group as learned, beside what labels leave possible"
-    return blocks.TableBlock(caption, head, rows, words={3, 5} if shared else (), note=note)
+    head += [f"Labelled {label} although fair decision is not"]
+    head += [f"Labelled {label} as fair decision is"]
+    rows = [[g.group, g.decision_rate, g.b0, g.b1] for g in own.groups]
+    note = (
+        "The rates of the groups in the whole table differ by their mix of strata alone. Each "
+        "stratum has a mechanism of its own; this is their mean."
+    )
+    caption = "Rates and mechanism of each group as learned"
+    return blocks.TableBlock(caption, head, rows, note=note)
 
 
-def _subgroups_table(audit: blocks.Audit, own: OwnStrata) -> blocks.TableBlock:
+def _subgroups_table(own: OwnStrata) -> blocks.TableBlock:
     label = text.quoted(own.positive)
     head = ["Stratum", "Group", f"Labelled {label} although fair decision is not", "Possible"]
     head += [f"Labelled {label} as fair decision is", "Possible"]
@@ -432,7 +380,7 @@ def _subgroups_table(audit: blocks.Audit, own: OwnStrata) -> blocks.TableBlock:
     for one in own.subgroups:
         ends = text.span(one.b0_possible), text.span(one.b1_possible)
         rows.append((one.stratum, text.short(one.group), one.b0, ends[0], one.b1, ends[1]))
-    note = audit.decidable.possible
+    note = _POSSIBLE
     if any(one.b0_possible is None for one in own.subgroups):
         note += _NONE
     caption = "Mechanism of each group in each stratum as learned, beside what is possible"

@@ -2,8 +2,7 @@
 
 The fit counted labels that its classifiers had not seen. An audit of the same rows quotes these
 counts, so that both say one number. On other rows, or if ways of splitting are asked for,
-classifiers learn once: strata change only which rates are compared, so the plain test, that within
-strata that share a mechanism, and columns tried as strata are of the same splits.
+classifiers learn once for the plain test, and once in each stratum of the model.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ from fairpc.evidence import (
     SMALL,
     AssumptionTest,
     LabelBounds,
-    SharedBounds,
-    StrataTest,
     StratumBounds,
     StratumTest,
     TestsByStratum,
@@ -79,7 +76,7 @@ def _of_fit(job: Job, bounds: LabelBounds) -> Tested:
     kept = (rows.d >= 0) & (rows.s >= 0) & (job.strata.codes(rows.x) >= 0)
     given = _given(job, rows, kept)
     asked = {"positive": rows.positive, "sample_weight": some_of(rows.weights, kept)}
-    fit = TopSets.of_fit(bounds, rows.positive, *given[1:], asked["sample_weight"])
+    fit = TopSets.of_fit(bounds, rows.positive)
     if isinstance(bounds, StratumBounds):
         test = fit.quoted(bounds, level, job.model.subgroup_rate_)
     else:
@@ -131,7 +128,7 @@ def _of_rows(job: Job) -> Tested:
     return Tested(rows, kept, given, asked, fit.test(settings.level, delta), fit)
 
 
-def test_within_strata(job: Job) -> StrataTest | TestsByStratum | None:
+def test_within_strata(job: Job) -> TestsByStratum | None:
     """Parity within the strata of the model, on the rows of the plain test; None without strata."""
     if not job.strata:
         return None
@@ -142,23 +139,15 @@ def test_within_strata(job: Job) -> StrataTest | TestsByStratum | None:
     bounds = job.model.label_ends_ if tested.quoted else None
     if isinstance(bounds, WithinBounds):
         return _each_of_fit(bounds, tested, level)
-    if job.strata.within:
-        asked = tested.asked | {"given": where, "mechanism": "within", "delta": job.strata.delta}
-        watch = _splits_of(job, "strata.test")
-        try:
-            each: TestsByStratum = test_assumptions(
-                *tested.given, level=level, progress=watch, **asked
-            )
-        except MetricError:  # it names a group by its code, and says how few rows it has
-            raise AuditError(
-                f"no stratum has {SMALL} rows and every label of each group: merge strata or "
-                "groups, or use mechanism='shared'"
-            ) from None
-        return each
-    codes, places = np.unique(where, return_inverse=True)
-    shared = tested.fit.within(tuple(codes.tolist()), places.astype(np.intp), level)
-    clash = isinstance(bounds, SharedBounds) and bounds.rejected(level)
-    return replace(shared, rejected=True) if clash else shared
+    asked = tested.asked | {"given": where, "delta": job.strata.delta}
+    watch = _splits_of(job, "strata.test")
+    try:
+        each: TestsByStratum = test_assumptions(*tested.given, level=level, progress=watch, **asked)
+    except MetricError:  # it names a group by its code, and says how few rows it has
+        raise AuditError(
+            f"no stratum has {SMALL} rows and every label of each group: merge strata or groups"
+        ) from None
+    return each
 
 
 test_within_strata.__test__ = False  # type: ignore[attr-defined]
@@ -169,7 +158,7 @@ def _each_of_fit(bounds: WithinBounds, tested: Tested, level: float) -> TestsByS
     each, found = bounds.level_each(level), []
     for a, groups, own in bounds.parts():
         if len(groups) > 1:
-            sets = TopSets.of_fit(own, tested.rows.positive, *tested.given[1:], codes=groups)
+            sets = TopSets.of_fit(own, tested.rows.positive, codes=groups)
             n = sum(g.positive.n for g in own.groups)
             found.append(StratumTest(a, n, sets.quoted(own, each)))
     if not found:

@@ -82,7 +82,7 @@ def verdict(job: Job, found: blocks.Audit) -> Verdict:
     if job.decisions:
         return _of_decisions(job, found)
     decidable, review, drift = found.decidable, found.review, job.model.warnings_
-    own = None if found.strata is None else found.strata.own
+    own = found.strata
     if decidable.rejected and found.mechanism is not None:
         # The headline says it, of these rows.
         drift = tuple(one for one in drift if one not in job.model.explain_bias().contradiction)

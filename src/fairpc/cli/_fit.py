@@ -164,13 +164,13 @@ def estimator(
         raise LearningError(f"there is no model {learner.model!r}: use {', '.join(kinds)}")
     known = set(signature(kinds[learner.model]).parameters)
     latent = learner.model in (*DECIDING, opt.LATENT)
-    if learner.given and not latent:
+    if learner.given and learner.model not in ("FairPC", opt.LATENT):
         raise OptionError(
-            f"--given is for models with a latent fair decision, and {learner.model} has none: "
-            f"take --model FairPC, LatNB or {opt.LATENT}, or leave --given out"
+            f"--given is for forest circuits and scores: take --model FairPC or {opt.LATENT}, or "
+            "leave --given out"
         )
     if not latent:
-        known -= {"mechanism", "delta", "mechanism_prior"}
+        known -= {"delta", "mechanism_prior"}
     given = learner.settings(known) | roles.settings | {"verbose": int(verbose)}
     given = {name: value for name, value in given.items() if name in known}
     if learner.classifier not in (None, "hgb"):  # which LatentDecision takes by itself

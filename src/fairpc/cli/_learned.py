@@ -187,14 +187,11 @@ def _strata(
     return {
         "delta": strata.delta,
         "columns": [features[j] for j in strata.columns],
-        "mechanism": model.mechanism,
         "strata": each,
         "group_decision_rate": by_group,
         "stratum_mechanism": _cells(
             {"probability": within}, classes, stratum=model.strata_, group=groups
-        )
-        if model.mechanism == "within"
-        else [],
+        ),
     }
 
 

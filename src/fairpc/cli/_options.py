@@ -228,10 +228,6 @@ class ModelOptions:
             "stratum), not in the whole table. Several are crossed.",
         ),
     ] = field(default_factory=list)
-    mechanism: Annotated[
-        Literal["shared", "within"],
-        option("NAME", "With --given: labels are altered alike in all strata (shared), or within."),
-    ] = "shared"
     delta: Annotated[
         float,
         option(
@@ -271,11 +267,6 @@ class ModelOptions:
         if self.equal_rates and self.weight is not None:
             raise OptionError(
                 "--equal-rates counts rows, and --weight weighs them: leave one of the two out"
-            )
-        if self.mechanism != "shared" and not self.given:
-            raise OptionError(
-                f"--mechanism {self.mechanism} is about strata: give their columns with --given, "
-                "or leave it out"
             )
         if self.classifier is not None and self.model != LATENT:
             raise OptionError(

@@ -6,12 +6,6 @@ from fairpc.core import on_first_use
 
 if TYPE_CHECKING:
     from fairpc.evidence._assumptions import test_assumptions as test_assumptions
-    from fairpc.evidence._candidate_strata import (
-        CandidateStrata as CandidateStrata,
-        StrataComparison as StrataComparison,
-        compare_strata as compare_strata,
-        compared,
-    )
     from fairpc.evidence._chosen_sets import MIN_ROWS, TopSets
     from fairpc.evidence._decision_rows import COPIES
     from fairpc.evidence._drift import (
@@ -51,7 +45,6 @@ if TYPE_CHECKING:
         parity_curve as parity_curve,
     )
     from fairpc.evidence._group_range import (
-        NO_DELTA,
         FairRatePoint as FairRatePoint,
         GroupRange as GroupRange,
         LeastDifference as LeastDifference,
@@ -60,11 +53,8 @@ if TYPE_CHECKING:
     )
     from fairpc.evidence._held_out_bounds import ANYTHING, LEVEL, Known, StratumBounds, around
     from fairpc.evidence._identified import (
-        GroupWithin as GroupWithin,
         IdentifiedByStratum as IdentifiedByStratum,
         IdentifiedSet as IdentifiedSet,
-        IdentifiedWithin as IdentifiedWithin,
-        StratumWithin as StratumWithin,
         identified_set as identified_set,
     )
     from fairpc.evidence._intervals import (
@@ -79,12 +69,10 @@ if TYPE_CHECKING:
     )
     from fairpc.evidence._label_bounds import (
         LabelBounds,
-        SharedBounds,
         WithinBounds,
         label_bounds,
         read_bounds,
     )
-    from fairpc.evidence._monitor import MonitorGap as MonitorGap, ParityMonitor as ParityMonitor
     from fairpc.evidence._review_design import (
         ExpectedWidth as ExpectedWidth,
         ReviewDesign as ReviewDesign,
@@ -112,23 +100,13 @@ if TYPE_CHECKING:
         AssumptionTest as AssumptionTest,
         ClassBound as ClassBound,
         GroupBounds as GroupBounds,
-        GroupMechanism as GroupMechanism,
-        StrataTest as StrataTest,
-        StratumRates as StratumRates,
         StratumTest as StratumTest,
         TestsByStratum as TestsByStratum,
     )
     from fairpc.evidence._thresholds import (
         EqualRates as EqualRates,
-        GroupOperatingPoint as GroupOperatingPoint,
         GroupThreshold as GroupThreshold,
-        Notion,
-        ThresholdCurve as ThresholdCurve,
-        ThresholdPoint as ThresholdPoint,
-        equal_opportunity as equal_opportunity,
         equal_rates as equal_rates,
-        equalised_odds as equalised_odds,
-        threshold_curve,
     )
     from fairpc.evidence._top_sets import Watch
 

@@ -7,11 +7,8 @@ its rate in any set of rows. The assumptions are rejected together where groups 
 that differ, see ``fairpc.evidence._group_range``.
 
 Within strata of attributes A the first is weaker: Df is independent of S *given* A, P(Df = 1 | a) =
-π_a. If labels are altered differently in each stratum, strata share nothing: the test of each is
-the one above, of its rows alone, and they hold together by Bonferroni. If they are altered alike, a
-mechanism that is possible is a pair (b00, b10) of the reference group and a rising line for each
-other group, see ``fairpc.evidence._lines``; b0s is at most the least, b1s at least the largest
-P(D = 1 | x, s, a), of which the same held-out sets of rows tell. Of one stratum it is the same set.
+π_a. Labels may be altered differently in each stratum: the test of each is the one above, of its
+rows alone, and they hold together by Bonferroni.
 """
 
 # ruff: noqa: N803, PT028 - a test of hypotheses, not of code: its arguments may have defaults.
@@ -20,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any, Final, Literal, TypedDict, Unpack, overload
+from typing import Any, Final, TypedDict, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -34,19 +31,17 @@ from fairpc.core import (
     check_groups,
     check_level,
     check_positive_weight,
-    check_table,
     whole_number,
 )
 from fairpc.evidence._chosen_sets import TopSets, check_two
 from fairpc.evidence._gaps import SMALL
-from fairpc.evidence._group_range import NO_DELTA, check_difference
+from fairpc.evidence._group_range import check_difference
 from fairpc.evidence._intervals import some_of
-from fairpc.evidence._strata import Mechanism, apart, check_mechanism, check_strata, level_of_each
+from fairpc.evidence._strata import apart, check_strata, level_of_each
 from fairpc.evidence._test_records import (
     SMALLEST_P,
     AssumptionTest,
     Method,
-    StrataTest,
     StratumTest,
     TestsByStratum,
 )
@@ -77,7 +72,6 @@ def test_assumptions(
     sensitive_features: npt.ArrayLike,
     *,
     given: None = None,
-    mechanism: Mechanism = "shared",
     **options: Unpack[_Options],
 ) -> AssumptionTest: ...
 
@@ -89,19 +83,6 @@ def test_assumptions(
     sensitive_features: npt.ArrayLike,
     *,
     given: npt.ArrayLike,
-    mechanism: Literal["shared"] = "shared",
-    **options: Unpack[_Options],
-) -> StrataTest: ...
-
-
-@overload
-def test_assumptions(
-    X: npt.ArrayLike,
-    y: npt.ArrayLike,
-    sensitive_features: npt.ArrayLike,
-    *,
-    given: npt.ArrayLike,
-    mechanism: Literal["within"],
     **options: Unpack[_Options],
 ) -> TestsByStratum: ...
 
@@ -112,7 +93,6 @@ def test_assumptions(
     sensitive_features: npt.ArrayLike,
     *,
     given: npt.ArrayLike | None = None,
-    mechanism: Mechanism = "shared",
     positive: Any = None,
     classifier: Any = None,
     level: float = 0.95,
@@ -123,7 +103,7 @@ def test_assumptions(
     clusters: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
     progress: Watch | None = None,
-) -> AssumptionTest | StrataTest | TestsByStratum:
+) -> AssumptionTest | TestsByStratum:
     """Test the assumptions of the latent fair decision, and bound P(Df) if they hold.
 
     Within each group a classifier ranks the rows by P(D = c | X); sets in which
@@ -135,11 +115,8 @@ def test_assumptions(
         y: observed class per row; two classes.
         sensitive_features: group per row; several columns are crossed.
         given: stratum per row, several columns are crossed: test the weaker claim that Df is
-            independent of the group within strata.
-        mechanism: with ``given``, "shared": labels are altered alike in all strata of a group
-            ("cross-fit"; a :class:`StrataTest`); or "within": each stratum has its own
-            mechanism and is tested by itself, all together at the level; a
-            :class:`TestsByStratum`.
+            independent of the group within strata. Each stratum has its own mechanism and is tested
+            by itself, all together at the level; a :class:`TestsByStratum`.
         positive: class that ``lower`` and ``upper`` are about; the last if None.
         classifier: "logistic", "boosting", a scikit-learn classifier, or None: for each
             training part the better of the first two by log-loss on inner folds.
@@ -156,27 +133,17 @@ def test_assumptions(
         sample_weight: how many people a row stands for in the population; not counts of equal
             rows, which must be repeated. Counts are then shrunk to the effective sample size.
         progress: called before each way of splitting a group with how many are done and how many
-            there are; with ``mechanism="within"`` of each stratum anew.
+            there are; with strata of each anew.
     """
     check_level(level)
     delta = check_difference("delta", delta)
     check_choice("method", method, ("cross-fit", "single-split"), MetricError)
-    check_mechanism(mechanism, given)
     asked: dict[str, Any] = {"positive": positive, "classifier": classifier, "method": method}
     asked |= {"seeds": _seeds(n_seeds, seeds, method), "progress": progress}
     asked |= {"clusters": clusters, "sample_weight": sample_weight}
     if given is None:
         return TopSets.of(X, y, sensitive_features, **asked).test(level, delta)
-    if mechanism == "within":
-        return _test_by_stratum(X, y, sensitive_features, given, level, delta, asked)
-    if delta > 0:
-        raise MetricError(NO_DELTA)
-    table, columns = (check_table(*one).astype(object) for one in (("X", X), ("given", given)))
-    strata, where = check_strata(given, len(table))
-    # Strata are features too.
-    both = np.column_stack([table, columns])
-    fit = TopSets.of(both, y, sensitive_features, for_strata=True, **asked)
-    return fit.within(strata, where, level)
+    return _test_by_stratum(X, y, sensitive_features, given, level, delta, asked)
 
 
 test_assumptions.__test__ = False  # type: ignore[attr-defined]

@@ -1,8 +1,4 @@
-"""The sets of rows that are chosen in each group and counted on others, and the tests they serve.
-
-One choice serves the test without strata and those within any strata, because no choice of strata
-changes the sets.
-"""
+"""The sets of rows that are chosen in each group and counted on others, and the test they serve."""
 
 from __future__ import annotations
 
@@ -18,7 +14,6 @@ import numpy.typing as npt
 from fairpc.core import (
     Floats,
     MetricError,
-    Positions,
     check_classes,
     check_clusters,
     check_groups,
@@ -28,24 +23,13 @@ from fairpc.core import (
 from fairpc.evidence._group_range import RateRanges
 from fairpc.evidence._held_out_bounds import HeldOutBounds, StratumBounds
 from fairpc.evidence._intervals import Interval, check_enough_rows, some_of
-from fairpc.evidence._lines import (
-    INFORMATIVE,
-    CountedStrata,
-    Region,
-    cell_counts,
-    cell_rates,
-    nothing_possible,
-)
 from fairpc.evidence._test_records import (
     SMALLEST_P,
     AlteredByFeatures,
     AssumptionTest,
     ClassBound,
     GroupBounds,
-    GroupMechanism,
     Method,
-    StrataTest,
-    StratumRates,
 )
 from fairpc.evidence._top_sets import (
     ClassRates,
@@ -66,15 +50,11 @@ MOST_GAMMA: Final = 1000.0
 
 @dataclass(frozen=True, eq=False)
 class TopSets:
-    """Checked rows, and the sets chosen in each group: what no choice of strata changes."""
+    """Checked rows, and the sets chosen in each group."""
 
     classes: tuple[Any, ...]
     wanted: int  #: number of the positive class
     names: tuple[Any, ...]  #: of the groups, in sorted order
-    groups: Positions  #: number of each row's group
-    labels: Positions  #: number of each row's class
-    weights: Floats | None
-    persons: Positions | None
     method: Method
     splits: dict[Any, list[SplitRates]]  #: of each group, per seed
 
@@ -92,7 +72,6 @@ class TopSets:
         clusters: npt.ArrayLike | None = None,
         sample_weight: npt.ArrayLike | None = None,
         progress: Watch | None = None,
-        for_strata: bool = False,
     ) -> TopSets:
         features, single = design(x), method == "single-split"
         n = len(features)
@@ -111,7 +90,7 @@ class TopSets:
             )
         weights = check_positive_weight(sample_weight, n)
         wanted = 1 if positive is None else one_of("positive", positive, classes)
-        if single and (for_strata or weights is not None or persons is not None):
+        if single and (weights is not None or persons is not None):
             raise MetricError(
                 "method is 'single-split' with clusters or weights: it is exact for independent "
                 "rows that count alike; use 'cross-fit', or keep one row per person"
@@ -125,30 +104,26 @@ class TopSets:
             own = Features(rows), index, labels[here]
             groups[name] = GroupRows(*own, some_of(weights, here), who)
         splits = all_splits(groups, options, seeds, single_split=single, watch=progress)
-        return cls(classes, wanted, names, ids, labels, weights, persons, method, splits)
+        return cls(classes, wanted, names, method, splits)
 
     @classmethod
     def of_fit(
         cls,
         bounds: HeldOutBounds,
         positive: int,
-        labels: Positions,
-        groups: Positions,
-        weights: Floats | None = None,
         codes: Sequence[int] | None = None,
     ) -> TopSets:
         """The sets that a fit chose and counted, as one way of splitting.
 
-        ``positive`` is the number of the positive one. Rows of the fit are of use within strata
-        alone; ``codes`` are of the groups, where the bounds are of some of them.
+        ``positive`` is the number of the positive one; ``codes`` are of the groups, where the
+        bounds are of some of them.
         """
         splits: dict[Any, list[SplitRates]] = {}
         for g, own in zip(codes or range(len(bounds.groups)), bounds.groups, strict=True):
             rates = own.negative, own.positive
             each = SplitRates(rates if positive else rates[::-1], (math.nan, math.nan), ())
             splits[g] = [each]
-        rows = groups, labels, weights, None
-        return cls((0, 1), positive, tuple(splits), *rows, "cross-fit", splits)
+        return cls((0, 1), positive, tuple(splits), "cross-fit", splits)
 
     def quoted(
         self, bounds: StratumBounds, level: float, share: Floats | None = None
@@ -274,76 +249,6 @@ class TopSets:
             return not 1 - float(uppers[1 - wanted]) <= rate <= float(uppers[wanted])
 
         return _smallest_level(excluded)
-
-    def undivided(self, level: float) -> Region:
-        """The mechanisms that are possible in the table as a whole, all rows one stratum."""
-        return self._counted(np.zeros_like(self.groups), 1).region(level)
-
-    def within(
-        self,
-        strata: tuple[Any, ...],
-        where: Positions,
-        level: float,
-        undivided: Region | None = None,
-    ) -> StrataTest:
-        """The test within strata that share a mechanism: their names, and each row's.
-
-        ``undivided`` is that of the same level, where it is known already.
-        """
-        positive = self.classes[self.wanted]
-        names = tuple(self.names[g] for g in self.order.tolist())
-        counted = self._counted(where, len(strata))
-        each = counted.known_lines
-        if len(each) < len(names) - 1:
-            raise MetricError(
-                f"a group has no stratum with {INFORMATIVE} rows in common with the largest group: "
-                "merge strata or groups"
-            )
-        found = counted.region(level)
-        without = self.undivided(level) if undivided is None else undivided
-        ranges = found.ranges or [(None, None)] * len(names)
-        line_p = [None, *(line.p_value for line in each)]
-        cells = np.zeros(counted.n.shape, np.intp)
-        np.add.at(cells, (np.argsort(self.order)[self.groups], where), 1)
-        informed = np.logical_or.reduce(counted.informed).tolist()
-        return StrataTest(
-            rejected=found.empty,
-            p_value=_smallest_level(lambda a: nothing_possible(each, counted.limits(a, each))),
-            level=level,
-            groups=tuple(
-                GroupMechanism(name, b0, b1, line_p[s], counted.top_rates(s))
-                for s, (name, (b0, b1)) in enumerate(zip(names, ranges, strict=True))
-            ),
-            strata=tuple(
-                StratumRates(name, tuple(cells[:, a].tolist()), tuple(rates.tolist()), informed[a])
-                for a, (name, rates) in enumerate(zip(strata, counted.rates.T, strict=True))
-            ),
-            positive=positive,
-            area=0.0 if found.empty else found.area,
-            plain_area=0.0 if without.empty else without.area,
-            n_seeds=len(self.splits[names[0]]),
-            region=found,
-            plain_region=without,
-        )
-
-    @property
-    def order(self) -> Positions:
-        """The groups, the largest first."""
-        return np.argsort(-np.bincount(self.groups), kind="stable")
-
-    @property
-    def hits(self) -> Floats:
-        """1.0 where a row has the positive class."""
-        return np.asarray(self.labels == self.wanted, np.float64)
-
-    def _counted(self, where: Positions, n_strata: int) -> CountedStrata:
-        """Effective rows and rate of D = positive in each group and stratum, and the top sets."""
-        wanted, shape = self.wanted, (len(self.names), n_strata)
-        cells = cell_rates(self.hits, self.groups, where, shape, self.weights, self.persons)
-        n, rates = cell_counts(cells)
-        splits = [self.splits[self.names[g]] for g in self.order.tolist()]
-        tops = [[(s.classes[1 - wanted], s.classes[wanted]) for s in seeds] for seeds in splits]
-        return CountedStrata(n[self.order], rates[self.order], tops)
 
 
 def check_two(classes: tuple[Any, ...], what: str = "the test needs") -> None:

@@ -43,7 +43,7 @@ from fairpc.evidence._intervals import (
     rate_sample,
     some_of,
 )
-from fairpc.evidence._strata import Mechanism, check_mechanism, check_strata
+from fairpc.evidence._strata import check_strata
 from fairpc.evidence._top_sets import OUTER
 from fairpc.learners import deal, design
 
@@ -73,7 +73,7 @@ class DecisionRows:
     positive: Any
     strata: tuple[Any, ...]  #: names of the strata; one, None, without any
     where: Positions  #: stratum of each row
-    within: bool  #: whether strata have mechanisms of their own
+    within: bool  #: whether strata were given: each has a mechanism of its own
 
     @classmethod
     def of(
@@ -86,7 +86,6 @@ class DecisionRows:
         clusters: npt.ArrayLike | None,
         sample_weight: npt.ArrayLike | None,
         given: npt.ArrayLike | None,
-        mechanism: Mechanism,
     ) -> DecisionRows:
         classes, labels = check_classes("y", y)
         n = len(labels)
@@ -98,11 +97,10 @@ class DecisionRows:
         rule = f"held-out sets need at least {MIN_ROWS}"
         check_enough_rows(names, ids, persons, least=MIN_ROWS, rule=rule)
         weights = check_positive_weight(sample_weight, n)
-        check_mechanism(mechanism, given)
         strata, where = check_strata(given, n)
-        rest = names, ids, weights, persons, classes[wanted], strata, where, mechanism == "within"
+        rest = names, ids, weights, persons, classes[wanted], strata, where, given is not None
         found = cls(decided, labels == wanted, *rest)
-        # Both labels in every group and, if mechanisms are its own, in every stratum of it.
+        # Both labels in every group, and in every stratum of it.
         for a, here in enumerate(found.parts):
             inside = f" in stratum {strata[a]!r}" if found.within else ""
             for g, name in enumerate(names):
@@ -110,7 +108,7 @@ class DecisionRows:
                 if found.within and len(own) < MIN_ROWS:
                     raise MetricError(
                         f"group {name!r} has {len(own)} rows{inside}: a mechanism of its own needs "
-                        f"{MIN_ROWS}; merge strata or groups, or use mechanism='shared'"
+                        f"{MIN_ROWS}; merge strata or groups"
                     )
                 if len(np.unique(own)) < 2:
                     raise MetricError(
@@ -121,7 +119,7 @@ class DecisionRows:
 
     @property
     def parts(self) -> list[Bools]:
-        """Rows that share a mechanism within each group: all, or those of each stratum."""
+        """Rows that share a mechanism within each group: all, or with strata those of each."""
         if self.within:
             return [self.where == a for a in range(len(self.strata))]
         return [np.ones(len(self.ids), np.bool_)]
@@ -141,7 +139,7 @@ class DecisionRows:
         return here, some_of(self.weights, here), who
 
     def cells(self, g: int) -> DecisionCells:
-        """Decision by label of a group, in each stratum where these have their own mechanisms."""
+        """Decision by label of a group, with strata in each."""
         here, weights, who = self.of_group(g)
         strata = self.where[here] if self.within else None
         return DecisionCells.of(self.decided[here], self.labelled[here], weights, who, strata)

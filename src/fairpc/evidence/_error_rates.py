@@ -7,8 +7,7 @@ mechanism within gives the rates of a decision that did not look at the labels, 
 by delta at most, the mechanisms of groups depend on each other.
 
 Equal opportunity is the difference of two groups in ``tpr``, equalised odds in ``tpr`` and ``fpr``.
-Curves over thresholds are in ``_thresholds``, the same against the recorded label in
-``comparison._by_group``.
+The same against the recorded label is in ``comparison._by_group``.
 """
 
 # ruff: noqa: N803
@@ -48,12 +47,11 @@ from fairpc.evidence._error_records import (
 )
 from fairpc.evidence._error_sets import RATES, DecisionCells, GroupSet, Rate
 from fairpc.evidence._gaps import SMALL
-from fairpc.evidence._group_range import NO_DELTA
 from fairpc.evidence._held_out_bounds import Known
 from fairpc.evidence._intervals import Interval, some_of
 from fairpc.evidence._possible_sets import PossibleSets, free_range, joined, pair_limits, pair_range
 from fairpc.evidence._review_design import reviews_to_decide
-from fairpc.evidence._strata import Mechanism, level_of_each
+from fairpc.evidence._strata import level_of_each
 
 _FEW: Final = 5
 _SEEDS: Final = 5
@@ -78,7 +76,6 @@ def error_rates(
     delta: float = 1.0,
     knowledge: Mapping[Any, Known | Mapping[str, Any]] | None = None,
     given: npt.ArrayLike | None = None,
-    mechanism: Mechanism = "shared",
     positive: Any = None,
     classifier: Any = None,
     n_seeds: int | None = None,
@@ -103,8 +100,8 @@ def error_rates(
         delta: by how much P(Df = 1) of two groups may differ; 0 assumes equal fair rates.
         knowledge: per group a range of ``b0`` = P(D=1 | Df=0, s) and of ``b1`` = P(D=1 | Df=1, s),
             such as ``{"w": {"b0": (0, 0)}}`` if no label of w was ever raised.
-        given: legitimate factors, whose values are strata: ``delta`` then holds within each.
-        mechanism: "shared" if labels are altered alike in all strata, else "within".
+        given: legitimate factors, whose values are strata, each with a mechanism of its own:
+            ``delta`` then holds within each.
         positive: class that counts as positive; the last of two if None.
         classifier, n_seeds: with ``X``, as in :func:`test_assumptions`.
         clusters: who each row is about, where persons repeat.
@@ -112,13 +109,10 @@ def error_rates(
     """
     check_level(level)
     about: Any = {"clusters": clusters, "sample_weight": sample_weight, "positive": positive}
-    about |= {"given": given, "mechanism": mechanism}
-    rows = DecisionRows.of(decisions, y, sensitive_features, **about)
+    rows = DecisionRows.of(decisions, y, sensitive_features, given=given, **about)
     known = _knowledge(knowledge, rows.names)
     if not 0 <= one_number("delta", delta) <= 1:
         raise MetricError(f"delta is {delta}: give a difference of fair rates from 0 to 1")
-    if len(rows.strata) > 1 and not rows.within and 0 < delta < 1:
-        raise MetricError(NO_DELTA)
     assumed = _Assumed(float(delta), known, level, simultaneous)
     n_seeds = (_SEEDS if X is None else 1) if n_seeds is None else n_seeds
     rows.refuse_copies()

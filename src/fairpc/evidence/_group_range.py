@@ -37,10 +37,6 @@ from fairpc.evidence._top_sets import MIN_SIZE
 
 SLACK: Final = 1e-12
 """Rounding that is allowed when a single P(Df) is left."""
-NO_DELTA: Final = (
-    "delta is over 0 with strata that share a mechanism: groups' rates then lie on a line over the "
-    "strata only if fair rates are equal within them; use mechanism='within', or leave delta out"
-)
 Rule = Literal["middle", "end", "between"]
 _RULES: Final = {
     "middle": "the middle of what is possible between the lowest and the highest recorded rate",

@@ -1,8 +1,7 @@
 """Mechanisms that are possible for each group, from its held-out sets: boxes, and what cuts them.
 
-Without strata a box of (b0, b1) per group, cut where fair rates may differ by delta at most. Where
-strata have mechanisms of their own, such a box in each. Where strata share a mechanism and fair
-rates are equal in each, lines over strata narrow the boxes (:class:`SharedBounds`).
+Without strata a box of (b0, b1) per group, cut where fair rates may differ by delta at most. With
+strata such a box in each.
 
 Of two groups, P(Df=1) may differ by delta at most. At one P(Df=1) = π the mechanisms of a group are
 a line from (b0 largest, b1 least) to (b0 least, b1 largest), and a rate is extreme at its ends. On
@@ -19,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Final, cast
 
@@ -30,8 +29,6 @@ from fairpc.evidence._decision_rows import DecisionRows, HeldOut
 from fairpc.evidence._error_sets import DecisionCells, GroupSet, Rate, StrataSet, coupled
 from fairpc.evidence._held_out_bounds import HeldOutRates, Known, StratumBounds
 from fairpc.evidence._intervals import Interval, quantile
-from fairpc.evidence._label_bounds import SharedBounds
-from fairpc.evidence._lines import cell_rates
 
 _SLACK: Final = 1e-12
 _SHORT: Final = 1e-9
@@ -63,8 +60,6 @@ class PossibleSets:
         delta: float,
         alpha: float,
     ) -> PossibleSets:
-        if len(rows.strata) > 1 and not rows.within and delta == 0:
-            return cls._of_lines(rows, held[0], known, alpha)
         if not rows.within:
             return cls._of_part(rows, held[0], known, delta, alpha)
         # Ends of all strata hold together; the error of the rates themselves is that of the group.
@@ -118,30 +113,6 @@ class PossibleSets:
             possible = [(low, high) for low, high in ends.tolist()]
         limited, left = coupled(limited, possible, delta)
         return cls(estimated, limited, not left, free, delta, own_delta)
-
-    @classmethod
-    def _of_lines(
-        cls, rows: DecisionRows, held: HeldOut, known: list[Known], alpha: float
-    ) -> PossibleSets:
-        """Strata share a mechanism and fair rates are equal in each: rates lie on lines."""
-        hits, shape = rows.labelled.astype(np.float64), (len(rows.names), len(rows.strata))
-        counted = cell_rates(hits, rows.ids, rows.where, shape, rows.weights, rows.persons)
-        bounds = SharedBounds(tuple(own[0] for own in held), counted, tuple(known))
-        # Half of the error is for the mechanisms, half for both ends of a rate.
-        most = bounds.boxes(1 - alpha / 2)
-        here = None if most is None else bounds.boxes(None)
-        free = [_estimated(*one) for one in zip(rows.every_cells, held, known, strict=True)]
-        if most is None:
-            return cls(free, free, True)
-        estimated, limited = [], []
-        for g, own in enumerate(rows.every_cells):
-            z = quantile(1 - alpha / 4, own.freedom)
-            b0, b1 = most[g] if here is None else here[g]
-            rho = own.labelled
-            low, high = (b0[0], min(b0[1], rho)), (max(b1[0], rho), b1[1])
-            estimated.append(replace(free[g], b0=low, b1=high))
-            limited.append(GroupSet(own.smoothed(z), *most[g], (0.0, 1.0), z=z))
-        return cls(estimated, limited, False)
 
 
 def _estimated(cells: DecisionCells, held: list[HeldOutRates], known: Known) -> GroupSet:

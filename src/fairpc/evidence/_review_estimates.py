@@ -183,8 +183,8 @@ class ReviewEstimates(Record):
         if len(named) >= MANY_COLUMNS:
             return lead, "a model of this kind does not fit, use the reviewed estimates."
         return lead, (
-            f"for a legitimate factor, fit with given=[{', '.join(map(repr, named))}] and "
-            "mechanism='within'; otherwise use the reviewed estimates."
+            f"for a legitimate factor, fit with given=[{', '.join(map(repr, named))}]; otherwise "
+            "use the reviewed estimates."
         )
 
 

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.core import Bools, MetricError, Positions, check_choice, check_groups
+from fairpc.core import Bools, MetricError, Positions, check_groups
 
-Mechanism = Literal["shared", "within"]
-"""Whether labels are altered alike in all strata of a group, or in each stratum in its own way."""
 ARGUED: Final = (
     "An attribute must be argued for. That the test no longer rejects is not an argument."
 )
@@ -34,13 +32,6 @@ def check_strata(given: npt.ArrayLike | None, n_rows: int) -> tuple[tuple[Any, .
             "numbers into bins, or merge levels"
         )
     return names, where
-
-
-def check_mechanism(mechanism: Mechanism, given: Any) -> None:
-    """Refuse a word that is none, and one without strata."""
-    check_choice("mechanism", mechanism, ("shared", "within"), MetricError)
-    if mechanism == "within" and given is None:
-        raise MetricError("mechanism is 'within' and given is None: give the strata")
 
 
 @dataclass(frozen=True)
@@ -64,7 +55,7 @@ def apart(
     if not kept:
         raise MetricError(
             f"no stratum can be looked at by itself; of {strata[0]!r}: {why[0]}. Merge strata or "
-            "groups, or use mechanism='shared'"
+            "groups"
         )
     rows = np.bincount(where, minlength=len(strata)).tolist()
     return kept, tuple(LeftOut(strata[a], rows[a], why[a]) for a in why if why[a])

@@ -1,7 +1,6 @@
 """What the tests of the assumptions found, and the sentences about it.
 
-Without strata an :class:`AssumptionTest`; within strata that share a mechanism a
-:class:`StrataTest`; where each stratum has its own, the test of each by itself,
+Without strata an :class:`AssumptionTest`; with strata the test of each by itself,
 :class:`TestsByStratum`.
 """
 
@@ -14,7 +13,6 @@ from typing import Any, Final, Literal
 from fairpc.core import Record
 from fairpc.evidence._group_range import LeastDifference
 from fairpc.evidence._intervals import Interval
-from fairpc.evidence._lines import Region
 from fairpc.evidence._strata import ARGUED, LeftOut, left_out_words
 
 Method = Literal["cross-fit", "single-split"]
@@ -203,7 +201,7 @@ class StratumTest:
 
 @dataclass(frozen=True)
 class TestsByStratum(Record):
-    """Whether parity within strata is contradicted where each stratum has its own mechanism."""
+    """Whether parity within strata is contradicted, each with a mechanism of its own."""
 
     rejected: bool  #: whether some stratum has no P(Df) left
     p_value: float  #: the least of the strata, times their number; at most 1
@@ -231,79 +229,3 @@ class TestsByStratum(Record):
                 "that the assumptions are true."
             )
         return f"{text}{left_out_words(self.left_out)} {ARGUED}"
-
-
-@dataclass(frozen=True)
-class StratumRates:
-    """One stratum that shares the mechanism of all."""
-
-    stratum: Any  #: its name; a tuple where several attributes are crossed
-    n: tuple[int, ...]  #: rows of each group
-    rates: tuple[float, ...]  #: P(D = positive | s, a) of each group; NaN where it has no rows
-    informs: bool  #: whether it informs a line: the reference and another group have 20 rows here
-
-
-@dataclass(frozen=True)
-class GroupMechanism:
-    """One group over the whole set."""
-
-    group: Any  #: its name
-    b0: Interval | None  #: range of P(D = positive | Df = other); None where nothing is possible
-    b1: Interval | None  #: range of P(D = positive | Df = positive), likewise
-    #: smallest level at which its rates lie on no rising line with those of the reference; None for
-    #: the reference, and where under three strata inform it
-    line_p_value: float | None
-    ends: Interval  #: held-out rates of the positive class in its bottom and in its top set
-
-
-@dataclass(frozen=True, eq=False)
-class StrataTest(Record):
-    """Confidence set of the mechanism under parity within strata, and whether it is empty."""
-
-    rejected: bool  #: whether no mechanism is left at the level
-    p_value: float  #: smallest 1 − level at which none is; never said to be under 1e-12
-    level: float  #: of the set
-    groups: tuple[GroupMechanism, ...]  #: the reference first: the largest group
-    strata: tuple[StratumRates, ...]  #: in sorted order
-    positive: Any  #: the class that rates are of
-    area: float  #: of the set of the reference's (b0, b1)
-    plain_area: float  #: the same without strata, all rows in one
-    n_seeds: int  #: ways of splitting over which the median was taken
-    region: Region  #: the set on a grid of the reference's (b0, b1), to be drawn
-    plain_region: Region  #: the same without strata
-
-    _computed = ("outlines", "summary")
-    _long = ("region", "plain_region")
-
-    def ends(self) -> dict[Any, Interval]:
-        """Per group the held-out rates of the positive class in its bottom and in its top set.
-
-        Over all strata, for ``identified_set``.
-        """
-        return {g.group: g.ends for g in self.groups}
-
-    def outlines(self) -> dict[str, tuple[tuple[float, float], ...]]:
-        """Polygons around the possible (b0, b1) of the reference, within strata and without."""
-        return {"within": self.region.outline(), "plain": self.plain_region.outline()}
-
-    def summary(self) -> str:
-        """The result and what it does not mean, in plain words."""
-        p = _p_words(self.p_value)
-        if self.rejected:
-            return (
-                f"Rejected at the {1 - self.level:.2g} level (p {p}): within {len(self.strata)} "
-                "strata, no mechanism that is the same in all of them fits the labels of every "
-                f"group. {ARGUED}"
-            )
-        parts = "; ".join(
-            f"in group {g.group!r} {g.b1[0]:.3f} to {g.b1[1]:.3f} of those whose fair decision is "
-            f"{self.positive!r}, and {g.b0[0]:.3f} to {g.b0[1]:.3f} of the others"
-            for g in self.groups
-            if g.b0 is not None and g.b1 is not None
-        )
-        return (
-            f"Not rejected (p {p}). If fair decisions are independent of the group within strata, "
-            f"and labels are altered alike in all of them, then with {self.level:.0%} confidence "
-            f"the label {self.positive!r} was given to: {parts}. This does not show that the "
-            f"assumptions are true. {ARGUED}"
-        )

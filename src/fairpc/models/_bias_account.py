@@ -22,7 +22,6 @@ from fairpc.evidence import (
     Interval,
     Known,
     LabelBounds,
-    SharedBounds,
     StratumBounds,
     WithinBounds,
 )
@@ -238,7 +237,7 @@ def apart(ranges: Sequence[Interval]) -> tuple[int, int] | None:
 def mechanism_ranges(bounds: LabelBounds, positive: int, level: float = LEVEL) -> Floats:
     """Least and largest P(D = d | Df = f, s) by the codes of the classes, [s, f, d, end].
 
-    Where each stratum has a mechanism of its own, [s, a, f, d, end].
+    With strata [s, a, f, d, end].
     """
     own = bounds.mechanism_range(
         level
@@ -261,14 +260,7 @@ def contradictions(bounds: LabelBounds, coding: TableCoding, strata: Strata) -> 
         return []
     name = coding.labels.positive_class
     tail = f"{', or what was stated as known is wrong' * _stated(bounds)}."
-    if isinstance(bounds, SharedBounds):
-        found = (
-            f"within {strata.n} strata, no mechanism that is the same in all of them fits the "
-            "labels of every group; the fair decision cannot be independent of the group within "
-            "them, or labels are altered differently in some, or depend on features otherwise than "
-            f"through the fair decision{tail}"
-        )
-    elif isinstance(bounds, WithinBounds):
+    if isinstance(bounds, WithinBounds):
         rejected = bounds.rejected(LEVEL)
         shown = named_strata(rejected, strata, coding)
         near = f" up to {100 * strata.delta:.3g} points" if strata.delta else ""

@@ -70,7 +70,7 @@ class CircuitFit:
         own = self.settings
         maybe = own._may_be_forest()
         wide = maybe and len(self.table.roles.features) > WIDE
-        training = self._read("reading the table", fine=own.structure == FOREST or maybe)
+        training = self._read("reading the table", fine=own._is_forest() or maybe)
         if own._tells_two:
             refuse_many(training.coding.labels, f"structure={own.structure!r}")
         return replace(training, forest=wide, wide=wide)
@@ -111,12 +111,10 @@ class CircuitFit:
                     "reading the table again, for circuits", fine=False, again=True
                 )
         choosing = selecting and not training.forest
-        trial = self._without_delta(training) if choosing else training
-        fitted, checked = self._fitted(trial, limits, fine)
+        fitted, checked = self._fitted(training, limits, fine)
         if checked.sentences and choosing:
             # The circuits failed the check; a forest circuit does not drift.
             training = replace(fine, forest=True)
-        if training.forest != trial.forest or training.rows.strata != trial.rows.strata:
             fitted, checked = self._fitted(training, limits, fine)
         ruled = self._ruled(training, fitted, checked)
         if ruled is not None:
@@ -126,17 +124,6 @@ class CircuitFit:
         elif fitted.distribution.latent and not fitted.distribution.is_forest:
             fitted = self._beside_prior(training, fitted, limits)
         return training, _with_gain(fitted, gain, training), checked
-
-    def _without_delta(self, training: Training) -> Training:
-        """The same rows for choices that ``delta`` has no part in.
-
-        A weaker assumption that led to another structure, with other scores, could narrow ranges.
-        Rates that a review has found to differ stay.
-        """
-        held = self.settings._held
-        strata = training.rows.strata
-        strata = replace(strata, delta=min(strata.delta, held.delta if held else 0.0))
-        return replace(training, rows=training.rows.with_strata(strata))
 
     def _fitted(
         self, training: Training, limits: Limits | None, fine: Training
@@ -179,7 +166,6 @@ class CircuitFit:
         """Whether a forest predicts labels of unseen rows better than circuits do."""
         own, rng = self.settings, np.random.default_rng(DRAWS)
         self.say("comparing circuits with a forest circuit")
-        training = self._without_delta(training)
         rows = training.rows.sample(min(self.reader.sample_rows, COMPARED_ROWS), rng)
         rows = some_rows(rows, COMPARED_ROWS, rng)
         n_bins = BINS if own.n_bins is None else own.n_bins
@@ -225,7 +211,7 @@ class CircuitFit:
         """
         own, rows, coding = self.settings, training.rows, training.coding
         on_step = reporter(self.say)
-        forest = training.forest or own.structure == FOREST
+        forest = training.forest or own._is_forest()
         self.say("growing a forest circuit" if forest else "learning the structure")
         start = self._forest_start(training, limits) if forest else None
         sample = start.rows if start else rows.sample(self.reader.sample_rows, own._rng())
@@ -323,10 +309,10 @@ def _kept(own: CircuitClassifier, rows: Rows) -> FairDistribution:
     kept: Any = own.structure
     if isinstance(kept, FittedQueries):
         fitted = kept._distribution()
-        if replace(fitted.strata, delta=layout.strata.delta) != layout.strata:
+        if fitted.strata:
             raise LearningError(
-                "the model whose structure is kept has other strata: fit with its given and "
-                "mechanism"
+                "the model whose structure is kept has strata, and EM fits none: keep that of "
+                "another model"
             )
         kept = fitted.circuit if fitted.model in LEARNED else None
     if isinstance(kept, Circuit) and len(kept.names) == len(layout.variables) + 1:

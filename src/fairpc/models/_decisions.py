@@ -36,13 +36,12 @@ from fairpc.evidence import LEVEL, LabelBounds
 from fairpc.models._batches import in_batches
 from fairpc.models._bias_account import BiasAccount, contradictions, mechanism_ranges, rates_alike
 from fairpc.models._knowledge import Knowledge
-from fairpc.models._model import Threshold, equalised, fixed, for_rate, of_point
+from fairpc.models._model import Threshold, equalised, fixed, for_rate
 from fairpc.models._review import Reviewable
 from fairpc.models._rows import Rows
 from fairpc.models._settings import stratum_names
 
 if TYPE_CHECKING:
-    from fairpc.evidence import Notion, ThresholdCurve, ThresholdPoint
     from fairpc.models._distilled import Distilled
     from fairpc.models._distribution import FairDistribution
     from fairpc.models._scored import ScoredModel
@@ -346,21 +345,16 @@ class FittedDecisions(Reviewable, ABC):
         value: float | None = None,
         selection_rate: float | None = None,
         equalise: bool = False,
-        point: ThresholdPoint | None = None,
         sensitive_features: Any = None,
     ) -> Self:
         """Choose what ``predict`` uses from now on.
 
-        A number (``value``); a ``selection_rate`` reached on the given rows; with ``equalise``, a
-        threshold per group so that each group's rate on these rows is the same; or a ``point`` of
-        a curve of :meth:`threshold_curve`. That is a step of its own: equal mean scores are not
-        equal rates.
+        A number (``value``); a ``selection_rate`` reached on the given rows; or, with ``equalise``,
+        a threshold per group so that each group's rate on these rows is the same. That is a step of
+        its own: equal mean scores are not equal rates.
         """
         if len(self.classes_) > 2:
             raise LearningError("the label has more than two classes: thresholds need two")
-        if point is not None:
-            self.threshold_ = of_point(point, self._coding().group_names)
-            return self
         if value is not None:
             if selection_rate is not None or equalise:
                 raise LearningError("a threshold and a selection rate were given: give one")
@@ -380,32 +374,6 @@ class FittedDecisions(Reviewable, ABC):
             raise LearningError("the groups of the rows are not known: equalising needs them")
         self.threshold_ = equalised(scores, groups, len(self.groups_), selection_rate)
         return self
-
-    def threshold_curve(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        notion: Notion = "equal opportunity",
-        sensitive_features: Any = None,
-        n_points: int = 21,
-    ) -> ThresholdCurve:
-        """Accuracy against the gap of error rates, for thresholds per group, at the point.
-
-        The sibling of ``choose_threshold(equalise=True)`` for "equal opportunity" and "equalised
-        odds": rates are those against P(Df | x, s, d) of this model. Take ``curve.at(gap)`` and
-        hand it to :meth:`choose_threshold`; choose on rows that the model was not fitted to.
-        """
-        positive = self._coding().labels.positive
-        scores, groups = self._scores(X, sensitive_features=sensitive_features)
-        if len(self.classes_) > 2 or groups is None or (groups < 0).any():
-            raise LearningError("a curve needs two classes, and rows whose groups are known")
-        soft = self.posterior(X, y, sensitive_features=sensitive_features)[:, positive]
-        names = np.array(self._coding().group_names)[groups]
-        common = self.threshold_.unknown
-        from fairpc.evidence import threshold_curve
-
-        return threshold_curve(notion, scores, names, soft, threshold=common, n_points=n_points)
 
     def parity_gap(self, X: Any = None, *, sensitive_features: Any = None) -> dict[str, float]:
         """Gap between groups in P(decision = positive): under the model and, apart, on rows.
@@ -492,8 +460,8 @@ class FittedDecisions(Reviewable, ABC):
         """Least and largest P(D = positive | Df = f, S = s), [s, f, 2], f by its class.
 
         Each holds at 95 % confidence, over everything that held-out labels leave possible; NaN
-        where they contradict the assumptions. With strata that have mechanisms of their own it is
-        that of ``stratum_mechanism_range_`` over all of them.
+        where they contradict the assumptions. With strata it is that of
+        ``stratum_mechanism_range_`` over all of them.
         """
         found = self._mechanism_ranges()
         return found if found.ndim == 3 else _over_strata(found)
@@ -502,9 +470,7 @@ class FittedDecisions(Reviewable, ABC):
     def stratum_mechanism_range_(self) -> Floats:
         """Least and largest P(D = positive | Df = f, S = s, A = a), [s, a, f, 2]."""
         found = self._mechanism_ranges()
-        if found.ndim == 4:
-            return found
-        return np.repeat(found[:, None], self._fair().strata.n, axis=1)
+        return found if found.ndim == 4 else found[:, None]
 
     def _mechanism_ranges(self) -> Floats:
         positive = self._coding().labels.positive

@@ -105,13 +105,12 @@ class FairDistribution:
 
     @property
     def subgroup_mechanism(self) -> Floats:
-        """P(D = d | Df = f, S = s, A = a), [s, a, f, d]; equal in all strata where it is shared."""
+        """P(D = d | Df = f, S = s, A = a), [s, a, f, d]."""
         layout = self.layout
         shape = layout.n_groups, layout.strata.n, layout.n_classes, layout.n_classes
         if not layout.latent:
             return np.broadcast_to(np.eye(layout.n_classes), shape)
-        rates = self.top_rates.mechanism
-        return np.broadcast_to(rates.reshape(shape[0], -1, *shape[2:]), shape)
+        return self.top_rates.mechanism.reshape(shape)
 
     @property
     def stratum_rate(self) -> Floats:
@@ -150,10 +149,10 @@ class FairDistribution:
     def mechanism(self) -> Floats:
         """P(D = d | Df = f, S = s), [s, f, d]; the identity where D itself is the decision.
 
-        Where each stratum has its own, it is their mean over P(a | f, s).
+        With strata it is their mean over P(a | f, s).
         """
         each = self.subgroup_mechanism
-        if not self.layout.strata.within:
+        if not self.layout.strata:
             return np.ascontiguousarray(each[:, 0])
         joint = self.subgroup_rate[:, :, None] * self.subgroup_decision_rate
         mean: Floats = np.einsum("saf,safd->sfd", joint / joint.sum(axis=1, keepdims=True), each)

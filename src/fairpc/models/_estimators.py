@@ -98,7 +98,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
     def _strata(self, coding: TableCoding) -> Strata:
         """The strata within which Df is independent of S, or nearly so."""
         delta = self.delta if self._held is None else max(self.delta, self._held.delta)
-        return strata_of(self.given, self.mechanism, coding, delta)
+        return strata_of(self.given, coding, delta)
 
     def _rng(self) -> np.random.Generator:
         return generator(self.random_state)
@@ -109,7 +109,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         """How EM is run; settings that have the name of an option are handed on."""
         from fairpc.models._fit import Options, Structure
 
-        holds = self._is_auto() or self.structure == "forest"
+        holds = self._is_auto() or self._is_forest()
         prior = RECIPE_MECHANISM if holds else MECHANISM
         shared = {f.name for f in fields(Options)} & {f.name for f in fields(Settings)}
         given: dict[str, Any] = {name: getattr(self, name) for name in shared}
@@ -335,10 +335,10 @@ class FairPC(CircuitClassifier):
         names: what people call values of the label and of groups, by column: ``{"sex": {"F":
             "women"}}``; audits use them. Values that differ by case alone need one.
         given: legitimate factors, columns of X: Df is independent of S within each crossing of
-            their values, a stratum, in place of the whole table.
-        mechanism: "shared", P(D | Df, S) is the same in all strata; "within", each has its own.
+            their values, a stratum, in place of the whole table. Each has a mechanism of its own.
+            "auto" then takes a forest circuit, which alone of circuits has strata.
         delta: by how much P(Df | s) of two groups may differ, with two classes; 0 makes Df
-            independent of S.
+            independent of S. "auto" then takes a forest circuit, too.
         structure: "auto", automatic selection by held-out labels; "strudel", the paper's;
             "chow-liu", one tree; "forest", boxes that predict the label; or a fitted model or
             circuit whose structure is kept and whose parameters EM starts from.

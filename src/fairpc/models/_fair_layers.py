@@ -11,8 +11,8 @@ Where the decision's rates may differ between groups by some δ, each group has 
 and every update of EM keeps these that near to each other (``Near`` of :mod:`fairpc.circuit`).
 
 With strata (:mod:`fairpc.models._strata`) the root sums over subgroups (s, a), there is one such
-block for each stratum, which is Df ⟂ S given A, and the mechanism of a group is one block for all
-strata: D ⟂ (X, A) given Df, S.
+block for each stratum, which is Df ⟂ S given A, and each subgroup has a mechanism: D ⟂ X given
+Df, S, A.
 
 Their rates can also be learned by themselves: ``_top_em``.
 """
@@ -67,18 +67,12 @@ class Layout:
     strata: Strata = UNDIVIDED  #: within which the decision is independent of S
 
     def __post_init__(self) -> None:
-        if self.strata and not self.latent:
+        if (self.strata or self.strata.delta) and not self.latent:
             raise LearningError(
-                f"given was set for {self.model}, which has no latent fair decision: use FairPC or "
-                "LatNB"
+                f"given or delta was set for {self.model}, which has no latent fair decision: use "
+                "FairPC"
             )
-        if not self.strata.delta:
-            return
-        if not self.latent:
-            raise LearningError(
-                "delta was set for a model without a latent fair decision: use FairPC or LatNB"
-            )
-        if self.n_classes != 2:
+        if self.strata.delta and self.n_classes != 2:
             raise LearningError(
                 f"delta is over 0 and the label has {self.n_classes} classes: rates that may "
                 "differ are those of two; merge classes, or leave delta out"
@@ -103,15 +97,6 @@ class Layout:
     def n_subgroups(self) -> int:
         """Groups times strata."""
         return self.n_groups * self.strata.n
-
-    @property
-    def n_mechanisms(self) -> int:
-        """Mechanisms P(D | Df): one for each group, or for each subgroup."""
-        return self.n_subgroups if self.strata.within else self.n_groups
-
-    def mechanism_of(self, subgroup: Any) -> Any:
-        """Which mechanism a subgroup has."""
-        return subgroup if self.strata.within else subgroup // self.strata.n
 
     @property
     def d(self) -> int:
@@ -185,7 +170,7 @@ def build(
 
     ``group_rate`` is P(S), with strata P(S, A) of the subgroups. ``decision_rate`` is [s, f], of
     subgroups; the rows of a stratum are equal where the decision is tied. ``mechanism`` is
-    P(D = d | Df = f, S = s) as [s, f, d], for latent models; of subgroups if it is within strata.
+    P(D = d | Df = f, S = s) as [s, f, d], of subgroups, for latent models.
     """
     b, strata = CircuitBuilder(layout.variables), layout.strata
     groups = []
@@ -195,8 +180,7 @@ def build(
         for f in range(layout.n_classes):
             parts = [b.indicator(layout.decision, f)]
             if mechanism is not None:
-                m = layout.mechanism_of(g)
-                parts.append(b.categorical(layout.d, mechanism[m, f].tolist(), tie=("D", m, f)))
+                parts.append(b.categorical(layout.d, mechanism[g, f].tolist(), tie=("D", g, f)))
             cells.append(b.product(*parts, graft(b, f, g, layout.features)))
         named = zip(strata.columns, strata.values(a), strict=True)
         where = [b.indicator(S, s), *(b.indicator(layout.x[j], value) for j, value in named)]
@@ -303,7 +287,7 @@ class Top:
             if layout.latent:
                 cells = graph.children(node)[order].tolist()
                 leaves = [_leaf(graph, layout.d, cell) for cell in cells]
-                mechanism[layout.mechanism_of(g)] = [_parameters(graph, leaf) for leaf in leaves]
+                mechanism[g] = [_parameters(graph, leaf) for leaf in leaves]
         return cls(groups, _in_order(decisions), _in_order(mechanism))
 
 

@@ -38,7 +38,6 @@ from fairpc.models._forest_decisions import ForestDistribution
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._model import Threshold
 from fairpc.models._settings import serialised
-from fairpc.models._strata import Scope
 from fairpc.models._tables import listed
 from fairpc.models._top_em import TopRates
 
@@ -72,7 +71,6 @@ class SavedSettings:
     """The settings that a fitted model reads; those of its fit alone are not in its file."""
 
     given: tuple[str | int, ...]
-    mechanism: Scope
     delta: float
     min_cell: int
     decimal: Literal[".", ","]
@@ -83,7 +81,6 @@ class SavedSettings:
         """Those of a model. A review is as good as stated, and so are rates that it untied."""
         return cls(
             tuple(serialised(listed(model.given))),
-            model.mechanism,
             model._fair().strata.delta,
             int(model.min_cell),
             model.decimal,

@@ -272,9 +272,8 @@ def _bounds(circuit: Circuit, layout: Layout, options: Options) -> Bounds | None
 
 
 def label_cells(rows: Rows) -> list[Table]:
-    """The rows of each cell (d, s), with d as the slow index; with strata s is the subgroup."""
-    own = rows.by_subgroup()
-    return [own.cell(d, s) for d in range(own.n_classes) for s in range(own.n_groups)]
+    """The rows of each cell (d, s), with d as the slow index."""
+    return [rows.cell(d, s) for d in range(rows.n_classes) for s in range(rows.n_groups)]
 
 
 def learn_structure(

@@ -87,7 +87,7 @@ class ForestDistribution(FairDistribution):
 
     def observed(self, s: npt.ArrayLike | None, x: Codes) -> Floats:
         posterior = self._posterior(s, x)
-        result: Floats = np.einsum("rsf,sfd->rd", posterior, self._mechanism)
+        result: Floats = np.einsum("rsf,sfd->rd", posterior, self.rates.mechanism)
         return result
 
     def posterior(self, s: npt.ArrayLike | None, d: npt.ArrayLike | None, x: Codes) -> Floats:
@@ -125,7 +125,7 @@ class ForestDistribution(FairDistribution):
         each = forest.n_trees + n_boxes + n_boxes * forest.n_clusters + sums
         # A cell is a product of an indicator, the mechanism and its trees.
         above = n_cells * (1 + 3) + layout.n_subgroups * (1 + 2 + len(layout.strata.columns))
-        return n_cells * each + products + above + layout.n_mechanisms * layout.n_classes**2
+        return n_cells * each + products + above + layout.n_subgroups * layout.n_classes**2
 
     def _posterior(
         self, s: npt.ArrayLike | None, x: Codes, d: npt.ArrayLike | None = None
@@ -145,7 +145,7 @@ class ForestDistribution(FairDistribution):
     def _altered_chunk(self, rows: Rows) -> tuple[Floats, float]:
         joint = self._log_joint(rows.s, rows.x)
         possible = (rows.d < 0)[:, None] | (rows.d[:, None] == np.arange(rows.n_classes))
-        label = np.where(possible[:, None, None], self._mechanism, 0.0)
+        label = np.where(possible[:, None, None], self.subgroup_mechanism, 0.0)
         with np.errstate(divide="ignore"):
             whole = joint[..., None] + np.log(label)
         counts = np.tensordot(rows.weights, _normalised(whole), axes=1)
@@ -188,18 +188,11 @@ class ForestDistribution(FairDistribution):
         """P(f) in each of some subgroups; one for all where all have the same."""
         return rates_of(self.rates.decision_rate, groups, self.layout.strata)
 
-    @property
-    def _mechanism(self) -> Floats:
-        """P(D = d | Df = f) in each subgroup."""
-        layout = self.layout
-        rates: Floats = self.rates.mechanism[layout.mechanism_of(np.arange(layout.n_subgroups))]
-        return rates
-
     def _log_label(self, d: npt.ArrayLike | None, n: int) -> Floats:
         """log P(d | f, s): rows × subgroups × classes; 0 where the label is missing."""
         labels = np.full(n, -1) if d is None else np.broadcast_to(d, n)
         with np.errstate(divide="ignore"):
-            logs = np.log(self._mechanism)
+            logs = np.log(self.rates.mechanism)
         padded = np.concatenate([logs, np.zeros((*logs.shape[:2], 1))], axis=2)
         result: Floats = padded.transpose(2, 0, 1)[labels]
         return result

@@ -100,8 +100,7 @@ class ForestStart:
     by_learner: LearnerScores  #: of learners that know nothing of the mechanism
     scores: Scores  #: of all of them together
     #: P(Df) and mechanism between the groups' recorded rates (:func:`rates_between`); None where
-    #: there is no such rule, and ``mechanism_prior`` decides: if it was asked to, and where strata
-    #: share a mechanism
+    #: there is no such rule, and ``mechanism_prior`` decides: if it was asked to
     rates: TopRates | None
     bounds: LabelBounds | None  #: what the labels leave possible; None beside a prior
     rng: np.random.Generator  #: of what is drawn from here on

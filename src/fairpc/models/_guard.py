@@ -74,8 +74,8 @@ FOREST_ADVICE: Final = (
     "more rows, state less (knowledge=…), or take another structure."
 )
 STRATA_ADVICE: Final = (
-    "Df may not be independent of S within these strata, or not altered alike in all of them: see "
-    "what fairpc.evidence.test_assumptions says of them, or take other columns in given."
+    "Df may not be independent of S within these strata: see what fairpc.evidence.test_assumptions "
+    "says of them, or take other columns in given."
 )
 
 
@@ -171,11 +171,9 @@ class Findings:
         """(b) P(Df) and mechanism against what the data leave possible, with sampling error.
 
         If nothing is possible, it is the assumptions that do not fit, and the test of them says so.
-        Within strata P(Df) has no set of its own; a mechanism that they share has the same ends.
+        Within strata neither has a set of its own.
         """
-        if self.strata:
-            return "" if self.strata.within else self._mechanism_outside()
-        if self.bounds.empty:
+        if self.strata or self.bounds.empty:
             return ""
         return self._rate_outside() or self._mechanism_outside()
 

@@ -143,9 +143,8 @@ class LatentDecision(  # type: ignore[misc]
         names: what people call values of the label and of groups, by column: ``{"sex": {"F":
             "women"}}``; audits use them. Values that differ by case alone need one.
         given: legitimate factors, columns of X, numbers in bins: Df is then independent of S
-            within each crossing of their values, and may differ between them. They stay features.
-        mechanism: with ``given``, "shared": labels are altered alike in all strata of a group; or
-            "within": each stratum has its own P(D | Df, S).
+            within each crossing of their values, and may differ between them, as P(D | Df, S) may.
+            They stay features.
         delta: by how much P(Df | s) of two groups may differ; 0 makes Df independent of S.
         cv: folds.
         knowledge: what is known beforehand about P(Df) and P(D | Df, S).
@@ -202,7 +201,7 @@ class LatentDecision(  # type: ignore[misc]
         check_fit_input(self, X, y)
         given_table = self._given_table(X, y, sensitive_features, sample_weight)
         coding = self._fit_coding(given_table)
-        strata = strata_of(self.given, self.mechanism, coding, self.delta)
+        strata = strata_of(self.given, coding, self.delta)
         refuse_rate(self.knowledge, self.given)
         given = X, y, sensitive_features, sample_weight
         hidden = given_table.hidden_labels(coding)

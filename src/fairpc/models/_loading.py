@@ -20,7 +20,7 @@ from fairpc.core import (
     serialise,
 )
 from fairpc.data import CODING_FIELDS, TableCoding
-from fairpc.evidence import ANYTHING, LabelBounds, SharedBounds, read_bounds
+from fairpc.evidence import ANYTHING, LabelBounds, read_bounds
 from fairpc.models._choices import Choices
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._distribution import FairDistribution, top_rates
@@ -128,7 +128,7 @@ def _check_ends(model: FittedModel, coding: TableCoding) -> None:
     if limits is not None:
         p = coding.labels.positive
         possible.append((float(limits.rate_lower[p]), float(limits.rate_upper[p])))
-    parts = () if bounds is None or isinstance(bounds, SharedBounds) else bounds.parts()
+    parts = () if bounds is None else bounds.parts()
     if any(own.pi not in possible for _, _, own in parts):
         raise LearningError("its held-out ends have a P(Df) that its settings do not state")
 
@@ -142,7 +142,7 @@ def _check_as_read(read: Any, content: Any, name: str) -> None:
 def _label_bounds(saved: Any, coding: TableCoding, strata: Strata) -> LabelBounds | None:
     if saved is None:
         return None
-    bounds = read_bounds(saved, strata.n if strata else None, within=strata.within)
+    bounds = read_bounds(saved, strata.n if strata else None)
     if (
         tuple(g.group for g in bounds.groups) != coding.group_names
         or len(coding.labels.classes) > 2
@@ -225,7 +225,7 @@ def _scored(saved: SavedScores, coding: TableCoding) -> LatentDecision:
     if len(coding.labels.classes) != 2:
         raise LearningError("its label has more than two classes")
     given = saved.settings
-    strata = strata_of(given.given, given.mechanism, coding, given.delta)
+    strata = strata_of(given.given, coding, given.delta)
     score_map = ScoreMap.from_dict(saved.score_map, strata)
     _check_as_read(score_map.to_dict(), saved.score_map, "scores")
     if tuple(g.group for g in score_map.ends.groups) != coding.group_names:
@@ -295,11 +295,12 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     for column in coding["features"]["columns"]:
         column.pop("density", None)  # numbers are uniform within a bin
         column["decimal"] = (column.pop("written", None) or {}).get("decimal", ".")
-    usual = {"given": (), "mechanism": "shared", "delta": 0.0, "min_cell": 1, "decimal": "."}
-    usual |= {"knowledge": None}
+    usual = {"given": (), "delta": 0.0, "min_cell": 1, "decimal": ".", "knowledge": None}
     content["settings"] = settings = {name: given.get(name, usual[name]) for name in usual}
     settings["given"] = list(listed(settings["given"]))
     content["prior_rows"] = _prior_rows(content["model"], given)
+    if given.get("mechanism", "shared") == "shared" and settings["given"]:
+        raise LearningError("its strata share a mechanism, and each has its own now")
     if latent:
         scores = content["score_map"]
         content["score_map"] = scores | {"ends": _same_rates(scores["ends"])}
@@ -348,11 +349,8 @@ def _present_choices(choices: dict[str, Any]) -> dict[str, Any]:
 
 
 def _same_rates(bounds: Any) -> Any:
-    """Bounds of a file that was written before rates could differ: they do not.
-
-    Of strata that have mechanisms of their own, each has them.
-    """
-    if not isinstance(bounds, dict) or "cells" in bounds:
+    """Bounds of a file that was written before rates could differ: they do not, in any stratum."""
+    if not isinstance(bounds, dict):
         return bounds
     if isinstance(bounds.get("strata"), list):
         return bounds | {"strata": [_same_rates(own) for own in bounds["strata"]]}

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fairpc.core import Bools, Codes, Floats, Ints, LearningError
-
-if TYPE_CHECKING:
-    from fairpc.evidence import ThresholdPoint
 
 
 def over_groups(
@@ -81,18 +78,6 @@ class Threshold:
 def fixed(value: Any) -> Threshold:
     """The same threshold for everyone."""
     return Threshold((value,), value)
-
-
-def of_point(point: ThresholdPoint, groups: tuple[str, ...]) -> Threshold:
-    """The thresholds of a point of a curve, from which on scores are selected."""
-    own = {str(g.group): g.threshold for g in point.groups}
-    if set(own) != set(groups):
-        raise LearningError(
-            f"the point has thresholds of {', '.join(own)}: give one of the groups of the model, "
-            f"{', '.join(groups)}"
-        )
-    values = tuple(float(np.clip(np.nextafter(own[g], -1.0), 0.0, 1.0)) for g in groups)
-    return Threshold(values, float(np.mean(values)))
 
 
 def for_rate(scores: Floats, rate: float) -> Threshold:

@@ -44,7 +44,7 @@ def agreeing_mechanism(layout: Layout, agreement: float = AGREEMENT) -> Floats:
     k = layout.n_classes
     table = np.full((k, k), (1.0 - agreement) / (k - 1))
     np.fill_diagonal(table, agreement)
-    return np.tile(table, (layout.n_mechanisms, 1, 1))
+    return np.tile(table, (layout.n_subgroups, 1, 1))
 
 
 def parameter_prior(circuit: Circuit, layout: Layout, top: Top, options: Options) -> Floats:
@@ -58,18 +58,13 @@ def parameter_prior(circuit: Circuit, layout: Layout, top: Top, options: Options
     return prior
 
 
-def top_prior(layout: Layout, options: Options, start: TopRates) -> TopRates:
-    """The same of the upper layers alone, which start as given."""
-    n, k, alpha = layout.n_subgroups, layout.n_classes, options.smoothing
-    mechanism = np.full((layout.n_mechanisms, k, k), alpha / k)
+def top_prior(layout: Layout, options: Options) -> TopRates:
+    """The same of the upper layers of circuits alone."""
+    n, k, alpha = layout.n_groups, layout.n_classes, options.smoothing
+    mechanism = np.full((n, k, k), alpha / k)
     if options.mechanism_prior > 0:
         mechanism = options.mechanism_prior * agreeing_mechanism(layout)
     decision = np.full(k, alpha / k)
-    if layout.strata:
-        share = start.group_rate
-        if layout.tied:
-            share = share.reshape(layout.n_groups, -1).sum(axis=0)
-        decision = STRATUM_ROWS * (share @ start.decision_rate)
-    if layout.strata or not layout.tied:
-        decision = np.tile(decision, (layout.strata.n if layout.tied else n, 1))
+    if not layout.tied:
+        decision = np.tile(decision, (n, 1))
     return TopRates(np.full(n, alpha / n), decision, mechanism)

@@ -27,7 +27,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from fairpc.core import ALTERED, FileFormatError, Floats, Positions, record, serialise
-from fairpc.evidence import Interval, LabelBounds, SharedBounds, WithinBounds, around
+from fairpc.evidence import Interval, LabelBounds, WithinBounds, around
 from fairpc.learners import LEAST, Calibration
 from fairpc.models._strata import UNDIVIDED, Strata
 from fairpc.models._top_em import TopRates
@@ -114,7 +114,7 @@ class ScoreMap:
     calibrations: tuple[Calibration, ...]  #: per group
     group_rate: Floats  #: P(S)
     decision_rate: float  #: P(Df = 1); the mean over groups where their rates may differ
-    mechanism: Floats  #: b0 and b1 of each group, [s, f]; their mean where strata have their own
+    mechanism: Floats  #: b0 and b1 of each group, [s, f]; with strata their mean
     shifts: Floats  #: of the log-odds of q, per group; with strata, where the stratum is not known
     ends: LabelBounds  #: what held-out rows leave possible
     straight: bool = False  #: whether D = Df was kept, because the labels do not reject it
@@ -230,17 +230,13 @@ class ScoreMap:
     def _fits(self, strata: Strata) -> bool:
         """Whether the parts are those of one map."""
         n, own, ends = len(self.calibrations), self.strata, self.ends
-        n_strata = 0
-        if isinstance(ends, WithinBounds):
-            n_strata = len(ends.strata)
-        elif isinstance(ends, SharedBounds):
-            n_strata = len(ends.cells[0])
+        n_strata = len(ends.strata) if isinstance(ends, WithinBounds) else 0
         return (
             n >= 2
             and all(calibration.is_sound() for calibration in self.calibrations)
             and len(ends.groups) == n
             and n_strata == (strata.n if strata else 0)
-            and isinstance(ends, WithinBounds) == strata.within
+            and isinstance(ends, WithinBounds) == bool(strata)
             and ends.with_delta(strata.delta) == ends
             and (own is not None) == bool(strata)
             and (self.group_decision_rate is not None) == bool(strata.delta and not strata)

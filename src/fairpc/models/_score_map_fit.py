@@ -14,10 +14,8 @@ import numpy as np
 from fairpc.core import Floats, LearningError, Positions
 from fairpc.data import TableCoding
 from fairpc.evidence import (
-    LEVEL,
     Known,
     LabelBounds,
-    SharedBounds,
     StratumBounds,
     WithinBounds,
     label_bounds,
@@ -26,13 +24,11 @@ from fairpc.learners import KNOT_ROWS, LEAST, calibrate
 from fairpc.models._bias_account import contradictions
 from fairpc.models._fit import Options
 from fairpc.models._label_scores import Scores
-from fairpc.models._priors import RECIPE_MECHANISM, STRATUM_ROWS
 from fairpc.models._reviewed_fit import ReviewedRates
 from fairpc.models._rows import Rows
 from fairpc.models._score_map import ScoreMap, StrataMap, Subgroups, shifted
 from fairpc.models._score_mechanism import (
     HARDLY_ANY,
-    fit_mechanism,
     mechanism_without_prior,
     score_bins,
 )
@@ -172,7 +168,7 @@ def bounds_of_labels(scored: ScoredRows, names: tuple[str, ...]) -> LabelBounds:
     given = scored.labels, scored.scores, scored.groups, scored.folds, names, alike, scored.persons
     own = scored.rows.strata
     strata = scored.strata if own else None
-    found = label_bounds(*given, strata=strata, n_strata=own.n, within=own.within)
+    found = label_bounds(*given, strata=strata, n_strata=own.n)
     return found.with_delta(own.delta) if own.delta else found
 
 
@@ -211,24 +207,10 @@ def _point(
 ) -> tuple[Floats, Floats, bool]:
     """P(Df = 1 | a), the mechanism [s, a, f], and whether D = Df was kept.
 
-    Where rates may differ, P(Df = 1 | s, a). A mechanism that strata share is there once. Without
-    strata there is one stratum.
+    Where rates may differ, P(Df = 1 | s, a). Without strata there is one stratum.
     """
-    n, n_strata = len(bounds.groups), scored.rows.strata.n
-    if not isinstance(bounds, SharedBounds):
-        pi, mechanism, straight = between_recorded(bounds, n_strata)
-        return (pi if scored.rows.strata.delta else pi[0]), mechanism, straight
-    options = Options(mechanism_prior=RECIPE_MECHANISM, limits=limits)
-    fitted = fit_mechanism(_bins(scored), options)
-    rates = fitted.distribution.top_rates
-    f = [1 - scored.positive, scored.positive]
-    pi = np.atleast_2d(rates.decision_rate)[:, f[1]]
-    mechanism = rates.mechanism[:, f, f[1]].reshape(n, -1, 2)
-    if fitted.straight:
-        return pi, mechanism, True
-    # The nearest that held-out rows leave, with sampling error.
-    shared = _apart(bounds.nearest(mechanism[:, 0], LEVEL))
-    return bounds.stratum_rates(shared, STRATUM_ROWS), shared[:, None], False
+    pi, mechanism, straight = between_recorded(bounds, scored.rows.strata.n)
+    return (pi if scored.rows.strata.delta else pi[0]), mechanism, straight
 
 
 def rates_between(
@@ -236,7 +218,7 @@ def rates_between(
 ) -> tuple[TopRates | None, LabelBounds | None]:
     """Rates by the rule of :func:`between_recorded`, from scores of two classes, and their bounds.
 
-    Neither where the rule says no point: strata share a mechanism, or a group has no row.
+    Neither where a group has no row.
     """
     row, fold = np.nonzero(scores.held)
     copies = np.rint(scores.held[row, fold] / rows.unit[row]).astype(np.intp)
@@ -253,8 +235,6 @@ def rates_between(
     bounds = bounds_of_labels(scored, names)
     if limits is not None:
         bounds = within_limits(bounds, limits, positive)
-    if isinstance(bounds, SharedBounds):
-        return None, None
     pi, mechanism, _ = between_recorded(bounds, rows.strata.n)
     each = pi.ravel() if rows.strata.delta else pi[0]
     if rows.strata:
@@ -289,8 +269,7 @@ def between_recorded(
     """The point that lies between the groups' recorded rates, with the fewest altered labels.
 
     P(Df = 1 | s, a), [s, a], which differs between groups only where labels contradict one rate
-    and rates may differ; the mechanism [s, a, f]; and whether hardly any label is altered by it. A
-    mechanism that strata share has no such rule: the prior decides there.
+    and rates may differ; the mechanism [s, a, f]; and whether hardly any label is altered by it.
     """
     unknown, mechanism = _unknown(len(bounds.groups), n_strata)
     pi = np.tile(unknown, (len(bounds.groups), 1))

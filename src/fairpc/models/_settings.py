@@ -25,7 +25,7 @@ from fairpc.data import (
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._priors import SMOOTHING
 from fairpc.models._rows import Rows, TrainingRows
-from fairpc.models._strata import Scope, Strata
+from fairpc.models._strata import Strata
 from fairpc.models._tables import listed
 from fairpc.structure import ModelMethod
 
@@ -122,7 +122,6 @@ class Settings:
     positive: Any = None
     names: GivenNames | None = field(default=None, metadata=NAMES)
     given: Sequence[str | int] | str | int = field(default=(), metadata=COLUMNS)
-    mechanism: Scope = "shared"
     delta: float = field(default=0.0, metadata=DIFFERENCE)
     structure: StructureChoice | CircuitClassifier | Circuit = "auto"
     init: Literal["prior", "random"] = "prior"
@@ -157,7 +156,6 @@ class ScoreSettings:
     positive: Any = None
     names: GivenNames | None = field(default=None, metadata=NAMES)
     given: Sequence[str | int] | str | int = field(default=(), metadata=COLUMNS)
-    mechanism: Scope = "shared"
     delta: float = field(default=0.0, metadata=DIFFERENCE)
     cv: int = field(default=5, metadata=FOLDS)
     knowledge: Knowledge | None = field(default=None, metadata=KNOWLEDGE)
@@ -209,7 +207,7 @@ def serialised(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) else None
 
 
-def strata_of(given: Any, scope: Scope, coding: TableCoding, delta: float = 0.0) -> Strata:
+def strata_of(given: Any, coding: TableCoding, delta: float = 0.0) -> Strata:
     """The strata that the columns of ``given`` make under a coding, and how rates may differ."""
     features = coding.features
     columns = []
@@ -224,7 +222,7 @@ def strata_of(given: Any, scope: Scope, coding: TableCoding, delta: float = 0.0)
             reason = next(d.reason for d in features.dropped if d.name == name)
             raise LearningError(f"column {name!r} is in given and was dropped: {reason}")
         columns.append(features.names.index(name))
-    return Strata.of(tuple(dict.fromkeys(columns)), features.arities, scope, float(delta))
+    return Strata.of(tuple(dict.fromkeys(columns)), features.arities, float(delta))
 
 
 def refuse_many(labels: Labels, who: str) -> None:

@@ -52,9 +52,7 @@ def cell_posterior(
     distribution: FairDistribution, rows: Rows, places: Places
 ) -> tuple[Floats, Floats]:
     """log P(row), and P(f, s | row) for each place: places × classes."""
-    strata = places.strata
-    x = strata.placed(rows.x[places.row], places.stratum)
-    codes = distribution.layout.codes(places.s // strata.n, places.d, x)
+    codes = distribution.layout.codes(places.s, places.d, rows.x[places.row])
     joint = np.empty((len(codes), rows.n_classes))
     for f in range(rows.n_classes):
         codes[:, DF] = f
@@ -65,26 +63,24 @@ def cell_posterior(
 def soft_cells(rows: Rows, places: Places, posterior: Floats) -> list[Table]:
     """The rows of each cell (f, s), with f as the slow index, weighted by their posterior.
 
-    With strata s is the subgroup.
     A row does not enter cells that are next to impossible for it, and its weight is
     shared out among the others: cells are then smaller, and searches over them faster.
     """
-    tables, own = [], rows.by_subgroup()
+    tables = []
     weighted = _likely(places, posterior) * rows.weights[places.row, None]
-    of_group = [np.flatnonzero(places.s == s) for s in range(own.n_groups)]
-    for f in range(own.n_classes):
+    of_group = [np.flatnonzero(places.s == s) for s in range(rows.n_groups)]
+    for f in range(rows.n_classes):
         for group in of_group:
             here = group[weighted[group, f] > 0]
-            x = np.asfortranarray(own.x[places.row[here]])
-            tables.append(Table(x, weighted[here, f], own.arities, own.names))
+            x = np.asfortranarray(rows.x[places.row[here]])
+            tables.append(Table(x, weighted[here, f], rows.arities, rows.names))
     return tables
 
 
 def _likely(places: Places, posterior: Floats) -> Floats:
     """The posterior without cells of next to no probability; each row still sums to one."""
-    least = NEXT_TO_NONE / (
-        places.n_subgroups * places.n_classes
-    )  # less than the likeliest cell has
+    # Less than the likeliest cell has.
+    least = NEXT_TO_NONE / (places.n_groups * places.n_classes)
     kept = np.where(posterior < least, 0.0, posterior)
     total = np.bincount(places.row, kept.sum(axis=1), len(places.weights))
     result: Floats = kept / np.where(total > 0, total, 1.0)[places.row, None]
@@ -97,9 +93,8 @@ def without_prior(distribution: FairDistribution, rows: Rows, options: Options) 
     P(S), P(Df) and the mechanism are learned again; P(x | f, s) stays as it was fitted.
     """
     part, layout, rates = DistinctRows.of(rows), distribution.layout, distribution.top_rates
-    places, strata = part.places, part.rows.strata
-    x = strata.placed(part.rows.x[places.row], places.stratum)
-    codes = layout.codes(places.s // strata.n, None, x)
+    places = part.places
+    codes = layout.codes(places.s, None, part.rows.x[places.row])
     densities = np.empty((len(codes), rows.n_classes))
     with np.errstate(divide="ignore"):
         above = np.log(rates.group_rate[:, None] * rates.by_subgroup(layout))[places.s]
@@ -108,9 +103,9 @@ def without_prior(distribution: FairDistribution, rows: Rows, options: Options) 
         joint = distribution.circuit.log_marginal(codes)
         densities[:, f] = np.subtract(joint, above[:, f], out=joint, where=np.isfinite(above[:, f]))
     limits = options.limits
-    if limits is not None and (layout.strata or not layout.tied):
+    if limits is not None and not layout.tied:
         limits = limits.spread(layout)
-    prior = top_prior(layout, replace(options, mechanism_prior=0.0), rates)
+    prior = top_prior(layout, replace(options, mechanism_prior=0.0))
     steps = top_em(places, densities, rates, prior, limits)
     *_, last = options.stopping.until(steps, places.total_weight)
     top, theta = Top.of(distribution.circuit.graph, layout), distribution.circuit.parameters.copy()

@@ -1,11 +1,11 @@
 """Strata: legitimate factors A, within which Df is independent of S.
 
-    P(s, a) P(f | a) P(d | f, s) P(x | f, s, a)
+    P(s, a) P(f | a) P(d | f, s, a) P(x | f, s, a)
 
 Where Df is not independent of S in the whole table, it may still be so given A: hours, experience,
 the amount asked for. A stratum is one crossing of the values of the columns of A, a subgroup the
-rows of one group in one stratum. The mechanism is that of the group, *shared* by all strata, or one
-*within* each subgroup. Without columns there is one stratum, and the model is the paper's.
+rows of one group in one stratum. Each subgroup has a mechanism of its own. Without columns there is
+one stratum, and the model is the paper's.
 
 P(f | s, a) of two groups may also differ, by ``delta`` at most: each group then has its own.
 """
@@ -15,15 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Final, Literal, get_args
+from typing import Final
 
 import numpy as np
 
 from fairpc.core import Array, Bools, Codes, Ints, LearningError
-from fairpc.evidence import NO_DELTA
-
-Scope = Literal["shared", "within"]
-"""Whether P(D | Df, S) is the same in all strata, or each has its own."""
 
 MAX_STRATA: Final = 256
 """Every stratum has circuits of its own, or leaves of a forest."""
@@ -35,7 +31,6 @@ class Strata:
 
     columns: tuple[int, ...] = ()  #: numbers of the columns
     sizes: tuple[int, ...] = ()  #: number of values of each
-    within: bool = False  #: whether each stratum has a mechanism of its own
     delta: float = 0.0  #: by how much P(Df = f | s, a) of two groups may differ
 
     def __post_init__(self) -> None:
@@ -44,20 +39,11 @@ class Strata:
                 f"the columns of given make {self.n} strata: {MAX_STRATA} are the most; give fewer "
                 "columns, or columns with fewer values"
             )
-        if self.delta > 0 and self.columns and not self.within:
-            raise LearningError(NO_DELTA)
 
     @classmethod
-    def of(
-        cls, columns: Sequence[int], arities: Sequence[int], scope: Scope, delta: float = 0.0
-    ) -> Strata:
+    def of(cls, columns: Sequence[int], arities: Sequence[int], delta: float = 0.0) -> Strata:
         """The strata of some columns of X, all of whose arities are given."""
-        if scope not in get_args(Scope):
-            raise LearningError(f"mechanism is {scope!r}: choose 'shared' or 'within'")
-        if not columns:
-            return cls(delta=delta)
-        sizes = tuple(int(arities[j]) for j in columns)
-        return cls(tuple(columns), sizes, scope == "within", delta)
+        return cls(tuple(columns), tuple(int(arities[j]) for j in columns), delta)
 
     def __bool__(self) -> bool:
         return bool(self.columns)

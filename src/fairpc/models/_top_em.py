@@ -2,9 +2,8 @@
 
 Learned by themselves, with P(x | f, s) held fixed, the M-step is that of the paper (Section
 "Learning Fair Probabilistic Circuits") restricted to them. With expected counts N: P(s) = N_s / N,
-P(f) = N_f / N over all groups together, which is Df ⟂ S (given A over the groups of each stratum),
-and P(d | f, s) = N_sfd / N_sf. Where rates may differ, P(f | s) are the best for the N_sf of each
-group that are so near to each other (``near_shares``).
+P(f) = N_f / N over all groups together, which is Df ⟂ S, and P(d | f, s) = N_sfd / N_sf. Rates that
+a review has found to differ are held.
 """
 
 from __future__ import annotations
@@ -25,12 +24,11 @@ from fairpc.circuit import (
     Near,
     filled,
     log_prior,
-    near_shares,
 )
 from fairpc.core import Floats, Ints, LearningError
 from fairpc.models._fair_layers import Layout, Top
 from fairpc.models._rows import Rows
-from fairpc.models._strata import UNDIVIDED, Strata
+from fairpc.models._strata import Strata
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +73,8 @@ class Limits:
         return Bounds.of(graph, lower, upper, near_rates(top, layout))
 
     def spread(self, layout: Layout) -> Limits:
-        """The same limits for every stratum, and for every mechanism of a layout."""
-        each = layout.n_mechanisms // len(self.mechanism_lower)
+        """The same limits for every stratum of a layout, and for its mechanism."""
+        each = layout.n_subgroups // len(self.mechanism_lower)
         n = layout.strata.n if layout.tied else layout.n_subgroups
         rates = (
             np.tile(rate, (n // len(rate), 1))
@@ -118,41 +116,23 @@ def parameter_bounds(limits: Limits | None, graph: Graph, layout: Layout) -> Bou
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Every row once for each subgroup that it may be from: its own, or all that fit it."""
+    """Every row once for each group that it may be from: its own, or all where it is not known."""
 
     row: Ints  #: row of each place
-    s: Ints  #: subgroup of each place; the group where there are no strata
+    s: Ints  #: group of each place
     d: Ints  #: recorded label of each place, -1 = missing
     weights: Floats  #: weight of each row
     n_groups: int  #: number of values of S and of D
     n_classes: int
-    strata: Strata = UNDIVIDED
 
     @classmethod
     def of(cls, rows: Rows) -> Places:
-        own, strata, n = rows.subgroups, rows.strata, rows.n_subgroups
+        own, n = rows.s, rows.n_groups
         known, unknown = np.flatnonzero(own >= 0), np.flatnonzero(own < 0)
         row = np.concatenate([known, np.tile(unknown, n)])
         s = np.concatenate([own[known], np.repeat(np.arange(n), len(unknown))]).astype(np.int64)
-        if strata:
-            fits = strata.allows(rows.s[row], rows.x[row], s)
-            row, s = row[fits], s[fits]
         d = rows.d[row].astype(np.int64)
-        return cls(row, s, d, rows.weights, rows.n_groups, rows.n_classes, strata)
-
-    @property
-    def n_subgroups(self) -> int:
-        return self.n_groups * self.strata.n
-
-    @property
-    def stratum(self) -> Ints:
-        """Stratum of each place."""
-        return self.s % self.strata.n
-
-    @property
-    def mechanism(self) -> Ints:
-        """Which mechanism each place has."""
-        return self.s if self.strata.within else self.s // self.strata.n
+        return cls(row, s, d, rows.weights, rows.n_groups, rows.n_classes)
 
     @property
     def total_weight(self) -> float:
@@ -203,29 +183,17 @@ class Places:
         d = np.where(self.d < 0, k, self.d)
         cell = self.s * (k + 1) + d
         weighted = posterior * self._at_places(self.weights)[:, None]
-        n = self.n_subgroups
+        n = self.n_groups
         sums = [np.bincount(cell, weighted[:, f], n * (k + 1)) for f in range(k)]
         return np.stack([total.reshape(n, k + 1) for total in sums], axis=1)
-
-    def by_stratum(self, counts: Floats) -> Floats:
-        """Sums over the groups of each stratum, [a, …]; without strata of all."""
-        sums: Floats = counts.reshape(self.n_groups, self.strata.n, -1).sum(axis=0)
-        return sums if self.strata else sums[0]
-
-    def by_mechanism(self, counts: Floats) -> Floats:
-        """Sums over the subgroups that have the same mechanism."""
-        if self.strata.within or not self.strata:
-            return counts
-        sums: Floats = counts.reshape(self.n_groups, self.strata.n, *counts.shape[1:]).sum(axis=1)
-        return sums
 
 
 @dataclass(frozen=True, eq=False)
 class TopRates:
     """P(S), P(Df) and P(D = d | Df = f, S = s), [s, f, d]; or pseudo-counts of the same shapes.
 
-    With strata: P(S, A) of the subgroups, P(Df | A), [a, f], and the mechanisms of the groups or of
-    the subgroups. A decision that is not tied has rates of each group or subgroup, [s, f].
+    With strata: P(S, A) of the subgroups, P(Df | A), [a, f], and the mechanisms of the subgroups. A
+    decision that is not tied has rates of each group or subgroup, [s, f].
     """
 
     group_rate: Floats
@@ -251,7 +219,7 @@ class TopRates:
         shapes = {
             "group_rate": (layout.n_subgroups,),
             "decision_rate": (n_decisions, k) if strata or not layout.tied else (k,),
-            "mechanism": (layout.n_mechanisms, k, k),
+            "mechanism": (layout.n_subgroups, k, k),
         }
         for name, shape in shapes.items():
             rate = getattr(self, name)
@@ -272,17 +240,16 @@ class TopRates:
         # A label that is missing is marginalised: one more value of probability 1.
         label = np.concatenate([mechanism, np.zeros((*mechanism.shape[:2], 1))], axis=2)
         d = np.where(places.d < 0, places.n_classes, places.d)
-        owner, of_group = places.mechanism, group[places.s]
-        of_decision = rates_of(decision, places.s, places.strata)
+        of_group = group[places.s]
+        of_decision = decision if decision.ndim == 1 else decision[places.s]
         result: Floats = np.empty(densities.shape, order="F")
         for f in range(places.n_classes):
-            result[:, f] = label[owner, f, d] + densities[:, f] + of_group + of_decision[..., f]
+            result[:, f] = label[places.s, f, d] + densities[:, f] + of_group + of_decision[..., f]
         return result
 
     def of_subgroup(self, g: int, strata: Strata) -> tuple[Floats, Floats]:
         """P(Df) and P(D | Df) of one subgroup."""
-        rate = rates_of(self.decision_rate, g, strata)
-        return rate, self.mechanism[g if strata.within else g // strata.n]
+        return rates_of(self.decision_rate, g, strata), self.mechanism[g]
 
     def by_subgroup(self, layout: Layout) -> Floats:
         """P(decision) of every subgroup, [s, f]."""
@@ -295,41 +262,18 @@ class TopRates:
         """The M-step from the posterior of (s, f) of each place; within limits."""
         counts = places.counts(posterior)  # [s, f, d], the last d being "missing"
         by_cell = counts.sum(axis=2)
-        labels = places.by_mechanism(counts)[:, :, :-1] + prior.mechanism
+        labels = counts[:, :, :-1] + prior.mechanism
         totals = labels.sum(axis=2, keepdims=True)
         mechanism = np.where(totals > 0, labels / np.where(totals > 0, totals, 1.0), self.mechanism)
         group = by_cell.sum(axis=1) + prior.group_rate
-        free = places.strata.delta > 0
-        decision = (by_cell if free else places.by_stratum(by_cell)) + prior.decision_rate
+        # Rates that a review has found to differ are those of each group.
+        masses = by_cell.sum(axis=0) if self.decision_rate.ndim == 1 else by_cell
+        decision = masses + prior.decision_rate
         rate = decision / decision.sum(axis=-1, keepdims=True)
         if limits is not None:
             known = np.where(totals > 0, labels, self.mechanism)
             rate, mechanism = limits.shares(decision, known)
-        if free:
-            rate = self._near(decision, places.strata, limits)
         return TopRates(group / group.sum(), rate, mechanism)
-
-    def _near(self, counts: Floats, strata: Strata, limits: Limits | None) -> Floats:
-        """P(Df | s) of two classes in proportion to counts, as nearly as groups may differ."""
-
-        def by_stratum(rates: Floats) -> Floats:
-            """Of Df = 1, [a, s]."""
-            return np.broadcast_to(rates, counts.shape)[:, 1].reshape(-1, strata.n).T
-
-        least, most = np.zeros(2), np.ones(2)
-        if limits is not None:
-            low, high = limits.rate_lower, limits.rate_upper
-            least = np.maximum(low, 1 - high[..., ::-1])
-            most = np.minimum(high, 1 - low[..., ::-1])
-        share = near_shares(
-            by_stratum(counts),
-            by_stratum(counts + counts[:, ::-1]),
-            strata.delta,
-            lower=by_stratum(least),
-            upper=by_stratum(most),
-            silent=by_stratum(self.decision_rate),
-        ).T.ravel()
-        return np.column_stack([1 - share, share])
 
     def of_free(self, limits: Limits) -> TopRates:
         """Pseudo-counts for what is not bound to be zero: a prior says nothing of the rest."""
