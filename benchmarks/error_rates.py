@@ -6,7 +6,7 @@
     python benchmarks/error_rates.py training      models on other rows, and on their training rows
 
 Draws: a rule of features and group that was learned on other rows decides, and the truth is that of
-400,000 rows. Strata are given, and share a mechanism or have one each. Tables:
+400,000 rows. Strata are given; their mechanisms are the same, or not. Tables:
 ``FAIRPC_DUAL_DATA`` names their folder (hypertension.csv, diabetes.csv, referees.csv); a model
 learns the recorded label on one half, and its decisions of the other half are judged.
 """

@@ -11,7 +11,6 @@ from hypothesis import given, settings, strategies as st
 import oracle
 from evidence.arrays import Floats, revealing
 from evidence.test_bounds import bounds_of, groups, shares
-from fairpc.errors import MetricError
 from fairpc.evidence import StratumBounds, WithinBounds, label_bounds
 from fairpc.evidence._held_out_bounds import HeldOutRates, Known
 from fairpc.evidence._intervals import clopper_pearson, rate_sample
@@ -122,20 +121,6 @@ def test_each_stratum_has_its_own() -> None:
     assert np.array_equal(found[:, 0], plain.mechanism_range(1 - 0.05 / 2))
     assert (found[:, 1] == [0, 1]).all()
     assert within.with_delta(0.1).strata[0] == plain.with_delta(0.1)
-
-
-def test_strata_that_share_a_mechanism_have_boxes() -> None:
-    rng = np.random.default_rng(0)
-    x, d, s = revealing(rng, 2_000)
-    strata, folds = rng.integers(0, 2, 2_000), rng.integers(0, 5, 2_000)
-    scores = 0.5 + 0.2 * (x[:, 0] - x[:, 1])
-    found = label_bounds(d, scores, s, folds, (0, 1), strata=strata, n_strata=2)
-    boxes = found.boxes(0.95)  # type: ignore[union-attr]
-    assert np.array_equal(found.mechanism_range(), np.array(boxes))
-    assert not found.rejected()
-    assert found.with_delta(0.0) is found
-    with pytest.raises(MetricError, match="strata that share a mechanism"):
-        found.with_delta(0.1)
 
 
 def crossfit(seed: int, n: int, pi: float | tuple[float, float] = 0.5) -> StratumBounds:
