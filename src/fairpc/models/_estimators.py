@@ -82,7 +82,19 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
 
     def _may_be_forest(self) -> bool:
         """Whether ``auto`` may take a forest: nothing is asked for that only circuits have."""
-        return self._is_auto()
+        return self._is_auto() and not self._is_forest()
+
+    def _is_forest(self) -> bool:
+        """Whether a forest circuit is asked for: of circuits it alone has strata and delta."""
+        named = isinstance(self.structure, str) and self.structure == "forest"
+        if named or not (listed(self.given) or self.delta):
+            return named
+        if not self._is_auto():
+            raise LearningError(
+                "given and delta (--rates-may-differ): circuits that EM fits have neither; use "
+                "FairPC with structure='forest', or LatentDecision (--model latent)"
+            )
+        return True
 
     @property
     def _tells_two(self) -> bool:

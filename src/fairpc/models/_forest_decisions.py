@@ -145,7 +145,7 @@ class ForestDistribution(FairDistribution):
     def _altered_chunk(self, rows: Rows) -> tuple[Floats, float]:
         joint = self._log_joint(rows.s, rows.x)
         possible = (rows.d < 0)[:, None] | (rows.d[:, None] == np.arange(rows.n_classes))
-        label = np.where(possible[:, None, None], self.subgroup_mechanism, 0.0)
+        label = np.where(possible[:, None, None], self.rates.mechanism, 0.0)
         with np.errstate(divide="ignore"):
             whole = joint[..., None] + np.log(label)
         counts = np.tensordot(rows.weights, _normalised(whole), axes=1)

@@ -49,7 +49,7 @@ from fairpc.data import (
     take_rows,
     warn_of_dropped,
 )
-from fairpc.evidence import LEVEL, LabelBounds, SharedBounds
+from fairpc.evidence import LEVEL, LabelBounds
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._decisions import FittedDecisions, GivenRows
 from fairpc.models._fold_classifiers import (
@@ -74,7 +74,6 @@ from fairpc.models._score_map_fit import (
     findings,
     fit_score_map,
     held_to,
-    scores_without_prior,
 )
 from fairpc.models._scored import ScoredModel, TableRows
 from fairpc.models._settings import (
@@ -308,9 +307,6 @@ class LatentDecision(  # type: ignore[misc]
         counts = fair.altered_by_scores(scored)
         self.label_counts_ = rounded_counts(counts, int(self.min_cell))
         self.mechanism_without_prior_, self.prior_rows_ = None, RECIPE_MECHANISM
-        if held is None and isinstance(fair.score_map.ends, SharedBounds):
-            limits = limits_of_coding(self.knowledge, coding)
-            self.mechanism_without_prior_ = scores_without_prior(scored, limits)
 
     def cross_fitted(
         self,

@@ -22,15 +22,12 @@ from fairpc.evidence import (
 )
 from fairpc.learners import KNOT_ROWS, LEAST, calibrate
 from fairpc.models._bias_account import contradictions
-from fairpc.models._fit import Options
 from fairpc.models._label_scores import Scores
 from fairpc.models._reviewed_fit import ReviewedRates
 from fairpc.models._rows import Rows
 from fairpc.models._score_map import ScoreMap, StrataMap, Subgroups, shifted
 from fairpc.models._score_mechanism import (
     HARDLY_ANY,
-    mechanism_without_prior,
-    score_bins,
 )
 from fairpc.models._top_em import Limits, TopRates
 
@@ -288,23 +285,6 @@ def between_recorded(
 def _unknown(n_groups: int, n_strata: int) -> tuple[Floats, Floats]:
     """What is taken for a subgroup without rows, of which nothing is known."""
     return np.full(n_strata, 0.5), np.tile([0.0, 1.0], (n_groups, n_strata, 1))
-
-
-def scores_without_prior(scored: ScoredRows, limits: Limits | None) -> Floats:
-    """P(D = d | Df = f, S = s) of the bins of the score without prior rows, [s, f, d]."""
-    return mechanism_without_prior(_bins(scored), Options(limits=limits))
-
-
-def _bins(scored: ScoredRows) -> Rows:
-    """The rows as bins of their score."""
-    rows, n = scored.rows, scored.rows.n_rows
-    n_folds = int(scored.folds.max()) + 1
-    said, held = np.zeros((n_folds, n, 2)), np.zeros((n, n_folds))
-    at = scored.folds, np.arange(n)
-    said[(*at, scored.positive)] = scored.scores
-    said[(*at, 1 - scored.positive)] = 1 - scored.scores
-    held[at[::-1]] = rows.weights
-    return score_bins(rows, Scores(said, said[:, :0], held))
 
 
 def _of_strata(scored: ScoredRows, pi: Floats, mechanism: Floats) -> StrataMap:
