@@ -35,7 +35,7 @@ def test_it_opens_without_a_word_and_asks_for_nothing(tab: Browser, german_page:
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("name", ["scored", "strata", "strata_apart", "without_labels"])
+@pytest.mark.parametrize("name", ["scored", "strata", "without_labels"])
 def test_every_kind_of_page_opens_without_a_word(
     tab: Browser, tmp_path: Path, name: str, width: int
 ) -> None:

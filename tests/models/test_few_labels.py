@@ -26,7 +26,7 @@ FITS: dict[str, Any] = {
     "scores": lambda: LatentDecision(sensitive="g", positive="yes", random_state=0),
     "naive Bayes": lambda: LatNB("g", positive="yes", max_iter=5, min_iter=1),
 }
-OPTIONS: dict[str, Any] = {"n_replicates": 0, "n_starts": 0, "n_seeds": 1}
+OPTIONS: dict[str, Any] = {"n_seeds": 1}
 
 
 def table(sizes: dict[str | None, tuple[int, int]], seed: int) -> pl.DataFrame:

@@ -16,7 +16,7 @@ from scipy import stats
 
 from fairpc import FairPC, LatNB, NLatPC, TwoNB, load
 from fairpc.data import Column, read_values
-from fairpc.errors import EvidenceError, QueryError, TableError, TableWarning
+from fairpc.errors import EvidenceError, QueryError, TableWarning
 from fairpc.models import CircuitClassifier, parse
 
 CLOSE = 1e-9
@@ -265,10 +265,3 @@ def test_files_of_rows_give_the_same_columns(tmp_path: Path) -> None:
     assert streamed.coding_.features.columns == memory.coding_.features.columns
     expected = memory.score_samples(X, y)
     assert np.array_equal(streamed.score_samples(str(tmp_path), "y"), expected)
-
-
-def test_a_bad_setting_gets_a_sentence() -> None:
-    X, y = people(60)
-    bad: Any = "spline"
-    with pytest.raises(TableError, match="numbers is 'spline': use 'density' or 'bins'"):
-        LatNB("sex", numbers=bad).fit(X, y)

@@ -143,17 +143,18 @@ def read_classes(name: str, column: Any, missing_values: Iterable[Sentinel] = ()
 
 def are_bare(levels: Iterable[Level]) -> bool:
     """Whether no text has blanks at its ends."""
-    import polars as pl
-
-    texts = pl.Series([level for level in levels if isinstance(level, str)], dtype=pl.String)
-    return texts.equals(texts.str.strip_chars())
+    return all(level == level.strip() for level in levels if isinstance(level, str))
 
 
 def bare(values: Values) -> Values:
     """Text without the blanks at its ends."""
     if values.type != "text":
         return values
-    return replace(values, data=values.data.str.strip_chars())
+    import polars as pl
+
+    # Without polars' own functions of text: in a forked process they would not return.
+    stripped = [text if text is None else text.strip() for text in values.data]
+    return replace(values, data=pl.Series(values.data.name, stripped, dtype=pl.String))
 
 
 def to_numbers(
