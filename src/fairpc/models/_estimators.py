@@ -392,7 +392,8 @@ class FairPC(CircuitClassifier):
             independent of S.
         structure: "auto", automatic selection on held-out rows; "strudel", the paper's;
             "chow-liu", one tree; "forest", boxes that predict the label; or a fitted model or
-            circuit whose structure is kept and whose parameters EM starts from.
+            circuit whose structure is kept and whose parameters EM starts from. "auto" and
+            "forest" take labels of two classes.
         n_components: circuits mixed inside each P(x | f, s); None lets "auto" choose.
         init: "prior" starts with Df near D, "random" with any parameters.
         n_init: random starts; all are kept in ``starts_``.
