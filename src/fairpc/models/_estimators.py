@@ -353,7 +353,8 @@ class FairPC(CircuitClassifier):
             independent of S. "auto" then takes a forest circuit, too.
         structure: "auto", automatic selection by held-out labels; "strudel", the paper's;
             "chow-liu", one tree; "forest", boxes that predict the label; or a fitted model or
-            circuit whose structure is kept and whose parameters EM starts from.
+            circuit whose structure is kept and whose parameters EM starts from. "auto" and
+            "forest" take labels of two classes.
         init: "prior" starts with Df near D, "random" with any parameters.
         smoothing: Laplace smoothing of all parameters.
         mechanism_prior: prior rows per (f, s) with P(D = f) = .9; None: 30 for "auto" and
