@@ -40,7 +40,7 @@ _NAMED: Final = dict.fromkeys(("group", "first", "last", "above", "below"), "gro
 """Fields of records of evidence that hold a code -> what it is one of."""
 R = TypeVar("R", bound=Any)
 _GIVEN: Final = ("table", "labels", "sensitive")
-_EACH: Final = ("s", "d", "x", "scores", "observed", "decided", "weights", "counts", "persons", "f")
+_EACH: Final = ("s", "d", "x", "scores", "observed", "decided", "weights", "counts", "persons")
 
 
 _SEXES: Final = {

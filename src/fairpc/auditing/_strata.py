@@ -242,15 +242,13 @@ def _groups(job: Job) -> Iterator[GroupFacts]:
     model, rows = job.model, job.rows
     for s, name in enumerate(rows.groups):
         rates = model.group_decision_rate_[s]
-        learned = _rates_of_labels(model.bias_mechanism_[s], rates, rows.positive)
+        learned = _rates_of_labels(model.bias_mechanism_[s], rows.positive)
         yield GroupFacts(name, float(rates[rows.positive]), *learned)
 
 
-def _rates_of_labels(mechanism: Floats, rates: Floats, positive: int) -> Interval:
-    """b0 and b1 of P(D | Df), [f, d]: of more than two classes b0 is over the others' rates."""
-    own = mechanism[:, positive]
-    others = np.delete(own, positive), np.delete(rates, positive)
-    return float(np.average(others[0], weights=others[1])), float(own[positive])
+def _rates_of_labels(mechanism: Floats, positive: int) -> Interval:
+    """b0 and b1 of P(D | Df), [f, d]."""
+    return float(mechanism[1 - positive, positive]), float(mechanism[positive, positive])
 
 
 def _subgroups(job: Job) -> Iterator[StratumMechanism]:
@@ -264,9 +262,8 @@ def _subgroups(job: Job) -> Iterator[StratumMechanism]:
         possible[row["stratum"], row["group"]] = known
     for a, stratum in enumerate(circuits.strata_):
         for s, group in enumerate(rows.groups):
-            rates, own = circuits.stratum_rate_[a], circuits.stratum_mechanism_[s, a]
             sets = possible.get((stratum, group), (None, None))
-            learned = _rates_of_labels(own, rates, rows.positive)
+            learned = _rates_of_labels(circuits.stratum_mechanism_[s, a], rows.positive)
             yield StratumMechanism(stratum, group, *learned, *sets)
 
 

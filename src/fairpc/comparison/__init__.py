@@ -16,7 +16,6 @@ from fairpc.comparison._compare import compare as compare
 from fairpc.comparison._compared import (
     Comparison as Comparison,
     FairRanges as FairRanges,
-    FoldScore as FoldScore,
 )
 from fairpc.comparison._metrics import (
     accuracy as accuracy,
