@@ -355,7 +355,7 @@ def labelled_rows(
     given = X, y, sensitive_features, sample_weight
     if y is None or min_cell == 1:
         return rows_in_order(coding, *given, warn=warn)
-    hidden = coding.unknown_groups(X, read_frame(X), sensitive_features)
+    hidden = coding.unknown_groups(read_frame(X), sensitive_features)
     rows = rows_in_order(coding, *given, warn=warn, hidden=hidden)
     if few is None:
         few = few_labelled(labels_by_group(rows), min_cell)

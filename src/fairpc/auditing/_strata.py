@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from fairpc.auditing._job import Job
 from fairpc.auditing._rows import taken
 from fairpc.core import AuditError, Bools, FairpcError, Fewer, Floats, Record, few_labels
 from fairpc.evidence import SMALL, Interval, parity
-from fairpc.models import CircuitClassifier, Strata
+from fairpc.models import Strata
 
 _NONE: Final = (
     f" {text.NOTHING}: nothing fits exactly, or it is not known; the test says whether chance "
@@ -253,17 +253,17 @@ def _rates_of_labels(mechanism: Floats, positive: int) -> Interval:
 
 def _subgroups(job: Job) -> Iterator[StratumMechanism]:
     """The mechanism of each stratum beside what is possible there."""
-    circuits, rows = cast(CircuitClassifier, job.model), job.rows
+    model, rows = job.model, job.rows
     identified = job.results["decidable.identified"]
     possible = {}
     for row in () if identified is None else identified.groups:
         ends = [(row[f"{b}_lower"], row[f"{b}_upper"]) for b in ("b0", "b1")]
         known = [end if np.isfinite(end).all() else None for end in ends]
         possible[row["stratum"], row["group"]] = known
-    for a, stratum in enumerate(circuits.strata_):
+    for a, stratum in enumerate(model.strata_):
         for s, group in enumerate(rows.groups):
             sets = possible.get((stratum, group), (None, None))
-            learned = _rates_of_labels(circuits.stratum_mechanism_[s, a], rows.positive)
+            learned = _rates_of_labels(model.stratum_mechanism_[s, a], rows.positive)
             yield StratumMechanism(stratum, group, *learned, *sets)
 
 
