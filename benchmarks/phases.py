@@ -55,7 +55,6 @@ PHASES: dict[str, tuple[str, ...]] = {
     "labels counted": ("models._estimators:label_counts",),
     "classifiers of the label": ("models._fold_classifiers:FoldClassifiers.of_labels",),
     "classifiers of the decision": ("models._fold_classifiers:FoldClassifiers.of_decisions",),
-    "classifiers of the group": ("models._fold_classifiers:FoldClassifiers.of_groups",),
     "held-out rows scored": (
         "models._latent_decision:held_out_scores",
         "models._fold_classifiers:_held_out",

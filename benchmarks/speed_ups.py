@@ -1,8 +1,8 @@
 """Before ÷ after of what was made faster: two checkouts in turns, least CPU seconds of each.
 
     python benchmarks/speed_ups.py OLD NEW              folds, marginals, predictions
-    python benchmarks/speed_ups.py OLD NEW columns      what takes minutes: columns, classes,
-                                                        groups, assumptions, audits, paper
+    python benchmarks/speed_ups.py OLD NEW columns      what takes minutes: columns, groups,
+                                                        assumptions, audits, paper
 
 With one checkout there is no before. Seconds are those of the process, on one thread, since a
 machine that is busy with other things is slower by the clock. Aims are in the same unit.
@@ -109,15 +109,6 @@ def columns() -> Figures:
     return found
 
 
-def classes() -> Figures:
-    """``FairPC()`` on a label of 90 classes, which features do not tell, the fit check included."""
-    rng = np.random.default_rng(0)
-    numbers = {f"x{j}": rng.normal(size=3000) for j in range(8)}
-    words = {f"c{j}": rng.integers(0, 5, 3000).astype(str) for j in range(4)}
-    y, s = [f"k{v}" for v in rng.integers(0, 90, 3000)], rng.choice(["a", "b"], 3000)
-    return {"auto, 90 classes × 3,000 rows, s": _seconds(pl.DataFrame(numbers | words), y, s)}
-
-
 def groups() -> Figures:
     """``FairPC()`` on 50 groups of very different sizes, 55 columns; the fit check included."""
     rng = np.random.default_rng(0)
@@ -193,7 +184,6 @@ MEASUREMENTS: dict[str, Callable[[], Figures]] = {
     "marginals": marginals,
     "predict": predict,
     "columns": columns,
-    "classes": classes,
     "groups": groups,
     "assumptions": assumptions,
     "audits": audits,

@@ -1,7 +1,6 @@
 """What fairpc raises. Each message says the object, the rule and the repair."""
 
 from fairpc.core import (
-    AdvisingWarning as AdvisingWarning,
     AuditError as AuditError,
     CircuitError as CircuitError,
     ClassWarning as ClassWarning,

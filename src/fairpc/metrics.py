@@ -1,11 +1,9 @@
 """Scores and folds on plain arrays, for any classifier."""
 
 from fairpc.comparison import (
-    CalibrationBin as CalibrationBin,
     Fold as Fold,
     accuracy as accuracy,
     auc as auc,
-    calibration as calibration,
     discrimination as discrimination,
     f1 as f1,
     group_means as group_means,

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from auditing import facts
 from auditing.hiring import NASTY, audited, nasty
 from fairpc.auditing import Audit, _formats as text, audit
-from fairpc.auditing._card import escaped
+from fairpc.auditing._page import escaped
 
 MARKDOWN = MarkdownIt("commonmark", {"html": True, "linkify": False}).enable("table")
 

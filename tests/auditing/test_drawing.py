@@ -87,15 +87,15 @@ def test_a_bar_is_as_long_as_its_share() -> None:
     assert widths[1] == pytest.approx(2 * widths[0], rel=1e-3)
 
 
-@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.integers(2, 9))
-def test_ticks_are_round_and_inside(low: float, width: float, about: int) -> None:
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
+def test_ticks_are_round_and_inside(low: float, width: float) -> None:
     high = low + width
     if high - low < 1e-9 * abs(low):
         return
-    ticks = round_numbers(low, high, about)
+    ticks = round_numbers(low, high)
     slack = 1e-6 * width
     assert all(low - slack <= tick <= high + slack for tick in ticks)
-    assert len(ticks) <= about + 2
+    assert len(ticks) <= 7
 
 
 def test_a_scale_holds_what_is_outside_at_its_ends() -> None:

@@ -49,7 +49,7 @@ def test_a_contradiction_silences_words_and_ranges() -> None:
     assert mechanism._sentence(one, 1, grouped=True) == (
         "Nothing is said about altered labels. They clash."
     )
-    assert all(cell.range is None for cell in mechanism._cells(one, one.counts))
+    assert all(cell.range is None for cell in mechanism._cells(one))
     assert mechanism._altered_labels(one, 0, 1).down_range is None
 
 

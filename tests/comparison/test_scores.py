@@ -13,7 +13,6 @@ from fairpc.errors import MetricError
 from fairpc.metrics import (
     accuracy,
     auc,
-    calibration,
     discrimination,
     f1,
     group_means,
@@ -55,18 +54,6 @@ def test_discrimination_is_last_minus_first() -> None:
     assert discrimination([1, 0, 1], [0, 0, 1], sample_weight=[3, 1, 1]) == pytest.approx(0.25)
 
 
-def test_calibration() -> None:
-    bins = calibration([1, 0, 1, 1], [0.05, 0.05, 0.95, 1.0], ["a", "b", "a", "b"], n_bins=2)
-    found = [(b.group, b.low, b.high, b.weight, b.mean_score, b.positive_rate) for b in bins]
-    assert found == [
-        ("a", 0.0, 0.5, 1.0, 0.05, 1.0),
-        ("a", 0.5, 1.0, 1.0, 0.95, 1.0),
-        ("b", 0.0, 0.5, 1.0, 0.05, 0.0),
-        ("b", 0.5, 1.0, 1.0, 1.0, 1.0),
-    ]
-    assert calibration([1, 0], [0.5, 0.5])[0].positive_rate == 0.5
-
-
 BAD: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
     (accuracy, ([1, 0], [1]), {}, "y_pred has 1 rows and the first argument 2: give as many"),
     (accuracy, ([1, np.nan], [1, 0]), {}, "y_true is missing in row 1: leave out rows"),
@@ -86,8 +73,6 @@ BAD: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
     (discrimination, (["x", "y"], [0, 1]), {}, "scores holds something other than numbers"),
     (discrimination, ([0.5, 0.2], [0, None]), {}, "groups is missing in row 1"),
     (group_means, ([1, 2], [0, 1]), {"sample_weight": [1, 0]}, "group 1 has no weight"),
-    (calibration, ([0, 1], [0.5, 1.5]), {}, "scores is 1.5 in row 1: give probabilities"),
-    (calibration, ([0, 1], [0.5, 0.5]), {"n_bins": 0}, "n_bins is 0: give at least 1"),
 ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairpc.auditing import Verdict
+from fairpc.auditing._verdict import Verdict
 from fairpc.core._records import MOST, notebook_html
 from fairpc.evidence import equal_rates, identified_set, parity, parity_curve
 from fairpc.models import BiasAccount

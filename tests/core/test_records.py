@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pytest
 from typing_extensions import TypeAliasType, TypeVar
 
-from fairpc.core import parse_json, read_json, record
+from fairpc.core import read_json, record
+from fairpc.core._records import parse_json
 from fairpc.errors import FileFormatError
 
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy.optimize import minimize_scalar
 
-from fairpc.core import parse_json
+from fairpc.core._records import parse_json
 from fairpc.errors import MetricError
 from fairpc.evidence import (
     THROUGH_DF,

@@ -10,6 +10,5 @@ if TYPE_CHECKING:
     from fairpc.auditing._page import render as render
     from fairpc.auditing._parity import ParityFacts
     from fairpc.auditing._review import ReviewFacts, facts_of_review, rate_words, rows_without_model
-    from fairpc.auditing._verdict import Verdict
 
 __getattr__, __dir__ = on_first_use(__name__)

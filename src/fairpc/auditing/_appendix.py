@@ -56,15 +56,6 @@ def provenance(job: Job) -> AuditProvenance:
     )
 
 
-def _setting(value: Any) -> Any:
-    """A setting that JSON can hold; of anything else its class."""
-    if value is None or isinstance(value, str | int | float | bool):
-        return serialise(value)
-    if isinstance(value, tuple | list):
-        return [_setting(item) for item in value]
-    return type(value).__name__
-
-
 @blocks.section("provenance", "Versions and settings")
 def show_provenance(_: blocks.Audit, provenance: AuditProvenance) -> Iterator[blocks.Block]:
     """Date, hashes and versions; settings, folded."""

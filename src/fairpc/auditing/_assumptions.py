@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._job import Job
@@ -17,7 +17,6 @@ from fairpc.evidence import (
     StratumBounds,
     TestsByStratum,
 )
-from fairpc.models import CircuitClassifier
 
 _RULED_OUT: Final = 0.01
 """Level at which rows are said to rule a learned rate out; above it, only to speak against it."""
@@ -131,7 +130,7 @@ class LearnedRate:
 
 def within_test(job: Job, test: TestsByStratum) -> WithinTest:
     """The record of the test by name."""
-    names = cast(CircuitClassifier, job.model).strata_
+    names = job.model.strata_
     contradicted = tuple(names[s.stratum] for s in test.strata if s.test.rejected)
     untested = tuple(names[s.stratum] for s in test.left_out)
     n_rows = sum(s.n for s in test.strata)

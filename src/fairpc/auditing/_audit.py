@@ -31,7 +31,6 @@ from fairpc.auditing import (
     _tested as tested,
     _verdict as verdicts,
 )
-from fairpc.auditing._card import model_card
 from fairpc.auditing._given_decisions import GivenDecisions, given_decisions, is_estimator
 from fairpc.auditing._job import (
     MAX_TEST_ROWS,
@@ -42,7 +41,7 @@ from fairpc.auditing._job import (
     ReadTable,
     read_table,
 )
-from fairpc.auditing._page import render
+from fairpc.auditing._page import model_card, render
 from fairpc.core import (
     AnyPath,
     AuditError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from fairpc.evidence import (
     TestsByStratum,
     identified_set,
 )
-from fairpc.models import CircuitClassifier
 
 
 @dataclass(frozen=True)
@@ -184,7 +183,7 @@ def _by_scores(job: Job) -> IdentifiedFacts:
     if isinstance(identified, IdentifiedSet):
         ends, table = (identified.lower, identified.upper), identified.table()
     else:
-        names = cast(CircuitClassifier, job.model).strata_
+        names = job.model.strata_
         for a, own in zip(identified.strata, identified.sets, strict=True):
             ranges.append(StratumRange(names[a], None if own.empty else (own.lower, own.upper)))
             # Numbers of rows are those of ``OwnStrata``, where few are hidden.

@@ -152,9 +152,9 @@ class Scale:
         )
 
 
-def round_numbers(low: float, high: float, about: int = 5) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten, from low to high."""
-    raw = (high - low) / max(about, 1)
+def round_numbers(low: float, high: float) -> list[float]:
+    """About five multiples of 1, 2 or 5 times a power of ten, from low to high."""
+    raw = (high - low) / 5
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw * 0.999)
     first = math.ceil(low / step - 1e-9)

@@ -44,7 +44,6 @@ class MechanismCell:
     label: str
     probability: float  #: as learned
     count: float  #: estimated number of audited labels with this decision and label, at the point
-    training_count: float  #: the same among the training rows
     #: least and largest probability that held-out labels leave possible; None where they contradict
     #: the assumptions, and where no range was looked for
     range: Interval | None = None
@@ -76,9 +75,6 @@ class MechanismFacts:
     decision_rate: tuple[float, ...]  #: P(Df = k), per class
     #: P(Df = k | group) by group where strata, by their mix, or delta let it differ; else empty
     group_decision_rate: tuple[tuple[float, ...], ...]
-    #: share of the positive class among the decisions of each group, estimated on the audited rows
-    #: from features and labels; NaN where a group has none
-    row_decision_rate: tuple[float, ...]
     cells: tuple[MechanismCell, ...]  #: the table, by group, then decision, then label
     turned: tuple[LabelChanges, ...]  #: per group
     #: one for each way in which labels of a group were altered, the range first; where the labels
@@ -113,13 +109,9 @@ def mechanism_facts(job: Job) -> MechanismFacts:
             "the label"
         )
     account = bias_account(job)
-    counts = account.counts
     by_group: tuple[tuple[float, ...], ...] = ()
     if job.strata or job.strata.delta:
         by_group = tuple(map(tuple, model.group_decision_rate_.tolist()))
-    totals = counts.sum(axis=(1, 2))
-    on_rows = np.full(len(totals), np.nan)
-    np.divide(counts[:, rows.positive].sum(axis=1), totals, out=on_rows, where=totals > 0)
     known = account.ranges is not None and not account.contradiction
     return MechanismFacts(
         groups=rows.groups,
@@ -127,9 +119,8 @@ def mechanism_facts(job: Job) -> MechanismFacts:
         positive=rows.positive_class,
         decision_rate=tuple(float(p) for p in model.fair_rate_),
         group_decision_rate=by_group,
-        row_decision_rate=tuple(on_rows.tolist()),
-        cells=tuple(_cells(account, model.label_counts_)),
-        turned=tuple(_altered_labels(account, s, rows.positive) for s in range(len(totals))),
+        cells=tuple(_cells(account)),
+        turned=tuple(_altered_labels(account, s, rows.positive) for s in range(len(rows.groups))),
         sentences=account.sentences,
         sentence=_sentence(account, rows.positive, bool((rows.s >= 0).any())),
         contradiction=account.contradiction,
@@ -183,21 +174,19 @@ def _as_recorded(rows: AuditedRows, counts: Floats, min_cell: int) -> Floats:
     return counts * np.where(few, np.nan, ratio)[:, None]
 
 
-def _cells(account: BiasAccount, training: Floats) -> Iterator[MechanismCell]:
+def _cells(account: BiasAccount) -> Iterator[MechanismCell]:
     """A cell per group, decision and label; ranges where there are some."""
     counted = None if account.contradiction else account.count_ranges
     for at in np.ndindex(account.mechanism.shape):
         s, f, d = at
         names = account.groups[s], account.classes[f], account.classes[d]
-        share, here, at_fit = (
-            float(of[at]) for of in (account.mechanism, account.counts, training)
-        )
+        share, here = float(account.mechanism[at]), float(account.counts[at])
         span = labels = None
         if counted is not None and account.ranges is not None:
             span, labels = (_ends(of[at]) for of in (account.ranges, counted))
         bare = None if account.without_prior is None else float(account.without_prior[at])
         prior = bool(account.mostly_prior[s, f])
-        yield MechanismCell(*names, share, here, at_fit, span, labels, bare, prior)
+        yield MechanismCell(*names, share, here, span, labels, bare, prior)
 
 
 def _ends(of: Floats | Interval) -> Interval | None:

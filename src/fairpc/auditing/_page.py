@@ -1,14 +1,26 @@
-"""The page of an audit: five chapters, of which those without facts are not shown."""
+"""The page of an audit: five chapters, of which those without facts are not shown; and its card.
+
+What an audit cannot know a card names as to be filled in. No name from data can be markup.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
+
+from markupsafe import Markup
 
 from fairpc.auditing import _blocks as blocks, _formats as text
 from fairpc.auditing._given_decisions import DECISIONS, NO_MODEL
 
 _HYPHEN: Final = "\N{NON-BREAKING HYPHEN}"
+# What begins markup anywhere in a line. Signs of HTML become entities, which every dialect reads.
+_SIGNS: Final = re.compile(r"([\\`*_\[\]|~$^#])")
+_ENTITIES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_LINKS: Final = re.compile(r"(?i)\b(https?|ftp|mailto|xmpp)(:)|\b(www)(\.)|(?<=\w)()(@)(?=\w)")
+# What begins a list, a rule or a heading at the start of a line.
+_START: Final = re.compile(r"^(\d+(?=[.)](?:\s|$)))?([+=.)-])")
 
 
 def render(audit: blocks.Audit) -> str:
@@ -97,3 +109,20 @@ CHAPTERS: Final[tuple[tuple[str, str, tuple[str, ...], Callable[[blocks.Audit], 
     ),
 )
 """Key and title of each chapter, the sections of the audit that are its parts, and its gist."""
+
+
+def model_card(audit: blocks.Audit) -> str:
+    """The card of what was audited; its front matter is YAML, each value written as JSON."""
+    made = blocks.environment().overlay(finalize=escaped)
+    made.filters["estimate"] = lambda one: text.bracketed(one.value, one.interval)
+    return made.get_template("card.md").render(audit=audit, text=text).lstrip()
+
+
+def escaped(value: Any) -> Any:
+    """A text in one line that Markdown shows as it is, wherever it stands."""
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    line = " ".join(text.breaks(text.prose(value)).split())
+    line = _SIGNS.sub(r"\\\1", line.translate(_ENTITIES))
+    line = _LINKS.sub(lambda found: f"{found[0][:-1]}\\{found[0][-1]}", line)
+    return Markup(_START.sub(r"\1\\\2", line))  # noqa: S704 - HTML was escaped above

@@ -40,7 +40,7 @@ _NAMED: Final = dict.fromkeys(("group", "first", "last", "above", "below"), "gro
 """Fields of records of evidence that hold a code -> what it is one of."""
 R = TypeVar("R", bound=Any)
 _GIVEN: Final = ("table", "labels", "sensitive")
-_EACH: Final = ("s", "d", "x", "scores", "observed", "decided", "weights", "counts", "persons", "f")
+_EACH: Final = ("s", "d", "x", "scores", "observed", "decided", "weights", "counts", "persons")
 
 
 _SEXES: Final = {
@@ -355,7 +355,7 @@ def labelled_rows(
     given = X, y, sensitive_features, sample_weight
     if y is None or min_cell == 1:
         return rows_in_order(coding, *given, warn=warn)
-    hidden = coding.unknown_groups(X, read_frame(X), sensitive_features)
+    hidden = coding.unknown_groups(read_frame(X), sensitive_features)
     rows = rows_in_order(coding, *given, warn=warn, hidden=hidden)
     if few is None:
         few = few_labelled(labels_by_group(rows), min_cell)

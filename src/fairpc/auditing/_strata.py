@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from fairpc.auditing._job import Job
 from fairpc.auditing._rows import taken
 from fairpc.core import AuditError, Bools, FairpcError, Fewer, Floats, Record, few_labels
 from fairpc.evidence import SMALL, Interval, parity
-from fairpc.models import CircuitClassifier, Strata
+from fairpc.models import Strata
 
 _NONE: Final = (
     f" {text.NOTHING}: nothing fits exactly, or it is not known; the test says whether chance "
@@ -242,31 +242,28 @@ def _groups(job: Job) -> Iterator[GroupFacts]:
     model, rows = job.model, job.rows
     for s, name in enumerate(rows.groups):
         rates = model.group_decision_rate_[s]
-        learned = _rates_of_labels(model.bias_mechanism_[s], rates, rows.positive)
+        learned = _rates_of_labels(model.bias_mechanism_[s], rows.positive)
         yield GroupFacts(name, float(rates[rows.positive]), *learned)
 
 
-def _rates_of_labels(mechanism: Floats, rates: Floats, positive: int) -> Interval:
-    """b0 and b1 of P(D | Df), [f, d]: of more than two classes b0 is over the others' rates."""
-    own = mechanism[:, positive]
-    others = np.delete(own, positive), np.delete(rates, positive)
-    return float(np.average(others[0], weights=others[1])), float(own[positive])
+def _rates_of_labels(mechanism: Floats, positive: int) -> Interval:
+    """b0 and b1 of P(D | Df), [f, d]."""
+    return float(mechanism[1 - positive, positive]), float(mechanism[positive, positive])
 
 
 def _subgroups(job: Job) -> Iterator[StratumMechanism]:
     """The mechanism of each stratum beside what is possible there."""
-    circuits, rows = cast(CircuitClassifier, job.model), job.rows
+    model, rows = job.model, job.rows
     identified = job.results["decidable.identified"]
     possible = {}
     for row in () if identified is None else identified.groups:
         ends = [(row[f"{b}_lower"], row[f"{b}_upper"]) for b in ("b0", "b1")]
         known = [end if np.isfinite(end).all() else None for end in ends]
         possible[row["stratum"], row["group"]] = known
-    for a, stratum in enumerate(circuits.strata_):
+    for a, stratum in enumerate(model.strata_):
         for s, group in enumerate(rows.groups):
-            rates, own = circuits.stratum_rate_[a], circuits.stratum_mechanism_[s, a]
             sets = possible.get((stratum, group), (None, None))
-            learned = _rates_of_labels(own, rates, rows.positive)
+            learned = _rates_of_labels(model.stratum_mechanism_[s, a], rows.positive)
             yield StratumMechanism(stratum, group, *learned, *sets)
 
 

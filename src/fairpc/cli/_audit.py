@@ -285,9 +285,9 @@ def decided_table(
     files: data.TableFiles,
     decided: opt.DecisionOptions,
     label: str | None,
-    weight: str | None = None,
-    clusters: str | None = None,
-    names: data.Names | None = None,
+    weight: str | None,
+    clusters: str | None,
+    names: data.Names,
 ) -> tuple[auditing.GivenDecisions, Facts]:
     """Decisions beside their table, and arguments of ``audit`` for it."""
     if label is None or not decided.sensitive or decided.decision is None:

@@ -181,22 +181,14 @@ def estimator(
 
 
 @contextmanager
-def refusing_copies() -> Iterator[None]:
-    """A block in which a column that is a copy of the label is a TableError."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", core.SameAsLabelWarning)
-        try:
-            yield
-        except core.SameAsLabelWarning as warning:
-            raise TableError(str(warning)) from None
-
-
-@contextmanager
 def _whole_or_nothing() -> Iterator[None]:
     """A model that was cut short, or could learn nothing, is not a result, and is not written."""
-    with refusing_copies():
-        warnings.simplefilter("error", core.InterruptedWarning)
+    with warnings.catch_warnings():
+        for kind in (core.SameAsLabelWarning, core.InterruptedWarning):
+            warnings.simplefilter("error", kind)
         try:
             yield
+        except core.SameAsLabelWarning as copied:
+            raise TableError(str(copied)) from None
         except core.InterruptedWarning:
             raise KeyboardInterrupt from None

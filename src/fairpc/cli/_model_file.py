@@ -18,8 +18,6 @@ LISTED_BINS: Final = 6
 """Bins of an answer that are all listed; of more, those that count in part."""
 SHOWN: Final = 6
 """Values of a column that are listed on a terminal; JSON has all."""
-
-
 SEEN: Final = 5e-4
 """By so much a point may leave its range by rounding."""
 NO_RANGE: Final = "point only, if the assumptions hold: no range is available"
@@ -76,7 +74,12 @@ def query(
     Examples: "Df=good | sex=female", "Df | age=37, job=?", "D, Df | S=male"
     """
     asked = models.parse(question)
-    model = circuit_model(model_file, "QUERY")
+    model = tables.loaded(model_file, then="QUERY")
+    if isinstance(model, models.LatentDecision):
+        raise NotAnsweredError(
+            f"{model_file} holds a LatentDecision, which has no distribution of the features to "
+            "ask: take a model that `fairpc fit --model FairPC` wrote"
+        )
     answer = model._words().answer(asked)
     for warning in model.warnings_ if _assumed(answer) else ():
         screen.note(warning)  # of a fit that must not be read as what happened
@@ -87,17 +90,6 @@ def query(
             print(*map(repr, (probability, *(range_ or ()))))  # noqa: T201 - the result itself
     else:
         _show_answer(asked, answer)
-
-
-def circuit_model(path: str, then: str) -> models.FittedModel:
-    """The model of a file that has a distribution of the features."""
-    model = tables.loaded(path, then=then)
-    if isinstance(model, models.LatentDecision):
-        raise NotAnsweredError(
-            f"{path} holds a LatentDecision, which has no distribution of the features to ask: "
-            "take a model that `fairpc fit --model FairPC` wrote"
-        )
-    return model
 
 
 def _answer_facts(

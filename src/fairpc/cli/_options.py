@@ -93,8 +93,8 @@ PANELS: Final = {
         *("delimiter", "encoding", "allow_unseen", "min_cell"),
     ),
     "Model": (
-        *("model", "classifier", "structure", "n_bins", "bins"),
-        *("mechanism", "delta", "mechanism_prior", "held_to"),
+        *("model", "classifier", "structure", "n_bins"),
+        *("delta", "mechanism_prior", "held_to"),
     ),
     "Decisions": ("threshold", "equal_rates", "decide", "decide_as", "fail_over", "gap"),
     "Resources": ("random_state", "seed", "max_memory", "scheduler"),

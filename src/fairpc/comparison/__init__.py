@@ -10,20 +10,16 @@ from fairpc.comparison._baselines import (
     ReweighedBoosting as ReweighedBoosting,
     Reweight as Reweight,
     ThresholdOptimizer as ThresholdOptimizer,
-    default_baselines as default_baselines,
     every_baseline as every_baseline,
 )
-from fairpc.comparison._compare import compare as compare, default_models as default_models
+from fairpc.comparison._compare import compare as compare
 from fairpc.comparison._compared import (
     Comparison as Comparison,
     FairRanges as FairRanges,
-    FoldScore as FoldScore,
 )
 from fairpc.comparison._metrics import (
-    CalibrationBin as CalibrationBin,
     accuracy as accuracy,
     auc as auc,
-    calibration as calibration,
     discrimination as discrimination,
     f1 as f1,
     group_means as group_means,

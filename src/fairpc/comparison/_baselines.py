@@ -335,18 +335,9 @@ def _both(positive: Floats) -> Floats:
     return np.column_stack([1.0 - positive, positive])
 
 
-def default_baselines(random_state: int = 0) -> dict[str, Baseline]:
-    """Those of the paper: LR, Rand, FairLR, Reweight; Reduction where fairlearn is installed."""
-    return _named(LR(), Rand(random_state=random_state), FairLR(), Reweight(), Reduction())
-
-
 def every_baseline(random_state: int = 0) -> dict[str, Baseline]:
-    """The same, boosting, reweighed boosting, and ThresholdOptimizer of fairlearn."""
+    """Baselines by name: the paper's, boosting, reweighed boosting; fairlearn's if installed."""
     boosted = Boosting(random_state=random_state), ReweighedBoosting(random_state=random_state)
-    return default_baselines(random_state) | _named(*boosted, ThresholdOptimizer())
-
-
-def _named(*methods: Baseline) -> dict[str, Baseline]:
-    """Methods by name; those of fairlearn where it is installed."""
-    lacking = () if find_spec("fairlearn") is not None else (Reduction, ThresholdOptimizer)
-    return {type(method).__name__: method for method in methods if not isinstance(method, lacking)}
+    ours = LR(), Rand(random_state=random_state), FairLR(), Reweight(), *boosted
+    theirs = (Reduction(), ThresholdOptimizer()) if find_spec("fairlearn") is not None else ()
+    return {type(method).__name__: method for method in (*ours, *theirs)}

@@ -7,8 +7,6 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
-from threading import Lock
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +20,7 @@ from fairpc.comparison._runner import Decided, MethodTable, in_threads, run_jobs
 from fairpc.core import Array, ComparisonError, FairpcError, Ints, MetricError, warn_caller
 from fairpc.evidence import ErrorRates, error_rates
 from fairpc.learners import Fold, stratified_folds
-from fairpc.models import FairPC, LatNB, NLatPC, Progress, Report, TwoNB
+from fairpc.models import FairPC, LatNB, NLatPC, TwoNB
 
 _JUDGE: Final = "scores of the label"
 """A method that is fitted for its scores alone, which bound the mechanism."""
@@ -30,14 +28,6 @@ Job = tuple[str, int]
 """A method by name, and the number of a fold."""
 Outcome = tuple[FoldScore, Decided] | str
 """The score of a method on a fold and what it decided, or why there is none."""
-
-
-def default_models(random_state: int = 0) -> dict[str, Any]:
-    """The paper's four distributions and every baseline; fairlearn's where it is installed."""
-    circuits = {
-        kind.__name__: kind(random_state=random_state) for kind in (FairPC, NLatPC, LatNB, TwoNB)
-    }
-    return circuits | every_baseline(random_state)
 
 
 def compare(
@@ -54,7 +44,6 @@ def compare(
     random_state: int = 0,
     n_jobs: int | None = None,
     client: Any = None,
-    progress: Report | None = None,
 ) -> Comparison:
     """Fit each method on the training part of each fold and score it on the test part.
 
@@ -78,7 +67,6 @@ def compare(
         n_jobs: threads; times of fits are then not comparable.
         client: a Dask client, over whose workers the fits are spread; their own fits then use
             what threads a worker has.
-        progress: called with a :class:`Progress` before each fit; with a client, after it.
     """
     if client is not None and n_jobs is not None:
         raise ComparisonError("n_jobs and a client were given: a client has its own workers")
@@ -95,34 +83,21 @@ def compare(
     if work.judged and work.judge not in methods:
         names.append(_JUDGE)
     jobs = [(name, i) for name in names for i in range(len(folds))]
-    return work.comparison(jobs, _run(work, jobs, n_jobs, client, progress))
+    return work.comparison(jobs, _run(work, jobs, n_jobs, client))
 
 
-def _run(
-    work: _Work, jobs: Sequence[Job], n_jobs: int | None, client: Any, progress: Report | None
-) -> Sequence[Outcome]:
+def _run(work: _Work, jobs: Sequence[Job], n_jobs: int | None, client: Any) -> Sequence[Outcome]:
     """What comes of each job: here, in threads, or on the workers of a client."""
-    begun, lock = count(), Lock()
-
-    def report(job: Job) -> None:
-        if progress is not None:
-            with lock:
-                what = f"{job[0]}, fold {job[1] + 1}"
-                progress(Progress(what, next(begun), len(jobs), "fit"))
-
-    def reported(job: Job) -> Outcome:
-        report(job)
-        return work(job)
 
     def on_cluster(work: Any, left: Sequence[Job]) -> Iterable[tuple[int, Any]]:
         return enumerate(spread(client, _Work.__call__, work, left))
 
     if client is not None:
-        return run_jobs(work, jobs, spread=on_cluster, done=report)
+        return run_jobs(work, jobs, spread=on_cluster)
     if n_jobs == 0:
         raise ComparisonError("n_jobs is 0: give a number of threads, or -1 for all cores")
     n_threads = 1 if n_jobs is None else n_jobs if n_jobs > 0 else os.cpu_count() or 1
-    return run_jobs(reported, jobs, spread=in_threads(n_threads))
+    return run_jobs(work, jobs, spread=in_threads(n_threads))
 
 
 def _decided(table: MethodTable, name: Any, given: npt.ArrayLike) -> Array:
@@ -160,7 +135,9 @@ def _named_methods(
 ) -> dict[str, Any]:
     """Estimators by name; of several of one class the later ones are numbered."""
     if models is None:
-        return default_models(random_state)
+        kinds = FairPC, NLatPC, LatNB, TwoNB
+        circuits = {kind.__name__: kind(random_state=random_state) for kind in kinds}
+        return circuits | every_baseline(random_state)
     if isinstance(models, Mapping):
         named = {str(name): model for name, model in models.items()}
     elif hasattr(models, "fit"):

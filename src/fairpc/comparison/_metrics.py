@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fairpc import core
-from fairpc.core import Array, Floats, MetricError
+from fairpc.core import Array, MetricError
 
 Weights = ArrayLike | None
 
@@ -85,58 +84,6 @@ def auc(
     if not weights[hit].any() or not weights[~hit].any():
         raise MetricError("y_true has one class only: the AUC needs positive and negative rows")
     return float(roc_auc_score(hit, values, sample_weight=weights))
-
-
-@dataclass(frozen=True)
-class CalibrationBin:
-    """Rows of one group whose score lies in [low, high); the last bin includes 1."""
-
-    group: Any
-    low: float
-    high: float
-    weight: float
-    mean_score: float
-    positive_rate: float
-
-
-def calibration(
-    y_true: ArrayLike,
-    scores: ArrayLike,
-    groups: ArrayLike | None = None,
-    *,
-    n_bins: int = 10,
-    positive: Any = None,
-    sample_weight: Weights = None,
-) -> tuple[CalibrationBin, ...]:
-    """Mean score beside the rate of positives, per group and bin of scores; empty bins left out."""
-    if n_bins < 1:
-        raise MetricError(f"n_bins is {n_bins}: give at least 1")
-    hit, values, weights = _outcomes(y_true, scores, positive, sample_weight)
-    names: tuple[Any, ...] = (None,)
-    ids = np.zeros(len(hit), np.intp)
-    if groups is not None:
-        names, ids = core.check_groups(groups, len(hit), crossed=False)
-    cell = ids * n_bins + np.minimum((values * n_bins).astype(np.intp), n_bins - 1)
-    total, score, rate = (np.bincount(cell, weights * each) for each in (1.0, values, hit))
-    bins = []
-    for i in np.flatnonzero(total).tolist():
-        g, place = divmod(i, n_bins)
-        means = float(score[i] / total[i]), float(rate[i] / total[i])
-        edges = place / n_bins, (place + 1) / n_bins
-        bins.append(CalibrationBin(names[g], *edges, float(total[i]), *means))
-    return tuple(bins)
-
-
-def _outcomes(
-    y_true: ArrayLike, scores: ArrayLike, positive: Any, sample_weight: Weights
-) -> tuple[Floats, Floats, Floats]:
-    """Whether each row is positive, its probability, its weight."""
-    truth = core.check_labels("y_true", y_true)
-    values = core.check_numbers("scores", scores, len(truth))
-    outside = (values < 0) | (values > 1)
-    core.refuse_rows("scores", values, outside, "give probabilities, from 0 to 1")
-    hit = truth == _positive(np.unique(truth), positive)
-    return hit.astype(np.float64), values, core.check_sample_weight(sample_weight, len(truth))
 
 
 def _confusion(

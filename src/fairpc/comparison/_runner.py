@@ -257,9 +257,7 @@ class MethodTable:
         return data.take_rows(self.features, rows), groups
 
 
-def typed_columns(
-    frame: data.Frame, missing_values: Iterable[Any] = (), decimal: str = "."
-) -> pl.DataFrame:
+def typed_columns(frame: data.Frame, missing_values: Iterable[Any], decimal: str) -> pl.DataFrame:
     """Columns as numbers or text, null = missing: what ordinary classifiers can be given."""
     columns = {}
     for name, column in zip(frame.names, frame.columns, strict=True):

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     )
     from fairpc.core._errors import (
         NONE,
-        AdvisingWarning,
         AuditError,
         CircuitError,
         ClassWarning,
@@ -87,8 +86,6 @@ if TYPE_CHECKING:
     from fairpc.core._records import (
         ALTERED,
         Record,
-        notebook_html,
-        parse_json,
         read_json,
         record,
         serialise,

@@ -18,12 +18,12 @@ from fairpc.core._arrays import Bools, Floats, Ints
 
 R = TypeVar("R")
 COUNTS: Final = frozenset(
-    ("n", "n_rows", "n_alike", "n_selected", "n_labelled", "n_grouped", "n_unknown", "n_left_out")
-) | {"smallest"}
+    ("n", "n_rows", "n_selected", "n_labelled", "n_grouped", "n_unknown", "n_left_out")
+)
 """Fields that are numbers of people."""
-WHOLES: Final = {"n_selected": "n", "n_rows": "n_alike"}
+WHOLES: Final = {"n_selected": "n"}
 """Part -> whole: who is not in a part is a part, too."""
-PARTED: Final = frozenset(("strata", "bins", "categories", "classes"))
+PARTED: Final = frozenset(("strata", "categories", "classes"))
 """Fields whose records are the parts of one whole."""
 _NONE: Final = 1e-9  # people, by rounding of sums of weights
 

@@ -12,7 +12,7 @@ from fairpc.data._coding import (
     identifiers,
     warn_of_dropped,
 )
-from fairpc.data._column import CALENDAR, MIN_CELL, TRUTH, TYPE_ROWS, Column, Dropped
+from fairpc.data._column import CALENDAR, MIN_CELL, TYPE_ROWS, Column, Dropped
 from fairpc.data._column_summary import FAN_IN
 from fairpc.data._delimited import NotUtf8Error
 from fairpc.data._files import (

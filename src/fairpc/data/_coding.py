@@ -225,7 +225,7 @@ class TableCoding(Coded):
         features = self.features.transform(frame, allow_absent=allow_absent)
         return self.group_codes(X, frame, sensitive_features), features
 
-    def unknown_groups(self, X: Any, frame: Frame, sensitive_features: Any) -> Bools:
+    def unknown_groups(self, frame: Frame, sensitive_features: Any) -> Bools:
         """Rows of a group that is not one of these, though no part of it is missing."""
         inside = bool(self.sensitive) and set(self.sensitive) <= set(frame.names)
         given = frame.select(self.sensitive) if inside else sensitive_features

@@ -1,8 +1,12 @@
 """Data sets with their provenance: loans with a planted bias, Adult, German credit, COMPAS, and the
 paper's synthetic one."""
 
-from fairpc.datasets._compas import load_compas as load_compas
 from fairpc.datasets._loans import load_loans as load_loans
+from fairpc.datasets._published import (
+    load_adult as load_adult,
+    load_compas as load_compas,
+    load_german as load_german,
+)
 from fairpc.datasets._record import (
     Dataset as Dataset,
     Notes as Notes,
@@ -13,4 +17,3 @@ from fairpc.datasets._synthetic import (
     SyntheticDataset as SyntheticDataset,
     make_synthetic as make_synthetic,
 )
-from fairpc.datasets._uci import load_adult as load_adult, load_german as load_german

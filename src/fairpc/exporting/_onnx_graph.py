@@ -68,8 +68,8 @@ class OnnxGraph:
         """A constant of whole numbers."""
         return self.constant(value, np.int64)
 
-    def gather(self, table: str, index: str, axis: int = 0) -> str:
-        return self.add("Gather", table, index, axis=axis)
+    def gather(self, table: str, index: str) -> str:
+        return self.add("Gather", table, index, axis=0)
 
     def lookup(self, vector: str, index: str) -> str:
         """Elements of a vector: runtimes find them ten times as fast as rows of a table."""

@@ -18,7 +18,6 @@ from fairpc.core import Floats, Ints, NotAnsweredError, TableError
 from fairpc.data import (
     CALENDAR,
     EXACT,
-    TRUTH,
     Column,
     Level,
     Sentinel,
@@ -46,7 +45,7 @@ class Input:
     name: str
     arity: int  #: number of codes
     kind: InputKind  #: what is given; booleans are text, as names are, or the numbers 0 and 1
-    texts: Mapping[str, int]  #: code of each text: levels, also numbers as text; labels of bins
+    texts: Mapping[str, int]  #: code of each text, where the levels are text
     numbers: Mapping[float, int]  #: code of each number, where the levels are numbers
     marks: tuple[Sentinel, ...]  #: what means "missing": of text text, else numbers, microseconds
     #: between bins, of dates in microseconds since 1970; None where there are levels
@@ -59,23 +58,22 @@ class Input:
         known = column.name, column.arity
         if column.binned:
             kind: InputKind = "date" if column.kind == "date" else "number"
-            labels = {label: i for i, label in enumerate(column.labels)}
             numbers = marks_of(kind, marks)
             if kind == "date":
                 numbers = [m for m in numbers if CALENDAR[0] <= m <= CALENDAR[1]]
             same = tuple(numbers)
-            return cls(*known, kind, labels, {}, same, column.edges)
+            return cls(*known, kind, {}, {}, same, column.edges)
         other = column.arity - 1 if column.open else -1
         if column.kind == "boolean":
-            return cls(*known, "boolean", TRUTH, {0: 0, 1: 1}, ())
-        texts = column.text_levels
+            return cls(*known, "boolean", {}, {0: 0, 1: 1}, ())
         levels = {} if column.textual else column.number_levels
         # A float does not hold the digits of the largest numbers: they are names.
         named = column.textual or max(map(abs, levels)) >= EXACT
         if named:
-            return cls(*known, "text", texts, {}, tuple(sorted(sentinel_texts(marks))), other=other)
+            words = tuple(sorted(sentinel_texts(marks)))
+            return cls(*known, "text", column.text_levels, {}, words, other=other)
         same = tuple(marks_of("number", marks))
-        return cls(*known, "number", texts, levels, same, other=other)
+        return cls(*known, "number", {}, levels, same, other=other)
 
     @property
     def missing_text(self) -> str:
@@ -124,10 +122,6 @@ class Densities:
     roots: Ints  #: node of each P(x | f, s), subgroups × classes
 
     @property
-    def n_edges(self) -> int:
-        return sum(len(n.children) for n in self.nodes)
-
-    @property
     def least(self) -> float:
         """A bound below the logarithms of all values but zero."""
         found: list[float] = []
@@ -155,7 +149,6 @@ class ScorerProgram:
     strata: Strata  #: which features make strata; a subgroup is s · (number of strata) + stratum
     rates: Floats  #: P(s, f), subgroups × classes
     densities: Forest | Densities  #: P(x | f, s)
-    names: tuple[str, ...]  #: all columns of the table that was fitted, used or not
 
     @classmethod
     def of(cls, model: Any) -> ScorerProgram:
@@ -181,7 +174,6 @@ class ScorerProgram:
             distribution.forest
             if isinstance(distribution, ForestDistribution)
             else _densities(distribution),
-            (*features.names_in, *groups.column_names),
         )
         for given in found.sensitive:
             same = [f for f in found.features if f.name == given.name and f.kind != given.kind]

@@ -1,5 +1,5 @@
-"""Tables of UCI: Adult (does a person in the 1994 census earn more than 50,000 dollars?) and German
-credit (was a loan repaid?)."""
+"""Published tables: Adult (does a person in the 1994 census earn more than 50,000 dollars?) and
+German credit (was a loan repaid?) of UCI; COMPAS (who was charged again within two years?)."""
 
 from __future__ import annotations
 
@@ -172,3 +172,14 @@ def binarise_german(codes: pl.DataFrame) -> pl.DataFrame:
         pl.col("existing_credit") > 1,
         among("job", "A173", "A174"),
     ).cast(pl.Int64)
+
+
+def load_compas(*, as_frame: FrameKind = "polars") -> Dataset:
+    """ProPublica's table of 7,214 people with the label two_year_recid, bundled.
+
+    Args:
+        as_frame: kind of the frames in the result.
+    """
+    data = io.BytesIO(record.read_bundled("compas-scores-two-years.csv"))
+    frame = pl.read_csv(data, infer_schema_length=None, try_parse_dates=False)
+    return record.published(Dataset, "compas", "two-year", frame, as_frame, frame["id"])
