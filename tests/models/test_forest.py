@@ -307,7 +307,7 @@ def test_probabilities_samples_and_completions(planted: Any) -> None:
 def test_a_score_is_explained(planted: Any) -> None:
     people_, _, group = people()
     row = people_.iloc[:1]
-    parts = {p.feature: p.change for p in planted.explain(row, sensitive_features=group[:1])}
+    parts = {p.feature: p.change for p in planted.contributions(row, sensitive_features=group[:1])}
     full = planted.predict_proba(row, sensitive_features=group[:1])[0, 1]
     without = planted.predict_proba(row.assign(age=np.nan), sensitive_features=group[:1])[0, 1]
     assert parts["age"] == pytest.approx(full - without, abs=1e-12)

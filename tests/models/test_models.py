@@ -282,7 +282,7 @@ def test_a_score_is_explained_by_leaving_values_out() -> None:
     model = LatNB().fit(table, labels, sensitive_features=group)
     row, s = table.iloc[:1], group[:1]
     full = model.predict_proba(row, sensitive_features=s)[0, 1]
-    parts = {part.feature: part.change for part in model.explain(row, sensitive_features=s)}
+    parts = {part.feature: part.change for part in model.contributions(row, sensitive_features=s)}
     without = row.assign(age=np.nan)
     expected = full - model.predict_proba(without, sensitive_features=s)[0, 1]
     assert parts["age"] == pytest.approx(expected, abs=1e-12)

@@ -101,7 +101,7 @@ REFUSED: Final = {
     "score_samples": "tell how probable rows are",
     "complete": "complete rows",
     "probability": "answer questions about X",
-    "explain": "sum values of a row out",
+    "contributions": "sum values of a row out",
     "circuit_": "give a circuit",
 }
 """What a model of P(D | x, s) alone cannot do."""
