@@ -60,15 +60,6 @@ class FairDistribution:
         """The same structure with other parameters."""
         return replace(self, circuit=self.circuit.with_parameters(parameters))
 
-    def with_delta(self, delta: float) -> FairDistribution:
-        """The same distribution, whose P(Df | s) of two groups may differ by so much."""
-        layout = replace(self.layout, strata=replace(self.layout.strata, delta=delta))
-        rates = self.top_rates
-        if self.layout.tied and not layout.tied:
-            rates = replace(rates, decision_rate=rates.by_subgroup(self.layout))
-        features = feature_circuits(self.circuit, self.layout)
-        return self.of_parts(self.model, layout, rates, features)
-
     is_forest: ClassVar[bool] = False
     """Whether it is a forest, whose trees have learned from the labels of all rows."""
 

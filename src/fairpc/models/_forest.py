@@ -154,11 +154,6 @@ class Forest:
         return tuple(map(BoxSets.of, self.allowed, self.values))
 
     @cached_property
-    def mass(self) -> Floats:
-        """P(x_j in the box | c, f, s): groups × classes × boxes × features × clusters."""
-        return box_masses(self.sets)
-
-    @cached_property
     def cluster_mass(self) -> Floats:
         """P(c, x in the box | f, s): groups × classes × boxes × clusters."""
         # Feature by feature: a file asks for no more memory than a few times its own size.
@@ -230,28 +225,6 @@ class Forest:
         for _ in map_in_order(work, range(0, len(groups), CHUNK)):
             pass
         return out
-
-    def extended(self, s: int, f: int, x: Codes, later: Sequence[int]) -> tuple[Floats, Floats]:
-        """P(x, x_j = v | f, s) of every value of later features, and P(x | f, s)."""
-        values = [np.zeros((len(x), self.values[j].shape[3])) for j in later]
-        alone = np.zeros(len(x))
-        for c in range(self.n_clusters):
-            mass, rate = self.mass[s, f, :, :, c], [value[s, f, c] for value in self.values]
-            boxes = np.tile(self.weight[s, :, f] * self.cluster_mass[s, f, :, c], (len(x), 1))
-            for j, codes in enumerate(x.T):
-                known = np.flatnonzero(codes >= 0)
-                if len(known):
-                    v = codes[known]
-                    boxes[known] *= rate[j][v, None] * (self.holds[j] / mass[:, j])[v]
-            for j, value in zip(later, values, strict=True):
-                value += boxes / mass[:, j] @ self.holds[j].T * rate[j]
-            alone += boxes.sum(axis=1)
-        return np.concatenate([np.empty((len(x), 0)), *values], axis=1), alone
-
-    @cached_property
-    def holds(self) -> tuple[Floats, ...]:
-        """Of each feature 1 where a box allows a value; values × boxes."""
-        return tuple(np.ascontiguousarray(box.T, np.float64) for box in self.allowed)
 
     def tree_decisions(self, x: Codes, s: npt.ArrayLike, rate: Floats) -> Floats:
         """P_k(f | x, s) of complete rows by each tree alone; rows × trees × classes.
