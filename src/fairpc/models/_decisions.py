@@ -90,7 +90,7 @@ class FittedDecisions(Reviewable, ABC):
     threshold_: Threshold
     min_cell: int
     label_counts_: Floats
-    mechanism_without_prior_: Floats | None
+    mechanism_without_prior_: Floats | None = None  #: where there are prior rows
     prior_rows_: float
     warnings_: tuple[str, ...]
     n_features_in_: int
@@ -487,7 +487,7 @@ class FittedDecisions(Reviewable, ABC):
         classes = tuple(map(str, coding.labels.classes))
         point = coding.group_names, classes, self.bias_mechanism_, self.label_counts_
         bounds = self.label_ends_ if self._latent else None
-        bare = self.mechanism_without_prior_ if self._latent else None
+        bare = self.mechanism_without_prior_
         prior = 0.0 if bare is None else self.prior_rows_
         if bounds is None:
             return BiasAccount(*point, prior_rows=prior, without_prior=bare)
