@@ -199,7 +199,7 @@ def test_what_is_refused() -> None:
     for model in (LatNB, FairPC, LatentDecision):
         with pytest.raises(LearningError, match=r"delta is 2: give a difference of rates"):
             fit_to(model(delta=2))
-    with pytest.raises(LearningError, match="the label has 3 classes"):
+    with pytest.raises(LearningError, match="label .y. has 3 classes"):
         fit_to(FairPC(structure="forest", delta=0.1), np.arange(400) % 3)
 
 
