@@ -15,7 +15,6 @@ from fairpc.structure import Stop
 from fairpc.structure._compile import (
     LearnedCell,
     compile_tree,
-    graft_skeleton,
     vtree_of_tree,
 )
 from fairpc.structure._search import FlowQueue, Search
@@ -90,7 +89,7 @@ def state_of(
 def circuit_of(cell: LearnedCell, arities: npt.NDArray[np.int64]) -> Circuit:
     """The circuit of a learned cell."""
     builder = CircuitBuilder({f"X{j}": int(k) for j, k in enumerate(arities)})
-    root = graft_skeleton(builder, cell.skeleton, cell.weights, cell.vtree, range(len(arities)))
+    root = cell.graft(builder, range(len(arities)))
     return builder.build(root)
 
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         WEIGHT_TOLERANCE,
         Graph as Graph,
     )
-    from fairpc.circuit._parameter_bounds import SLACK, Bounds, Near, filled, near_shares
+    from fairpc.circuit._parameter_bounds import SLACK, Bounds, Near, filled
     from fairpc.circuit._properties import require
     from fairpc.circuit._psdd import Vtree, read_psdd as read_psdd
 

@@ -186,18 +186,14 @@ class Circuit(WeightedGraph):
         The expected flow of the indicator [X_j = v] is this probability (Equation
         "ef-node" of the appendix). Gives one array (rows, arity) per variable.
         """
-        result = self._value_flows(self._rows(codes))
-        refuse_impossible(np.where(result[0].sum(axis=1) > 0, 0.0, -np.inf))
-        return result
-
-    def _value_flows(self, rows: Codes) -> tuple[Floats, ...]:
-        """Expected flow of every indicator; zeros in rows of probability zero."""
-        g = self.graph
+        g, rows = self.graph, self._rows(codes)
         result = tuple(np.zeros((len(rows), int(a))) for a in g.arities)
         leaves = np.flatnonzero(g.kind == INDICATOR).tolist()
         for start, stop, flow in node_flows(self, rows):
             for n in leaves:
                 result[g.variable[n]][start:stop, g.value[n]] += flow[n]
+        # Nothing flows in rows of probability zero.
+        refuse_impossible(np.where(result[0].sum(axis=1) > 0, 0.0, -np.inf))
         return result
 
     def mpe(self, codes: npt.ArrayLike) -> tuple[Codes, Floats]:

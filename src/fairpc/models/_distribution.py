@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,6 @@ from fairpc.models._top_em import TopRates
 
 BLOCK: Final = 1 << 18
 """Rows that a circuit is asked about at once, where they are many."""
-
-Outcome = Literal["label", "decision"]
-"""What a probability is of: D, or Df (D where there is no latent fair decision)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,25 +288,16 @@ def leave_one_out(
     return float(scores[0]), scores[0] - scores[1:]
 
 
-def _agreement(distribution: FairDistribution) -> Floats:
-    """P(Df = f, D = d | S = s), [s, f, d]: how often each pair of them occurs."""
-    result: Floats = distribution.decision_rate[:, :, None] * distribution.mechanism
-    return result
-
-
-def _best_permutation(joint: Floats) -> Ints:
-    """For each value of Df the class that it should be called, for the largest total agreement."""
-    from scipy.optimize import linear_sum_assignment
-
-    return np.asarray(linear_sum_assignment(joint, maximize=True)[1], np.int64)
-
-
 def aligned(distribution: FairDistribution) -> FairDistribution:
     """The same distribution with the values of Df named by the classes they agree with most."""
+    from scipy.optimize import linear_sum_assignment
+
     if not distribution.layout.latent:
         return distribution
-    joint = np.tensordot(distribution.group_rate, _agreement(distribution), axes=1)
-    order = _best_permutation(joint)
+    # P(Df = f, D = d): how often each pair of them occurs.
+    both = distribution.decision_rate[:, :, None] * distribution.mechanism
+    joint = np.tensordot(distribution.group_rate, both, axes=1)
+    order = np.asarray(linear_sum_assignment(joint, maximize=True)[1], np.int64)
     if (order == np.arange(len(order))).all():
         return distribution
     named = np.argsort(order)

@@ -229,7 +229,7 @@ class Forest:
     def tree_decisions(self, x: Codes, s: npt.ArrayLike, rate: Floats) -> Floats:
         """P_k(f | x, s) of complete rows by each tree alone; rows × trees × classes.
 
-        ``rate`` is P(f), of each row or of all.
+        ``rate`` is P(f) of each row.
         Zeros where a tree holds the row to be impossible.
         """
         inside = np.ones((len(x), len(self.tree)), np.bool_)
@@ -240,7 +240,7 @@ class Forest:
         first = np.flatnonzero(np.diff(self.tree, prepend=-1))
         leaf = np.stack([part.argmax(axis=1) for part in np.split(inside, first[1:], axis=1)], 1)
         joint = self.weight[groups[:, None], leaf + first]
-        joint = joint * (rate if rate.ndim == 1 else rate[:, None])
+        joint = joint * rate[:, None]
         # What the densities say of a row is common to its trees.
         with np.errstate(divide="ignore"):
             logs = np.log(self.shares)[groups]

@@ -24,7 +24,7 @@ import numpy as np
 from fairpc.circuit import CircuitBuilder
 from fairpc.core import Floats, InterruptedWarning, warn_caller
 from fairpc.data import Table, merge_rare, merged_bins
-from fairpc.models._choices import Choices, paired_gain
+from fairpc.models._choices import Choices
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fair_layers import Layout, build
 from fairpc.models._fit import (
@@ -35,7 +35,7 @@ from fairpc.models._fit import (
     initial_model,
     label_cells,
 )
-from fairpc.models._label_scores import Scores, label_scores
+from fairpc.models._label_scores import ScoreLearning, Scores
 from fairpc.models._priors import RECIPE_MECHANISM
 from fairpc.models._rows import Rows
 from fairpc.models._score_mechanism import fit_mechanism, held_to_model, score_bins
@@ -185,7 +185,8 @@ def compare_labels(rows: Rows, options: Options, rng: np.random.Generator) -> La
 
     Folds are compared one after the other, and no more than it takes.
     """
-    scores = label_scores(rows, None, rng)
+    learning = ScoreLearning.of(rows, None, rng)
+    scores = learning.mixed(learning.by_learner())
     quiet = replace(options, random_state=rng)
     rates = fit_mechanism(score_bins(rows, scores), quiet).distribution.top_rates
     # Both are held to the model: where its assumptions fail, no model predicts labels as well as a
@@ -225,9 +226,11 @@ def _by_fold(
         gains.append(score - np.log(np.maximum(likelihood, 1e-300)))
         weights.append(scores.held[held, k])
         every, weight = np.concatenate(gains), np.concatenate(weights)
-        mean = float(weight / weight.sum() @ np.concatenate(said))
+        share = weight / weight.sum()
+        gain = float(share @ every)
         # A row of weight n counts as n rows.
-        yield LabelGain(mean, *paired_gain(every, np.zeros(len(every)), weight, weight.sum()))
+        variance = float(share @ (every - gain) ** 2) / max(weight.sum() - 1.0, 1.0)
+        yield LabelGain(float(share @ np.concatenate(said)), gain, float(np.sqrt(variance)))
 
 
 def _trees(rows: Rows, options: Options, rng: np.random.Generator) -> FairDistribution:
