@@ -486,69 +486,6 @@ def agree(actual: Any, expected: Any) -> None:
     np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-10)
 
 
-class Pattern(NamedTuple):
-    """A group with values of some features, and what is said of them."""
-
-    group: int
-    x: tuple[int, ...]  #: -1 where a feature is not named
-    difference: float  #: P(positive | group, x) - P(positive | x)
-    rate: float  #: P(positive | group, x)
-    share: float  #: P(group, x)
-
-
-def pattern_candidates(
-    rows: Array, p: Array, s: Array, positive: Array, members: Array, size: int
-) -> list[Pattern]:
-    """Every group with values of up to ``size`` features that has positive probability.
-
-    ``rows`` are features of all complete rows, ``p`` their probability, ``s`` their value of S and
-    ``positive`` whether their outcome is positive. Others have no conditional probability, but are
-    counted: they are given with a difference of NaN.
-    """
-    found = []
-    n = rows.shape[1]
-    for k in range(size + 1):
-        for named in itertools.combinations(range(n), k):
-            values = [sorted(set(rows[:, j].tolist())) for j in named]
-            for y in itertools.product(*values):
-                alike = np.ones(len(rows), bool)
-                x = [-1] * n
-                for j, v in zip(named, y, strict=True):
-                    alike &= rows[:, j] == v
-                    x[j] = v
-                for g, group in enumerate(members):
-                    inside = alike & np.isin(s, np.flatnonzero(group))
-                    share, whole = math.fsum(p[inside]), math.fsum(p[alike])
-                    hit, all_hit = math.fsum(p[inside & positive]), math.fsum(p[alike & positive])
-                    rate = hit / share if share > 0 else math.nan
-                    difference = rate - all_hit / whole if share > 0 else math.nan
-                    found.append(Pattern(g, tuple(x), difference, rate, share))
-    return found
-
-
-def possible_mechanisms(
-    rates: Array, variances: Array, b0: Array, b1: Array, limit: float, points: int
-) -> tuple[Array, Array, Array]:
-    """Mechanisms of two groups over strata, on a grid of (b00, b10, b01, b11): which are possible.
-
-    The values of b00 and b10 that were looked at, and the least statistic over (b01, b11), in units
-    of the limit.
-    """
-    first, last = np.linspace(0, b0[0], points), np.linspace(b1[0], 1, points)
-    best = np.full((points, points), np.inf)
-    for i, b00 in enumerate(first):
-        for j, b10 in enumerate(last):
-            for b01 in np.linspace(0, b0[1], points):
-                for b11 in np.linspace(b1[1], 1, points):
-                    if b10 - b00 < 1e-3 or b11 <= b01:
-                        continue
-                    slope = (b11 - b01) / (b10 - b00)
-                    gap = rates[1] - (b01 - slope * b00) - slope * rates[0]
-                    value = float((gap**2 / (variances[1] + slope**2 * variances[0])).sum())
-                    best[i, j] = min(best[i, j], value / limit)
-    return first, last, best
-
-
 def rate_differences(estimates: Array, limits: Array, added: bool) -> tuple[float, float]:
     """Limits of the least and of the largest difference, pair by pair; [group, end] each."""
     least, most = -math.inf, -math.inf

@@ -19,7 +19,7 @@ from fairpc.structure._compile import (
 )
 from fairpc.structure._search import FlowQueue, Search
 from fairpc.structure._split import CellRows, SplitState
-from fairpc.structure._trees import chow_liu
+from fairpc.structure._trees import tree_of_rows
 
 
 @st.composite
@@ -73,7 +73,7 @@ def state_of(
     """A state whose cells start from their own Chow–Liu trees."""
     rows = []
     for i, table in enumerate(cells):
-        tree = chow_liu(table, lenient=True)
+        tree = tree_of_rows([(table.codes.T, table.weights)], table.arities)
         vtree = vtree_of_tree(tree)
         parts = [table] if validation is None else [table, validation[i]]
         codes = np.concatenate([p.codes for p in parts]).T

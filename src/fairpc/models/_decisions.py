@@ -514,10 +514,6 @@ class FittedDecisions(Reviewable, ABC):
         """The labels of the rows, as classes."""
         return self._coding().labels.inverse(self._coding().labels.transform(y))
 
-    def _groups(self, X: Any, sensitive_features: Any) -> Codes | None:
-        """Groups of the rows; None where none is given."""
-        return self._coding().group_codes(X, read_frame(X), sensitive_features)
-
     def _check_width(self, X: Any) -> None:
         """A TableError where an array is not as wide as at fit."""
         self._coding()  # says so where the model is not fitted
