@@ -129,7 +129,7 @@ class FittedQueries(FittedDecisions):
         if len(features) != 1:
             raise LearningError(f"{len(features)} rows were given: explain takes one at a time")
         group = -1 if groups is None else int(groups[0])
-        _, changes = leave_one_out(self._distribution(), group, features[0], coding.labels.positive)
+        changes = leave_one_out(self._distribution(), group, features[0], coding.labels.positive)
         values = coding.features.inverse(features)
         known = [("group", None if group < 0 else coding.groups.values[group])]
         known += [(name, values[name][0]) for name in coding.features.names]

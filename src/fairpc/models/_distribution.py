@@ -271,10 +271,8 @@ def top_rates(circuit: Circuit, layout: Layout) -> TopRates:
     return TopRates(theta[top.group], decision, mechanism)
 
 
-def leave_one_out(
-    distribution: FairDistribution, s: int, x: Codes, decision: int
-) -> tuple[float, Floats]:
-    """P(decision | evidence), and its change by each known value, exactly: it is marginalised.
+def leave_one_out(distribution: FairDistribution, s: int, x: Codes, decision: int) -> Floats:
+    """How P(decision | evidence) is changed by each known value, exactly: it is marginalised.
 
     The first change is that of the group, the others those of the features;
     zero where a value is not known anyway.
@@ -285,7 +283,8 @@ def leave_one_out(
     groups[1] = -1
     rows[np.arange(2, n + 2), np.arange(n)] = -1
     scores = distribution.decision(groups, rows)[:, decision]
-    return float(scores[0]), scores[0] - scores[1:]
+    changes: Floats = scores[0] - scores[1:]
+    return changes
 
 
 def aligned(distribution: FairDistribution) -> FairDistribution:

@@ -89,7 +89,7 @@ def _round(
     on_step: OnStep | None,
 ) -> Fitted:
     """Soft cells, a structure for each, EM."""
-    posterior = cell_posterior(start, part.rows, part.places)[1]
+    posterior = cell_posterior(start, part.rows, part.places)
     cells = _learned(soft_cells(part.rows, part.places, posterior), "gain", options, rng)
     model = model_of_cells(part.rows, cells, start.top_rates)
     short = replace(options, max_iter=min(options.max_iter, ROUND_ITERATIONS))

@@ -48,16 +48,14 @@ def _merged(rows: Rows) -> Rows:
     return rows.take(first.astype(np.int64)).with_weights(weights, copies)
 
 
-def cell_posterior(
-    distribution: FairDistribution, rows: Rows, places: Places
-) -> tuple[Floats, Floats]:
-    """log P(row), and P(f, s | row) for each place: places × classes."""
+def cell_posterior(distribution: FairDistribution, rows: Rows, places: Places) -> Floats:
+    """P(f, s | row) for each place: places × classes."""
     codes = distribution.layout.codes(places.s, places.d, rows.x[places.row])
     joint = np.empty((len(codes), rows.n_classes))
     for f in range(rows.n_classes):
         codes[:, DF] = f
         joint[:, f] = distribution.circuit.log_marginal(codes)
-    return places.normalised(joint)
+    return places.normalised(joint)[1]
 
 
 def soft_cells(rows: Rows, places: Places, posterior: Floats) -> list[Table]:

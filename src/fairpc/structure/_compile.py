@@ -48,7 +48,7 @@ def vtree_of_tree(tree: Tree) -> Vtree:
         else:
             variable[n] = branch
         loose.append(n)
-    return Vtree(np.arange(len(branches)), left, right, variable)
+    return Vtree(left, right, variable)
 
 
 def _join(branches: list[_Branch]) -> _Branch:
@@ -60,7 +60,7 @@ def _join(branches: list[_Branch]) -> _Branch:
 
 def parents_and_depths(vtree: Vtree) -> tuple[Ints, Ints]:
     """Parent of each node, -1 at the root; and distance from the root."""
-    parent = np.full(len(vtree.ids), -1, np.int64)
+    parent = np.full(len(vtree.left), -1, np.int64)
     inner = np.flatnonzero(vtree.left >= 0)
     parent[vtree.left[inner]] = inner
     parent[vtree.right[inner]] = inner
