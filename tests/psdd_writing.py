@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.circuit import INDICATOR, PRODUCT, Circuit, Graph, require
+from fairpc.circuit import INDICATOR, PRODUCT, Circuit, Graph
 from fairpc.circuit._graph import WeightedGraph
-from fairpc.circuit._properties import NestedScopes
+from fairpc.circuit._properties import NestedScopes, require
 from fairpc.circuit._psdd import Vtree
 
 _Pair = tuple[int, int]
@@ -44,7 +44,7 @@ class _Writer:
 
     def __init__(self, circuit: WeightedGraph, vtree: Vtree) -> None:
         self._circuit = circuit
-        self._place = {scope: n for n, scope in enumerate(vtree.scopes())}
+        self._place = {scope: n for n, scope in enumerate(scopes_of(vtree))}
         self._left, self._right = vtree.left.tolist(), vtree.right.tolist()
         self._variable = vtree.variable.tolist()
         self._parent = [-1] * len(self._left)
@@ -156,13 +156,21 @@ def _log(weight: float) -> float:
     return math.log(weight) if weight > 0.0 else -math.inf
 
 
-def vtree_text(vtree: Vtree) -> str:
-    """The vtree in the format of its files."""
-    ids = vtree.ids.tolist()
+def scopes_of(vtree: Vtree) -> list[int]:
+    """Variables below each node, as bit masks."""
+    masks: list[int] = []
     columns = vtree.left.tolist(), vtree.right.tolist(), vtree.variable.tolist()
-    lines = [f"vtree {len(ids)}"]
-    for n, a, b, v in zip(ids, *columns, strict=True):
-        lines.append(f"L {n} {v + 1}" if v >= 0 else f"I {n} {ids[a]} {ids[b]}")
+    for a, b, v in zip(*columns, strict=True):
+        masks.append(1 << v if v >= 0 else masks[a] | masks[b])
+    return masks
+
+
+def vtree_text(vtree: Vtree) -> str:
+    """The vtree in the format of its files, its nodes numbered in order."""
+    columns = vtree.left.tolist(), vtree.right.tolist(), vtree.variable.tolist()
+    lines = [f"vtree {len(vtree.left)}"]
+    for n, (a, b, v) in enumerate(zip(*columns, strict=True)):
+        lines.append(f"L {n} {v + 1}" if v >= 0 else f"I {n} {a} {b}")
     return "\n".join(lines) + "\n"
 
 
@@ -198,4 +206,4 @@ def vtree_of(graph: Graph) -> Vtree:
                 node_of[scope] = len(tree) - 1
             nested.join(scope)
     left, right, variable = np.array(tree, np.int64).T
-    return Vtree(np.arange(len(tree)), left, right, variable)
+    return Vtree(left, right, variable)

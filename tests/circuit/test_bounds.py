@@ -16,10 +16,10 @@ from fairpc.circuit import (
     filled,
     laplace,
     maximize,
-    near_shares,
     prepare,
 )
 from fairpc.circuit._em import fit
+from fairpc.circuit._parameter_bounds import near_shares
 from fairpc.data import Table
 from fairpc.errors import CircuitError
 from strategies import Case, cases, examples

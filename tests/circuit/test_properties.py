@@ -17,9 +17,8 @@ from fairpc.circuit import (
     CircuitBuilder,
     Graph,
     _properties as properties,
-    require,
 )
-from fairpc.circuit._properties import Properties, Property
+from fairpc.circuit._properties import Properties, Property, require
 from fairpc.errors import PropertyError
 from strategies import any_circuits, deterministic_circuits, examples
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from fairpc.circuit import Circuit, CircuitBuilder
 from fairpc.circuit._psdd import read_vtree
 from fairpc.errors import FileFormatError
-from psdd_writing import vtree_of, vtree_text
+from psdd_writing import scopes_of, vtree_of, vtree_text
 from strategies import circuits, examples
 
 # ((3 1) 2), with the ids of a tree that was labelled in order.
@@ -33,19 +33,16 @@ def written(folder: Path, text: str) -> Path:
 
 def test_a_file(tmp_path: Path) -> None:
     vtree = read_vtree(written(tmp_path, TEXT), LIMIT)
-    assert vtree.ids.tolist() == [0, 2, 1, 4, 3]
     assert vtree.left.tolist() == [-1, -1, 0, -1, 2]
     assert vtree.right.tolist() == [-1, -1, 1, -1, 3]
     assert vtree.variable.tolist() == [2, 0, -1, 1, -1]
-    assert vtree.root == 4
-    assert vtree.scopes() == [0b100, 0b001, 0b101, 0b010, 0b111]
-    assert vtree_text(vtree) == TEXT.removeprefix("c a comment\n")
+    assert scopes_of(vtree) == [0b100, 0b001, 0b101, 0b010, 0b111]
+    assert vtree_text(vtree) == "vtree 5\nL 0 3\nL 1 1\nI 2 0 1\nL 3 2\nI 4 2 3\n"
 
 
 def test_one_leaf(tmp_path: Path) -> None:
-    assert (
-        vtree_text(read_vtree(written(tmp_path, "vtree 1\nL 7 1\n"), LIMIT)) == "vtree 1\nL 7 1\n"
-    )
+    vtree = read_vtree(written(tmp_path, "vtree 1\nL 7 1\n"), LIMIT)
+    assert vtree_text(vtree) == "vtree 1\nL 0 1\n"
 
 
 REFUSED = {
@@ -89,9 +86,9 @@ def test_refused(tmp_path: Path, case: str) -> None:
 def test_a_circuit_respects_its_vtree(circuit: Circuit) -> None:
     """Every scope of the circuit is the scope of a vtree node, and each variable has a leaf."""
     vtree = vtree_of(circuit.graph)
-    scopes = vtree.scopes()
+    scopes = scopes_of(vtree)
     assert sorted(vtree.variable[vtree.variable >= 0].tolist()) == list(range(len(circuit.names)))
-    assert scopes[vtree.root] == (1 << len(circuit.names)) - 1
+    assert scopes[-1] == (1 << len(circuit.names)) - 1
     assert set(circuit.graph.scopes) <= set(scopes)
     assert len(scopes) == 2 * len(circuit.names) - 1
 

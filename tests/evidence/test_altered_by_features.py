@@ -52,7 +52,6 @@ def test_the_first_set_is_that_of_the_test_and_others_are_wider() -> None:
     assert not found.rejected
     assert found.tolerated is None
     assert found.tolerance() == ""
-    assert found.bending is found.altered_by_features  # the old name
     first = found.altered_by_features[0]
     assert (first.gamma, first.lower, first.upper) == (1.0, found.lower, found.upper)
     lowers, uppers = (

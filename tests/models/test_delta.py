@@ -16,9 +16,7 @@ from fairpc.core import ContradictionWarning
 from fairpc.errors import FileFormatError, LearningError
 from fairpc.models._fit import Options, fit
 from fairpc.models._rows import Rows
-from fairpc.models._selection import fit_auto
 from fairpc.models._strata import Strata
-from models.tables import SHORT, biased_rows
 
 FORESTS: dict[str, Any] = {
     "forest": lambda **given: FairPC(structure="forest", **given),
@@ -60,21 +58,6 @@ def test_rates_of_a_forest_circuit_differ_by_delta_at_most(kind: str, delta: flo
     asked = circuit.posterior(layout.decision, layout.codes(np.arange(2), None, nothing))
     np.testing.assert_allclose(asked, model.fair_rates_, atol=1e-12)
     np.testing.assert_allclose(model.fair_rate_, model.group_rate_ @ model.fair_rates_)
-
-
-def test_automatic_selection_learns_one_structure_whatever_delta_is() -> None:
-    """Its start has equal rates; in the round they may differ."""
-    rows = biased_rows(0, 1500)
-    rows = rows.take(np.flatnonzero((rows.s == 0) | (rows.d == 1) | (np.arange(1500) % 2 == 0)))
-    tied, free = (
-        fit_auto(rows.with_strata(Strata(delta=delta)), options=SHORT).distribution
-        for delta in (0.0, 0.05)
-    )
-    apart = np.ptp(free.subgroup_decision_rate, axis=0).max()
-    assert 0.01 < apart <= 0.05 + 1e-12
-    assert np.ptp(tied.subgroup_decision_rate, axis=0).max() == 0.0
-    np.testing.assert_array_equal(tied.circuit.graph.kind, free.circuit.graph.kind)
-    np.testing.assert_array_equal(tied.circuit.graph.child, free.circuit.graph.child)
 
 
 def test_without_delta_rates_are_one_block() -> None:

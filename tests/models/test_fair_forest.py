@@ -446,7 +446,8 @@ def test_each_tree_decides_as_a_forest_of_its_own(m: ForestDistribution) -> None
     every = np.indices([value.shape[3] for value in forest.values])
     x = every.reshape(len(forest.values), -1).T.astype(np.int16)
     for s in range(m.layout.n_groups):
-        found = forest.tree_decisions(x, np.full(len(x), s), m.rates.decision_rate)
+        rate = np.tile(m.rates.decision_rate, (len(x), 1))
+        found = forest.tree_decisions(x, np.full(len(x), s), rate)
         for k in range(forest.n_trees):
             of_tree = forest.tree == k
             alone = replace(

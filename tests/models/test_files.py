@@ -23,7 +23,7 @@ from fairpc.models import TableClassifier
 from fairpc.models._file import checksum
 
 FILES = Path(__file__).parent / "files"
-UNREAD = ("v1-latnb", "v3-auto", "v5-forest", "v7-latent", "v7-strata")
+UNREAD = ("v1-latnb", "v3-auto", "v5-forest", "v7-latent", "v7-strata", "v7-within")
 READ = sorted(path for path in FILES.glob("v*.json") if path.stem not in UNREAD)
 ROWS = pl.read_csv(FILES / "applications.csv").drop("approved")[:20]
 MEMORY = 64

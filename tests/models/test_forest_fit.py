@@ -137,7 +137,8 @@ def test_folds_side_by_side_say_what_they_say_one_by_one(monkeypatch: pytest.Mon
     said = []
     for n_threads in ("1", "3"):
         monkeypatch.setenv("FAIRPC_THREADS", n_threads)
-        said.append(label_scores.label_scores(rows, None, np.random.default_rng(0), rows.x))
+        learning = label_scores.ScoreLearning.of(rows, None, np.random.default_rng(0), rows.x)
+        said.append(learning.mixed(learning.by_learner()))
     assert (said[0].given == said[1].given).all()
     assert (said[0].drawn == said[1].drawn).all()
 

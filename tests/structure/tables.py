@@ -15,12 +15,11 @@ from fairpc.structure import Stop
 from fairpc.structure._compile import (
     LearnedCell,
     compile_tree,
-    graft_skeleton,
     vtree_of_tree,
 )
 from fairpc.structure._search import FlowQueue, Search
 from fairpc.structure._split import CellRows, SplitState
-from fairpc.structure._trees import chow_liu
+from fairpc.structure._trees import tree_of_rows
 
 
 @st.composite
@@ -74,7 +73,7 @@ def state_of(
     """A state whose cells start from their own Chow–Liu trees."""
     rows = []
     for i, table in enumerate(cells):
-        tree = chow_liu(table, lenient=True)
+        tree = tree_of_rows([(table.codes.T, table.weights)], table.arities)
         vtree = vtree_of_tree(tree)
         parts = [table] if validation is None else [table, validation[i]]
         codes = np.concatenate([p.codes for p in parts]).T
@@ -90,7 +89,7 @@ def state_of(
 def circuit_of(cell: LearnedCell, arities: npt.NDArray[np.int64]) -> Circuit:
     """The circuit of a learned cell."""
     builder = CircuitBuilder({f"X{j}": int(k) for j, k in enumerate(arities)})
-    root = graft_skeleton(builder, cell.skeleton, cell.weights, cell.vtree, range(len(arities)))
+    root = cell.graft(builder, range(len(arities)))
     return builder.build(root)
 
 

@@ -45,7 +45,7 @@ def test_a_long_chain_needs_no_recursion() -> None:
     n = 3000
     v = vtree_of_tree(Tree.of([i - 1 for i in range(n)]))
     parent, depth = parents_and_depths(v)
-    assert len(v.ids) == 2 * n - 1
+    assert len(v.left) == 2 * n - 1
     assert depth.max() == n - 1
     assert (parent[:-1] > np.arange(2 * n - 2)).all()
 

@@ -295,28 +295,24 @@ def test_cells_are_grafted_below_a_larger_top() -> None:
     learned = learn_cells([train, held_out], method="gain")
     names = {"S": 2} | dict(zip(learned.names, learned.arities.tolist(), strict=True))
     columns = range(1, len(names))
-    for free in (False, True):
-        builder = CircuitBuilder(names)
-        cells = [
-            builder.product(
-                builder.indicator("S", s), learned.graft(builder, s, columns, free=free)
-            )
-            for s in range(2)
-        ]
-        model = builder.build(builder.sum(cells, [0.3, 0.7]))
-        oracle.check_structure(model.graph)
-        assert model.graph.n_parameters == learned.n_parameters + 2
-        if not free:
-            row = train.codes[0].tolist()
-            expected = 0.7 * oracle.probability(learned.circuit(1), row)
-            assert oracle.probability(model, [1, *row]) == pytest.approx(expected)
-        rows = np.concatenate([train.codes, held_out.codes])
-        s = np.repeat([0, 1], [train.n_rows, held_out.n_rows])
-        again = oracle.maximum_likelihood(
-            model, np.column_stack([s, rows]), [1.0] * len(rows), alpha=1.0
-        )
-        for i, cell in enumerate((train, held_out)):
-            for x in cell.codes[:3].tolist():
-                share = (cell.n_rows + 0.5) / (len(rows) + 1)
-                expected = share * oracle.probability(learned.circuit(i), x)
-                assert oracle.probability(again, [i, *x]) == pytest.approx(expected)
+    builder = CircuitBuilder(names)
+    cells = [
+        builder.product(builder.indicator("S", s), learned.graft(builder, s, columns))
+        for s in range(2)
+    ]
+    model = builder.build(builder.sum(cells, [0.3, 0.7]))
+    oracle.check_structure(model.graph)
+    assert model.graph.n_parameters == learned.n_parameters + 2
+    row = train.codes[0].tolist()
+    expected = 0.7 * oracle.probability(learned.circuit(1), row)
+    assert oracle.probability(model, [1, *row]) == pytest.approx(expected)
+    rows = np.concatenate([train.codes, held_out.codes])
+    s = np.repeat([0, 1], [train.n_rows, held_out.n_rows])
+    again = oracle.maximum_likelihood(
+        model, np.column_stack([s, rows]), [1.0] * len(rows), alpha=1.0
+    )
+    for i, cell in enumerate((train, held_out)):
+        for x in cell.codes[:3].tolist():
+            share = (cell.n_rows + 0.5) / (len(rows) + 1)
+            expected = share * oracle.probability(learned.circuit(i), x)
+            assert oracle.probability(again, [i, *x]) == pytest.approx(expected)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         AnyStep,
         EMStep,
         EMStep as Step,
-        Reached,
         Stopping as Stopping,
         em as em,
         fit as fit,
@@ -55,8 +54,7 @@ if TYPE_CHECKING:
         WEIGHT_TOLERANCE,
         Graph as Graph,
     )
-    from fairpc.circuit._parameter_bounds import SLACK, Bounds, Near, filled, near_shares
-    from fairpc.circuit._properties import require
+    from fairpc.circuit._parameter_bounds import SLACK, Bounds, Near, filled
     from fairpc.circuit._psdd import Vtree, read_psdd as read_psdd
 
 __getattr__, __dir__ = on_first_use(__name__)

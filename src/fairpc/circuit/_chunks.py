@@ -218,9 +218,9 @@ class Scaled(NamedTuple):
         return result
 
 
-def spans(program: Program, n_rows: int, most: int = CHUNK_ROWS) -> list[slice]:
+def spans(program: Program, n_rows: int) -> list[slice]:
     """Ranges of rows to give to threads: as many rows as are tried at once."""
-    step = _chunk_rows(program, most)
+    step = _chunk_rows(program, CHUNK_ROWS)
     return [slice(low, min(low + step, n_rows)) for low in range(0, n_rows, step)]
 
 

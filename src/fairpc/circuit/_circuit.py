@@ -69,11 +69,11 @@ class Circuit(WeightedGraph):
         """Smooth, decomposable, deterministic, structured; each with its first violation."""
         return properties_of(self.graph)
 
-    def log_likelihood(self, codes: npt.ArrayLike, *, n_threads: int | None = None) -> Floats:
+    def log_likelihood(self, codes: npt.ArrayLike) -> Floats:
         """log P(x) of complete rows."""
         rows = self._rows(codes)
         check_complete(rows, self.names)
-        return self._log_values(rows, n_threads)
+        return self._log_values(rows)
 
     def log_marginal(self, codes: npt.ArrayLike, *, n_threads: int | None = None) -> Floats:
         """log P(e) of rows in which any value may be missing (-1); -inf where it is impossible."""
@@ -84,7 +84,7 @@ class Circuit(WeightedGraph):
         given = np.full((1, len(self.names)), -1, np.int16) if codes is None else codes
         return check_codes(given, self.arities, self.names)
 
-    def _log_values(self, rows: Codes, n_threads: int | None) -> Floats:
+    def _log_values(self, rows: Codes, n_threads: int | None = None) -> Floats:
         if _many_equal(rows):
             row_of, first = distinct_rows(rows, self.arities)
             return self._log_values(np.asfortranarray(rows[first]), n_threads)[row_of]
@@ -142,13 +142,11 @@ class Circuit(WeightedGraph):
         kernels().upward_scaled(program, rows, theta, flat, False, True)
         return flat.log(slice((n_nodes - 1) * n_rows, n_nodes * n_rows))
 
-    def posterior(
-        self, variable: int | str, codes: npt.ArrayLike, *, n_threads: int | None = None
-    ) -> Floats:
+    def posterior(self, variable: int | str, codes: npt.ArrayLike) -> Floats:
         """P(variable = v | e) for each row: rows × values. Much faster than all conditionals."""
         rows = self._rows(codes)
         column = variable_index(self.names, variable)
-        logs = self._logs_of_values(rows, column, n_threads)
+        logs = self._logs_of_values(rows, column)
         given = rows[:, column]
         for v in range(logs.shape[1]):
             logs[(given >= 0) & (given != v), v] = -np.inf
@@ -158,7 +156,7 @@ class Circuit(WeightedGraph):
         result: Floats = shares / shares.sum(axis=1, keepdims=True)
         return result
 
-    def _logs_of_values(self, rows: Codes, column: int, n_threads: int | None) -> Floats:
+    def _logs_of_values(self, rows: Codes, column: int) -> Floats:
         """log P of each row with each value of a column in place of its own: rows × values.
 
         The values of a row follow one another, so that they are in one chunk and share all
@@ -167,7 +165,7 @@ class Circuit(WeightedGraph):
         if _many_equal(rows):
             row_of, first = distinct_rows(rows, self.arities)
             some = np.asfortranarray(rows[first])
-            return np.asfortranarray(self._logs_of_values(some, column, n_threads)[row_of])
+            return np.asfortranarray(self._logs_of_values(some, column)[row_of])
         n_values = int(self.arities[column])
         logs = np.empty((len(rows), n_values), order="F")
         for start in range(0, len(rows), POSTERIOR_ROWS):
@@ -176,7 +174,7 @@ class Circuit(WeightedGraph):
             for v in range(n_values):
                 clamped[v::n_values] = some
                 clamped[v::n_values, column] = v
-            found = self._log_values(clamped, n_threads).reshape(-1, n_values)
+            found = self._log_values(clamped).reshape(-1, n_values)
             logs[start : start + POSTERIOR_ROWS] = found
         return logs
 
@@ -186,18 +184,14 @@ class Circuit(WeightedGraph):
         The expected flow of the indicator [X_j = v] is this probability (Equation
         "ef-node" of the appendix). Gives one array (rows, arity) per variable.
         """
-        result = self._value_flows(self._rows(codes))
-        refuse_impossible(np.where(result[0].sum(axis=1) > 0, 0.0, -np.inf))
-        return result
-
-    def _value_flows(self, rows: Codes) -> tuple[Floats, ...]:
-        """Expected flow of every indicator; zeros in rows of probability zero."""
-        g = self.graph
+        g, rows = self.graph, self._rows(codes)
         result = tuple(np.zeros((len(rows), int(a))) for a in g.arities)
         leaves = np.flatnonzero(g.kind == INDICATOR).tolist()
         for start, stop, flow in node_flows(self, rows):
             for n in leaves:
                 result[g.variable[n]][start:stop, g.value[n]] += flow[n]
+        # Nothing flows in rows of probability zero.
+        refuse_impossible(np.where(result[0].sum(axis=1) > 0, 0.0, -np.inf))
         return result
 
     def mpe(self, codes: npt.ArrayLike) -> tuple[Codes, Floats]:

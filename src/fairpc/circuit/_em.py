@@ -80,9 +80,7 @@ def log_prior(parameters: Floats, prior: Floats) -> float:
         return float((prior * np.log(parameters)).sum())
 
 
-def maximum_likelihood(
-    graph: Graph, table: Table, *, prior: Floats | None = None, n_threads: int | None = None
-) -> Circuit:
+def maximum_likelihood(graph: Graph, table: Table, *, prior: Floats | None = None) -> Circuit:
     """Closed-form parameters of a deterministic circuit on complete rows (Equation 1).
 
     With a prior they are the maximum of the MAP objective.
@@ -90,7 +88,7 @@ def maximum_likelihood(
     require(graph, "closed-form maximum likelihood", "deterministic")
     check_complete(table.codes, table.names)
     pseudo = check_prior(graph, prior)
-    log_likelihood, flows = prepare(graph, table, n_threads=n_threads)(graph.uniform())
+    log_likelihood, flows = prepare(graph, table)(graph.uniform())
     _refuse_impossible_rows(log_likelihood)
     return Circuit(graph, maximize(graph, flows, pseudo))
 

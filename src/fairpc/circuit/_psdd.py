@@ -311,37 +311,22 @@ class Vtree:
     """A vtree as arrays, children first and the root last.
 
     Attributes:
-        ids: number of each node in its file.
         left, right: children of the inner nodes, -1 at leaves.
         variable: column of the leaves, -1 at inner nodes.
     """
 
-    ids: Ints
     left: Ints
     right: Ints
     variable: Ints
 
-    @property
-    def root(self) -> int:
-        return len(self.ids) - 1
-
-    def scopes(self) -> list[int]:
-        """Variables below each node, as bit masks."""
-        masks: list[int] = []
-        for a, b, v in zip(*self._columns(), strict=True):
-            masks.append(1 << v if v >= 0 else masks[a] | masks[b])
-        return masks
-
     def number_pairs(self, pairs: dict[tuple[int, int], int]) -> int:
         """The place of each node into ``pairs`` (see :class:`_Nodes`); that of the root."""
         places: list[int] = []
-        for a, b, v in zip(*self._columns(), strict=True):
+        columns = self.left.tolist(), self.right.tolist(), self.variable.tolist()
+        for a, b, v in zip(*columns, strict=True):
             pair = (places[a], places[b]) if v < 0 else (0, 0)
             places.append(-v - 1 if v >= 0 else pairs.setdefault(pair, len(pairs)))
         return places[-1]
-
-    def _columns(self) -> tuple[list[int], list[int], list[int]]:
-        return self.left.tolist(), self.right.tolist(), self.variable.tolist()
 
 
 def read_vtree(path: AnyPath, max_bytes: int) -> Vtree:
@@ -374,4 +359,4 @@ def read_vtree(path: AnyPath, max_bytes: int) -> Vtree:
         _fail(path, f"its leaves do not name the variables 1 to {len(numbers)}, each once")
     left, right, variable = np.array(nodes, np.int64).T
     columns = np.where(left < 0, variable - 1, -1)
-    return Vtree(np.array(list(index), np.int64), left, right, columns)
+    return Vtree(left, right, columns)

@@ -96,7 +96,6 @@ if TYPE_CHECKING:
     from fairpc.evidence._strata import LeftOut as LeftOut
     from fairpc.evidence._test_records import (
         AlteredByFeatures as AlteredByFeatures,
-        AlteredByFeatures as BentSet,  # kept for a release
         AssumptionTest as AssumptionTest,
         ClassBound as ClassBound,
         GroupBounds as GroupBounds,

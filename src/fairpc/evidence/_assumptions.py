@@ -122,7 +122,7 @@ def test_assumptions(
             training part the better of the first two by log-loss on inner folds.
         level: of the confidence set; the test rejects at 1 − level.
         delta: by how much fair rates of groups may differ; the test rejects where they must by
-            more. Not with strata that share a mechanism.
+            more.
         method: "cross-fit", or "single-split": one split, exact for independent rows, wider. It
             rejects where separate intervals of two groups, which hold together at the level, lie
             further apart than ``delta``.

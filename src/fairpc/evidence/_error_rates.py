@@ -7,7 +7,6 @@ mechanism within gives the rates of a decision that did not look at the labels, 
 by delta at most, the mechanisms of groups depend on each other.
 
 Equal opportunity is the difference of two groups in ``tpr``, equalised odds in ``tpr`` and ``fpr``.
-The same against the recorded label is in ``comparison._by_group``.
 """
 
 # ruff: noqa: N803

@@ -100,11 +100,6 @@ class AssumptionTest(Record):
     _computed = ("what_to_do", "summary")
 
     @property
-    def bending(self) -> tuple[AlteredByFeatures, ...]:
-        """The old name of ``altered_by_features``, kept for a release."""
-        return self.altered_by_features
-
-    @property
     def what_to_do(self) -> tuple[str, ...]:
         """What is left to do after a rejection; empty where nothing was rejected."""
         return WHAT_TO_DO if self.rejected else ()

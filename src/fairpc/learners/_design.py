@@ -182,7 +182,7 @@ def informative_columns(
     cells: Ints,
     shape: tuple[int, int],
     weights: Floats,
-    always: Collection[int] = (),
+    always: Collection[int],
 ) -> Ints:
     """The columns of codes to learn D from, in order: all of a narrow table, and ``always`` some.
 

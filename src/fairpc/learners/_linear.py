@@ -36,6 +36,10 @@ LINEAR_TOLERANCE: Final = 1e-3
 them."""
 WIDEST: Final = 20.0
 """Log odds beyond which a class is certain."""
+ADDED_ROWS: Final = 0.2
+ADDED_ROUNDS: Final = 20
+"""Of the numbers of a sum: rows by which each is drawn to zero, and how often each column has its
+turn, at most."""
 MOST_STEP: Final = 1.0
 """Most that a number of a sum moves at once: where labels are beyond what a mechanism allows,
 scores have no best fit."""
@@ -252,8 +256,6 @@ def additive_scores(
     mechanism: Floats,
     *,
     weights: Floats,
-    prior_rows: float,
-    n_rounds: int,
 ) -> tuple[Floats, ...]:
     """Additive log odds of Df that predict labels through a known mechanism, by Fisher scoring.
 
@@ -269,9 +271,6 @@ def additive_scores(
         offset: log odds of Df that each row starts from, rows × 2.
         mechanism: P(D = d | Df = f).
         weights: weight of each row.
-        prior_rows: how much numbers are drawn to zero: each value has this many more rows, which
-            say that it is there.
-        n_rounds: how often each column has its turn, at most.
 
     Returns:
         The numbers g_j of each column, values × 2.
@@ -280,7 +279,7 @@ def additive_scores(
     found = [np.zeros(size) for size in sizes]
     columns = [np.ascontiguousarray(column, np.int64) for column in codes.T]
     of_class = np.ascontiguousarray(labels.T)
-    for _ in range(n_rounds):
+    for _ in range(ADDED_ROUNDS):
         gradient, hessian = _derivatives(odds, of_class, mechanism)
         gradient *= weights
         hessian *= weights
@@ -288,7 +287,7 @@ def additive_scores(
         for column, numbers in zip(columns, found, strict=True):
             up, down = (np.bincount(column, part, len(numbers)) for part in (gradient, hessian))
             # The two classes move against each other, so that each moves by half.
-            step = 0.5 * (up - prior_rows * numbers) / (down + prior_rows)
+            step = 0.5 * (up - ADDED_ROWS * numbers) / (down + ADDED_ROWS)
             step = np.clip(step, -MOST_STEP, MOST_STEP)
             numbers += step
             each = step.take(column)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         DistilPrice as DistilPrice,
         group_is_input,
     )
-    from fairpc.models._distribution import FairDistribution, Outcome
+    from fairpc.models._distribution import FairDistribution
     from fairpc.models._estimators import (
         CircuitClassifier,
         FairPC as FairPC,
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from fairpc.models._query_ranges import NOT_KNOWN
     from fairpc.models._review import Reviewed as Reviewed, ReviewRows
     from fairpc.models._rows import ROWS, Rows, digest_name, rows_fingerprint
-    from fairpc.models._selection import fit_auto
     from fairpc.models._strata import Strata
     from fairpc.models._tables import (
         ROW_BYTES,

@@ -234,14 +234,12 @@ def apart(ranges: Sequence[Interval]) -> tuple[int, int] | None:
     return (most, fewest) if ranges[most][0] > ranges[fewest][1] else None
 
 
-def mechanism_ranges(bounds: LabelBounds, positive: int, level: float = LEVEL) -> Floats:
+def mechanism_ranges(bounds: LabelBounds, positive: int) -> Floats:
     """Least and largest P(D = d | Df = f, s) by the codes of the classes, [s, f, d, end].
 
     With strata [s, a, f, d, end].
     """
-    own = bounds.mechanism_range(
-        level
-    )  # [..., f, end] of D = positive, the negative decision first
+    own = bounds.mechanism_range()  # [..., f, end] of D = positive, the negative decision first
     order = [0, 1] if positive else [1, 0]
     both = np.stack([1 - own[..., ::-1], own], axis=-2)
     return np.asarray(both[..., order, :, :][..., order, :], np.float64)
@@ -249,9 +247,10 @@ def mechanism_ranges(bounds: LabelBounds, positive: int, level: float = LEVEL) -
 
 def _stated(bounds: LabelBounds) -> bool:
     """Whether anything was stated as known beforehand, or is known of rows."""
-    parts = bounds.strata if isinstance(bounds, WithinBounds) else (bounds,)
-    known = [one for own in parts if own is not None for one in own.known]
-    return getattr(bounds, "pi", ANYTHING) != ANYTHING or any(one != Known() for one in known)
+    return any(
+        own.pi != ANYTHING or any(one != Known() for one in own.known)
+        for _, _, own in bounds.parts()
+    )
 
 
 def contradictions(bounds: LabelBounds, coding: TableCoding, strata: Strata) -> list[str]:
@@ -288,7 +287,7 @@ def contradictions(bounds: LabelBounds, coding: TableCoding, strata: Strata) -> 
     return [f"The labels of the fit contradict the assumptions ({LEVEL:.0%} confidence): {found}"]
 
 
-def rates_alike(bounds: LabelBounds, level: float = LEVEL) -> bool:
+def rates_alike(bounds: LabelBounds) -> bool:
     """Whether no two groups have recorded rates that differ by more than chance."""
     from scipy.special import ndtri
 
@@ -296,5 +295,5 @@ def rates_alike(bounds: LabelBounds, level: float = LEVEL) -> bool:
     pairs = [(a, b) for i, a in enumerate(whole) for b in whole[:i]]
     if not pairs or not isinstance(bounds, StratumBounds):
         return False
-    z = float(ndtri(1 - (1 - level) / (2 * len(pairs))))
+    z = float(ndtri(1 - (1 - LEVEL) / (2 * len(pairs))))
     return all(abs(a.mean - b.mean) <= z * np.sqrt(a.variance + b.variance) for a, b in pairs)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpc.core import Floats, LearningError, counted
+from fairpc.core import LearningError, counted
 from fairpc.learners import INFORMATIVE, WIDE
 
 
@@ -91,17 +91,3 @@ class Choices:
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
-
-
-def paired_gain(
-    better: Floats, than: Floats, weights: Floats, n_rows: float
-) -> tuple[float, float]:
-    """Mean difference of log-likelihoods of the same rows, and its standard error.
-
-    ``weights`` are of distinct rows, ``n_rows`` is the number of rows that they stand for.
-    """
-    used = weights > 0
-    share, difference = weights[used] / weights[used].sum(), better[used] - than[used]
-    mean = float(share @ difference)
-    variance = float(share @ (difference - mean) ** 2)
-    return mean, float(np.sqrt(variance / max(n_rows - 1.0, 1.0)))

@@ -225,7 +225,6 @@ class CircuitFit:
         found = fit_circuits(
             own,
             sample,
-            coding,
             limits,
             validation=None if given is None else self._beside(coding, given),
             on_step=on_step,
@@ -254,7 +253,6 @@ class CircuitFit:
 def fit_circuits(
     own: CircuitClassifier,
     rows: Rows,
-    coding: TableCoding,
     limits: Limits | None,
     *,
     validation: Rows | None = None,

@@ -119,7 +119,9 @@ class FittedQueries(FittedDecisions):
         meanings = coding.features, coding.labels, coding.groups
         return Vocabulary(self._distribution(), *meanings, self.label_ends_)
 
-    def contributions(self, row: Any, *, sensitive_features: Any = None) -> tuple[Contribution, ...]:
+    def contributions(
+        self, row: Any, *, sensitive_features: Any = None
+    ) -> tuple[Contribution, ...]:
         """How each known value of one row moved its score, exactly, by leaving it out.
 
         ``row`` is a frame or array with a single row; largest changes first.
@@ -127,9 +129,11 @@ class FittedQueries(FittedDecisions):
         coding = self._coding()
         groups, features = self._evidence(row, sensitive_features, allow_absent=True)
         if len(features) != 1:
-            raise LearningError(f"{len(features)} rows were given: contributions takes one at a time")
+            raise LearningError(
+                f"{len(features)} rows were given: contributions takes one at a time"
+            )
         group = -1 if groups is None else int(groups[0])
-        _, changes = leave_one_out(self._distribution(), group, features[0], coding.labels.positive)
+        changes = leave_one_out(self._distribution(), group, features[0], coding.labels.positive)
         values = coding.features.inverse(features)
         known = [("group", None if group < 0 else coding.groups.values[group])]
         known += [(name, values[name][0]) for name in coding.features.names]

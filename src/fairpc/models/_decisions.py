@@ -90,7 +90,7 @@ class FittedDecisions(Reviewable, ABC):
     threshold_: Threshold
     min_cell: int
     label_counts_: Floats
-    mechanism_without_prior_: Floats | None
+    mechanism_without_prior_: Floats | None = None  #: where there are prior rows
     prior_rows_: float
     warnings_: tuple[str, ...]
     n_features_in_: int
@@ -487,7 +487,7 @@ class FittedDecisions(Reviewable, ABC):
         classes = tuple(map(str, coding.labels.classes))
         point = coding.group_names, classes, self.bias_mechanism_, self.label_counts_
         bounds = self.label_ends_ if self._latent else None
-        bare = self.mechanism_without_prior_ if self._latent else None
+        bare = self.mechanism_without_prior_
         prior = 0.0 if bare is None else self.prior_rows_
         if bounds is None:
             return BiasAccount(*point, prior_rows=prior, without_prior=bare)
@@ -513,10 +513,6 @@ class FittedDecisions(Reviewable, ABC):
     def _labels(self, X: Any, y: Any) -> Array:
         """The labels of the rows, as classes."""
         return self._coding().labels.inverse(self._coding().labels.transform(y))
-
-    def _groups(self, X: Any, sensitive_features: Any) -> Codes | None:
-        """Groups of the rows; None where none is given."""
-        return self._coding().group_codes(X, read_frame(X), sensitive_features)
 
     def _check_width(self, X: Any) -> None:
         """A TableError where an array is not as wide as at fit."""

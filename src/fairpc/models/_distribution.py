@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,6 @@ from fairpc.models._top_em import TopRates
 
 BLOCK: Final = 1 << 18
 """Rows that a circuit is asked about at once, where they are many."""
-
-Outcome = Literal["label", "decision"]
-"""What a probability is of: D, or Df (D where there is no latent fair decision)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,15 +56,6 @@ class FairDistribution:
     def with_parameters(self, parameters: npt.ArrayLike) -> FairDistribution:
         """The same structure with other parameters."""
         return replace(self, circuit=self.circuit.with_parameters(parameters))
-
-    def with_delta(self, delta: float) -> FairDistribution:
-        """The same distribution, whose P(Df | s) of two groups may differ by so much."""
-        layout = replace(self.layout, strata=replace(self.layout.strata, delta=delta))
-        rates = self.top_rates
-        if self.layout.tied and not layout.tied:
-            rates = replace(rates, decision_rate=rates.by_subgroup(self.layout))
-        features = feature_circuits(self.circuit, self.layout)
-        return self.of_parts(self.model, layout, rates, features)
 
     is_forest: ClassVar[bool] = False
     """Whether it is a forest, whose trees have learned from the labels of all rows."""
@@ -283,10 +271,8 @@ def top_rates(circuit: Circuit, layout: Layout) -> TopRates:
     return TopRates(theta[top.group], decision, mechanism)
 
 
-def leave_one_out(
-    distribution: FairDistribution, s: int, x: Codes, decision: int
-) -> tuple[float, Floats]:
-    """P(decision | evidence), and its change by each known value, exactly: it is marginalised.
+def leave_one_out(distribution: FairDistribution, s: int, x: Codes, decision: int) -> Floats:
+    """How P(decision | evidence) is changed by each known value, exactly: it is marginalised.
 
     The first change is that of the group, the others those of the features;
     zero where a value is not known anyway.
@@ -297,28 +283,20 @@ def leave_one_out(
     groups[1] = -1
     rows[np.arange(2, n + 2), np.arange(n)] = -1
     scores = distribution.decision(groups, rows)[:, decision]
-    return float(scores[0]), scores[0] - scores[1:]
-
-
-def _agreement(distribution: FairDistribution) -> Floats:
-    """P(Df = f, D = d | S = s), [s, f, d]: how often each pair of them occurs."""
-    result: Floats = distribution.decision_rate[:, :, None] * distribution.mechanism
-    return result
-
-
-def _best_permutation(joint: Floats) -> Ints:
-    """For each value of Df the class that it should be called, for the largest total agreement."""
-    from scipy.optimize import linear_sum_assignment
-
-    return np.asarray(linear_sum_assignment(joint, maximize=True)[1], np.int64)
+    changes: Floats = scores[0] - scores[1:]
+    return changes
 
 
 def aligned(distribution: FairDistribution) -> FairDistribution:
     """The same distribution with the values of Df named by the classes they agree with most."""
+    from scipy.optimize import linear_sum_assignment
+
     if not distribution.layout.latent:
         return distribution
-    joint = np.tensordot(distribution.group_rate, _agreement(distribution), axes=1)
-    order = _best_permutation(joint)
+    # P(Df = f, D = d): how often each pair of them occurs.
+    both = distribution.decision_rate[:, :, None] * distribution.mechanism
+    joint = np.tensordot(distribution.group_rate, both, axes=1)
+    order = np.asarray(linear_sum_assignment(joint, maximize=True)[1], np.int64)
     if (order == np.arange(len(order))).all():
         return distribution
     named = np.argsort(order)

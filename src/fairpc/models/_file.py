@@ -56,8 +56,6 @@ TABLE_OPTIONS: Final = frozenset(("delimiter", "encoding", "weight"))
 KEPT: Final = {
     "threshold": "threshold_",
     "counts": "label_counts_",
-    "without_prior": "mechanism_without_prior_",
-    "prior_rows": "prior_rows_",
     "n_features_in": "n_features_in_",
     "table": "table_options_",
     "warnings": "warnings_",
@@ -118,20 +116,10 @@ class Saved:
     warnings: tuple[str, ...]  #: what the fit check found
     #: what people call the label, sensitive columns and their values
     names: dict[str, dict[str, str]] = field(default_factory=dict, kw_only=True)
-    #: the mechanism without its prior rows, if any, [s, f, d]
-    without_prior: Floats | None = field(default=None, kw_only=True)
-    prior_rows: float = field(kw_only=True)  #: per (f, s), with D = Df in nine of ten
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.counts).all() and (self.counts >= 0).all()):
             raise LearningError("a count of labels is not a number from 0 on")
-        bare = self.without_prior
-        if bare is not None and not (
-            bare.shape == self.counts.shape and (bare >= 0).all() and (bare <= 1).all()
-        ):
-            raise LearningError("a mechanism without prior rows has no probabilities")
-        if not (np.isfinite(self.prior_rows) and self.prior_rows >= 0):
-            raise LearningError("its number of prior rows is not one from 0 on")
         if self.n_features_in < 1:
             raise LearningError("the number of columns cannot be so low")
         names = self.feature_names_in
@@ -152,9 +140,19 @@ class SavedCircuits(Saved):
     converged: bool
     choices: Choices | None  #: of the automatic selection, if the model is its own
     ends: dict[str, Any] | None  #: what held-out rows say of P(D | x, s), for bounds
+    #: the mechanism without its prior rows, if any, [s, f, d]
+    without_prior: Floats | None
+    prior_rows: float  #: per (f, s), with D = Df in nine of ten
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        bare = self.without_prior
+        if bare is not None and not (
+            bare.shape == self.counts.shape and (bare >= 0).all() and (bare <= 1).all()
+        ):
+            raise LearningError("a mechanism without prior rows has no probabilities")
+        if not (np.isfinite(self.prior_rows) and self.prior_rows >= 0):
+            raise LearningError("its number of prior rows is not one from 0 on")
         if (self.forest is None) == (self.features is None):
             raise LearningError("a model has circuits or a forest, one of the two")
         steps = {len(values) for values in self.history.values()}
@@ -223,6 +221,8 @@ def _saved(model: Any) -> Saved:
         converged=bool(model.converged_),
         choices=model.choices_,
         ends=None if ends is None else ends.to_dict(),
+        without_prior=model.mechanism_without_prior_,
+        prior_rows=model.prior_rows_,
     )
 
 

@@ -154,11 +154,6 @@ class Forest:
         return tuple(map(BoxSets.of, self.allowed, self.values))
 
     @cached_property
-    def mass(self) -> Floats:
-        """P(x_j in the box | c, f, s): groups × classes × boxes × features × clusters."""
-        return box_masses(self.sets)
-
-    @cached_property
     def cluster_mass(self) -> Floats:
         """P(c, x in the box | f, s): groups × classes × boxes × clusters."""
         # Feature by feature: a file asks for no more memory than a few times its own size.
@@ -231,32 +226,10 @@ class Forest:
             pass
         return out
 
-    def extended(self, s: int, f: int, x: Codes, later: Sequence[int]) -> tuple[Floats, Floats]:
-        """P(x, x_j = v | f, s) of every value of later features, and P(x | f, s)."""
-        values = [np.zeros((len(x), self.values[j].shape[3])) for j in later]
-        alone = np.zeros(len(x))
-        for c in range(self.n_clusters):
-            mass, rate = self.mass[s, f, :, :, c], [value[s, f, c] for value in self.values]
-            boxes = np.tile(self.weight[s, :, f] * self.cluster_mass[s, f, :, c], (len(x), 1))
-            for j, codes in enumerate(x.T):
-                known = np.flatnonzero(codes >= 0)
-                if len(known):
-                    v = codes[known]
-                    boxes[known] *= rate[j][v, None] * (self.holds[j] / mass[:, j])[v]
-            for j, value in zip(later, values, strict=True):
-                value += boxes / mass[:, j] @ self.holds[j].T * rate[j]
-            alone += boxes.sum(axis=1)
-        return np.concatenate([np.empty((len(x), 0)), *values], axis=1), alone
-
-    @cached_property
-    def holds(self) -> tuple[Floats, ...]:
-        """Of each feature 1 where a box allows a value; values × boxes."""
-        return tuple(np.ascontiguousarray(box.T, np.float64) for box in self.allowed)
-
     def tree_decisions(self, x: Codes, s: npt.ArrayLike, rate: Floats) -> Floats:
         """P_k(f | x, s) of complete rows by each tree alone; rows × trees × classes.
 
-        ``rate`` is P(f), of each row or of all.
+        ``rate`` is P(f) of each row.
         Zeros where a tree holds the row to be impossible.
         """
         inside = np.ones((len(x), len(self.tree)), np.bool_)
@@ -267,7 +240,7 @@ class Forest:
         first = np.flatnonzero(np.diff(self.tree, prepend=-1))
         leaf = np.stack([part.argmax(axis=1) for part in np.split(inside, first[1:], axis=1)], 1)
         joint = self.weight[groups[:, None], leaf + first]
-        joint = joint * (rate if rate.ndim == 1 else rate[:, None])
+        joint = joint * rate[:, None]
         # What the densities say of a row is common to its trees.
         with np.errstate(divide="ignore"):
             logs = np.log(self.shares)[groups]

@@ -24,8 +24,6 @@ from fairpc.models._forest import Forest
 from fairpc.models._rows import Rows
 from fairpc.models._top_em import TopRates, rates_of
 
-EXTENDED: Final = 256
-"""Rows whose boxes are multiplied with those of every value at once."""
 ALTERED_CELLS: Final = 2**22
 """Most numbers P(s, f, d | row) at once."""
 

@@ -16,7 +16,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -46,7 +46,6 @@ from fairpc.models._score_mechanism import (
     balance,
     balanced,
     fit_mechanism,
-    mechanism_without_prior,
     score_bins,
     sharpened,
 )
@@ -68,10 +67,6 @@ MIXED_CELLS: Final = 0.15
 """Rows on which a tree is grown, for it imitates a smooth score, and more would say little more;
 fewer where so many cells, or scores of groups and classes, would be in memory; and the share of
 cells that those have from other rows that are not of the table."""
-ADDED_ROWS: Final = 0.2
-ADDED_ROUNDS: Final = 20
-"""What values and leaves add to the log odds: rows by which it is drawn to zero, and how often each
-has its turn."""
 SHARE_STEPS: Final = 50
 MOST_SLOPE: Final = 5.0
 """Steps of Newton's method for the shares of leaves, and how far these may be shifted."""
@@ -80,9 +75,8 @@ RAREST: Final = 1e-12
 LEAF_SHARE: Final = 1.0
 """Rows of a group that are spread over the leaves as all rows are."""
 N_CLUSTERS: Final = 4
-CLUSTER_STEPS: Final = 20
 CLUSTER_ROWS: Final = 500
-"""Clusters of a group's density: how many, updates of EM, and the fewest rows for each."""
+"""Clusters of a group's density: how many, and the fewest rows for each."""
 SHRINKING: Final = 5.0
 """Rows by which the features of a cluster are shrunk towards those of the group, these in turn
 towards those of the table."""
@@ -140,7 +134,8 @@ def fit_forest(start: ForestStart, options: Options, on_step: OnStep | None = No
     fitted = fit_mechanism(bins, options, start.rates, on_step=on_step)
     rates, bare = fitted.distribution.top_rates, None
     if start.rates is None and options.mechanism_prior:
-        bare = mechanism_without_prior(bins, options)
+        no_prior = replace(options, mechanism_prior=0.0)
+        bare = fit_mechanism(bins, no_prior).distribution.mechanism
     if not fitted.straight:
         # Learners that know how labels were altered tell more of them.
         first = start.by_learner
@@ -236,7 +231,7 @@ def _density(rows: Rows, rng: np.random.Generator) -> tuple[Floats, tuple[Floats
         table = Table(np.asfortranarray(rows.x[here]), rows.weights[here], rows.arities, rows.names)
         posterior = np.ones((len(here), 1))
         if n_clusters > 1:
-            posterior = soft_clusters(table, n_clusters, rng, n_iter=CLUSTER_STEPS)
+            posterior = soft_clusters(table, n_clusters, rng)
         weighted = posterior * rows.weights[here, None]
         shares[g] = (weighted.sum(axis=0) + 1 / n_clusters) / (weighted.sum() + 1)
         for j, k in enumerate(sizes):
@@ -356,8 +351,6 @@ def _additive(
             np.tile(start[g], (n_drawn, 1)),
             rates[g][1],
             weights=np.ones(n_drawn),
-            prior_rows=ADDED_ROWS,
-            n_rounds=ADDED_ROUNDS,
         )
 
     for g, found in enumerate(map_in_order(imitated, range(rows.n_groups))):
@@ -499,8 +492,6 @@ def _leaf_rates(
             np.concatenate([additive.of_rows[own], additive.of_drawn[:, g]]),
             mechanism,
             weights=np.concatenate([scores.held[own, fold], SCORE_ROWS / everyone[imitated]]),
-            prior_rows=ADDED_ROWS,
-            n_rounds=ADDED_ROUNDS,
         )
         # The same mean of Df in the rows of all groups.
         q, weights = softmax(additive.of_rows[here] + added[leaf[here]]), rows.weights[here]

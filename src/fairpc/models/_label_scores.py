@@ -76,17 +76,6 @@ class LearnerScores(NamedTuple):
     n_rounds: tuple[int, ...]  #: of boosting, by fold
 
 
-def label_scores(
-    rows: Rows,
-    ordered: Sequence[bool] | None,
-    rng: np.random.Generator,
-    drawn: Codes | None = None,
-) -> Scores:
-    """P(D | x, s) of every row by learners of every fold that know nothing of the mechanism."""
-    learning = ScoreLearning.of(rows, ordered, rng, drawn)
-    return learning.mixed(learning.by_learner())
-
-
 @dataclass(frozen=True, eq=False)
 class ScoreLearning:
     """Rows dealt into folds, and all that is drawn before the folds are learned side by side."""

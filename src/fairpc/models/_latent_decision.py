@@ -63,7 +63,6 @@ from fairpc.models._fold_classifiers import (
 )
 from fairpc.models._knowledge import limits_of_coding
 from fairpc.models._model import fixed
-from fairpc.models._priors import RECIPE_MECHANISM
 from fairpc.models._review import Reviewed, ReviewRows
 from fairpc.models._reviewed_fit import ReviewedRates, knowledge_after, refuse_beside_review
 from fairpc.models._rows import Rows, rows_fingerprint
@@ -306,7 +305,6 @@ class LatentDecision(  # type: ignore[misc]
         self.fold_rows_ = _name_in_order(scored.rows)
         counts = fair.altered_by_scores(scored)
         self.label_counts_ = rounded_counts(counts, int(self.min_cell))
-        self.mechanism_without_prior_, self.prior_rows_ = None, RECIPE_MECHANISM
 
     def cross_fitted(
         self,

@@ -162,6 +162,7 @@ def _circuits(saved: SavedCircuits, coding: TableCoding) -> CircuitClassifier:
     _check_parity(distribution)
     model.history_, model.converged_ = saved.history, saved.converged
     model.n_iter_ = max(len(saved.history["objective"]) - 1, 1)
+    model.mechanism_without_prior_, model.prior_rows_ = saved.without_prior, saved.prior_rows
     model.choices_ = choices = saved.choices
     forest = saved.forest is not None
     if choices is None and forest:
@@ -192,6 +193,8 @@ def _distribution(saved: SavedCircuits, layout: Layout) -> FairDistribution:
         if saved.model != "FairPC" or not fits or sizes != rest:
             raise LearningError("its forest is not over its columns")
         return ForestDistribution(layout, forest, saved.rates)
+    if layout.strata:
+        raise LearningError("its circuits have strata, and only forest circuits have them now")
     features = from_dict(saved.features, "its circuits")
     made = FairDistribution.of_parts(MODELS[saved.model]._model, layout, saved.rates, features)
     # Nodes that are equal become one: a file that has some twice would be saved as another.
@@ -289,7 +292,7 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     """
     coding = {name: content.pop(name) for name in CODING_FIELDS}
     content.pop("anchors", None)
-    content = {"coding": coding, "warnings": [], "table": {}, "without_prior": None, **content}
+    content = {"coding": coding, "warnings": [], "table": {}, **content}
     given, latent = content["settings"], content["model"] == LATENT_DECISION
     given["decimal"] = given.get("decimal") or "."
     for column in coding["features"]["columns"]:
@@ -298,7 +301,6 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     usual = {"given": (), "delta": 0.0, "min_cell": 1, "decimal": ".", "knowledge": None}
     content["settings"] = settings = {name: given.get(name, usual[name]) for name in usual}
     settings["given"] = list(listed(settings["given"]))
-    content["prior_rows"] = _prior_rows(content["model"], given)
     if given.get("mechanism", "shared") == "shared" and settings["given"]:
         raise LearningError("its strata share a mechanism, and each has its own now")
     if latent:
@@ -306,11 +308,20 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
         content["score_map"] = scores | {"ends": _same_rates(scores["ends"])}
         content["classifiers"] = [classifier for (classifier,) in content["classifiers"]]
         content.pop("group_classifiers")
+        content.pop("without_prior", None)  # there are no prior rows
         if content["group_view"]["inside"]:
             content["group_view"] |= {"levels": []}
         return {"second_round": None, **content}
-    content = {"choices": None, "forest": None, "ends": None, "features": None, **content}
+    content = {
+        "choices": None,
+        "forest": None,
+        "ends": None,
+        "features": None,
+        "without_prior": None,
+        **content,
+    }
     content["ends"] = _same_rates(content["ends"])
+    content["prior_rows"] = _prior_rows(content["model"], given)
     read = TableCoding.from_dict(coding)
     if content["choices"]:
         content["choices"] = _present_choices(content["choices"])
@@ -332,8 +343,6 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
 
 def _prior_rows(model: str, settings: dict[str, Any]) -> float:
     """Prior rows of the mechanism, by the settings that a file had."""
-    if model == LATENT_DECISION:
-        return RECIPE_MECHANISM
     if settings.get("mechanism_prior") is not None:
         return float(settings["mechanism_prior"])
     auto = settings.get("structure") == "auto" and settings.get("init") == "prior"

@@ -58,12 +58,10 @@ def parameter_prior(circuit: Circuit, layout: Layout, top: Top, options: Options
     return prior
 
 
-def top_prior(layout: Layout, options: Options) -> TopRates:
-    """The same of the upper layers of circuits alone."""
-    n, k, alpha = layout.n_groups, layout.n_classes, options.smoothing
+def top_prior(layout: Layout, alpha: float) -> TopRates:
+    """Laplace pseudo-counts of the upper layers of circuits alone."""
+    n, k = layout.n_groups, layout.n_classes
     mechanism = np.full((n, k, k), alpha / k)
-    if options.mechanism_prior > 0:
-        mechanism = options.mechanism_prior * agreeing_mechanism(layout)
     decision = np.full(k, alpha / k)
     if not layout.tied:
         decision = np.tile(decision, (n, 1))

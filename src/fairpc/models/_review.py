@@ -10,8 +10,7 @@ at the middle of the mechanisms that the labels leave possible.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -302,19 +301,13 @@ def middle_mechanism(bounds: LabelBounds | None, n_groups: int) -> Floats:
     has looked at it, one label in twenty is altered.
     """
     usual = np.tile(USUAL, (n_groups, 1))
-    for ranges in () if bounds is None else _ranges(bounds):
+    both = () if bounds is None else (bounds, bounds.with_delta(1.0))
+    for ranges in (each.mechanism_range() for each in both):
         middle = ranges.mean(axis=-1)
         middle = middle if middle.ndim == 2 else middle.mean(axis=1)
         if (middle[:, 1] - middle[:, 0] > EDGE).all():  # not so where some are NaN
             return np.asarray(middle, np.float64)
     return usual
-
-
-def _ranges(bounds: LabelBounds) -> Iterator[Floats]:
-    """Ranges of P(D = 1 | Df, S): with equal fair rates, then without."""
-    yield bounds.mechanism_range()
-    with suppress(MetricError):  # a mechanism that strata share needs them
-        yield bounds.with_delta(1.0).mechanism_range()
 
 
 def _without_review(bounds: LabelBounds, groups: Sequence[str]) -> dict[tuple[str, str], Interval]:

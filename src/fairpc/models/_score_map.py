@@ -11,9 +11,8 @@ Then q = (r − b0) / (b1 − b0).
 Scores beyond b0 and b1 are compressed towards 0 and 1, so that their order is kept, and the odds of
 each group are shifted so that the mean of q in its training rows is P(Df = 1).
 
-With strata (``_strata``) P(Df = 1 | a) takes the place of P(Df = 1), and the odds of
-each subgroup are shifted so that the mean of q in it is that of its stratum. The mechanism is that
-of the group, or of the subgroup where it is *within* strata.
+With strata (``_strata``) P(Df = 1 | a) takes the place of P(Df = 1), each subgroup has a mechanism,
+and its odds are shifted so that the mean of q in it is that of its stratum.
 
 Here D = 1 means the positive class, whatever the order of the classes.
 """

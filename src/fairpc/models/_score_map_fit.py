@@ -26,9 +26,7 @@ from fairpc.models._label_scores import Scores
 from fairpc.models._reviewed_fit import ReviewedRates
 from fairpc.models._rows import Rows
 from fairpc.models._score_map import ScoreMap, StrataMap, Subgroups, shifted
-from fairpc.models._score_mechanism import (
-    HARDLY_ANY,
-)
+from fairpc.models._score_mechanism import HARDLY_ANY
 from fairpc.models._top_em import Limits, TopRates
 
 WIDTH: Final = 0.01
@@ -94,8 +92,9 @@ def fit_score_map(
         bounds = within_limits(bounds, limits, scored.positive)
     weights = scored.rows.weights
     rates = np.bincount(scored.groups, weights, len(names)) / weights.sum()
-    each, mechanism, straight = _point(scored, bounds, limits)
-    mechanism, strata = _apart(mechanism), scored.rows.strata
+    strata = scored.rows.strata
+    each, mechanism, straight = between_recorded(bounds, strata.n)
+    each, mechanism = each if strata.delta else each[0], _apart(mechanism)
     own = by_group = None
     if strata:
         own = _of_strata(scored, each, mechanism)
@@ -197,17 +196,6 @@ def is_constant(scored: ScoredRows, group: int) -> bool:
     if len(scores) < KNOT_ROWS:
         folds = np.zeros_like(folds)
     return all(np.ptp(scores[folds == k]) < LEAST for k in np.unique(folds))
-
-
-def _point(
-    scored: ScoredRows, bounds: LabelBounds, limits: Limits | None
-) -> tuple[Floats, Floats, bool]:
-    """P(Df = 1 | a), the mechanism [s, a, f], and whether D = Df was kept.
-
-    Where rates may differ, P(Df = 1 | s, a). Without strata there is one stratum.
-    """
-    pi, mechanism, straight = between_recorded(bounds, scored.rows.strata.n)
-    return (pi if scored.rows.strata.delta else pi[0]), mechanism, straight
 
 
 def rates_between(

@@ -142,11 +142,6 @@ def fit_mechanism(
     return altered if rejected else replace(straight, straight=True)
 
 
-def mechanism_without_prior(bins: Rows, options: Options) -> Floats:
-    """P(D = d | Df = f, S = s) of the bins where no prior row decides, [s, f, d]."""
-    return fit_mechanism(bins, replace(options, mechanism_prior=0.0)).distribution.mechanism
-
-
 def _rates_apart(rows: Rows) -> float:
     """Mean log P(d | s, a) − log P(d | a) of rows whose group and label are known."""
     groups, n = rows.subgroups, rows.strata.n

@@ -24,7 +24,7 @@ import numpy as np
 from fairpc.circuit import CircuitBuilder
 from fairpc.core import Floats, InterruptedWarning, warn_caller
 from fairpc.data import Table, merge_rare, merged_bins
-from fairpc.models._choices import Choices, paired_gain
+from fairpc.models._choices import Choices
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fair_layers import Layout, build
 from fairpc.models._fit import (
@@ -35,12 +35,11 @@ from fairpc.models._fit import (
     initial_model,
     label_cells,
 )
-from fairpc.models._label_scores import Scores, label_scores
+from fairpc.models._label_scores import ScoreLearning, Scores
 from fairpc.models._priors import RECIPE_MECHANISM
 from fairpc.models._rows import Rows
 from fairpc.models._score_mechanism import fit_mechanism, held_to_model, score_bins
 from fairpc.models._soft_cells import DistinctRows, cell_posterior, soft_cells
-from fairpc.models._strata import Strata
 from fairpc.models._top_em import TopRates
 from fairpc.structure import CellCircuits, CellSearch
 
@@ -56,38 +55,21 @@ def fit_auto(rows: Rows, *, options: Options = AUTO, on_step: OnStep | None = No
     soft cells from the posteriors of Df, a tree for each, splits by exact gain, EM. No rows are
     held out: a split must gain more than its parameters cost.
 
-    The structure is learned where fair rates of groups are equal; in the round they may differ by
-    the strata's delta. ``options`` are as for :func:`fairpc.models._fit.fit`, without a structure.
+    ``options`` are as for :func:`fairpc.models._fit.fit`, without a structure.
     Ctrl-C in the round gives back the start, with a warning. ``on_step`` is called with each step
     of EM of both.
     """
-    rng, strata = np.random.default_rng(options.random_state), rows.strata
-    rows = _tied(rows, options)
+    rng = np.random.default_rng(options.random_state)
     part = DistinctRows.of(rows)
     start = fit_trees(part.rows, options, rng, on_step)
     n_rows = round(float(rows.each.sum()))
     try:
-        fitted = _round(start.distribution, part, strata, options, rng, on_step)
+        fitted = _round(start.distribution, part, options, rng, on_step)
     except KeyboardInterrupt:
         text = "interrupted: the trees that structural EM starts from are returned"
         warn_caller(text, InterruptedWarning)
-        trees = _with_delta(start.distribution, strata.delta)
-        return replace(start, distribution=trees, choices=Choices(n_rows, interrupted=True))
+        return replace(start, choices=Choices(n_rows, interrupted=True))
     return replace(fitted, choices=Choices(n_rows))
-
-
-def _tied(rows: Rows, options: Options) -> Rows:
-    """The same rows where rates of groups are equal, unless limits give each group its own."""
-    limits, strata = options.limits, rows.strata
-    if limits is None or len(np.atleast_2d(limits.rate_lower)) <= strata.n:
-        return rows.with_strata(replace(strata, delta=0.0))
-    return rows
-
-
-def _with_delta(distribution: FairDistribution, delta: float) -> FairDistribution:
-    """The same where rates of groups may differ by so much."""
-    same = distribution.strata.delta == delta
-    return distribution if same else distribution.with_delta(delta)
 
 
 def fit_trees(
@@ -102,18 +84,16 @@ def fit_trees(
 def _round(
     start: FairDistribution,
     part: DistinctRows,
-    strata: Strata,
     options: Options,
     rng: np.random.Generator,
     on_step: OnStep | None,
 ) -> Fitted:
     """Soft cells, a structure for each, EM."""
-    posterior = cell_posterior(start, part.rows, part.places)[1]
+    posterior = cell_posterior(start, part.rows, part.places)
     cells = _learned(soft_cells(part.rows, part.places, posterior), "gain", options, rng)
-    rows = part.rows.with_strata(strata)
-    model = model_of_cells(rows, cells, _with_delta(start, strata.delta).top_rates)
+    model = model_of_cells(part.rows, cells, start.top_rates)
     short = replace(options, max_iter=min(options.max_iter, ROUND_ITERATIONS))
-    return fit_parameters(model, rows, short, on_step=on_step, keep_interrupted=False)
+    return fit_parameters(model, part.rows, short, on_step=on_step, keep_interrupted=False)
 
 
 def _learned(
@@ -186,8 +166,6 @@ def coarser(rows: Rows, ordered: Sequence[bool], n_bins: int, rare: float) -> Ro
     """
     x, sizes = rows.x.copy(order="F"), rows.arities.copy()
     for j, number in enumerate(ordered):
-        if j in rows.strata.columns:
-            continue
         counts = np.zeros((int(sizes[j]), rows.n_classes))
         known = (rows.x[:, j] >= 0) & (rows.d >= 0)
         np.add.at(counts, (rows.x[known, j], rows.d[known]), rows.weights[known])
@@ -207,7 +185,8 @@ def compare_labels(rows: Rows, options: Options, rng: np.random.Generator) -> La
 
     Folds are compared one after the other, and no more than it takes.
     """
-    scores = label_scores(rows, None, rng)
+    learning = ScoreLearning.of(rows, None, rng)
+    scores = learning.mixed(learning.by_learner())
     quiet = replace(options, random_state=rng)
     rates = fit_mechanism(score_bins(rows, scores), quiet).distribution.top_rates
     # Both are held to the model: where its assumptions fail, no model predicts labels as well as a
@@ -247,9 +226,11 @@ def _by_fold(
         gains.append(score - np.log(np.maximum(likelihood, 1e-300)))
         weights.append(scores.held[held, k])
         every, weight = np.concatenate(gains), np.concatenate(weights)
-        mean = float(weight / weight.sum() @ np.concatenate(said))
+        share = weight / weight.sum()
+        gain = float(share @ every)
         # A row of weight n counts as n rows.
-        yield LabelGain(mean, *paired_gain(every, np.zeros(len(every)), weight, weight.sum()))
+        variance = float(share @ (every - gain) ** 2) / max(weight.sum() - 1.0, 1.0)
+        yield LabelGain(float(share @ np.concatenate(said)), gain, float(np.sqrt(variance)))
 
 
 def _trees(rows: Rows, options: Options, rng: np.random.Generator) -> FairDistribution:

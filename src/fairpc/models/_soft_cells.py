@@ -7,7 +7,7 @@ learned by themselves, as its P(x | f, s) stay.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -48,16 +48,14 @@ def _merged(rows: Rows) -> Rows:
     return rows.take(first.astype(np.int64)).with_weights(weights, copies)
 
 
-def cell_posterior(
-    distribution: FairDistribution, rows: Rows, places: Places
-) -> tuple[Floats, Floats]:
-    """log P(row), and P(f, s | row) for each place: places × classes."""
+def cell_posterior(distribution: FairDistribution, rows: Rows, places: Places) -> Floats:
+    """P(f, s | row) for each place: places × classes."""
     codes = distribution.layout.codes(places.s, places.d, rows.x[places.row])
     joint = np.empty((len(codes), rows.n_classes))
     for f in range(rows.n_classes):
         codes[:, DF] = f
         joint[:, f] = distribution.circuit.log_marginal(codes)
-    return places.normalised(joint)
+    return places.normalised(joint)[1]
 
 
 def soft_cells(rows: Rows, places: Places, posterior: Floats) -> list[Table]:
@@ -102,11 +100,8 @@ def without_prior(distribution: FairDistribution, rows: Rows, options: Options) 
         codes[:, DF] = f
         joint = distribution.circuit.log_marginal(codes)
         densities[:, f] = np.subtract(joint, above[:, f], out=joint, where=np.isfinite(above[:, f]))
-    limits = options.limits
-    if limits is not None and not layout.tied:
-        limits = limits.spread(layout)
-    prior = top_prior(layout, replace(options, mechanism_prior=0.0))
-    steps = top_em(places, densities, rates, prior, limits)
+    prior = top_prior(layout, options.smoothing)
+    steps = top_em(places, densities, rates, prior, options.limits)
     *_, last = options.stopping.until(steps, places.total_weight)
     top, theta = Top.of(distribution.circuit.graph, layout), distribution.circuit.parameters.copy()
     theta[top.group], theta[top.mechanism] = last.step.rates.group_rate, last.step.rates.mechanism

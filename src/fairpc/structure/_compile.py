@@ -48,7 +48,7 @@ def vtree_of_tree(tree: Tree) -> Vtree:
         else:
             variable[n] = branch
         loose.append(n)
-    return Vtree(np.arange(len(branches)), left, right, variable)
+    return Vtree(left, right, variable)
 
 
 def _join(branches: list[_Branch]) -> _Branch:
@@ -60,7 +60,7 @@ def _join(branches: list[_Branch]) -> _Branch:
 
 def parents_and_depths(vtree: Vtree) -> tuple[Ints, Ints]:
     """Parent of each node, -1 at the root; and distance from the root."""
-    parent = np.full(len(vtree.ids), -1, np.int64)
+    parent = np.full(len(vtree.left), -1, np.int64)
     inner = np.flatnonzero(vtree.left >= 0)
     parent[vtree.left[inner]] = inner
     parent[vtree.right[inner]] = inner
@@ -165,41 +165,6 @@ def _leaves(
     return [nodes.add(vnode, [(-1, -1, v) for v in range(arity)]) for _ in range(copies)]
 
 
-def graft_skeleton(
-    builder: CircuitBuilder,
-    skeleton: Skeleton,
-    weights: Floats | None,
-    vtree: Vtree,
-    columns: Sequence[int],
-    key: Hashable = None,
-) -> int:
-    """Add a skeleton's circuit to ``builder``; give back its root.
-
-    ``weights`` holds one parameter per edge; without it the sums are free and
-    start uniform. Sums keep parameters of their own even where two happen to be
-    equal, so that they can be learned apart afterwards; ``key`` tells the grafts
-    of one builder from another.
-    """
-    below: list[int] = []
-    first, size = skeleton.first.tolist(), skeleton.size.tolist()
-    left, right, value = (a.tolist() for a in (skeleton.left, skeleton.right, skeleton.value))
-    theta = None if weights is None else weights.tolist()
-    variable = vtree.variable[skeleton.vnode].tolist()
-    for n, (start, k) in enumerate(zip(first, size, strict=True)):
-        span = range(start, start + k)
-        if variable[n] >= 0:
-            children = [builder.indicator(columns[variable[n]], value[e]) for e in span]
-        else:
-            children = [builder.product(below[left[e]], below[right[e]]) for e in span]
-        if k == 1:
-            below.append(children[0])
-            continue
-        given = None if theta is None else theta[start : start + k]
-        tie = None if given is None else ("graft", key, n)
-        below.append(builder.sum(children, given, tie=tie))
-    return below[-1]
-
-
 @dataclass(frozen=True, eq=False)
 class LearnedCell:
     """The circuit of a cell: its skeleton, and per edge the weight of rows and parameter."""
@@ -208,6 +173,29 @@ class LearnedCell:
     skeleton: Skeleton
     counts: Floats
     weights: Floats
+
+    def graft(self, builder: CircuitBuilder, columns: Sequence[int], key: Hashable = None) -> int:
+        """Add the circuit to a larger one; give back its root.
+
+        Sums keep parameters of their own even where two happen to be equal, so that they can be
+        learned apart afterwards; ``key`` tells the grafts of one builder from another.
+        """
+        below: list[int] = []
+        s, theta = self.skeleton, self.weights.tolist()
+        left, right, value = (a.tolist() for a in (s.left, s.right, s.value))
+        variable = self.vtree.variable[s.vnode].tolist()
+        for n, (start, k) in enumerate(zip(s.first.tolist(), s.size.tolist(), strict=True)):
+            span = range(start, start + k)
+            if variable[n] >= 0:
+                children = [builder.indicator(columns[variable[n]], value[e]) for e in span]
+            else:
+                children = [builder.product(below[left[e]], below[right[e]]) for e in span]
+            if k == 1:
+                below.append(children[0])
+            else:
+                tie = "graft", key, n
+                below.append(builder.sum(children, theta[start : start + k], tie=tie))
+        return below[-1]
 
     def with_counts(self, counts: Floats, smoothing: float) -> LearnedCell:
         """The same circuit with parameters from other counts."""

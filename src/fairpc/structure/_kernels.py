@@ -224,7 +224,7 @@ def splittable(B, E, e, start):
 
 
 @strict_kernel
-def candidates(N, E, C, B, start, lo, hi, min_flow, found):
+def candidates(E, C, B, start, lo, hi, min_flow, found):
     """Put into ``found`` those of the edges ``lo:hi`` that can be split and have ``min_flow``.
 
     At 0, any flow will do. Gives back how many there are.

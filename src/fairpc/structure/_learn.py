@@ -19,7 +19,6 @@ from fairpc.data import Table, distinct_rows
 from fairpc.structure._compile import (
     LearnedCell,
     compile_tree,
-    graft_skeleton,
     tree_counts,
     vtree_of_tree,
 )
@@ -66,23 +65,12 @@ class CellCircuits:
         builder = CircuitBuilder(dict(zip(self.names, self.arities.tolist(), strict=True)))
         return builder.build(self.graft(builder, cell, range(len(self.names))))
 
-    def graft(
-        self,
-        builder: CircuitBuilder,
-        cell: int,
-        columns: Sequence[int],
-        *,
-        free: bool = False,
-    ) -> int:
+    def graft(self, builder: CircuitBuilder, cell: int, columns: Sequence[int]) -> int:
         """Add the circuit of a cell to a larger one; give back its root.
 
-        ``columns[i]`` is the builder's column of variable i. With ``free`` the sums
-        have parameters of their own that start uniform, otherwise the learned ones;
-        either way they can be learned apart afterwards.
+        ``columns[i]`` is the builder's column of variable i.
         """
-        learned = self.cells[cell]
-        weights = None if free else learned.weights
-        return graft_skeleton(builder, learned.skeleton, weights, learned.vtree, columns, cell)
+        return self.cells[cell].graft(builder, columns, cell)
 
 
 class CellSearch:
@@ -189,7 +177,6 @@ def learn(
     tree: Tree | None = None,
     smoothing: float = 1.0,
     random_state: Seed = None,
-    callback: Callable[[Step], None] | None = None,
 ) -> Circuit:
     """Learn a smooth and decomposable circuit from weighted rows.
 
@@ -205,7 +192,7 @@ def learn(
         validation_fraction: where there are none, the share of the rows that is held out for
             Strudel. They do not enter the parameters. Gain needs none and takes none.
         tree: tree to start from; the Chow–Liu tree by default.
-        smoothing, callback: as in :func:`learn_cells`.
+        smoothing: as in :func:`learn_cells`.
         random_state: seed of what is random: the held-out rows, and completions of rows
             with missing values.
     """
@@ -223,7 +210,6 @@ def learn(
         trees="pooled" if tree is None else tree,
         smoothing=smoothing,
         random_state=rng,
-        callback=callback,
     )
     return learned.circuit(0)
 

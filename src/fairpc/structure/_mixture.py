@@ -11,13 +11,15 @@ from fairpc.core import Floats, one_thread
 from fairpc.data import Table
 from fairpc.structure._trees import offsets
 
+CLUSTER_STEPS: Final = 20
+"""Updates of EM by which rows are put into clusters."""
+WEIGHT_STEPS: Final = 1000
+"""Updates of the weights of components at most."""
 SPARSE_ARITY: Final = 6.0
 """Mean number of values of a variable above which indicators of them are kept sparse."""
 
 
-def soft_clusters(
-    table: Table, n_clusters: int, rng: np.random.Generator, *, n_iter: int = 50
-) -> Floats:
+def soft_clusters(table: Table, n_clusters: int, rng: np.random.Generator) -> Floats:
     """Posteriors (rows, clusters) of a latent class model: independent columns in each class.
 
     Fitted by EM from random posteriors, with one prior row per distribution; a
@@ -33,7 +35,7 @@ def soft_clusters(
     start = offsets(table.arities)[:-1]
     prior = np.repeat(1.0 / table.arities, table.arities)[:, None]
     posterior = rng.dirichlet(np.ones(n_clusters), table.n_rows)
-    for _ in range(n_iter):
+    for _ in range(CLUSTER_STEPS):
         weighted = posterior * table.weights[:, None]
         counts = rows.T @ weighted + prior
         totals = np.add.reduceat(counts, start, axis=0)
@@ -47,9 +49,7 @@ def soft_clusters(
     return result
 
 
-def component_weights(
-    scores: Floats, weights: Floats, *, max_iter: int = 1000, tol: float = 1e-9
-) -> Floats:
+def component_weights(scores: Floats, weights: Floats, *, tol: float = 1e-9) -> Floats:
     """Mixture weights that maximise the likelihood of rows, by EM from equal weights.
 
     ``scores`` holds log P_k(row), (rows, components). The likelihood is concave in
@@ -73,15 +73,13 @@ def component_weights(
 
     # The products are small: threads of linear algebra would wait for each other.
     with one_thread("blas"):
-        return _climbed(updated, pi, max_iter, tol)
+        return _climbed(updated, pi, tol)
 
 
-def _climbed(
-    updated: Callable[[Floats], tuple[Floats, float]], pi: Floats, max_iter: int, tol: float
-) -> Floats:
+def _climbed(updated: Callable[[Floats], tuple[Floats, float]], pi: Floats, tol: float) -> Floats:
     """Where updates, each two followed by a leap along them, gain no more."""
     following, before = updated(pi)
-    for _ in range(max_iter):
+    for _ in range(WEIGHT_STEPS):
         after, _ = updated(following)
         step, turn = following - pi, after - 2 * following + pi
         far = float(np.sqrt(step @ step / max(float(turn @ turn), 1e-300)))

@@ -66,7 +66,7 @@ class SplitState:
         self.n_cells = len(cells)
         self._vtrees = [cell.vtree for cell in cells]
         self._skeletons = [cell.skeleton for cell in cells]
-        self._stride = len(cells[0].vtree.ids)
+        self._stride = len(cells[0].vtree.left)
         self._n_values = int(self.start[-1])
         self._most_values = int(arities.max())
         self.n_fixed = self.n_cells * self._n_values
@@ -116,7 +116,7 @@ class SplitState:
     def candidates(self, since: int, min_flow: float) -> Int32s:
         """Edges numbered ``since`` and later that have at least ``min_flow`` and can be split."""
         found = np.empty(self.n_edges - since, np.int32)
-        given = *self._graph()[:4], self.start, since, self.n_edges, float(min_flow)
+        given = self._E, self._C, self._B, self.start, since, self.n_edges, float(min_flow)
         return found[: kernels.candidates(*given, found)]
 
     def rows(self, edge: int) -> Int32s:
@@ -357,7 +357,7 @@ class SplitState:
 def _shifted(vtree: Vtree, cell: int) -> Int32s:
     """A vtree as rows of V, numbered after those of the cells before."""
     parent, depth = parents_and_depths(vtree)
-    shift = cell * len(vtree.ids)
+    shift = cell * len(vtree.left)
     left, right, above = (
         np.where(a >= 0, a + shift, -1) for a in (vtree.left, vtree.right, parent)
     )

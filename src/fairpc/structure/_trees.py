@@ -27,7 +27,6 @@ from fairpc.core import (
     Integers,
     Ints,
     LearningError,
-    check_number,
 )
 from fairpc.data import Table, readonly
 
@@ -41,20 +40,15 @@ PSEUDOCOUNT: Final = 1.0
 """Prior rows per cell of a 2×2 table, the reference's choice; see :func:`mutual_information`."""
 
 
-def check_table(table: Table, *, lenient: bool = False) -> None:
-    """Raise a LearningError for a table that no structure can be learned from.
-
-    ``lenient`` lets constant columns and a single column pass: both have a
-    circuit, though nothing to learn, and a model that meets them in one of
-    many cells cannot leave the column out.
-    """
+def check_table(table: Table) -> None:
+    """Raise a LearningError for a table that no structure can be learned from."""
     if not table.n_rows:
         raise LearningError("the table has no rows: give at least one row of positive weight")
     if table.n_variables == 0:
         raise LearningError("the table has no columns: give at least two")
     if not table.weights.any():
         raise LearningError("all weights are zero: give at least one row of positive weight")
-    if table.n_variables == 1 and not lenient:
+    if table.n_variables == 1:
         raise LearningError(
             f"the table has one column, {table.names[0]!r}: a structure relates at least two"
         )
@@ -63,7 +57,7 @@ def check_table(table: Table, *, lenient: bool = False) -> None:
         values = column[used & (column >= 0)]
         if not len(values):
             raise LearningError(f"column {name!r} is missing in every row: leave it out")
-        if not lenient and values.min() == values.max():
+        if values.min() == values.max():
             raise LearningError(
                 f"column {name!r} has one value ({values[0]}) in all rows: leave it out"
             )
@@ -115,7 +109,6 @@ def _counts_of(rows: Sequence[WeightedCodes], columns: Ints, sizes: Ints) -> Flo
 def information(
     rows: Sequence[WeightedCodes],
     sizes: Ints,
-    pseudocount: float = PSEUDOCOUNT,
     possible: Bools | None = None,
 ) -> Floats:
     """:func:`mutual_information` of all rows together, from the counts of some columns at a time.
@@ -133,9 +126,7 @@ def information(
     for first, second in some:
         own = np.union1d(first, second)
         inside = np.repeat(np.isin(columns, own), sizes)
-        found = mutual_information(
-            _counts_of(rows, own, sizes), sizes[own], pseudocount, known[inside]
-        )
+        found = mutual_information(_counts_of(rows, own, sizes), sizes[own], known[inside])
         result[np.ix_(own, own)] = found
     return result
 
@@ -143,12 +134,11 @@ def information(
 def mutual_information(
     counts: Floats,
     sizes: Integers,
-    pseudocount: float = PSEUDOCOUNT,
     possible: Bools | None = None,
 ) -> Floats:
     """Mutual information in nats of every pair of variables, from :func:`pair_counts`.
 
-    Each table of a pair is smoothed by ``4 * pseudocount`` prior rows spread evenly
+    Each table of a pair is smoothed by ``4 * PSEUDOCOUNT`` prior rows spread evenly
     over its cells: one per cell where both are binary, as in the reference, and
     no more in total where they are not. ``possible`` says which of the stacked values
     there are; all by default.
@@ -159,7 +149,7 @@ def mutual_information(
     known = np.ones(int(start[-1]), bool) if possible is None else possible
     free = np.add.reduceat(known, start[:-1], dtype=np.float64)
     result = np.zeros((len(free), len(free)))
-    _kernels.pair_information(counts, start, known, free, float(pseudocount), result)
+    _kernels.pair_information(counts, start, known, free, PSEUDOCOUNT, result)
     return result
 
 
@@ -212,13 +202,7 @@ class Tree:
         return below
 
 
-def chow_liu(
-    table: Table,
-    *,
-    pseudocount: float = PSEUDOCOUNT,
-    root: int | None = None,
-    lenient: bool = False,
-) -> Tree:
+def chow_liu(table: Table, *, root: int | None = None) -> Tree:
     """The tree of maximum total mutual information.
 
     Missing values: each pair is counted over the rows where both are observed.
@@ -228,26 +212,18 @@ def chow_liu(
 
     Args:
         table: weighted rows.
-        pseudocount: prior rows per cell of a 2×2 table.
         root: column to hang the tree from.
-        lenient: accept constant columns and a single column.
     """
-    check_table(table, lenient=lenient)
-    return tree_of_rows([(table.codes.T, table.weights)], table.arities, pseudocount, root)
+    check_table(table)
+    return tree_of_rows([(table.codes.T, table.weights)], table.arities, root)
 
 
-def tree_of_rows(
-    rows: Sequence[WeightedCodes],
-    arities: Ints,
-    pseudocount: float = PSEUDOCOUNT,
-    root: int | None = None,
-) -> Tree:
+def tree_of_rows(rows: Sequence[WeightedCodes], arities: Ints, root: int | None = None) -> Tree:
     """:func:`chow_liu` of all rows together."""
     m = len(arities)
-    check_number("pseudocount", pseudocount, 0.0)
     if root is not None and not 0 <= root < m:
         raise LearningError(f"root is {root}: columns are 0 to {m - 1}")
-    edges = spanning_tree(information(rows, arities, pseudocount))
+    edges = spanning_tree(information(rows, arities))
     return tree_of_edges(edges, m, root)
 
 
