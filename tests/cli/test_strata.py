@@ -114,7 +114,7 @@ def test_a_classifier_is_fitted_and_audited_within_strata(
 
 
 def test_audits_of_such_models(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    call = ("audit", "m.fairpc", "t.csv", "-o", "report.html", "--no-trade-off")
+    call = ("audit", "m.fairpc", "t.csv", "-o", "report.html")
     found = answer(capsys, *call)
     own = found["strata"]
     assert own["columns"] == ["hours"]
