@@ -72,7 +72,7 @@ class Notice(Block):
     """What must not be missed: a headline and what it means."""
 
     headline: str
-    paragraphs: Sequence[str] = ()
+    paragraphs: Sequence[str]
     alert: bool = False
 
 

@@ -141,9 +141,7 @@ class DaskTable(LazySource):
             return found
         return add_distinct(results(client, parts, "a part of the rows"))
 
-    def finished(
-        self, futures: Sequence[Any], stage: str = "", watch: Watcher | None = None
-    ) -> Iterator[Any]:
+    def finished(self, futures: Sequence[Any], stage: str, watch: Watcher | None) -> Iterator[Any]:
         """The futures of the partitions in order, once they are done; a FairpcError says where."""
         for k, (future, where) in enumerate(zip(futures, self.places, strict=True)):
             _ended(self.client, future, where)

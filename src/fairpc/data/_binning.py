@@ -79,7 +79,7 @@ class _Bins:
         return min(i, min(sides, key=lambda j: (self.weight[j], j))) if sides else None
 
 
-def choose_edges(atoms: Atoms, n_bins: int, rare: float, min_cell: int = 1) -> tuple[float, ...]:
+def choose_edges(atoms: Atoms, n_bins: int, rare: float, min_cell: int) -> tuple[float, ...]:
     """Edges of about ``n_bins`` bins, none with less than a share ``rare`` of the weight.
 
     None has a weight under ``min_cell``; there are no edges where that leaves one bin.
@@ -105,7 +105,7 @@ def choose_edges(atoms: Atoms, n_bins: int, rare: float, min_cell: int = 1) -> t
     return _edges(atoms, bins, min_cell)
 
 
-def distinct_edges(atoms: Atoms, rare: float, min_cell: int = 1) -> tuple[float, ...]:
+def distinct_edges(atoms: Atoms, rare: float, min_cell: int) -> tuple[float, ...]:
     """Edges that leave each value its bin, except that rare values join a neighbour."""
     bins = _runs(atoms, np.zeros(len(atoms.values), np.bool_), len(atoms.values))
     _merge_small(bins, rare * float(atoms.weights.sum()))
@@ -273,7 +273,7 @@ def _entropy(counts: Floats) -> float:
     return total * math.log(total) - float(np.dot(some, np.log(some))) if total > 0 else 0.0
 
 
-def _edges(atoms: Atoms, bins: _Bins, min_cell: int = 1) -> tuple[float, ...]:
+def _edges(atoms: Atoms, bins: _Bins, min_cell: int) -> tuple[float, ...]:
     """An edge between each two bins: tight around heavy values, elsewhere a round number."""
     values, people, edges = atoms.values, np.append(0.0, np.cumsum(atoms.weights)), list[float]()
     start, first = [*bins.start, len(values)], 0  # atom from which on people are above the last cut
