@@ -298,6 +298,7 @@ def of_commands(options: str) -> dict[str, Any]:
         command("predict", "m.fairpc", "t.csv", "-o", "p.parquet", "--bounds", "--json")
         drawn = command("review", "m.fairpc", "t.csv", "-n", "100", "-o", "r.csv", "--json")
         decisions = ("--decision", "granted", "--clusters", "person", "--drop", WEIGHT)
+        decisions += ("--decimal", ",") if comma else ()
         facts = command("audit", "t.csv", *roles, *decisions, "-o", "a.html", "--json")
         scores = pl.read_parquet("p.parquet").select(pl.col("^p_df_.*$"))[:ASKED]
     return {"scores": scores, "n": {"drawn": drawn["drawn"]}, "audit": audited(facts)}

@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 import fairpc
 from auditing.tables import biased
 from fairpc import audit
-from fairpc.auditing import render
+from fairpc.auditing import given_decisions, render
 from fairpc.auditing._error_rates import TWO_WAYS
 from fairpc.cli import main
 from fairpc.errors import AuditError
@@ -275,3 +275,14 @@ def test_where_labels_say_nothing_decisions_do() -> None:
     assert not any(f"{100 * abs(end):.1f}" in one for end in pair.tpr for one in said)
     assert not any(word in one for one in said for word in ("points lower to", "points less and"))
     assert found.error_rates.reviews is None
+
+
+def test_numbers_with_a_decimal_comma_are_numbers_of_the_test() -> None:
+    """As text they would be names, which tell less of the label."""
+    commas = X.assign(a=[f"{value:.3f}".replace(".", ",") for value in X["a"]])
+    rows: Any = {"sensitive_features": S, "n_seeds": 1, "random_state": 0}
+    strict = X["a"].to_numpy() > 1.0
+    points = fairpc.audit(strict, X.assign(a=X["a"].round(3)), Y, **rows)
+    given = given_decisions(strict, commas, Y, S, decimal=",")
+    read = fairpc.audit(given, commas, Y, **rows)
+    assert read.to_dict()["error_rates"] == points.to_dict()["error_rates"]

@@ -90,7 +90,7 @@ def _given(job: Job, rows: AuditedRows, kept: Bools) -> tuple[Array, Positions, 
     frame, features = read_frame(rows.table), rows.features
     if frame.from_array:  # Columns of an array are known by position.
         frame = replace(frame, names=features.names_in)
-    decimal = "." if job.decisions else job.model.decimal
+    decimal = job.decisions.reading["decimal"] if job.decisions else job.model.decimal
     columns = typed_columns(frame, features.missing_values, decimal)
     found = columns[list(features.names)].to_numpy()[kept]
     return found, rows.d[kept].astype(np.intp), rows.s[kept].astype(np.intp)
