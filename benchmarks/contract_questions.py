@@ -297,8 +297,8 @@ def of_commands(options: str) -> dict[str, Any]:
         command("fit", "t.csv", *roles, *drop, *options.split(), "-o", "m.fairpc", "--json")
         command("predict", "m.fairpc", "t.csv", "-o", "p.parquet", "--bounds", "--json")
         drawn = command("review", "m.fairpc", "t.csv", "-n", "100", "-o", "r.csv", "--json")
-        decisions = ("--decision", "granted", "--clusters", "person", "--drop", WEIGHT)
-        decisions += ("--decimal", ",") if comma else ()
+        decisions = ["--decision", "granted", "--clusters", "person", "--drop", WEIGHT]
+        decisions += ["--decimal", ","] if comma else []
         facts = command("audit", "t.csv", *roles, *decisions, "-o", "a.html", "--json")
         scores = pl.read_parquet("p.parquet").select(pl.col("^p_df_.*$"))[:ASKED]
     return {"scores": scores, "n": {"drawn": drawn["drawn"]}, "audit": audited(facts)}

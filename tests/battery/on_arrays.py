@@ -104,7 +104,6 @@ _FIXED: Final[dict[str, Any]] = {
     "one": 1,
     "test": "cross-fit",
     "classifier": "logistic",
-    "thresholds": [0.3, 0.5],
     "seeds": [0, 1],
     "ends": {"a": (0.0, 1.0), "b": (0.1, 0.9)},
     "range": (0.2, 0.8),
@@ -285,15 +284,10 @@ _CALLS: Final[dict[str, tuple[tuple[str, ...], dict[str, str]]]] = {
             "counts": "counts",
         },
     ),
-    "parity_curve": (
-        ("scores", "groups", "thresholds"),
-        {"level": "level", "clusters": "persons", "sample_weight": "weights", "counts": "counts"},
-    ),
     "equal_rates": (
         ("scores", "groups"),
         {"y": "labels", "threshold": "number", "rate": "number", "sample_weight": "weights"},
     ),
-    "class_bounds": (("shares", "groups"), {}),
     "identified_set": (
         ("scores", "groups"),
         {

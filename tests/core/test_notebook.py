@@ -11,7 +11,7 @@ import pytest
 
 from fairpc.auditing._verdict import Verdict
 from fairpc.core._records import MOST, notebook_html
-from fairpc.evidence import equal_rates, identified_set, parity, parity_curve
+from fairpc.evidence import equal_rates, identified_set, parity
 from fairpc.models import BiasAccount
 
 ALLOWED = {"div", "p", "strong", "bdi", "details", "summary", "ul", "li"}
@@ -25,7 +25,6 @@ GROUPS = np.array(["a", HOSTILE])[RNG.integers(0, 2, 300)]
 RECORDS: dict[str, Any] = {
     "parity": parity(SCORES, GROUPS),
     "pair": parity(SCORES, GROUPS).largest,
-    "curve": parity_curve(SCORES, GROUPS, [0.2, 0.5]),
     "equal rates": equal_rates(SCORES, GROUPS),
     "identified": identified_set(SCORES, GROUPS),
     "verdict": Verdict("a", (HOSTILE,), (), (), None, withdrawn=False),

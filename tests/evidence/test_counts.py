@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from closeness import assert_close
 from fairpc.errors import MetricError
-from fairpc.evidence import identified_set, parity, parity_curve
+from fairpc.evidence import identified_set, parity
 
 
 def drawn(seed: int, n: int = 40) -> dict[str, Any]:
@@ -36,16 +36,6 @@ def test_gaps(seed: int, threshold: float | None, weighted: bool) -> None:
     repeated = parity(scores, groups, threshold=threshold, sample_weight=each)
     assert_close(merged.to_dict(), repeated.to_dict())
     assert sum(g.n for g in merged.groups) == times.sum()
-
-
-def test_curve() -> None:
-    table, cuts = drawn(1), (0.2, 0.5, 0.8)
-    times = table["counts"]
-    merged = parity_curve(table["scores"], table["groups"], cuts, counts=times)
-    repeated = parity_curve(
-        np.repeat(table["scores"], times), np.repeat(table["groups"], times), cuts
-    )
-    assert_close(merged.to_dict(), repeated.to_dict())
 
 
 @given(st.integers(0, 10**6))

@@ -17,7 +17,6 @@ from fairpc.evidence import (
     equal_rates,
     mean_sample,
     parity,
-    parity_curve,
     rate_sample,
 )
 from fairpc.evidence._intervals import koopman, newcombe, welch
@@ -211,18 +210,6 @@ def test_small_groups_are_flagged_not_dropped() -> None:
     assert [g.small for g in rare.groups] == [True, False]
 
 
-def test_thresholds() -> None:
-    scores = np.tile(np.linspace(0, 1, 100), 2)
-    scores[100:] **= 2
-    s = np.repeat([0, 1], 100)
-    curve = parity_curve(scores, s, [0.25, 0.5, 0.75])
-    assert [record.threshold for record in curve] == [0.25, 0.5, 0.75]
-    assert {record.level for record in curve} == {0.95}
-    alone = parity(scores, s, threshold=0.5)
-    assert np.ptp(curve[1].difference_interval) > np.ptp(alone.difference_interval)
-    assert alone.kind == "rate"
-
-
 def test_equal_rates_and_their_price() -> None:
     scores = np.append(np.arange(10) / 10, np.arange(10) / 20)
     s, y = np.repeat([0, 1], 10), np.append(np.arange(10) >= 5, np.zeros(10)).astype(int)
@@ -269,7 +256,7 @@ def test_bad_arrays(arguments: tuple[Any, Any], message: str) -> None:
         ({"level": 0.05}, "level is 0.05: give the confidence level"),
         ({"level": "95 %"}, "level is '95 %': give one number"),
         ({"threshold": 2.0}, "threshold is 2.0: give a number from 0 to 1"),
-        ({"threshold": [0.2, 0.5]}, "or call parity_curve"),
+        ({"threshold": [0.2, 0.5]}, "give one number"),
         ({"clusters": ["p", "p", "q", "r"]}, "group 0 has 1 person"),
         ({"sample_weight": [1, 1, 0, 1]}, "sample_weight is 0.0 in row 2: weights are positive"),
     ],
@@ -280,10 +267,6 @@ def test_bad_options(options: dict[str, Any], message: str) -> None:
 
 
 def test_bad_thresholds() -> None:
-    with pytest.raises(MetricError, match="thresholds is empty"):
-        parity_curve([0.1, 0.2], [0, 1], [])
-    with pytest.raises(MetricError, match=r"thresholds is 0.5: give several, or call parity"):
-        parity_curve([0.1, 0.2], [0, 1], 0.5)  # type: ignore[arg-type]
     with pytest.raises(MetricError, match="threshold is nan: give a number from 0 to 1"):
         equal_rates([0.1, 0.2], [0, 1], threshold=math.nan)
     with pytest.raises(MetricError, match="rate is 2"):
@@ -292,9 +275,3 @@ def test_bad_thresholds() -> None:
         equal_rates([0.1, 0.2], [0, 1], [1, 2])
     with pytest.raises(MetricError, match="y has the values .*: give labels 0 and 1"):
         equal_rates([0.1, 0.2], [0, 1], np.array([1, timedelta(days=1)], object))
-
-
-@pytest.mark.parametrize("thresholds", [0.5, [], [[0.5], [0.1, 0.2]], ["x"], [0.5, None], {0.5}])
-def test_thresholds_that_are_no_list_of_numbers(thresholds: Any) -> None:
-    with pytest.raises(MetricError, match="thresholds"):
-        parity_curve([0.1, 0.9, 0.4, 0.6], ["a", "b", "a", "b"], thresholds)

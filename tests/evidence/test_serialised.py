@@ -15,7 +15,6 @@ from fairpc.evidence import (
     equal_rates,
     identified_set,
     parity,
-    parity_curve,
     test_assumptions,
 )
 
@@ -82,21 +81,6 @@ def test_parity() -> None:
         "impact_interval": list(found.largest.impact_interval),
         "four_fifths": found.four_fifths,
     }
-
-
-def test_parity_curve() -> None:
-    curve = parity_curve(SCORES, GROUPS, [0.25, 0.75])
-    data = strict(curve)
-    assert set(data) == {"level", "records", "summary"}
-    assert [record["threshold"] for record in data["records"]] == [0.25, 0.75]
-    assert curve.thresholds == (0.25, 0.75)
-    assert len(curve) == 2
-    assert list(curve) == [curve[0], curve[1]]
-    assert curve[:1] == curve.records[:1]
-    assert curve.summary().startswith("Over 2 thresholds")
-    assert (
-        f"largest at {max(curve, key=lambda r: abs(r.difference)).threshold:g}" in data["summary"]
-    )
 
 
 def test_equal_rates() -> None:

@@ -38,11 +38,9 @@ if TYPE_CHECKING:
         PairGap as PairGap,
         PairWithin as PairWithin,
         Parity as Parity,
-        ParityCurve as ParityCurve,
         ParityWithin as ParityWithin,
         StratumGap as StratumGap,
         parity as parity,
-        parity_curve as parity_curve,
     )
     from fairpc.evidence._group_range import (
         FairRatePoint as FairRatePoint,

@@ -14,7 +14,6 @@ are left out and named.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Final, Literal, overload
@@ -27,19 +26,17 @@ from fairpc.core import (
     MetricError,
     Positions,
     Record,
-    check_array,
     check_clusters,
     check_counts,
     check_groups,
     check_level,
-    check_numbers,
     check_positive_weight,
     check_scores,
     check_threshold,
 )
 from fairpc.evidence import _intervals as intervals
 from fairpc.evidence._intervals import Interval, Sample, some_of
-from fairpc.evidence._strata import check_strata, level_of_each
+from fairpc.evidence._strata import check_strata
 
 FOUR_FIFTHS: Final = 0.8
 SMALL: Final = 30
@@ -179,40 +176,6 @@ class Parity(Record):
 
 
 @dataclass(frozen=True)
-class ParityCurve(Record, Sequence[Parity]):
-    """Gaps between groups at several thresholds: a sequence of :class:`Parity`, one for each."""
-
-    level: float  #: chance, before the data are seen, that all intervals of the curve cover
-    records: tuple[Parity, ...]  #: per threshold, in the order in which they were given
-
-    _computed = ("summary",)
-
-    @property
-    def thresholds(self) -> tuple[float, ...]:
-        return tuple(record.threshold for record in self.records if record.threshold is not None)
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    @overload
-    def __getitem__(self, index: int) -> Parity: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Parity, ...]: ...
-
-    def __getitem__(self, index: int | slice) -> Parity | tuple[Parity, ...]:
-        return self.records[index]
-
-    def summary(self) -> str:
-        """The threshold with the largest gap, in plain words."""
-        worst = max(self.records, key=lambda record: abs(record.difference))
-        return (
-            f"Over {len(self)} thresholds, all intervals together at {self.level:.0%}, the gap is "
-            f"largest at {worst.threshold:g}. {worst.summary()}"
-        )
-
-
-@dataclass(frozen=True)
 class StratumGap:
     """Two groups within one stratum."""
 
@@ -348,7 +311,7 @@ def parity(
     cut = None
     if threshold is not None:
         if np.ndim(threshold) > 0:
-            raise MetricError("threshold has several values: give one number, or call parity_curve")
+            raise MetricError("threshold has several values: give one number")
         cut = check_threshold(threshold)
         values = (values >= cut).astype(np.float64)
     kind: Kind = "rate" if np.isin(values, (0.0, 1.0)).all() else "mean score"
@@ -363,26 +326,6 @@ def parity(
     strata, where = check_strata(given, len(values))
     within = tuple(_pair_within(rows, where, pair, strata, tail) for pair in pairs)
     return ParityWithin(raw, within, level, len(strata))
-
-
-def parity_curve(
-    scores: npt.ArrayLike,
-    groups: npt.ArrayLike,
-    thresholds: Sequence[float],
-    *,
-    level: float = 0.95,
-    clusters: npt.ArrayLike | None = None,
-    sample_weight: npt.ArrayLike | None = None,
-    counts: npt.ArrayLike | None = None,
-) -> ParityCurve:
-    """:func:`parity` of the decisions at several thresholds, the level holding for all together."""
-    if not check_array("thresholds", thresholds).ndim:
-        raise MetricError(f"thresholds is {thresholds!r}: give several, or call parity")
-    cuts = check_numbers("thresholds", thresholds).tolist()
-    each = level_of_each(check_level(level), len(cuts))
-    rows: dict[str, Any] = {"clusters": clusters, "sample_weight": sample_weight, "counts": counts}
-    found = (parity(scores, groups, threshold=t, level=each, **rows) for t in cuts)
-    return ParityCurve(level, tuple(replace(record, level=level) for record in found))
 
 
 @dataclass(frozen=True, eq=False)
