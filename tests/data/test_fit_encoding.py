@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from data import frames
+from fairpc import LatNB
 from fairpc.data import Column, Encoding
 from fairpc.data._binning import bin_labels
 from fairpc.data._frame import read_columns
@@ -630,3 +631,15 @@ def test_two_edges_that_are_one_narrow_number_keep_their_digits() -> None:
     labels = bin_labels((3.2, float(np.float32(3.2)), 3.3), integral=False, date=False)
     assert len(set(labels)) == 4
     assert labels[1] == "[3.2, 3.200000047683716)"
+
+
+@pytest.mark.parametrize(("decimal", "other"), [(".", ","), (",", ".")])
+def test_numbers_under_another_mark_are_said(decimal: Any, other: str) -> None:
+    """As names they tell little: a table of another country would be learned from badly."""
+    rows = pl.DataFrame({"paid": [f"{k % 7}{other}5" for k in range(70)], "sex": ["f", "m"] * 35})
+    label = np.arange(70) % 3 == 0
+    with pytest.warns(TableWarning, match=f"'paid' holds numbers .* decimal='{other}'"):
+        model = LatNB("sex", decimal=decimal, max_iter=2, guard=False).fit(rows, label)
+    assert model.coding_.features.columns[0].kind == "category"
+    for settings in ({"decimal": other}, {"decimal": decimal, "categorical": ["paid"]}):
+        LatNB("sex", max_iter=2, guard=False, **settings).fit(rows, label)

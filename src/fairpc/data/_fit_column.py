@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
-from fairpc.core import Array, ColumnWarning, Floats, Ints, TableError, counted, warn_caller
+from fairpc.core import (
+    Array,
+    ColumnWarning,
+    Floats,
+    Ints,
+    TableError,
+    TableWarning,
+    counted,
+    warn_caller,
+)
 from fairpc.data._binning import Atoms, choose_edges, distinct_edges, kept_ends, value_label
 from fairpc.data._column import AS_MISSING, Column, Dropped, Kind
 from fairpc.data._column_summary import MOST, ColumnSummary, Numbers, RowClasses, Texts
 from fairpc.data._intervals import DAY
 from fairpc.data._table import MAX_ARITY
 from fairpc.data._values import EXACT, Level, Values, check_keys, levels_of
+from fairpc.data._writing import DECIMALS, parsed_numbers
 
 Binning = Literal["label", "quantile"]
 IDENTIFIES: Final = "it has a different value in every row, like an identifier"
@@ -173,6 +183,8 @@ def _is_named(column: ListedColumn, options: EncodingOptions) -> bool:
 
 def _fit_levels(column: ListedColumn, options: EncodingOptions) -> Column | Dropped:
     name, content = column.name, column.content
+    if isinstance(content, Texts) and name not in options.categorical:
+        _warn_of_marks(name, content.texts, content.values.decimal)
     if isinstance(content, Texts) and content.rest is not None:
         return _fit_heavy(name, content, options)
     if content.values.type == "date":
@@ -193,6 +205,21 @@ def _fit_levels(column: ListedColumn, options: EncodingOptions) -> Column | Drop
     if weights.max() < options.least * weights.sum():
         return _spread(name, f"{len(levels):,}", options)
     return _levels(name, levels, weights, [kept, merged], options)
+
+
+_MARKS: Final = {".": "point", ",": "comma"}
+
+
+def _warn_of_marks(name: str, texts: Any, decimal: str) -> None:
+    """Say that numbers under another decimal mark than the table's are taken as names."""
+    other = next(mark for mark in DECIMALS if mark != decimal)
+    marked = any(other in text for text in texts)
+    if marked and not parsed_numbers(texts, other).is_null().any():
+        warn_caller(
+            f"column {name!r} holds numbers with a decimal {_MARKS[other]}, taken as names: give "
+            f"decimal={other!r} (--decimal {other}), or name it in categorical",
+            TableWarning,
+        )
 
 
 def _levels(
