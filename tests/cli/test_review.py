@@ -214,7 +214,7 @@ def test_a_fit_says_what_the_review_contradicts(
             pytest.param((*words, "-o", name), name, marks=pytest.mark.slow)
             for words, name in (
                 (FIT, "again.fairpc"),
-                (("export", MODEL), "model.sql"),
+                (("export", MODEL), "model.onnx"),
                 (("distil", MODEL, TABLE), "scorer.fairpc"),
             )
         ),

@@ -195,10 +195,11 @@ def test_names_of_a_file_are_checked(names: Any, tmp_path: Path) -> None:
         load(tmp_path / "m")
 
 
-def test_a_file_without_names_has_none(tmp_path: Path) -> None:
+def test_a_file_without_the_field_is_refused(tmp_path: Path) -> None:
     named().save(tmp_path / "m")
     changed(tmp_path / "m", names=None)
-    assert load(tmp_path / "m").names_ == {}
+    with pytest.raises(FileFormatError):
+        load(tmp_path / "m")
 
 
 def test_a_class_with_blanks_is_none_that_a_file_may_have(tmp_path: Path) -> None:

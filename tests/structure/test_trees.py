@@ -78,13 +78,16 @@ def test_counts_at_edges_are_those_of_all_pairs(table: Table) -> None:
     tree, start = chow_liu(table), offsets(table.arities)
     pairs = pair_counts(table.codes.T, table.weights, table.arities)
     found = edge_counts(tree, (table.codes.T, table.weights), table.arities)
+    # Sums of weights that are not whole depend on their order in the last bits.
+    rounding = 1e-14 * float(table.weights.sum())
     for x, parent in enumerate(tree.parent.tolist()):
         own = slice(start[x], start[x + 1])
         if parent < 0:
-            np.testing.assert_array_equal(found[own, 0], np.diag(pairs)[own])
+            np.testing.assert_allclose(found[own, 0], np.diag(pairs)[own], atol=rounding)
         else:
             above = slice(start[parent], start[parent + 1])
-            np.testing.assert_array_equal(found[own, : table.arities[parent]], pairs[own, above])
+            counted = found[own, : table.arities[parent]]
+            np.testing.assert_allclose(counted, pairs[own, above], atol=rounding)
 
 
 def test_a_wide_table_takes_memory_for_some_columns_at_a_time(

@@ -115,7 +115,7 @@ class Saved:
     table: dict[str, str]  #: what the command line was given, for later tables too
     warnings: tuple[str, ...]  #: what the fit check found
     #: what people call the label, sensitive columns and their values
-    names: dict[str, dict[str, str]] = field(default_factory=dict, kw_only=True)
+    names: dict[str, dict[str, str]] = field(kw_only=True)
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.counts).all() and (self.counts >= 0).all()):

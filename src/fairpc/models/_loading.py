@@ -87,7 +87,6 @@ def _model_of(content: dict[str, Any], repair: str) -> FittedModel:
     kind: type[SavedScores | SavedCircuits] = SavedCircuits
     if content.get("model") == LATENT_DECISION:
         kind = SavedScores
-    content = {"names": {}, **content}  # of files that were written without them
     saved = record(kind, content, "the file", exact=True, repair=repair)
     coding = TableCoding.from_dict(saved.coding)
     made = _scored(saved, coding) if isinstance(saved, SavedScores) else _circuits(saved, coding)
@@ -292,7 +291,7 @@ def _present(content: dict[str, Any]) -> dict[str, Any]:
     """
     coding = {name: content.pop(name) for name in CODING_FIELDS}
     content.pop("anchors", None)
-    content = {"coding": coding, "warnings": [], "table": {}, **content}
+    content = {"coding": coding, "warnings": [], "table": {}, "names": {}, **content}
     given, latent = content["settings"], content["model"] == LATENT_DECISION
     given["decimal"] = given.get("decimal") or "."
     for column in coding["features"]["columns"]:
