@@ -81,7 +81,8 @@ def use(wheel: Path, python: str) -> None:
         if VERSION not in said:
             sys.exit(f"fairpc --version says {said!r} and not {VERSION}")
         (home / "loans.csv").write_text(loans(), "utf-8")
-        options = ("--label", "granted", "--sensitive", "sex", "--structure", "chow-liu")
+        options = ("--label", "granted", "--positive", "yes", "--sensitive", "sex")
+        options += ("--structure", "chow-liu")
         run(own / "fairpc", "fit", "loans.csv", *options, "-o", "loans.fairpc", cwd=home)
         run(own / "fairpc", "predict", "loans.fairpc", "loans.csv", "-o", "scored.csv", cwd=home)
         run(own / "fairpc", "query", "loans.fairpc", "Df=yes | sex=f, income=?", cwd=home)
